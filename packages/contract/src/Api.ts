@@ -1,0 +1,14 @@
+/**
+ * The whole HTTP surface of the platform, as one definition: the server implements it, OpenAPI and typed clients come from it.
+ */
+import { HttpApi, OpenApi } from "effect/http-api"
+import { ControlApi } from "./ControlApi.ts"
+import { JobsApi } from "./JobsApi.ts"
+import { WorkerApi } from "./WorkerApi.ts"
+
+export class Api extends HttpApi.make("stint")
+  .add(JobsApi)
+  .add(WorkerApi)
+  .add(ControlApi)
+  .annotateMerge(OpenApi.annotations({ title: "Stint", version: "2", description: "Typed serverless jobs on your own machines" }))
+{}

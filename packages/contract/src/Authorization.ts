@@ -1,0 +1,29 @@
+/**
+ * Who may call which surface. Declared here, implemented by the server.
+ *
+ * All three read the `Authorization` header: `Bearer KEY`, and the raw key, which is what workers and the described platform's own
+ * documentation send (wire-facts 0, facts 1 and 2).
+ */
+import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
+import { Forbidden, Unauthorized } from "./Problem.ts"
+
+const security = { key: HttpApiSecurity.apiKey({ in: "header", key: "authorization" }) }
+const error = [Unauthorized, Forbidden] as const
+
+/** Callers: a jobs key, or an admin key. */
+export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorization>()(
+  "@stint/contract/JobsAuthorization",
+  { security, error }
+) {}
+
+/** Workers: the key of a worker of this endpoint. */
+export class WorkerAuthorization extends HttpApiMiddleware.Service<WorkerAuthorization>()(
+  "@stint/contract/WorkerAuthorization",
+  { security, error }
+) {}
+
+/** Operators: an admin key. */
+export class ControlAuthorization extends HttpApiMiddleware.Service<ControlAuthorization>()(
+  "@stint/contract/ControlAuthorization",
+  { security, error }
+) {}

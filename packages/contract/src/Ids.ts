@@ -1,0 +1,30 @@
+/**
+ * Identifiers of the three things everything else speaks of: endpoints, jobs and workers.
+ */
+import * as Schema from "effect/Schema"
+
+/**
+ * The name of an endpoint, as it stands in `/v2/{endpoint}/...`.
+ *
+ * 1 to 63 letters, digits, `-` or `_`, starting with a letter or a digit, so that it is safe in URLs, file names, container
+ * names and environment variables alike.
+ */
+export const EndpointId = Schema.String.check(
+  Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/, {
+    message: "an endpoint id is 1 to 63 letters, digits, - or _, and starts with a letter or a digit"
+  })
+).pipe(Schema.brand("EndpointId"))
+export type EndpointId = typeof EndpointId.Type
+
+/**
+ * The id of a job: a UUID for `/run`, `sync-` and a UUID for `/runsync` (wire-facts 1.1).
+ */
+export const JobId = Schema.String.check(Schema.isBetweenLength(1, 128)).pipe(Schema.brand("JobId"))
+export type JobId = typeof JobId.Type
+
+/**
+ * The id of a worker. Chosen by whoever starts the worker: a pool, or the worker itself when it joins from outside
+ * (specification 2.8, `PLATFORM_POD_ID`). Any string of up to 256 characters, because third-party workers choose freely.
+ */
+export const WorkerId = Schema.String.check(Schema.isBetweenLength(1, 256)).pipe(Schema.brand("WorkerId"))
+export type WorkerId = typeof WorkerId.Type

@@ -1,0 +1,17 @@
+/**
+ * The words and the wire of Stint.
+ *
+ * A worker imports the small modules by path (`@stint/contract/WorkerProtocol`), because this index brings the HTTP API with it.
+ */
+export * from "./Api.ts"
+export * from "./Authorization.ts"
+export * from "./ControlApi.ts"
+export * from "./Endpoint.ts"
+export * from "./Health.ts"
+export * from "./Ids.ts"
+export * from "./Job.ts"
+export * from "./JobsApi.ts"
+export * from "./Json.ts"
+export * from "./Problem.ts"
+export * from "./WorkerApi.ts"
+export * from "./WorkerProtocol.ts"
