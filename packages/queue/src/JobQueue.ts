@@ -1,0 +1,449 @@
+/**
+ * The durable job queue: what the server, the autoscaler and the timers use.
+ *
+ * It adds to a {@link JobStore} what a store cannot know: who is waiting, in this process, for a job to take, for a result, for a
+ * chunk, for a stop signal. Every change goes to the store first and wakes the waiters after; a wake-up is only a hint, and every waiter
+ * looks again.
+ *
+ * Delivery, said honestly: execution is at least once (a worker that is lost has its job run again, up to the endpoint's limit of
+ * attempts); the effect on the job's state is exactly once (the first terminal transition wins, and writes of workers that no longer hold
+ * the job are refused).
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { isTerminal, type Policy } from "@stint/contract/Job"
+import type { JsonText } from "@stint/contract/Json"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { JobRecord } from "./JobRecord.ts"
+import { type Applied, type Depth, type Drained, type Durability, JobStore } from "./JobStore.ts"
+import { JobMissing, LeaseLost, NotRetryable, QueueError } from "./QueueError.ts"
+import * as WaitList from "./WaitList.ts"
+import { WorkerRegistry } from "./WorkerRegistry.ts"
+
+/** A new job. */
+export interface Submission {
+  readonly endpoint: Endpoint
+  readonly input: JsonText
+  readonly s3Config?: JsonText | undefined
+  /** The caller's wishes, over the endpoint's settings. */
+  readonly policy?: Policy | undefined
+  /** The job's id. */
+  readonly id: JobId
+}
+
+/** Who writes: a worker and, where it knows, the attempt that it was given. */
+export interface Holder {
+  readonly endpoint: EndpointId
+  readonly worker: string
+  readonly job: JobId
+  readonly attempt?: number | undefined
+}
+
+/**
+ * What became of a worker's write. `ignored`: the job had ended before, by this same worker or by a cancel or a timer, so the write
+ * changed nothing and there is nothing for the worker to do about it.
+ */
+export type Delivery = "accepted" | "ignored"
+
+/** The most jobs that one sweep of the timers looks at in one transaction. */
+const TICK_LIMIT = 500
+
+/** The most chunks that one reading of a stream takes. */
+const DRAIN_LIMIT = 1_000
+
+export class JobQueue extends Context.Service<JobQueue, {
+  readonly durability: Durability
+
+  /** Keeps a job. When this returns, the job is as safe as {@link Durability} says. */
+  readonly submit: (submission: Submission) => Effect.Effect<JobRecord, QueueError>
+
+  /** A job of an endpoint. Fails with `JobMissing`, also where the id belongs to another endpoint. */
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobRecord, QueueError>
+
+  /** The job when it has ended, or as it stands after `waitMs`. */
+  readonly awaitEnd: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<JobRecord, QueueError>
+
+  /** The chunks that nobody has read; waits up to `waitMs` for one, or for the end. */
+  readonly drain: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<Drained, QueueError>
+
+  /**
+   * Cancels a waiting or running job; the worker of a running one is told to stop it. A job that had already ended is returned
+   * unchanged.
+   */
+  readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobRecord, QueueError>
+
+  /** Puts a FAILED or TIMED_OUT job back. Fails with `NotRetryable` otherwise. */
+  readonly retry: (endpoint: EndpointId, id: string) => Effect.Effect<JobRecord, QueueError>
+
+  /** Cancels all waiting jobs of an endpoint; how many there were. */
+  readonly purge: (endpoint: EndpointId) => Effect.Effect<number, QueueError>
+
+  /**
+   * Up to `limit` jobs for a worker, oldest first; waits up to `waitMs` for one. Empty when none came, or when the worker is to
+   * leave.
+   */
+  readonly take: (options: {
+    readonly endpoint: EndpointId
+    readonly worker: string
+    readonly limit: number
+    readonly waitMs: number
+    /**
+     * False: the worker says that it holds nothing, so a job that it was handed and never got is lost at once instead of at the end of its
+     * lease (wire-facts 2.2 and 5.3: there is no other acknowledgement).
+     */
+    readonly holding: boolean
+  }) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
+
+  /** The worker's heartbeat: the leases of the jobs it names start anew; those that it should not be running become stop signals. */
+  readonly beat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+
+  /** Keeps the latest progress. Fails with `LeaseLost` where the job is no longer this worker's. */
+  readonly progress: (holder: Holder, output: JsonText) => Effect.Effect<Delivery, QueueError>
+
+  readonly append: (holder: Holder, chunk: JsonText) => Effect.Effect<Delivery, QueueError>
+
+  /** Ends the job: COMPLETED, or FAILED when there is an error. */
+  readonly finish: (
+    holder: Holder,
+    result: { readonly output: JsonText | null; readonly error: string | null }
+  ) => Effect.Effect<Delivery, QueueError>
+
+  /** Ids of jobs that the worker is to stop; waits up to `waitMs` for one. */
+  readonly stops: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, QueueError>
+
+  /** The worker gets no more jobs and an open take of it returns at once. */
+  readonly drainWorker: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+
+  /**
+   * The worker is gone. With a `cause` its jobs are lost with it and count an attempt; without one it left in order and its jobs were
+   * never started.
+   */
+  readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, QueueError>
+
+  readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>
+
+  /** Returns when jobs of the endpoint were added, freed or ended, or after `waitMs`. */
+  readonly awaitDemand: (endpoint: EndpointId, waitMs: number) => Effect.Effect<void>
+
+  /** Fires what is due. True when there may be more. */
+  readonly tick: Effect.Effect<boolean, QueueError>
+
+  /** Ends all waits at once: takes come back empty, results as they stand. For a server that is about to close. */
+  readonly endWaits: Effect.Effect<void>
+}>()("@stint/queue/JobQueue") {}
+
+const missing = (id: string) => new QueueError({ reason: new JobMissing({ id }) })
+
+const workerKey = (endpoint: string, worker: string) => `${endpoint}\n${worker}`
+
+const make = Effect.gen(function*() {
+  const store = yield* JobStore
+  const registry = yield* WorkerRegistry
+  const clock = yield* Clock.Clock
+  const now = () => clock.currentTimeMillisUnsafe()
+
+  /** By endpoint: workers that wait for a job. */
+  const takers = WaitList.make()
+  /** By job: callers that wait for its end or for a chunk. */
+  const readers = WaitList.make()
+  /** By worker: job-stop polls. */
+  const stoppers = WaitList.make()
+  /** By endpoint: autoscalers. */
+  const demand = WaitList.make()
+  /** By worker: jobs that it is to stop and has not been told of. */
+  const pendingStops = new Map<string, Set<string>>()
+  let closing = false
+
+  const stop = (endpoint: string, worker: string, job: string) => {
+    const key = workerKey(endpoint, worker)
+    const stops = pendingStops.get(key)
+    if (stops === undefined) pendingStops.set(key, new Set([job]))
+    else stops.add(job)
+    stoppers.wake(key)
+  }
+
+  /**
+   * Wakes whoever a change concerns. `by` is the worker whose own result made the change: it is the one worker that needs no stop
+   * signal when the attempt ends.
+   */
+  const announce = Effect.fnUntraced(function*(applied: Applied, by?: string) {
+    if (applied._tag !== "Changed") return
+    const { after, before } = applied
+    if (before.status === after.status) {
+      if (after.chunks !== before.chunks) readers.wake(after.id)
+      return
+    }
+    if (before.status === "IN_PROGRESS" && before.worker !== null) {
+      yield* registry.freed(before.endpoint, before.worker, before.id)
+      if (by !== before.worker) stop(before.endpoint, before.worker, before.id)
+    }
+    if (after.status === "IN_QUEUE") takers.wake(after.endpoint, 1)
+    if (isTerminal(after.status)) readers.wake(after.id)
+    demand.wake(after.endpoint)
+  })
+
+  const announceAll = (all: ReadonlyArray<Applied>) => Effect.forEach(all, (one) => announce(one), { discard: true })
+
+  const get = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
+    const job = yield* store.get(JobId.make(id))
+    if (job === undefined || job.endpoint !== endpoint) return yield* missing(id)
+    return job
+  })
+
+  const submit = Effect.fnUntraced(function*({ endpoint, id, input, policy, s3Config }: Submission) {
+    const time = now()
+    const job: JobRecord = {
+      id,
+      endpoint: endpoint.id,
+      status: "IN_QUEUE",
+      input,
+      s3Config: s3Config ?? null,
+      lowPriority: policy?.lowPriority ?? false,
+      createdAt: time,
+      queuedAt: time,
+      expiresAt: time + (policy?.ttl ?? endpoint.ttlMs),
+      executionTimeoutMs: policy?.executionTimeout ?? endpoint.executionTimeoutMs,
+      leaseMs: endpoint.leaseMs,
+      maxAttempts: endpoint.maxAttempts,
+      retentionMs: endpoint.retentionMs,
+      attempt: 0,
+      retries: 0,
+      worker: null,
+      startedAt: null,
+      leaseExpiresAt: null,
+      finishedAt: null,
+      progress: null,
+      output: null,
+      error: null,
+      chunks: 0,
+      drained: 0
+    }
+    yield* store.insert(job)
+    takers.wake(job.endpoint, 1)
+    demand.wake(job.endpoint)
+    return job
+  })
+
+  const awaitEnd = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, waitMs: number) {
+    const until = now() + waitMs
+    while (true) {
+      const ticket = yield* readers.take(id)
+      const job = yield* get(endpoint, id).pipe(Effect.onError(() => ticket.cancel))
+      const left = until - now()
+      if (isTerminal(job.status) || left <= 0 || closing) {
+        yield* ticket.cancel
+        return job
+      }
+      yield* ticket.wait(left)
+    }
+  })
+
+  const drain = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, waitMs: number) {
+    const until = now() + waitMs
+    yield* get(endpoint, id)
+    while (true) {
+      const ticket = yield* readers.take(id)
+      const drained = yield* store.drain(JobId.make(id), DRAIN_LIMIT).pipe(Effect.onError(() => ticket.cancel))
+      if (drained === undefined) {
+        yield* ticket.cancel
+        return yield* missing(id)
+      }
+      const left = until - now()
+      if (drained.chunks.length > 0 || isTerminal(drained.job.status) || left <= 0 || closing) {
+        yield* ticket.cancel
+        return drained
+      }
+      yield* ticket.wait(left)
+    }
+  })
+
+  const cancel = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
+    const known = yield* get(endpoint, id)
+    const applied = yield* store.apply(known.id, { _tag: "Cancel", now: now() })
+    yield* announce(applied)
+    if (applied._tag === "Changed") return applied.after
+    if (applied._tag === "Rejected") return applied.job
+    return yield* missing(id)
+  })
+
+  const retry = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
+    const known = yield* get(endpoint, id)
+    const applied = yield* store.apply(known.id, { _tag: "Retry", now: now() })
+    yield* announce(applied)
+    if (applied._tag === "Changed") return applied.after
+    if (applied._tag === "Rejected") {
+      return yield* new QueueError({ reason: new NotRetryable({ id, status: applied.job.status }) })
+    }
+    return yield* missing(id)
+  })
+
+  const purge = Effect.fnUntraced(function*(endpoint: EndpointId) {
+    const applied = yield* store.applyWaiting(endpoint, { _tag: "Cancel", now: now() })
+    yield* announceAll(applied)
+    return applied.filter((one) => one._tag === "Changed").length
+  })
+
+  /**
+   * What the store says the worker holds is lost, for it says itself that it holds nothing. That counts an attempt: a worker that drops
+   * a job each time it is handed one must not be handed it for ever.
+   */
+  const reclaimUnreceived = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
+    const cause = `Worker ${worker} was handed the job and asked for another one without delivering a result.`
+    yield* announceAll(yield* store.applyRunning({ endpoint, worker }, { _tag: "LoseLease", now: now(), worker, cause }))
+    pendingStops.delete(workerKey(endpoint, worker))
+  })
+
+  const take: JobQueue["Service"]["take"] = Effect.fnUntraced(function*({ endpoint, holding, limit, waitMs, worker }) {
+    yield* registry.seen(endpoint, worker)
+    const until = now() + waitMs
+    if (!holding) yield* reclaimUnreceived(endpoint, worker)
+    while (true) {
+      if (closing || (yield* registry.isDraining(endpoint, worker))) return []
+      const ticket = yield* takers.take(endpoint)
+      const jobs = yield* store.claim(endpoint, limit, { _tag: "Claim", now: now(), worker }).pipe(
+        Effect.onError(() => ticket.cancel)
+      )
+      const left = until - now()
+      if (jobs.length > 0) {
+        yield* ticket.cancel
+        for (const job of jobs) {
+          yield* registry.holds(endpoint, worker, job.id)
+          // A stop that was meant for an earlier attempt must not hit this one.
+          pendingStops.get(workerKey(endpoint, worker))?.delete(job.id)
+        }
+        demand.wake(endpoint)
+        return jobs
+      }
+      if (left <= 0) {
+        yield* ticket.cancel
+        return []
+      }
+      yield* Effect.interruptible(ticket.wait(left))
+    }
+    // Only the waiting may be interrupted: between a claim and its return a job would be nobody's until its lease runs out.
+  }, Effect.uninterruptible)
+
+  const beat = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
+    yield* registry.seen(endpoint, worker)
+    for (const id of jobs) {
+      const applied = yield* store.apply(JobId.make(id), { _tag: "Beat", now: now(), worker })
+      // A beat that was sent before the worker's own result arrived names a job that has ended as it should.
+      const ownEnd = applied._tag === "Rejected" && applied.rejection._tag === "Ended" &&
+        (applied.rejection.status === "COMPLETED" || applied.rejection.status === "FAILED") && applied.rejection.by === worker
+      if (applied._tag === "Missing" || (applied._tag === "Rejected" && !ownEnd)) stop(endpoint, worker, id)
+    }
+  })
+
+  /** What a worker is told of its write. */
+  const delivered = Effect.fnUntraced(function*(holder: Holder, applied: Applied): Effect.fn.Return<Delivery, QueueError> {
+    yield* registry.seen(holder.endpoint, holder.worker)
+    yield* announce(applied, holder.worker)
+    if (applied._tag === "Changed") return "accepted"
+    if (applied._tag === "Missing" || applied._tag === "Removed") return yield* missing(holder.job)
+    const { rejection } = applied
+    if (
+      rejection._tag === "Ended" && rejection.by === holder.worker &&
+      (holder.attempt === undefined || holder.attempt === rejection.attempt)
+    ) {
+      return "ignored"
+    }
+    const by = rejection._tag === "NotHeld" ? rejection.by : null
+    return yield* new QueueError({ reason: new LeaseLost({ id: holder.job, worker: holder.worker, holder: by }) })
+  })
+
+  const fence = (holder: Holder) =>
+    holder.attempt === undefined
+      ? { now: now(), worker: holder.worker }
+      : { now: now(), worker: holder.worker, attempt: holder.attempt }
+
+  const stops = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, waitMs: number) {
+    yield* registry.seen(endpoint, worker)
+    const key = workerKey(endpoint, worker)
+    const until = now() + waitMs
+    while (true) {
+      const ids = pendingStops.get(key)
+      if (ids !== undefined) {
+        pendingStops.delete(key)
+        if (ids.size > 0) return [...ids]
+      }
+      const left = until - now()
+      if (left <= 0 || closing || (yield* registry.isDraining(endpoint, worker))) return []
+      const ticket = yield* stoppers.take(key)
+      yield* ticket.wait(left)
+    }
+  })
+
+  const drainWorker = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
+    yield* registry.drain(endpoint, worker)
+    // Takers wait by endpoint; all look again and only this one leaves.
+    takers.wake(endpoint)
+  })
+
+  const workerGone = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, cause: string | undefined) {
+    const time = now()
+    const applied = yield* store.applyRunning(
+      { endpoint, worker },
+      cause === undefined ? { _tag: "Return", now: time, worker } : { _tag: "LoseLease", now: time, worker, cause }
+    )
+    yield* announceAll(applied)
+    yield* registry.gone(endpoint, worker)
+    pendingStops.delete(workerKey(endpoint, worker))
+    stoppers.wake(workerKey(endpoint, worker))
+    demand.wake(endpoint)
+  })
+
+  // While the platform was down no worker could beat: every running lease gets its full time again.
+  yield* store.applyRunning("all", { _tag: "Recover", now: now() })
+
+  return JobQueue.of({
+    durability: store.durability,
+    submit,
+    get,
+    awaitEnd,
+    drain,
+    cancel,
+    retry,
+    purge,
+    take,
+    beat,
+    progress: (holder, output) =>
+      Effect.flatMap(
+        store.apply(holder.job, { _tag: "Progress", output, ...fence(holder) }),
+        (applied) => delivered(holder, applied)
+      ),
+    append: (holder, chunk) =>
+      Effect.flatMap(
+        store.append(holder.job, { _tag: "Chunk", ...fence(holder) }, chunk),
+        (applied) => delivered(holder, applied)
+      ),
+    finish: (holder, result) =>
+      Effect.flatMap(
+        store.apply(holder.job, { _tag: "Finish", ...fence(holder), output: result.output, error: result.error }),
+        (applied) => delivered(holder, applied)
+      ),
+    stops,
+    drainWorker,
+    workerGone,
+    depth: (endpoint) => store.depth(endpoint),
+    awaitDemand: (endpoint, waitMs) =>
+      Effect.flatMap(demand.take(endpoint), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
+    tick: Effect.gen(function*() {
+      const applied = yield* store.tick(now(), TICK_LIMIT)
+      yield* announceAll(applied)
+      return applied.length === TICK_LIMIT
+    }),
+    endWaits: Effect.sync(() => {
+      closing = true
+      takers.wakeAll()
+      readers.wakeAll()
+      stoppers.wakeAll()
+      demand.wakeAll()
+    })
+  })
+})
+
+/** The queue over whatever store is given. */
+export const layer: Layer.Layer<JobQueue, QueueError, JobStore | WorkerRegistry> = Layer.effect(JobQueue, make)

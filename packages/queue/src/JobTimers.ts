@@ -1,0 +1,42 @@
+/**
+ * The queue's clock: fires leases, ttl, execution timeouts and retention when they are due.
+ *
+ * Every `interval` it asks the store for what is due, which costs one look at an index when nothing is. A shorter interval frees the
+ * job of a silent worker sooner by at most that much; 250 ms keeps it far below the shortest lease (1 s).
+ *
+ * When the store fails, it says so once, keeps trying, and says when it works again.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { JobQueue } from "./JobQueue.ts"
+
+export interface Options {
+  /** Default: 250 ms. */
+  readonly interval?: Duration.Input
+}
+
+/** The duty as a layer: it runs while the layer's scope is open. */
+export const layer = (options: Options = {}): Layer.Layer<never, never, JobQueue> =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const queue = yield* JobQueue
+    const interval = options.interval ?? Duration.millis(250)
+    let failing = false
+    const once = queue.tick.pipe(
+      Effect.tap(() => {
+        if (!failing) return Effect.void
+        failing = false
+        return Effect.logInfo("The job timers work again.")
+      }),
+      Effect.catch((error) => {
+        const first = !failing
+        failing = true
+        return Effect.as(first ? Effect.logError(`The job timers cannot fire: ${error.message}. Trying again.`) : Effect.void, false)
+      })
+    )
+    yield* once.pipe(
+      Effect.flatMap((more) => more ? Effect.yieldNow : Effect.sleep(interval)),
+      Effect.forever,
+      Effect.forkScoped
+    )
+  }))

@@ -1,0 +1,52 @@
+/**
+ * What can go wrong in the queue, as one error with a reason.
+ */
+import { JobStatus } from "@stint/contract/Job"
+import * as Schema from "effect/Schema"
+
+/** The store cannot be read or written: disk full, file gone, database away. Nothing of the operation was kept. */
+export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
+  operation: Schema.String,
+  cause: Schema.Defect()
+}) {}
+
+/** No such job on this endpoint, or its retention is over. */
+export class JobMissing extends Schema.TaggedError<JobMissing>()("JobMissing", {
+  id: Schema.String
+}) {}
+
+/**
+ * The write came from a worker that does not hold the job: its lease ran out, or the job runs elsewhere by now. `holder` is the
+ * worker that holds it, if any.
+ */
+export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
+  id: Schema.String,
+  worker: Schema.String,
+  holder: Schema.NullOr(Schema.String)
+}) {}
+
+/** Only FAILED and TIMED_OUT jobs can be retried. */
+export class NotRetryable extends Schema.TaggedError<NotRetryable>()("NotRetryable", {
+  id: Schema.String,
+  status: JobStatus
+}) {}
+
+export class QueueError extends Schema.TaggedError<QueueError>()("QueueError", {
+  reason: Schema.Union([StoreUnavailable, JobMissing, LeaseLost, NotRetryable])
+}) {
+  override get message(): string {
+    const reason = this.reason
+    switch (reason._tag) {
+      case "StoreUnavailable":
+        return `the job store failed in ${reason.operation}: ${
+          reason.cause instanceof Error ? reason.cause.message : String(reason.cause)
+        }`
+      case "JobMissing":
+        return `no job ${reason.id}`
+      case "LeaseLost":
+        return `worker ${reason.worker} does not hold job ${reason.id}`
+      case "NotRetryable":
+        return `job ${reason.id} is ${reason.status}`
+    }
+  }
+}

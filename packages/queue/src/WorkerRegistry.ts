@@ -1,0 +1,179 @@
+/**
+ * Which workers there are, as far as this process has heard: from pools that start them and from the workers' own calls.
+ *
+ * ```
+ *   starting ----> initializing --first take or ping--> idle <--claim / finish--> running
+ *       (pool)         |                                  |                          |
+ *       failed         v                                  +-------- draining --------+--> gone
+ *   ----------> unhealthy (shown until the pool tries again)
+ * ```
+ *
+ * It is a gauge, not the truth about jobs: leases are in the store. It is lost with the process and fills again within a heartbeat.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+
+export type WorkerState = "initializing" | "idle" | "running" | "draining" | "unhealthy" | "throttled"
+
+export interface WorkerStatus {
+  readonly id: string
+  readonly endpoint: EndpointId
+  readonly state: WorkerState
+  /** Ids of the jobs it holds. */
+  readonly jobs: ReadonlyArray<string>
+  /** Why it is unhealthy or throttled, in words; null otherwise. */
+  readonly reason: string | null
+  readonly firstSeenAt: number
+  readonly lastSeenAt: number
+  /** Since when it has held no job; null while it holds one or has not called yet. */
+  readonly idleSince: number | null
+}
+
+interface Entry {
+  readonly id: string
+  readonly endpoint: EndpointId
+  state: "initializing" | "ready" | "unhealthy" | "throttled"
+  draining: boolean
+  readonly jobs: Set<string>
+  reason: string | null
+  readonly firstSeenAt: number
+  lastSeenAt: number
+  idleSince: number | null
+  /** A pool started it and will say when it is gone; others are forgotten when they stay silent. */
+  pooled: boolean
+}
+
+/** How long a worker that no pool answers for may be silent before it is forgotten: two long polls of 90 s. */
+export const SILENT_MILLIS = 180_000
+
+export class WorkerRegistry extends Context.Service<WorkerRegistry, {
+  /** A pool starts a worker. */
+  readonly starting: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** The worker called: it takes, pings or delivers. */
+  readonly seen: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** The worker holds a job from now on. */
+  readonly holds: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<void>
+  /** The worker holds that job no longer. */
+  readonly freed: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<void>
+  /** The worker gets no more jobs. */
+  readonly drain: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
+  /** The worker cannot work, or cannot be started; shown with its reason until it is gone or seen again. */
+  readonly failing: (
+    endpoint: EndpointId,
+    worker: string,
+    state: "unhealthy" | "throttled",
+    reason: string
+  ) => Effect.Effect<void>
+  readonly gone: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
+}>()("@stint/queue/WorkerRegistry") {}
+
+const stateOf = (entry: Entry): WorkerState => {
+  if (entry.state !== "ready") return entry.state
+  if (entry.draining) return "draining"
+  return entry.jobs.size > 0 ? "running" : "idle"
+}
+
+export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
+  WorkerRegistry,
+  Effect.gen(function*() {
+    const clock = yield* Clock.Clock
+    const endpoints = new Map<EndpointId, Map<string, Entry>>()
+
+    const entryOf = (endpoint: EndpointId, worker: string): Entry => {
+      let workers = endpoints.get(endpoint)
+      if (workers === undefined) {
+        workers = new Map()
+        endpoints.set(endpoint, workers)
+      }
+      let entry = workers.get(worker)
+      if (entry === undefined) {
+        const now = clock.currentTimeMillisUnsafe()
+        entry = {
+          id: worker,
+          endpoint,
+          state: "initializing",
+          draining: false,
+          jobs: new Set(),
+          reason: null,
+          firstSeenAt: now,
+          lastSeenAt: now,
+          idleSince: null,
+          pooled: false
+        }
+        workers.set(worker, entry)
+      }
+      return entry
+    }
+
+    const touch = (entry: Entry) => {
+      entry.lastSeenAt = clock.currentTimeMillisUnsafe()
+      if (entry.state !== "ready") {
+        entry.state = "ready"
+        entry.reason = null
+        entry.idleSince = entry.jobs.size === 0 ? entry.lastSeenAt : null
+      }
+    }
+
+    return WorkerRegistry.of({
+      starting: (endpoint, worker) =>
+        Effect.sync(() => {
+          const entry = entryOf(endpoint, worker)
+          entry.pooled = true
+        }),
+      seen: (endpoint, worker) => Effect.sync(() => touch(entryOf(endpoint, worker))),
+      holds: (endpoint, worker, job) =>
+        Effect.sync(() => {
+          const entry = entryOf(endpoint, worker)
+          touch(entry)
+          entry.jobs.add(job)
+          entry.idleSince = null
+        }),
+      freed: (endpoint, worker, job) =>
+        Effect.sync(() => {
+          const entry = endpoints.get(endpoint)?.get(worker)
+          if (entry === undefined || !entry.jobs.delete(job)) return
+          if (entry.jobs.size === 0) entry.idleSince = clock.currentTimeMillisUnsafe()
+        }),
+      drain: (endpoint, worker) =>
+        Effect.sync(() => {
+          const entry = endpoints.get(endpoint)?.get(worker)
+          if (entry !== undefined) entry.draining = true
+        }),
+      isDraining: (endpoint, worker) => Effect.sync(() => endpoints.get(endpoint)?.get(worker)?.draining ?? false),
+      failing: (endpoint, worker, state, reason) =>
+        Effect.sync(() => {
+          const entry = entryOf(endpoint, worker)
+          entry.state = state
+          entry.reason = reason
+        }),
+      gone: (endpoint, worker) =>
+        Effect.sync(() => {
+          const workers = endpoints.get(endpoint)
+          if (workers?.delete(worker) === true && workers.size === 0) endpoints.delete(endpoint)
+        }),
+      list: (endpoint) =>
+        Effect.sync(() => {
+          const now = clock.currentTimeMillisUnsafe()
+          const workers = endpoints.get(endpoint) ?? new Map<string, Entry>()
+          for (const entry of workers.values()) {
+            if (!entry.pooled && entry.jobs.size === 0 && now - entry.lastSeenAt > SILENT_MILLIS) workers.delete(entry.id)
+          }
+          return [...workers.values()].map((entry) => ({
+            id: entry.id,
+            endpoint,
+            state: stateOf(entry),
+            jobs: [...entry.jobs],
+            reason: entry.reason,
+            firstSeenAt: entry.firstSeenAt,
+            lastSeenAt: entry.lastSeenAt,
+            idleSince: entry.idleSince
+          }))
+        })
+    })
+  })
+)

@@ -1,0 +1,12 @@
+/**
+ * The durable job queue of Stint.
+ */
+export * as EndpointStore from "./EndpointStore.ts"
+export * as JobMachine from "./JobMachine.ts"
+export * as JobQueue from "./JobQueue.ts"
+export * as JobRecord from "./JobRecord.ts"
+export * as JobStore from "./JobStore.ts"
+export * as JobTimers from "./JobTimers.ts"
+export * as MemoryJobStore from "./MemoryJobStore.ts"
+export * as QueueError from "./QueueError.ts"
+export * as WorkerRegistry from "./WorkerRegistry.ts"
