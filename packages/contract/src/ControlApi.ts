@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { ControlAuthorization } from "./Authorization.ts"
 import { Endpoint, EndpointSpec } from "./Endpoint.ts"
-import { Conflict, EndpointNotFound, InvalidRequest, Unavailable } from "./Problem.ts"
+import { Conflict, EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "./Problem.ts"
 
 const endpoint = { endpoint: Schema.String }
 
@@ -22,7 +22,7 @@ export class ControlApi extends HttpApiGroup.make("control")
     HttpApiEndpoint.post("createEndpoint", "/endpoints", {
       payload: EndpointSpec,
       success: Endpoint.pipe(HttpApiSchema.status(201)),
-      error: [InvalidRequest, Conflict, Unavailable]
+      error: [InvalidRequest, PayloadTooLarge, Conflict, Unavailable]
     }),
     HttpApiEndpoint.get("getEndpoint", "/endpoints/:endpoint", {
       params: endpoint,
@@ -33,7 +33,7 @@ export class ControlApi extends HttpApiGroup.make("control")
       params: endpoint,
       payload: EndpointSpec,
       success: Endpoint,
-      error: [InvalidRequest, Unavailable]
+      error: [InvalidRequest, PayloadTooLarge, Unavailable]
     }),
     HttpApiEndpoint.delete("deleteEndpoint", "/endpoints/:endpoint", {
       params: endpoint,

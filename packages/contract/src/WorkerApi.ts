@@ -7,14 +7,14 @@
 import * as Schema from "effect/Schema"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import { WorkerAuthorization } from "./Authorization.ts"
-import { Conflict, EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "./Problem.ts"
+import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, PayloadTooLarge, Unavailable } from "./Problem.ts"
 import { JobsToStop, TakenJob } from "./WorkerProtocol.ts"
 
 const worker = { endpoint: Schema.String, worker: Schema.String }
 const job = { endpoint: Schema.String, worker: Schema.String, id: Schema.String }
 
 const errors = [EndpointNotFound, InvalidRequest, Unavailable] as const
-const deliverErrors = [EndpointNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable] as const
+const deliverErrors = [EndpointNotFound, JobNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable] as const
 
 export class WorkerApi extends HttpApiGroup.make("workers")
   .add(
@@ -51,7 +51,7 @@ export class WorkerApi extends HttpApiGroup.make("workers")
     HttpApiEndpoint.post("pingByPost", "/:endpoint/ping/:worker", {
       params: worker,
       success: HttpApiSchema.Empty(200),
-      error: errors
+      error: [...errors, PayloadTooLarge]
     })
   )
   .middleware(WorkerAuthorization)

@@ -123,6 +123,15 @@ export class JobQueue extends Context.Service<JobQueue, {
    */
   readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, QueueError>
 
+  /** Jobs that were claimed for a worker and could not be handed over go back to the queue, unstarted. Costs no attempt. */
+  readonly giveBack: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+
+  /**
+   * The worker says goodbye: it finishes the jobs it names and takes no others. A job that was handed to it in that instant, and that it
+   * does not name, goes back unstarted.
+   */
+  readonly workerLeaves: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+
   readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>
 
   /** Returns when jobs of the endpoint were added, freed or ended, or after `waitMs`. */
@@ -395,6 +404,21 @@ const make = Effect.gen(function*() {
     demand.wake(endpoint)
   })
 
+  const giveBack = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
+    for (const id of jobs) {
+      const applied = yield* store.apply(JobId.make(id), { _tag: "Return", now: now(), worker })
+      yield* announce(applied, worker)
+      yield* registry.freed(endpoint, worker, id)
+    }
+  })
+
+  const workerLeaves = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
+    yield* beat(endpoint, worker, jobs)
+    yield* drainWorker(endpoint, worker)
+    const status = (yield* registry.list(endpoint)).find((one) => one.id === worker)
+    yield* giveBack(endpoint, worker, (status?.jobs ?? []).filter((id) => !jobs.includes(id)))
+  })
+
   // While the platform was down no worker could beat: every running lease gets its full time again.
   yield* store.applyRunning("all", { _tag: "Recover", now: now() })
 
@@ -427,6 +451,8 @@ const make = Effect.gen(function*() {
     stops,
     drainWorker,
     workerGone,
+    giveBack,
+    workerLeaves,
     depth: (endpoint) => store.depth(endpoint),
     awaitDemand: (endpoint, waitMs) =>
       Effect.flatMap(demand.take(endpoint), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),

@@ -1,0 +1,101 @@
+/**
+ * The control API: endpoints and what their workers need to join.
+ */
+import { Api } from "@stint/contract/Api"
+import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
+import { Conflict, explain } from "@stint/contract/Problem"
+import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
+import { EndpointStore } from "@stint/queue/EndpointStore"
+import { JobQueue } from "@stint/queue/JobQueue"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { HttpServerRequest } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import * as Redacted from "effect/Redacted"
+import { AccessKeys } from "./AccessKeys.ts"
+import { Limits } from "./Limits.ts"
+import { PublicAddress } from "./PublicAddress.ts"
+import { endpointFinder, storeProblem } from "./QueueProblems.ts"
+import { decoder, readJson } from "./RequestBody.ts"
+
+const decodeSpec = decoder(
+  EndpointSpec,
+  "An endpoint is a JSON object like {\"id\": \"hello\", \"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}."
+)
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "control",
+  Effect.fnUntraced(function*(handlers) {
+    const endpoints = yield* EndpointStore
+    const queue = yield* JobQueue
+    const keys = yield* AccessKeys
+    const address = yield* PublicAddress
+    const limits = yield* Limits
+    const findEndpoint = yield* endpointFinder
+
+    const readSpec = (request: HttpServerRequest.HttpServerRequest) =>
+      Effect.flatMap(readJson(request, limits.controlBytes, "An endpoint's settings are short."), decodeSpec)
+
+    const keep = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
+      const endpoint: Endpoint = { ...spec, createdAt }
+      yield* storeProblem(endpoints.put(endpoint))
+      return endpoint
+    })
+
+    return handlers
+      .handle("listEndpoints", () => Effect.map(storeProblem(endpoints.list), (list) => ({ endpoints: list })))
+      .handleRaw(
+        "createEndpoint",
+        Effect.fnUntraced(function*({ request }) {
+          const spec = yield* readSpec(request)
+          if ((yield* storeProblem(endpoints.get(spec.id))) !== undefined) {
+            return yield* new Conflict(explain(
+              `There is an endpoint "${spec.id}" already.`,
+              `Change it with PUT /api/v1/endpoints/${spec.id}, or choose another id.`
+            ))
+          }
+          return yield* keep(spec, yield* Clock.currentTimeMillis)
+        })
+      )
+      .handle("getEndpoint", ({ params }) => findEndpoint(params.endpoint))
+      .handleRaw(
+        "putEndpoint",
+        Effect.fnUntraced(function*({ params, request }) {
+          const body = yield* readJson(request, limits.controlBytes, "An endpoint's settings are short.")
+          const spec = yield* decodeSpec(typeof body === "object" && body !== null ? { ...body, id: params.endpoint } : body)
+          const known = yield* storeProblem(endpoints.get(params.endpoint))
+          return yield* keep(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))
+        })
+      )
+      .handle(
+        "deleteEndpoint",
+        Effect.fnUntraced(function*({ params }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const depth = yield* storeProblem(queue.depth(endpoint.id))
+          if (depth.waiting + depth.running > 0) {
+            return yield* new Conflict(explain(
+              `The endpoint "${endpoint.id}" has ${depth.waiting} waiting and ${depth.running} running jobs.`,
+              `Empty its queue first (POST /v2/${endpoint.id}/purge-queue), let the running jobs end or cancel them, then delete it.`
+            ))
+          }
+          yield* storeProblem(endpoints.remove(endpoint.id))
+        })
+      )
+      .handle(
+        "workerEnv",
+        Effect.fnUntraced(function*({ params, query }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          return {
+            variables: workerEnvironment({
+              baseUrl: address.baseUrl,
+              endpoint: endpoint.id,
+              key: Redacted.value(keys.workerKey(endpoint.id)),
+              pingIntervalMs: pingIntervalOf(endpoint.leaseMs),
+              ...(query.prefix === undefined ? {} : { prefix: query.prefix })
+            })
+          }
+        })
+      )
+  })
+)

@@ -1,0 +1,54 @@
+/**
+ * How large a request may be, and how long one may wait. Defaults follow wire-facts 1.1 and 5.3; they are settings, because a platform
+ * on one's own machines may well allow more.
+ */
+import * as Context from "effect/Context"
+
+export interface Limits {
+  /** Body of `/run`, in bytes. Default 10 MiB. */
+  readonly runBytes: number
+  /** Body of `/runsync`, in bytes. Default 20 MiB. */
+  readonly runsyncBytes: number
+  /** A worker's result, in bytes. Default 20 MiB (specification 8). Larger results fail their job. */
+  readonly resultBytes: number
+  /** One streamed chunk or one progress value, in bytes. Default 1 MiB. */
+  readonly chunkBytes: number
+  /** Bodies of the control API, in bytes. Default 1 MiB. */
+  readonly controlBytes: number
+  /** How long `/runsync` and `/status-sync` wait where the caller does not say. Default 90 s. */
+  readonly syncWaitMs: number
+  /** How long `/stream` waits where the caller does not say. Default 10 s. */
+  readonly streamWaitMs: number
+  /** The least and the most that a caller may ask to wait. Default 1 s and 300 s. */
+  readonly minWaitMs: number
+  readonly maxWaitMs: number
+  /**
+   * How long job-take and job-stop are held open. Longer means fewer idle requests; it must stay below the 90 s after which workers
+   * give up on the answer, and a job in it. Default 60 s.
+   */
+  readonly workerWaitMs: number
+}
+
+const MEBIBYTE = 1024 * 1024
+
+export const defaults: Limits = {
+  runBytes: 10 * MEBIBYTE,
+  runsyncBytes: 20 * MEBIBYTE,
+  resultBytes: 20 * MEBIBYTE,
+  chunkBytes: MEBIBYTE,
+  controlBytes: MEBIBYTE,
+  syncWaitMs: 90_000,
+  streamWaitMs: 10_000,
+  minWaitMs: 1_000,
+  maxWaitMs: 300_000,
+  workerWaitMs: 60_000
+}
+
+/** The limits in force. */
+export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("@stint/server/Limits", {
+  defaultValue: () => defaults
+})
+
+/** Bytes in words: `10 MiB`. */
+export const bytesInWords = (bytes: number): string =>
+  bytes >= MEBIBYTE ? `${Math.round((bytes / MEBIBYTE) * 10) / 10} MiB` : `${Math.round((bytes / 1024) * 10) / 10} KiB`
