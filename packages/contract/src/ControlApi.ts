@@ -1,8 +1,8 @@
 /**
  * The control API: what operators, the CLI and the console use.
  */
-import * as Schema from "effect/Schema"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import * as Schema from "effect/Schema"
 import { ControlAuthorization } from "./Authorization.ts"
 import { Endpoint, EndpointSpec } from "./Endpoint.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "./Problem.ts"

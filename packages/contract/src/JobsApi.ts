@@ -13,8 +13,8 @@
  *   /v2/{endpoint}/health         GET
  * ```
  */
-import * as Schema from "effect/Schema"
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
+import * as Schema from "effect/Schema"
 import { JobsAuthorization } from "./Authorization.ts"
 import { Health } from "./Health.ts"
 import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"

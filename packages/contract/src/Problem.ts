@@ -4,8 +4,8 @@
  * Every error body of all three surfaces is an RFC 9457 problem with two more members: `error`, the same sentence as `detail`, where
  * clients of the described platform look for it, and `hint`, the way out.
  */
-import * as Schema from "effect/Schema"
 import { HttpApiError } from "effect/http-api"
+import * as Schema from "effect/Schema"
 
 const members = { error: Schema.String, hint: Schema.String }
 
@@ -76,7 +76,10 @@ export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailabl
 }, members) {}
 
 /** The members that every problem repeats, from one sentence and its way out. */
-export const explain = (error: string, hint: string): { readonly detail: string; readonly error: string; readonly hint: string } => ({
+export const explain = (
+  error: string,
+  hint: string
+): { readonly detail: string; readonly error: string; readonly hint: string } => ({
   detail: error,
   error,
   hint

@@ -4,8 +4,8 @@
  * Existing SDKs append `&key=value` to the addresses that they were given; where an address has no `?`, those land in the last path
  * segment. The server splits that segment at its first `&` (wire-facts 5.1), so `:worker` and `:id` here may carry such a tail.
  */
-import * as Schema from "effect/Schema"
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
+import * as Schema from "effect/Schema"
 import { WorkerAuthorization } from "./Authorization.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, PayloadTooLarge, Unavailable } from "./Problem.ts"
 import { JobsToStop, TakenJob } from "./WorkerProtocol.ts"

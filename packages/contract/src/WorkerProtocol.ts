@@ -19,6 +19,7 @@ import * as Schema from "effect/Schema"
 
 /** The two prefixes of worker variables: the specification's, and the one that existing workers read (rulings, "Prefix"). */
 export const ENV_PREFIXES = ["PLATFORM_", "RUNPOD_"] as const
+/** One of {@link ENV_PREFIXES}. */
 export type EnvPrefix = (typeof ENV_PREFIXES)[number]
 
 /** The names of the variables that the platform sets in a worker, without their prefix (specification 2.8). */

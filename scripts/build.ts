@@ -1,0 +1,38 @@
+/**
+ * Builds the package in the current folder: src/ -> dist/ as ESM with declarations. turbo runs it, dependencies first.
+ *
+ * In the workspace a package's exports lead to its sources, so compiling one package would compile all that it imports. Here the
+ * names of the workspace lead to the declarations in dist/ instead.
+ */
+import { spawnSync } from "node:child_process"
+import { mkdirSync, rmSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { packages, root } from "./workspace.ts"
+
+const folder = process.cwd()
+const dist = join(folder, "dist")
+const config = join(folder, "node_modules/.cache/tsconfig.build.json")
+
+rmSync(dist, { recursive: true, force: true })
+mkdirSync(join(config, ".."), { recursive: true })
+writeFileSync(
+  config,
+  JSON.stringify({
+    extends: join(root, "tsconfig.base.json"),
+    include: [join(folder, "src")],
+    compilerOptions: {
+      rootDir: join(folder, "src"),
+      outDir: dist,
+      declarationMap: true,
+      stripInternal: true,
+      noEmitOnError: true,
+      paths: Object.fromEntries(packages.flatMap((one) => [
+        [one.name, [join(one.path, "dist/index.d.ts")]],
+        [`${one.name}/*`, [join(one.path, "dist/*.d.ts")]]
+      ]))
+    }
+  })
+)
+
+const { status } = spawnSync(join(root, "node_modules/.bin/tsc"), ["-p", config], { stdio: "inherit" })
+process.exit(status ?? 1)

@@ -1,0 +1,98 @@
+/**
+ * Checks what a registry would get. Needs `pnpm build`.
+ *
+ * Packs every package, lints the tarballs with publint, unpacks them into an empty folder outside the workspace where each package
+ * sees the dependencies that it declares and no others, and there type-checks a program that imports every module, and runs one that
+ * imports every package.
+ */
+import { execFileSync, spawnSync } from "node:child_process"
+import { existsSync, globSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { dirname, join } from "node:path"
+import { publint } from "publint"
+import { formatMessage } from "publint/utils"
+import { publishable, readManifest, root } from "./workspace.ts"
+
+const problems: Array<string> = []
+const folder = realpathSync(mkdtempSync(join(tmpdir(), "stint-packed-")))
+const tarballs = join(folder, "tarballs")
+
+/** Where Node looks for the dependencies of an unpacked package. */
+const beside = (name: string, dependency: string) => join(folder, "installed", name.replace("/", "+"), "node_modules", dependency)
+
+/** Where a package is unpacked: alone with its dependencies, as pnpm lays them out. */
+const installed = (name: string) => beside(name, name)
+
+const link = (target: string, path: string) => {
+  mkdirSync(dirname(path), { recursive: true })
+  symlinkSync(target, path)
+}
+
+/** The specifiers that a packed package answers to, by its exports; patterns are expanded. */
+const specifiersOf = (name: string): ReadonlyArray<string> =>
+  Object.entries(readManifest(join(installed(name), "package.json")).exports ?? {}).flatMap(([key, target]) => {
+    if (!key.includes("*")) return [join(name, key)]
+    const [before = "", after = ""] = target.split("*")
+    return globSync(target, { cwd: installed(name) }).toSorted().map((file) =>
+      join(name, key.replace("*", `./${file}`.slice(before.length, -after.length)))
+    )
+  })
+
+const run = (what: string, hint: string, args: ReadonlyArray<string>) => {
+  const { status, stderr, stdout } = spawnSync(process.execPath, args, { cwd: folder, encoding: "utf8" })
+  if (status !== 0) problems.push(`${what} of the packed packages failed:\n${stdout}${stderr}${hint}`)
+}
+
+try {
+  // pnpm names itself here when it runs a script.
+  const pnpm = process.env["npm_execpath"]?.includes("pnpm") === true ? process.env["npm_execpath"] : "pnpm"
+  execFileSync(
+    pnpm,
+    ["-r", ...publishable.flatMap((one) => ["--filter", one.name]), "pack", "--pack-destination", tarballs],
+    { cwd: root, stdio: ["ignore", "ignore", "inherit"] }
+  )
+
+  for (const { name, path } of publishable) {
+    const [tarball] = globSync(`${name.replace("@", "").replace("/", "-")}-[0-9]*.tgz`, { cwd: tarballs })
+    if (tarball === undefined) throw new Error(`${name} was not packed`)
+    mkdirSync(installed(name), { recursive: true })
+    execFileSync("tar", ["-xzf", join(tarballs, tarball), "-C", installed(name), "--strip-components=1"])
+    const { messages, pkg } = await publint({ pkgDir: installed(name), pack: false, strict: true })
+    for (const message of messages) problems.push(`${name}: ${formatMessage(message, pkg, { color: false })}`)
+    const packed = readManifest(join(installed(name), "package.json"))
+    link(installed(name), join(folder, "node_modules", name))
+    for (const [dependency, range] of Object.entries({ ...packed.dependencies, ...packed.peerDependencies })) {
+      if (/^(workspace|catalog|file|link):/.test(range)) problems.push(`${name}: packed with ${dependency} as ${range}`)
+      const source = join(path, "node_modules", dependency)
+      const ours = publishable.some((one) => one.name === dependency)
+      if (ours) link(installed(dependency), beside(name, dependency))
+      else if (existsSync(source)) link(realpathSync(source), beside(name, dependency))
+    }
+  }
+
+  link(realpathSync(join(root, "node_modules/@types/node")), join(folder, "node_modules/@types/node"))
+  writeFileSync(join(folder, "package.json"), JSON.stringify({ type: "module" }))
+  writeFileSync(
+    join(folder, "types.ts"),
+    publishable.flatMap((one) => specifiersOf(one.name)).map((one, index) => `export * as m${index} from "${one}"`).join("\n")
+  )
+  writeFileSync(
+    join(folder, "tsconfig.json"),
+    JSON.stringify({
+      compilerOptions: { module: "nodenext", target: "es2024", strict: true, noEmit: true, types: ["node"], skipLibCheck: false },
+      files: ["types.ts"]
+    })
+  )
+  const hint = "A module that is not found has to be in `dependencies`; for src/testing/, in optional `peerDependencies`."
+  run("Type check", hint, [join(root, "node_modules/typescript/bin/tsc"), "-p", "."])
+
+  // Entries only: other modules may be programs, or belong into a test runner.
+  const entries = publishable.filter((one) => specifiersOf(one.name).includes(one.name)).map((one) => one.name)
+  writeFileSync(join(folder, "run.js"), entries.map((one) => `await import("${one}")`).join("\n"))
+  run("Import", hint, ["run.js"])
+} finally {
+  rmSync(folder, { recursive: true, force: true })
+}
+
+for (const problem of problems) console.error(problem)
+process.exitCode = problems.length === 0 ? 0 : 1

@@ -1,0 +1,6 @@
+/**
+ * `pnpm check`: every check, no test.
+ */
+import { runChecks } from "./checks.ts"
+
+process.exitCode = (await runChecks()) === 0 ? 0 : 1

@@ -1,0 +1,101 @@
+/**
+ * The checks of the repository: everything that `pnpm check` runs, and `pnpm test` before the tests.
+ *
+ * A check is a command that is silent and exits 0 when all is well. To add one, add a line to `checks`.
+ */
+import { spawn } from "node:child_process"
+import { availableParallelism } from "node:os"
+import { delimiter, join } from "node:path"
+import { root } from "./workspace.ts"
+
+interface Check {
+  readonly name: string
+  readonly command: ReadonlyArray<string>
+  /** The check that has to end well before this one starts. */
+  readonly after?: string
+  /** What to do when it fails, where its own output does not say. */
+  readonly hint?: string
+}
+
+const checks: ReadonlyArray<Check> = [
+  { name: "build", command: ["turbo", "run", "build", "--output-logs=errors-only"] },
+  { name: "types", command: ["tsc", "--noEmit", "-p", "tsconfig.json"] },
+  { name: "lint", command: ["oxlint"], hint: "`pnpm format` fixes what can be fixed." },
+  { name: "format", command: ["dprint", "check"], hint: "`pnpm format` formats everything." },
+  { name: "manifests", command: ["node", "scripts/check-manifests.ts"] },
+  { name: "unused", command: ["knip", "--no-progress", "--no-config-hints"] },
+  { name: "packed", command: ["node", "scripts/check-packed.ts"], after: "build" }
+]
+
+interface Outcome {
+  readonly ok: boolean
+  readonly output: string
+  readonly seconds: number
+}
+
+const environment = {
+  ...process.env,
+  PATH: [join(root, "node_modules/.bin"), process.env["PATH"]].join(delimiter),
+  FORCE_COLOR: undefined,
+  NO_COLOR: "1",
+  TURBO_TELEMETRY_DISABLED: "1",
+  TURBO_NO_UPDATE_NOTIFIER: "1"
+}
+
+const execute = ([program = "", ...args]: ReadonlyArray<string>): Promise<Outcome> => {
+  const start = performance.now()
+  return new Promise((resolve) => {
+    const output: Array<string> = []
+    const end = (ok: boolean) => resolve({ ok, output: output.join(""), seconds: (performance.now() - start) / 1000 })
+    const child = spawn(program, args, { cwd: root, env: environment, stdio: ["ignore", "pipe", "pipe"] })
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text: string) => output.push(text))
+    }
+    child.on("error", (error) => {
+      output.push(`${program} cannot be started: ${error.message}. \`pnpm install\` brings it.\n`)
+      end(false)
+    })
+    child.on("close", (code) => end(code === 0))
+  })
+}
+
+/** One line of the report: `types      ok   1.2 s`. */
+export const line = (name: string, verdict: string, seconds: number): string =>
+  `${name.padEnd(10)} ${verdict.padEnd(7)} ${seconds.toFixed(1).padStart(5)} s`
+
+/**
+ * Runs every check, as many at once as there are cores, and prints a line for each; a failed one also prints what it said. One failure
+ * stops no other check, except those that come `after` it.
+ *
+ * @returns how many failed
+ */
+export const runChecks = async (): Promise<number> => {
+  const waiting = [...checks]
+  const ended = new Map<string, boolean>()
+  const ready = () => waiting.findIndex((one) => one.after === undefined || ended.has(one.after))
+
+  const run = async (check: Check): Promise<void> => {
+    if (check.after !== undefined && ended.get(check.after) !== true) {
+      ended.set(check.name, false)
+      console.log(line(check.name, "not run", 0))
+      return
+    }
+    const outcome = await execute(check.command)
+    ended.set(check.name, outcome.ok)
+    console.log(line(check.name, outcome.ok ? "ok" : "FAILED", outcome.seconds))
+    if (!outcome.ok) console.log([outcome.output.trimEnd(), check.hint ?? ""].filter((text) => text !== "").join("\n"))
+  }
+
+  const running = new Set<Promise<void>>()
+  while (waiting.length > 0 || running.size > 0) {
+    const next = running.size < availableParallelism() ? ready() : -1
+    const [check] = next === -1 ? [] : waiting.splice(next, 1)
+    if (check === undefined) {
+      await Promise.race(running)
+    } else {
+      const task: Promise<void> = run(check).finally(() => running.delete(task))
+      running.add(task)
+    }
+  }
+  return [...ended.values()].filter((ok) => !ok).length
+}

@@ -1,0 +1,58 @@
+/**
+ * The packages of this workspace, as their manifests describe them.
+ */
+import { globSync, readFileSync } from "node:fs"
+import { dirname, join, resolve } from "node:path"
+
+/** The parts of a package.json that our scripts read. */
+export interface Manifest {
+  name: string
+  version?: string
+  private?: boolean
+  description?: string
+  license?: string
+  type?: string
+  sideEffects?: boolean | ReadonlyArray<string>
+  exports?: Record<string, string>
+  bin?: Record<string, string>
+  files?: ReadonlyArray<string>
+  scripts?: Record<string, string>
+  publishConfig?: {
+    access?: string
+    engines?: Record<string, string>
+    exports?: Record<string, string>
+    bin?: Record<string, string>
+  }
+  dependencies?: Record<string, string>
+  devDependencies?: Record<string, string>
+  peerDependencies?: Record<string, string>
+  optionalDependencies?: Record<string, string>
+}
+
+/** A folder with a package.json. */
+interface Package {
+  readonly name: string
+  /** Absolute. */
+  readonly path: string
+  /** From the root, as messages name it: `packages/queue`. */
+  readonly folder: string
+  readonly manifest: Manifest
+}
+
+/** The folder of pnpm-workspace.yaml. */
+export const root = resolve(import.meta.dirname, "..")
+
+/** A package.json. Its shape is what check-manifests.ts is for; nothing is decoded here. */
+export const readManifest = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8"))
+
+/** Every package of pnpm-workspace.yaml, by folder. */
+export const packages: ReadonlyArray<Package> = globSync(
+  ["packages/*/package.json", "examples/*/package.json", "benchmarks/package.json"],
+  { cwd: root }
+).toSorted().map((file) => {
+  const manifest = readManifest(join(root, file))
+  return { name: manifest.name, path: join(root, dirname(file)), folder: dirname(file), manifest }
+})
+
+/** Those that a registry gets. */
+export const publishable: ReadonlyArray<Package> = packages.filter((one) => one.manifest.private !== true)

@@ -1,0 +1,17 @@
+import { defineConfig } from "vitest/config"
+
+export default defineConfig({
+  test: {
+    include: ["{packages,examples}/*/test/**/*.test.ts", "examples/*/*.test.ts"],
+    // Tests start servers and worker processes of their own: one process a file, so that a leak of one file ends with it.
+    pool: "forks",
+    maxWorkers: 2,
+    // Long enough for a test that kills and restarts real processes on a busy machine; a test that only computes never gets near.
+    testTimeout: 30_000,
+    hookTimeout: 30_000,
+    teardownTimeout: 10_000,
+    passWithNoTests: true,
+    silent: "passed-only",
+    reporters: ["minimal"]
+  }
+})
