@@ -3,7 +3,8 @@
  *
  * It adds to a {@link JobStore} what a store cannot know: who is waiting, in this process, for a job to take, for a result, for a
  * chunk, for a stop signal. Every change goes to the store first and wakes the waiters after; a wake-up is only a hint, and every waiter
- * looks again.
+ * looks again. The change and the waking are one step that is never interrupted: a caller who hangs up while the store writes must not
+ * leave a job in the queue that nobody was woken for.
  *
  * Delivery, said honestly: execution is at least once (a worker that is lost has its job run again, up to the endpoint's limit of
  * attempts); the effect on the job's state is exactly once (the first terminal transition wins, and writes of workers that no longer hold
@@ -17,7 +18,9 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { JobRecord } from "./JobRecord.ts"
+import * as Schema from "effect/Schema"
+import type { JobEvent } from "./JobMachine.ts"
+import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 import { type Applied, type Depth, type Drained, type Durability, JobStore } from "./JobStore.ts"
 import { JobMissing, LeaseLost, NotRetryable, QueueError } from "./QueueError.ts"
 import * as WaitList from "./WaitList.ts"
@@ -51,6 +54,9 @@ export type Delivery = "accepted" | "ignored"
 /** The most jobs that one sweep of the timers looks at in one transaction. */
 const TICK_LIMIT = 500
 
+/** The most jobs that a purge cancels in one transaction. */
+const PURGE_LIMIT = 500
+
 /** The most chunks that one reading of a stream takes. */
 const DRAIN_LIMIT = 1_000
 
@@ -61,10 +67,10 @@ export class JobQueue extends Context.Service<JobQueue, {
   readonly submit: (submission: Submission) => Effect.Effect<JobRecord, QueueError>
 
   /** A job of an endpoint. Fails with `JobMissing`, also where the id belongs to another endpoint. */
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobRecord, QueueError>
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, QueueError>
 
   /** The job when it has ended, or as it stands after `waitMs`. */
-  readonly awaitEnd: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<JobRecord, QueueError>
+  readonly awaitEnd: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<JobReport, QueueError>
 
   /** The chunks that nobody has read; waits up to `waitMs` for one, or for the end. */
   readonly drain: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<Drained, QueueError>
@@ -73,10 +79,10 @@ export class JobQueue extends Context.Service<JobQueue, {
    * Cancels a waiting or running job; the worker of a running one is told to stop it. A job that had already ended is returned
    * unchanged.
    */
-  readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobRecord, QueueError>
+  readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, QueueError>
 
   /** Puts a FAILED or TIMED_OUT job back. Fails with `NotRetryable` otherwise. */
-  readonly retry: (endpoint: EndpointId, id: string) => Effect.Effect<JobRecord, QueueError>
+  readonly retry: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, QueueError>
 
   /** Cancels all waiting jobs of an endpoint; how many there were. */
   readonly purge: (endpoint: EndpointId) => Effect.Effect<number, QueueError>
@@ -144,6 +150,8 @@ export class JobQueue extends Context.Service<JobQueue, {
   readonly endWaits: Effect.Effect<void>
 }>()("@stint/queue/JobQueue") {}
 
+const isJobId = Schema.is(JobId)
+
 const missing = (id: string) => new QueueError({ reason: new JobMissing({ id }) })
 
 const workerKey = (endpoint: string, worker: string) => `${endpoint}\n${worker}`
@@ -194,10 +202,11 @@ const make = Effect.gen(function*() {
     demand.wake(after.endpoint)
   })
 
-  const announceAll = (all: ReadonlyArray<Applied>) => Effect.forEach(all, (one) => announce(one), { discard: true })
+  const announceAll = (all: ReadonlyArray<Applied>, by?: string) =>
+    Effect.forEach(all, (one) => announce(one, by), { discard: true })
 
   const get = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    const job = yield* store.get(JobId.make(id))
+    const job = isJobId(id) ? yield* store.get(id) : undefined
     if (job === undefined || job.endpoint !== endpoint) return yield* missing(id)
     return job
   })
@@ -234,7 +243,7 @@ const make = Effect.gen(function*() {
     takers.wake(job.endpoint, 1)
     demand.wake(job.endpoint)
     return job
-  })
+  }, Effect.uninterruptible)
 
   const awaitEnd = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, waitMs: number) {
     const until = now() + waitMs
@@ -252,10 +261,10 @@ const make = Effect.gen(function*() {
 
   const drain = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, waitMs: number) {
     const until = now() + waitMs
-    yield* get(endpoint, id)
+    const job = yield* get(endpoint, id)
     while (true) {
       const ticket = yield* readers.take(id)
-      const drained = yield* store.drain(JobId.make(id), DRAIN_LIMIT).pipe(Effect.onError(() => ticket.cancel))
+      const drained = yield* store.drain(job.id, DRAIN_LIMIT).pipe(Effect.onError(() => ticket.cancel))
       if (drained === undefined) {
         yield* ticket.cancel
         return yield* missing(id)
@@ -269,31 +278,37 @@ const make = Effect.gen(function*() {
     }
   })
 
+  /** Applies an event to a job by whatever id came from outside. */
+  const apply = (id: string, event: JobEvent): Effect.Effect<Applied, QueueError> =>
+    isJobId(id) ? store.apply(id, event) : Effect.succeed({ _tag: "Missing" })
+
   const cancel = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    const known = yield* get(endpoint, id)
-    const applied = yield* store.apply(known.id, { _tag: "Cancel", now: now() })
+    const applied = yield* apply(id, { _tag: "Cancel", now: now(), endpoint })
     yield* announce(applied)
     if (applied._tag === "Changed") return applied.after
-    if (applied._tag === "Rejected") return applied.job
+    if (applied._tag === "Rejected" && applied.rejection._tag === "Ended") return applied.job
     return yield* missing(id)
-  })
+  }, Effect.uninterruptible)
 
   const retry = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    const known = yield* get(endpoint, id)
-    const applied = yield* store.apply(known.id, { _tag: "Retry", now: now() })
+    const applied = yield* apply(id, { _tag: "Retry", now: now(), endpoint })
     yield* announce(applied)
     if (applied._tag === "Changed") return applied.after
-    if (applied._tag === "Rejected") {
+    if (applied._tag === "Rejected" && applied.rejection._tag === "NotRetryable") {
       return yield* new QueueError({ reason: new NotRetryable({ id, status: applied.job.status }) })
     }
     return yield* missing(id)
-  })
+  }, Effect.uninterruptible)
 
   const purge = Effect.fnUntraced(function*(endpoint: EndpointId) {
-    const applied = yield* store.applyWaiting(endpoint, { _tag: "Cancel", now: now() })
-    yield* announceAll(applied)
-    return applied.filter((one) => one._tag === "Changed").length
-  })
+    let removed = 0
+    while (true) {
+      const applied = yield* store.applyWaiting(endpoint, { _tag: "Cancel", now: now(), endpoint }, PURGE_LIMIT)
+      yield* announceAll(applied)
+      removed += applied.length
+      if (applied.length < PURGE_LIMIT) return removed
+    }
+  }, Effect.uninterruptible)
 
   /**
    * What the store says the worker holds is lost, for it says itself that it holds nothing. That counts an attempt: a worker that drops
@@ -301,7 +316,8 @@ const make = Effect.gen(function*() {
    */
   const reclaimUnreceived = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     const cause = `Worker ${worker} was handed the job and asked for another one without delivering a result.`
-    yield* announceAll(yield* store.applyRunning({ endpoint, worker }, { _tag: "LoseLease", now: now(), worker, cause }))
+    const event = { _tag: "LoseLease", now: now(), endpoint, worker, cause } as const
+    yield* announceAll(yield* store.applyRunning({ endpoint, worker }, event), worker)
     pendingStops.delete(workerKey(endpoint, worker))
   })
 
@@ -338,13 +354,13 @@ const make = Effect.gen(function*() {
   const beat = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     yield* registry.seen(endpoint, worker)
     for (const id of jobs) {
-      const applied = yield* store.apply(JobId.make(id), { _tag: "Beat", now: now(), worker })
+      const applied = yield* apply(id, { _tag: "Beat", now: now(), endpoint, worker })
       // A beat that was sent before the worker's own result arrived names a job that has ended as it should.
       const ownEnd = applied._tag === "Rejected" && applied.rejection._tag === "Ended" &&
         (applied.rejection.status === "COMPLETED" || applied.rejection.status === "FAILED") && applied.rejection.by === worker
       if (applied._tag === "Missing" || (applied._tag === "Rejected" && !ownEnd)) stop(endpoint, worker, id)
     }
-  })
+  }, Effect.uninterruptible)
 
   /** What a worker is told of its write. */
   const delivered = Effect.fnUntraced(function*(holder: Holder, applied: Applied): Effect.fn.Return<Delivery, QueueError> {
@@ -353,6 +369,7 @@ const make = Effect.gen(function*() {
     if (applied._tag === "Changed") return "accepted"
     if (applied._tag === "Missing" || applied._tag === "Removed") return yield* missing(holder.job)
     const { rejection } = applied
+    if (rejection._tag === "OtherEndpoint") return yield* missing(holder.job)
     if (
       rejection._tag === "Ended" && rejection.by === holder.worker &&
       (holder.attempt === undefined || holder.attempt === rejection.attempt)
@@ -363,10 +380,12 @@ const make = Effect.gen(function*() {
     return yield* new QueueError({ reason: new LeaseLost({ id: holder.job, worker: holder.worker, holder: by }) })
   })
 
-  const fence = (holder: Holder) =>
-    holder.attempt === undefined
-      ? { now: now(), worker: holder.worker }
-      : { now: now(), worker: holder.worker, attempt: holder.attempt }
+  /** A worker's write: to the store, then to whoever waits for it. */
+  const deliver = (holder: Holder, applying: Effect.Effect<Applied, QueueError>) =>
+    Effect.uninterruptible(Effect.flatMap(applying, (applied) => delivered(holder, applied)))
+
+  const fence = ({ attempt, endpoint, worker }: Holder) =>
+    attempt === undefined ? { now: now(), endpoint, worker } : { now: now(), endpoint, worker, attempt }
 
   const stops = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, waitMs: number) {
     yield* registry.seen(endpoint, worker)
@@ -379,7 +398,8 @@ const make = Effect.gen(function*() {
         if (ids.size > 0) return [...ids]
       }
       const left = until - now()
-      if (left <= 0 || closing || (yield* registry.isDraining(endpoint, worker))) return []
+      // A draining worker waits like any other: it may still run a job that is cancelled.
+      if (left <= 0 || closing) return []
       const ticket = yield* stoppers.take(key)
       yield* ticket.wait(left)
     }
@@ -395,29 +415,31 @@ const make = Effect.gen(function*() {
     const time = now()
     const applied = yield* store.applyRunning(
       { endpoint, worker },
-      cause === undefined ? { _tag: "Return", now: time, worker } : { _tag: "LoseLease", now: time, worker, cause }
+      cause === undefined
+        ? { _tag: "Return", now: time, endpoint, worker }
+        : { _tag: "LoseLease", now: time, endpoint, worker, cause }
     )
     yield* announceAll(applied)
     yield* registry.gone(endpoint, worker)
     pendingStops.delete(workerKey(endpoint, worker))
     stoppers.wake(workerKey(endpoint, worker))
     demand.wake(endpoint)
-  })
+  }, Effect.uninterruptible)
 
   const giveBack = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     for (const id of jobs) {
-      const applied = yield* store.apply(JobId.make(id), { _tag: "Return", now: now(), worker })
+      const applied = yield* apply(id, { _tag: "Return", now: now(), endpoint, worker })
       yield* announce(applied, worker)
       yield* registry.freed(endpoint, worker, id)
     }
-  })
+  }, Effect.uninterruptible)
 
   const workerLeaves = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     yield* beat(endpoint, worker, jobs)
     yield* drainWorker(endpoint, worker)
     const status = (yield* registry.list(endpoint)).find((one) => one.id === worker)
     yield* giveBack(endpoint, worker, (status?.jobs ?? []).filter((id) => !jobs.includes(id)))
-  })
+  }, Effect.uninterruptible)
 
   // While the platform was down no worker could beat: every running lease gets its full time again.
   yield* store.applyRunning("all", { _tag: "Recover", now: now() })
@@ -434,20 +456,11 @@ const make = Effect.gen(function*() {
     take,
     beat,
     progress: (holder, output) =>
-      Effect.flatMap(
-        store.apply(holder.job, { _tag: "Progress", output, ...fence(holder) }),
-        (applied) => delivered(holder, applied)
-      ),
+      deliver(holder, Effect.suspend(() => store.apply(holder.job, { _tag: "Progress", output, ...fence(holder) }))),
     append: (holder, chunk) =>
-      Effect.flatMap(
-        store.append(holder.job, { _tag: "Chunk", ...fence(holder) }, chunk),
-        (applied) => delivered(holder, applied)
-      ),
-    finish: (holder, result) =>
-      Effect.flatMap(
-        store.apply(holder.job, { _tag: "Finish", ...fence(holder), output: result.output, error: result.error }),
-        (applied) => delivered(holder, applied)
-      ),
+      deliver(holder, Effect.suspend(() => store.append(holder.job, { _tag: "Chunk", ...fence(holder) }, chunk))),
+    finish: (holder, { error, output }) =>
+      deliver(holder, Effect.suspend(() => store.apply(holder.job, { _tag: "Finish", output, error, ...fence(holder) }))),
     stops,
     drainWorker,
     workerGone,
@@ -460,7 +473,7 @@ const make = Effect.gen(function*() {
       const applied = yield* store.tick(now(), TICK_LIMIT)
       yield* announceAll(applied)
       return applied.length === TICK_LIMIT
-    }),
+    }).pipe(Effect.uninterruptible),
     endWaits: Effect.sync(() => {
       closing = true
       takers.wakeAll()

@@ -1,5 +1,8 @@
 /**
- * A job as the queue keeps it: everything the state machine needs to decide, and the payloads it never looks into.
+ * A job as the queue keeps it, in three layers: what the state machine decides by, what came out, what was put in.
+ *
+ * The layers are apart because payloads are large (megabytes) and seldom needed: a heartbeat, a claim of another job, a sweep of what is
+ * due or a look at the status must not drag the input along.
  *
  * The endpoint's limits are copied into the job when it is submitted, so that a job's fate depends on nothing but its own record and
  * the time, and a changed endpoint changes only later jobs.
@@ -9,13 +12,11 @@ import { JobStatus } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
 import * as Schema from "effect/Schema"
 
-export const JobRecord = Schema.Struct({
+/** What the state machine decides by. Small, whatever the payloads are. */
+export const JobHead = Schema.Struct({
   id: JobId,
   endpoint: EndpointId,
   status: JobStatus,
-  input: JsonText,
-  /** The caller's `s3Config`, handed to the worker as it came. */
-  s3Config: Schema.NullOr(JsonText),
   /** Does not count when the autoscaler decides to start workers. */
   lowPriority: Schema.Boolean,
   /** Milliseconds since 1970, as are all times here. */
@@ -40,14 +41,35 @@ export const JobRecord = Schema.Struct({
   leaseExpiresAt: Schema.NullOr(Schema.Int),
   /** Set exactly while the status is terminal. */
   finishedAt: Schema.NullOr(Schema.Int),
-  /** The latest progress of the running attempt. */
-  progress: Schema.NullOr(JsonText),
-  /** The accepted attempt's result. */
-  output: Schema.NullOr(JsonText),
-  error: Schema.NullOr(Schema.String),
   /** How many chunks the last attempt has streamed. */
   chunks: Schema.Int,
   /** How many of them `/stream` has handed out. */
   drained: Schema.Int
 })
+export type JobHead = typeof JobHead.Type
+
+/** What came out of the job so far. */
+export const JobOutcome = Schema.Struct({
+  /** The latest progress of the running attempt. */
+  progress: Schema.NullOr(JsonText),
+  /** The accepted attempt's result. */
+  output: Schema.NullOr(JsonText),
+  error: Schema.NullOr(Schema.String)
+})
+export type JobOutcome = typeof JobOutcome.Type
+
+/** A job as those who follow it see it: everything but what was put in. */
+export const JobReport = Schema.Struct({ ...JobHead.fields, ...JobOutcome.fields })
+export type JobReport = typeof JobReport.Type
+
+/** What was put in. Never changes. */
+export const JobInput = Schema.Struct({
+  input: JsonText,
+  /** The caller's `s3Config`, handed to the worker as it came. */
+  s3Config: Schema.NullOr(JsonText)
+})
+export type JobInput = typeof JobInput.Type
+
+/** The whole job: what a worker is handed. */
+export const JobRecord = Schema.Struct({ ...JobReport.fields, ...JobInput.fields })
 export type JobRecord = typeof JobRecord.Type

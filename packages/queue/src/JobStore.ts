@@ -11,7 +11,7 @@ import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import type { JobEvent, Rejection } from "./JobMachine.ts"
-import type { JobRecord } from "./JobRecord.ts"
+import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 import type { QueueError } from "./QueueError.ts"
 
 /**
@@ -22,9 +22,9 @@ export type Durability = "D2" | "D1" | "none"
 
 /** What became of an event. */
 export type Applied =
-  | { readonly _tag: "Changed"; readonly before: JobRecord; readonly after: JobRecord }
-  | { readonly _tag: "Removed"; readonly before: JobRecord }
-  | { readonly _tag: "Rejected"; readonly job: JobRecord; readonly rejection: Rejection }
+  | { readonly _tag: "Changed"; readonly before: JobHead; readonly after: JobHead }
+  | { readonly _tag: "Removed"; readonly before: JobHead }
+  | { readonly _tag: "Rejected"; readonly job: JobHead; readonly rejection: Rejection }
   | { readonly _tag: "Missing" }
 
 /** The jobs of one endpoint by state, and what the autoscaler needs. Must not cost more as the history grows. */
@@ -44,7 +44,7 @@ export interface Depth {
 
 /** What one reading of a job's stream takes. */
 export interface Drained {
-  readonly job: JobRecord
+  readonly job: JobReport
   readonly chunks: ReadonlyArray<JsonText>
   /** More chunks are waiting than were taken. */
   readonly more: boolean
@@ -53,7 +53,10 @@ export interface Drained {
 export class JobStore extends Context.Service<JobStore, {
   readonly durability: Durability
 
-  /** Keeps a new job. Returns when it is as safe as {@link Durability} says. */
+  /**
+   * Keeps a new job. Returns when it is as safe as {@link Durability} says. Ids are the platform's own and never used twice: an id that
+   * is there already is a defect.
+   */
   readonly insert: (job: JobRecord) => Effect.Effect<void, QueueError>
 
   /** Applies one event to one job. */
@@ -73,7 +76,7 @@ export class JobStore extends Context.Service<JobStore, {
     event: Extract<JobEvent, { readonly _tag: "Claim" }>
   ) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
 
-  /** Applies `Tick` to up to `limit` jobs that are due. Empty when nothing is. */
+  /** Applies `Tick` to up to `limit` jobs that are due, those due longest first. Empty when nothing is. */
   readonly tick: (now: number, limit: number) => Effect.Effect<ReadonlyArray<Applied>, QueueError>
 
   /** Applies an event to every job that is IN_PROGRESS, or to those of one worker. */
@@ -82,10 +85,14 @@ export class JobStore extends Context.Service<JobStore, {
     event: JobEvent
   ) => Effect.Effect<ReadonlyArray<Applied>, QueueError>
 
-  /** Applies an event to every waiting job of an endpoint. */
-  readonly applyWaiting: (endpoint: EndpointId, event: JobEvent) => Effect.Effect<ReadonlyArray<Applied>, QueueError>
+  /** Applies an event to up to `limit` waiting jobs of an endpoint, in order of submission. */
+  readonly applyWaiting: (
+    endpoint: EndpointId,
+    event: JobEvent,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<Applied>, QueueError>
 
-  readonly get: (id: JobId) => Effect.Effect<JobRecord | undefined, QueueError>
+  readonly get: (id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
 
   /** Takes up to `limit` chunks that nobody has taken, in order. Undefined when there is no such job. */
   readonly drain: (id: JobId, limit: number) => Effect.Effect<Drained | undefined, QueueError>

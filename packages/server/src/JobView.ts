@@ -7,7 +7,7 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { isTerminal } from "@stint/contract/Job"
 import * as JobMachine from "@stint/queue/JobMachine"
-import type { JobRecord } from "@stint/queue/JobRecord"
+import type { JobRecord, JobReport } from "@stint/queue/JobRecord"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 
@@ -25,7 +25,7 @@ const withoutTraceback = (error: string): string =>
     onSome: ({ error_traceback: _, ...rest }) => JSON.stringify(rest)
   })
 
-const members = (job: JobRecord, endpoint: Endpoint): Array<string> => {
+const members = (job: JobReport, endpoint: Endpoint): Array<string> => {
   const parts = [`"id":${JSON.stringify(job.id)}`, `"status":"${job.status}"`]
   const delay = JobMachine.delayTime(job)
   if (delay !== undefined) parts.push(`"delayTime":${delay}`)
@@ -42,11 +42,11 @@ const members = (job: JobRecord, endpoint: Endpoint): Array<string> => {
 }
 
 /** The job object of wire-facts 1.3. */
-export const jobText = (job: JobRecord, endpoint: Endpoint): string => `{${members(job, endpoint).join(",")}}`
+export const jobText = (job: JobReport, endpoint: Endpoint): string => `{${members(job, endpoint).join(",")}}`
 
 /** The answer of `/stream`. While chunks are left to be read the job is not reported as ended: clients stop reading at that (wire-facts 8). */
-export const streamText = (job: JobRecord, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {
-  const shown: JobRecord = more && isTerminal(job.status) ? { ...job, status: "IN_PROGRESS", output: null, error: null } : job
+export const streamText = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {
+  const shown: JobReport = more && isTerminal(job.status) ? { ...job, status: "IN_PROGRESS", output: null, error: null } : job
   const stream = chunks.map((chunk) => `{"output":${chunk}}`).join(",")
   return `{${[...members(shown, endpoint), `"stream":[${stream}]`].join(",")}}`
 }

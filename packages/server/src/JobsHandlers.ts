@@ -9,7 +9,7 @@ import { JobId } from "@stint/contract/Ids"
 import { RunRequest } from "@stint/contract/Job"
 import { toJsonText } from "@stint/contract/Json"
 import { JobQueue } from "@stint/queue/JobQueue"
-import type { JobRecord } from "@stint/queue/JobRecord"
+import type { JobHead } from "@stint/queue/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -64,7 +64,7 @@ export const layer = HttpApiBuilder.group(
       }))
     })
 
-    const receipt = (job: JobRecord) => json(`{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`)
+    const receipt = (job: JobHead) => json(`{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`)
 
     const status = Effect.fnUntraced(function*({ params }: { readonly params: { readonly endpoint: string; readonly id: string } }) {
       const endpoint = yield* findEndpoint(params.endpoint)
