@@ -49,9 +49,11 @@ const exportedDoc = {
     Program: (program: Program) => {
       // `export type Job = typeof Job.Type` and overloads share the comment of the first declaration of that name.
       const done = new Set<string | undefined>()
-      // The head of `JobQueue.ts` is the comment of `JobQueue`.
+      // The head of `JobQueue.ts` is the comment of `JobQueue`, and of its one layer, constructor or command.
       const head = context.sourceCode.getAllComments()[0]
-      if (isDoc(head) && (head?.range[0] ?? 1) === 0) done.add(basename(context.filename, ".ts"))
+      if (isDoc(head) && head?.range[0] === 0) {
+        for (const name of [basename(context.filename, ".ts"), "layer", "make", "command"]) done.add(name)
+      }
       for (const node of program.body) {
         if (node.type !== "ExportNamedDeclaration" || !node.declaration) continue
         const documented = isDoc(context.sourceCode.getCommentsBefore(node).at(-1))
