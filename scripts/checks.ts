@@ -6,6 +6,7 @@
 import { spawn } from "node:child_process"
 import { availableParallelism } from "node:os"
 import { delimiter, join } from "node:path"
+import { stripVTControlCharacters } from "node:util"
 import { root } from "./workspace.ts"
 
 interface Check {
@@ -42,11 +43,13 @@ const environment = {
   TURBO_NO_UPDATE_NOTIFIER: "1"
 }
 
-const execute = ([program = "", ...args]: ReadonlyArray<string>): Promise<Outcome> => {
+/** Runs one command in the root, with the workspace's own programs first in PATH, and collects what it says, without colours. */
+export const execute = ([program = "", ...args]: ReadonlyArray<string>): Promise<Outcome> => {
   const start = performance.now()
   return new Promise((resolve) => {
     const output: Array<string> = []
-    const end = (ok: boolean) => resolve({ ok, output: output.join(""), seconds: (performance.now() - start) / 1000 })
+    const end = (ok: boolean) =>
+      resolve({ ok, output: stripVTControlCharacters(output.join("")), seconds: (performance.now() - start) / 1000 })
     const child = spawn(program, args, { cwd: root, env: environment, stdio: ["ignore", "pipe", "pipe"] })
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (text: string) => output.push(text))
