@@ -21,6 +21,21 @@ interface Check {
 const checks: ReadonlyArray<Check> = [
   { name: "build", command: ["turbo", "run", "build", "--output-logs=errors-only"] },
   { name: "types", command: ["tsc", "--noEmit", "-p", "tsconfig.json"] },
+  // The compiler sees no Effect that nobody runs, and no `any` among its requirements.
+  {
+    name: "effects",
+    command: [
+      "effect-tsgo",
+      "diagnostics",
+      "--strict",
+      "--severity",
+      "error,warning",
+      "--format",
+      "text",
+      "--project",
+      "tsconfig.json"
+    ]
+  },
   { name: "lint", command: ["oxlint"], hint: "`pnpm format` fixes what can be fixed." },
   { name: "format", command: ["dprint", "check"], hint: "`pnpm format` formats everything." },
   { name: "manifests", command: ["node", "scripts/check-manifests.ts"] },
