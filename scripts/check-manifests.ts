@@ -15,7 +15,7 @@
  */
 import { globSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
-import { type Manifest, packages, publishable, readManifest, root } from "./workspace.ts"
+import { type Manifest, packages, readManifest, root } from "./workspace.ts"
 
 const fix = process.argv.includes("--fix")
 const problems: Array<string> = []
@@ -75,7 +75,13 @@ for (const { folder, path, manifest } of packages) {
       if (declared !== undefined) declared[dependency] = names.has(dependency) ? "workspace:*" : "catalog:"
     }
   }
-  if (publishable.some((one) => one.folder === folder)) {
+  if (!folder.startsWith("packages/")) {
+    wanted.private = true
+  } else if (manifest.private === true) {
+    problems.push(
+      `${folder}/package.json: it is private. Packages get published; what is not belongs into examples/ or benchmarks/.`
+    )
+  } else {
     const publishConfig: Manifest["publishConfig"] = {
       access: "public",
       // Not at the top: there pnpm would hold it against the Node that runs pnpm itself, before it has installed ours.
@@ -98,10 +104,6 @@ for (const { folder, path, manifest } of packages) {
     if (manifest.exports === undefined && manifest.bin === undefined) {
       problems.push(`${folder}/package.json: there are no exports. Add { ".": "./src/index.ts", "./*": "./src/*.ts" }.`)
     }
-  } else if (folder.startsWith("packages/")) {
-    problems.push(
-      `${folder}/package.json: it is private. Packages get published; what is not belongs into examples/ or benchmarks/.`
-    )
   }
   const wrong = Object.entries(wanted).filter(([key, value]) =>
     !same(value, Object.entries(manifest).find(([one]) => one === key)?.[1])
@@ -116,8 +118,9 @@ for (const { folder, path, manifest } of packages) {
   }
 }
 
-// A name that says nothing gathers everything.
+// A name that says nothing gathers everything. The SDK's facade has the names of the specification, `utils` among them.
 for (const file of globSync("packages/*/src/**/{utils,util,common,helpers,helper,misc}.ts", { cwd: root })) {
+  if (file.startsWith("packages/sdk/")) continue
   problems.push(`${file}: a name that says nothing. Name the file after the one thing that it does.`)
 }
 

@@ -55,4 +55,4 @@ export const packages: ReadonlyArray<Package> = globSync(
 })
 
 /** Those that a registry gets. */
-export const publishable: ReadonlyArray<Package> = packages.filter((one) => one.manifest.private !== true)
+export const publishable: ReadonlyArray<Package> = packages.filter((one) => one.folder.startsWith("packages/"))
