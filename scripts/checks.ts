@@ -37,7 +37,7 @@ const checks: ReadonlyArray<Check> = [
     ]
   },
   { name: "lint", command: ["oxlint"], hint: "`pnpm format` fixes what can be fixed." },
-  { name: "format", command: ["dprint", "check"], hint: "`pnpm format` formats everything." },
+  { name: "format", command: ["dprint", "check", "--list-different"], hint: "`pnpm format` formats everything." },
   { name: "manifests", command: ["node", "scripts/check-manifests.ts"] },
   { name: "unused", command: ["knip", "--no-progress", "--no-config-hints"] },
   { name: "packed", command: ["node", "scripts/check-packed.ts"], after: "build" }
