@@ -38,14 +38,17 @@ const dependenciesOf = (manifest: Manifest) => ({
 
 const names = new Set(packages.map((one) => one.name))
 
+const isComposer = (name: string, folder: string) => name === "@stint/cli" || !folder.startsWith("packages/")
+const programs = new Set(packages.filter((one) => isComposer(one.name, one.folder)).map((one) => one.name))
+
 for (const { folder, manifest, name } of packages) {
-  const composes = name === "@stint/cli" || !folder.startsWith("packages/")
+  const composes = isComposer(name, folder)
   for (const dependency of Object.keys(dependenciesOf(manifest)).filter((one) => names.has(one))) {
     const arrow = `${folder}/package.json: ${name} depends on ${dependency}`
     const seam = seamOf(dependency)
     if (name === "@stint/contract") {
       problems.push(`${arrow}. The contract depends on no other package of ours: move what it needs into the contract.`)
-    } else if (dependency === "@stint/cli" || !dependency.startsWith("@stint/")) {
+    } else if (programs.has(dependency) && !composes) {
       problems.push(`${arrow}, which is a program. Move what it needs into a package of its own.`)
     } else if (seam !== undefined && !composes && !(alsoComposes[seam] ?? []).includes(short(name))) {
       problems.push(

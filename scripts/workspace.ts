@@ -45,11 +45,16 @@ export const root = resolve(import.meta.dirname, "..")
 /** A package.json. Its shape is what check-manifests.ts is for; nothing is decoded here. */
 export const readManifest = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8"))
 
-/** Every package of pnpm-workspace.yaml, by folder. */
-export const packages: ReadonlyArray<Package> = globSync(
-  ["packages/*/package.json", "examples/*/package.json", "benchmarks/package.json"],
-  { cwd: root }
-).toSorted().map((file) => {
+/** The folders of pnpm-workspace.yaml: `packages/*`, `benchmarks`, ... */
+const folders = Array.from(
+  (readFileSync(join(root, "pnpm-workspace.yaml"), "utf8").split(/^packages:$/m)[1]?.split(/^\S/m)[0] ?? "").matchAll(
+    /^ *- *"?([^"\s]+)/gm
+  ),
+  ([, pattern]) => `${pattern}/package.json`
+)
+
+/** Every package of the workspace, by folder. */
+export const packages: ReadonlyArray<Package> = globSync(folders, { cwd: root }).toSorted().map((file) => {
   const manifest = readManifest(join(root, file))
   return { name: manifest.name, path: join(root, dirname(file)), folder: dirname(file), manifest }
 })
