@@ -1,0 +1,82 @@
+/**
+ * Real work on real input: photos in, thumbnails out.
+ *
+ * Input:   `{ images: [...], width?, height?, fit?, format? }`. An image is an http(s) or data: URL, or base64 text.
+ * Output:  `{ thumbnails: [{ image, width, height, bytes, type }] }`, `image` as a data: URL, in the order of the input.
+ *
+ * Images are read one at a time and never larger than 20 MB each, so that a hostile list cannot fill the memory.
+ */
+import * as sdk from "@stint/sdk"
+import sharp from "sharp"
+
+interface Input {
+  readonly images: ReadonlyArray<string>
+  readonly width?: number
+  readonly height?: number
+  readonly fit?: "cover" | "contain" | "inside"
+  readonly format?: "jpeg" | "png" | "webp"
+}
+
+const LIMIT = 20 * 1024 * 1024
+const FITS = ["cover", "contain", "inside"]
+const FORMATS = ["jpeg", "png", "webp"]
+
+const tooLarge = (where: string) => new Error(`${where} is larger than 20 MB; send a smaller picture`)
+
+/** What is wrong with an input, in words; nothing when it is fine. */
+const problemOf = ({ fit, format, height, images, width }: Partial<Input>): string | undefined => {
+  if (!Array.isArray(images) || images.length === 0) return "images has to be a list with at least one URL or base64 photo"
+  if (images.some((image) => typeof image !== "string" || image === "")) return "every image has to be a URL or base64 text"
+  for (const [name, size] of Object.entries({ width, height })) {
+    if (size !== undefined && !(Number.isInteger(size) && size >= 1 && size <= 4096)) {
+      return `${name} has to be a whole number from 1 to 4096`
+    }
+  }
+  if (fit !== undefined && !FITS.includes(fit)) return `fit has to be one of ${FITS.join(", ")}`
+  if (format !== undefined && !FORMATS.includes(format)) return `format has to be one of ${FORMATS.join(", ")}`
+  return undefined
+}
+
+const download = async (url: string, signal: AbortSignal): Promise<Uint8Array> => {
+  const response = await fetch(url, { signal })
+  if (!response.ok || response.body === null) throw new Error(`${url} answered ${response.status}`)
+  const parts: Array<Uint8Array> = []
+  let size = 0
+  for await (const part of response.body) {
+    size += part.byteLength
+    if (size > LIMIT) throw tooLarge(url)
+    parts.push(part)
+  }
+  return Buffer.concat(parts)
+}
+
+const read = async (image: string, signal: AbortSignal): Promise<Uint8Array> => {
+  if (/^https?:/i.test(image)) return download(image, signal)
+  const base64 = image.startsWith("data:") ? image.slice(image.indexOf(",") + 1) : image
+  if (base64.length > LIMIT * 1.4) throw tooLarge("an image")
+  return Buffer.from(base64, "base64")
+}
+
+sdk.serverless.start({
+  handler: async (job: { input: Input }, { signal }) => {
+    const problem = problemOf(job.input)
+    if (problem !== undefined) return { error: problem }
+    const { fit = "inside", format = "jpeg", height, images, width = height === undefined ? 256 : undefined } = job.input
+    const thumbnails = []
+    for (const image of images) {
+      const photo = await read(image, signal)
+      // `rotate` without an angle turns the picture upright as its EXIF data says, before that data is dropped.
+      const { data, info } = await sharp(photo).rotate().resize({ width, height, fit, withoutEnlargement: true })
+        .toFormat(format).toBuffer({ resolveWithObject: true })
+      const type = `image/${format}`
+      thumbnails.push({
+        image: `data:${type};base64,${data.toString("base64")}`,
+        width: info.width,
+        height: info.height,
+        bytes: info.size,
+        type
+      })
+    }
+    return { thumbnails }
+  }
+})

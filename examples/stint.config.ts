@@ -1,0 +1,13 @@
+/**
+ * The endpoints that `pnpm start` serves.
+ */
+import { defineConfig } from "@stint/cli"
+
+export default defineConfig({
+  endpoints: {
+    hello: { handler: "./01-hello/handler.ts" },
+    countdown: { handler: "./02-countdown/handler.ts" },
+    layers: { handler: "./03-layers/handler.ts" },
+    thumbnails: { handler: "./04-thumbnails/handler.ts", scaler: { type: "REQUEST_COUNT", perWorker: 4 } }
+  }
+})

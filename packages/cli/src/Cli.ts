@@ -1,0 +1,27 @@
+/**
+ * The `stint` command.
+ */
+import { Command } from "effect/cli"
+import * as Dev from "./commands/Dev.ts"
+import * as Endpoints from "./commands/Endpoints.ts"
+import * as Run from "./commands/Run.ts"
+import * as Serve from "./commands/Serve.ts"
+import * as Status from "./commands/Status.ts"
+import * as PlatformClient from "./PlatformClient.ts"
+
+/** Commands that run a platform in this process. */
+const platform = [Serve.command, Dev.command] as const
+
+/** Commands that talk to one. */
+const client = [
+  Run.command.pipe(Command.provide(PlatformClient.layer)),
+  Status.status.pipe(Command.provide(PlatformClient.layer)),
+  Status.cancel.pipe(Command.provide(PlatformClient.layer)),
+  Endpoints.endpoints.pipe(Command.provide(PlatformClient.layer)),
+  Endpoints.workerEnv.pipe(Command.provide(PlatformClient.layer))
+] as const
+
+export const command = Command.make("stint").pipe(
+  Command.withDescription("Typed serverless jobs on your own machines"),
+  Command.withSubcommands([...platform, ...client])
+)

@@ -1,0 +1,14 @@
+/**
+ * A command that cannot do what it was asked: one sentence, and the way out. Printed without a stack trace; the exit code is 1.
+ */
+import { CliError } from "effect/cli"
+import * as Schema from "effect/Schema"
+
+export class CliFailure extends Schema.TaggedError<CliFailure>()("CliFailure", {
+  message: Schema.String,
+  hint: Schema.String
+}) {
+  override get [CliError.userMessage](): string {
+    return this.hint === "" ? this.message : `${this.message}\n  ${this.hint}`
+  }
+}

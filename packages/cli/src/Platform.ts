@@ -1,0 +1,107 @@
+/**
+ * The platform as one layer: where stores, server, pool and autoscaler are put together.
+ *
+ * ```
+ *   SqliteJobStore | MemoryJobStore
+ *        JobQueue + WorkerRegistry        JobTimers
+ *             Server (HTTP)
+ *                  Autoscaler --> ProcessPool --> workers
+ * ```
+ *
+ * What is built last is closed first: on shutdown the autoscaler drains the workers while the server still takes their results, then the
+ * server ends its long polls and closes, then the store.
+ */
+import type { EndpointSpec } from "@stint/contract/Endpoint"
+import * as ProcessPool from "@stint/pool-process/ProcessPool"
+import * as Autoscaler from "@stint/pool/Autoscaler"
+import { WorkerAddress } from "@stint/pool/WorkerAddress"
+import { WorkerLog } from "@stint/pool/WorkerLog"
+import * as SqliteDatabase from "@stint/queue-sqlite/SqliteDatabase"
+import * as SqliteEndpointStore from "@stint/queue-sqlite/SqliteEndpointStore"
+import * as SqliteJobStore from "@stint/queue-sqlite/SqliteJobStore"
+import * as EndpointStore from "@stint/queue/EndpointStore"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as JobTimers from "@stint/queue/JobTimers"
+import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as AccessKeys from "@stint/server/AccessKeys"
+import { PublicAddress } from "@stint/server/PublicAddress"
+import * as Server from "@stint/server/Server"
+import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import { join } from "node:path"
+import { writeWorkerLine } from "./LogFormat.ts"
+
+export interface PlatformOptions {
+  readonly host: string
+  readonly port: number
+  readonly publicUrl: Option.Option<URL>
+  readonly apiKey: Redacted.Redacted
+  readonly shutdownGrace: Duration.Duration
+  /** `memory`: jobs are gone when the platform stops. */
+  readonly store: "memory" | { readonly durability: "D1" | "D2" }
+  /** For the job store, the pool's records and the workers' compile cache. */
+  readonly dataDir: string
+  /** Created, or brought up to date, before the first request. */
+  readonly endpoints: ReadonlyArray<EndpointSpec>
+}
+
+const layerStores = ({ dataDir, store }: PlatformOptions) =>
+  store === "memory"
+    ? Layer.merge(MemoryJobStore.layer, EndpointStore.layerMemory)
+    : Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(
+      Layer.provide(SqliteDatabase.layer({ file: join(dataDir, "stint.db"), durability: store.durability }))
+    )
+
+/** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
+const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const store = yield* EndpointStore.EndpointStore
+    for (const spec of endpoints) {
+      const known = yield* store.get(spec.id)
+      yield* store.put({ ...spec, createdAt: known?.createdAt ?? (yield* Clock.currentTimeMillis) })
+    }
+  }))
+
+const layerPublicAddress = (publicUrl: Option.Option<URL>) =>
+  Layer.effect(
+    PublicAddress,
+    Option.match(publicUrl, {
+      onSome: (url) => Effect.succeed(PublicAddress.of({ baseUrl: url.href.replace(/\/+$/, "") })),
+      onNone: () => Effect.map(Server.baseUrl, (baseUrl) => PublicAddress.of({ baseUrl }))
+    })
+  )
+
+/** Workers of this machine's pool call the server where it listens, whatever the rest of the world is told. */
+const layerWorkerAddress = Layer.effect(
+  WorkerAddress,
+  Effect.gen(function*() {
+    const keys = yield* AccessKeys.AccessKeys
+    const baseUrl = yield* Server.baseUrl
+    return WorkerAddress.of({ baseUrl, keyFor: keys.workerKey })
+  })
+)
+
+/** The running platform. Its services stay visible, for whoever runs it to ask. */
+export const layer = (options: PlatformOptions) => {
+  const queue = JobQueue.layer.pipe(
+    Layer.provideMerge(Layer.merge(layerStores(options), WorkerRegistry.layer))
+  )
+  const listener = layerPublicAddress(options.publicUrl).pipe(
+    Layer.provideMerge(Server.layerNode({ host: options.host, port: options.port }))
+  )
+  const base = Layer.mergeAll(queue, listener, AccessKeys.layer(options.apiKey))
+  const serving = Layer.mergeAll(Server.layer, JobTimers.layer(), layerEndpoints(options.endpoints)).pipe(
+    Layer.provideMerge(base)
+  )
+  const workers = Autoscaler.layer({ shutdownGrace: options.shutdownGrace }).pipe(
+    Layer.provide(ProcessPool.layer({ dataDir: options.dataDir })),
+    Layer.provide(layerWorkerAddress),
+    Layer.provide(Layer.succeed(WorkerLog, { write: writeWorkerLine }))
+  )
+  return workers.pipe(Layer.provideMerge(serving))
+}

@@ -1,0 +1,99 @@
+/**
+ * The settings of `stint serve`, read from the environment once, at the start. A wrong value stops the boot and names the variable.
+ *
+ * | variable | default | meaning and trade-off |
+ * |---|---|---|
+ * | `PORT` | 4600 | port to listen on; 0 takes a free one |
+ * | `STINT_HOST` | 127.0.0.1 | address to bind; 0.0.0.0 opens the platform to the network |
+ * | `STINT_DATA_DIR` | .stint | where jobs, the key and the compile cache are kept |
+ * | `STINT_API_KEY` | generated once | the admin key; at least 16 characters |
+ * | `STINT_DURABILITY` | D2 | `D2` survives power loss; `D1` survives only the process being killed and writes faster |
+ * | `STINT_PUBLIC_URL` | from host and port | the address that workers and callers are told, behind a proxy for example |
+ * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
+ */
+import * as Config from "effect/Config"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { CliFailure } from "./CliFailure.ts"
+
+export interface PlatformConfig {
+  readonly port: number
+  readonly host: string
+  readonly dataDir: string
+  readonly apiKey: Option.Option<Redacted.Redacted>
+  readonly durability: "D1" | "D2"
+  readonly publicUrl: Option.Option<URL>
+  readonly shutdownGrace: Duration.Duration
+}
+
+const Port = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 65_535 }))
+
+const ApiKey = Schema.Redacted(Schema.String.check(Schema.isMinLength(16), Schema.isPattern(/^\S+$/)))
+
+const WebAddress = Schema.URL.check(
+  Schema.makeFilter((url) => url.protocol === "http:" || url.protocol === "https:" || "an http or https address")
+)
+
+/** One variable: its value, or a failure that says what its value has to look like. */
+const setting = <A>(name: string, shape: string, config: Config.Config<A>): Effect.Effect<A, CliFailure> =>
+  Effect.catch(config, () =>
+    Effect.fail(
+      new CliFailure({
+        message: `The variable ${name} has a value that cannot be used.`,
+        hint: `It has to be ${shape}. Unset it to use the default.`
+      })
+    ))
+
+/** Reads all settings; fails with the first one that is wrong. */
+export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
+  port: setting(
+    "PORT",
+    "a port number from 0 to 65535, for example 4600",
+    Config.schema(Port, "PORT").pipe(Config.withDefault(4600))
+  ),
+  host: setting(
+    "STINT_HOST",
+    "an address to bind, for example 127.0.0.1",
+    Config.NonEmptyString("STINT_HOST").pipe(Config.withDefault("127.0.0.1"))
+  ),
+  dataDir: setting(
+    "STINT_DATA_DIR",
+    "a folder, for example .stint",
+    Config.NonEmptyString("STINT_DATA_DIR").pipe(Config.withDefault(".stint"))
+  ),
+  apiKey: setting(
+    "STINT_API_KEY",
+    "at least 16 characters without spaces",
+    Config.option(Config.schema(ApiKey, "STINT_API_KEY"))
+  ),
+  durability: setting(
+    "STINT_DURABILITY",
+    "D2 (survives power loss) or D1 (survives a killed process)",
+    Config.Literals(["D1", "D2"], "STINT_DURABILITY").pipe(Config.withDefault("D2" as const))
+  ),
+  publicUrl: setting(
+    "STINT_PUBLIC_URL",
+    "an http or https address, for example https://jobs.example.org",
+    Config.option(Config.schema(WebAddress, "STINT_PUBLIC_URL"))
+  ),
+  shutdownGrace: setting(
+    "STINT_SHUTDOWN_GRACE",
+    "a duration, for example \"30 seconds\" or \"2 minutes\"",
+    Config.Duration("STINT_SHUTDOWN_GRACE").pipe(Config.withDefault(Duration.seconds(30)))
+  )
+})
+
+/** Where the platform of this machine is to be reached, for commands that talk to one: `STINT_URL`, else the default address. */
+export const clientUrl: Effect.Effect<string, CliFailure> = setting(
+  "STINT_URL",
+  "an http or https address, for example http://127.0.0.1:4600",
+  Config.option(Config.schema(WebAddress, "STINT_URL"))
+).pipe(
+  Effect.flatMap(Option.match({
+    onSome: (url) => Effect.succeed(url.href.replace(/\/+$/, "")),
+    onNone: () => Effect.map(load, ({ port }) => `http://127.0.0.1:${port}`)
+  }))
+)

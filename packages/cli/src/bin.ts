@@ -1,0 +1,16 @@
+#!/usr/bin/env node
+/**
+ * Entry of the `stint` executable.
+ */
+import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
+import * as NodeServices from "@effect/platform-node/NodeServices"
+import { Command } from "effect/cli"
+import * as Effect from "effect/Effect"
+import manifest from "../package.json" with { type: "json" }
+import { command } from "./Cli.ts"
+import { teardown } from "./Signals.ts"
+
+Command.run(command, { version: manifest.version }).pipe(
+  Effect.provide(NodeServices.layer),
+  (program) => NodeRuntime.runMain(program, { teardown })
+)

@@ -1,0 +1,184 @@
+/**
+ * A real platform in a process of its own, for tests that kill things: started by the same command that users run, on a free port of the
+ * loopback, with a data folder of its own that survives restarts.
+ */
+import { type ChildProcess, spawn } from "node:child_process"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import process from "node:process"
+
+export const BIN = resolve(import.meta.dirname, "../src/bin.ts")
+export const EXAMPLES = resolve(import.meta.dirname, "../../../examples")
+export const FIXTURES = resolve(import.meta.dirname, "fixtures")
+
+/** How one process ended. */
+export interface Ended {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** Waits until `look` gives something, by looking again; fails with what it was waiting for after `limitMs`. */
+export const until = async <A>(
+  what: string,
+  look: () => Promise<A | undefined> | A | undefined,
+  limitMs = 20_000
+): Promise<A> => {
+  const deadline = Date.now() + limitMs
+  while (true) {
+    const found = await look()
+    if (found !== undefined) return found
+    if (Date.now() > deadline) throw new Error(`waited ${limitMs} ms in vain for ${what}`)
+    await new Promise((next) => setTimeout(next, 20))
+  }
+}
+
+export class PlatformProcess {
+  /** Set once it is up. */
+  url = ""
+  key = ""
+  port = 0
+  /** Everything it printed, of all lives. */
+  output = ""
+  readonly dataDir: string
+  readonly #arguments: ReadonlyArray<string>
+  readonly #env: Readonly<Record<string, string>>
+  #child: ChildProcess | undefined
+  #ended: Promise<Ended> | undefined
+
+  private constructor(dataDir: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>>) {
+    this.dataDir = dataDir
+    this.#arguments = args
+    this.#env = env
+  }
+
+  static async create(args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}): Promise<PlatformProcess> {
+    const platform = new PlatformProcess(await mkdtemp(join(tmpdir(), "stint-e2e-")), args, env)
+    await platform.start()
+    return platform
+  }
+
+  /** Starts it, or starts it again on the same port and data. */
+  async start(): Promise<void> {
+    const from = this.output.length
+    const child = spawn(process.execPath, [BIN, ...this.#arguments], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: {
+        PATH: process.env["PATH"],
+        HOME: process.env["HOME"],
+        PORT: String(this.port),
+        STINT_DATA_DIR: this.dataDir,
+        ...this.#env
+      }
+    })
+    this.#child = child
+    this.#ended = new Promise((resolve) => child.once("exit", (code, signal) => resolve({ code, signal })))
+    const collect = (data: Buffer) => {
+      this.output += data.toString()
+    }
+    child.stdout?.on("data", collect)
+    child.stderr?.on("data", collect)
+    await until("the platform to be up", async () => {
+      if (child.exitCode !== null) throw new Error(`the platform ended with code ${child.exitCode}:\n${this.output.slice(from)}`)
+      const text = this.output.slice(from)
+      const url = /Stint is up at +(\S+)/.exec(text)?.[1]
+      const key = /API key +(\S+)/.exec(text)?.[1]
+      if (url === undefined || key === undefined || !text.includes("Endpoints ")) return undefined
+      this.url = url
+      this.key = key
+      this.port = Number(new URL(url).port)
+      return true
+    })
+  }
+
+  /** Sends a signal and waits for the end. */
+  async end(signal: NodeJS.Signals): Promise<Ended> {
+    this.#child?.kill(signal)
+    return (await this.#ended) ?? { code: null, signal: null }
+  }
+
+  /** Ends it and removes its data. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null) {
+      const forced = setTimeout(() => this.#child?.kill("SIGKILL"), 10_000)
+      await this.end("SIGTERM")
+      clearTimeout(forced)
+    }
+    await rm(this.dataDir, { recursive: true, force: true })
+  }
+
+  async request(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: unknown }> {
+    const response = await fetch(this.url + path, {
+      method,
+      headers: { authorization: `Bearer ${this.key}`, "content-type": "application/json" },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) })
+    })
+    const text = await response.text()
+    return { status: response.status, body: text === "" ? undefined : JSON.parse(text) }
+  }
+
+  /** A job object of `/status`. */
+  async job(endpoint: string, id: string): Promise<JobObject> {
+    return jobOf((await this.request("GET", `/v2/${endpoint}/status/${id}`)).body)
+  }
+
+  async run(endpoint: string, input: unknown): Promise<string> {
+    const { body, status } = await this.request("POST", `/v2/${endpoint}/run`, { input })
+    if (status !== 200) throw new Error(`run answered ${status}: ${JSON.stringify(body)}`)
+    return jobOf(body).id
+  }
+
+  async runSync(endpoint: string, input: unknown): Promise<JobObject> {
+    return jobOf((await this.request("POST", `/v2/${endpoint}/runsync?wait=60000`, { input })).body)
+  }
+
+  /** Waits for the end of a job. */
+  async ended(endpoint: string, id: string): Promise<JobObject> {
+    return until(`job ${id} to end`, async () => {
+      const job = jobOf((await this.request("GET", `/v2/${endpoint}/status-sync/${id}?wait=5000`)).body)
+      return job.status === "IN_QUEUE" || job.status === "IN_PROGRESS" ? undefined : job
+    }, 60_000)
+  }
+}
+
+export interface JobObject {
+  readonly id: string
+  readonly status: string
+  readonly output?: unknown
+  readonly error?: string
+  readonly retries?: number
+  readonly workerId?: string
+  readonly executionTime?: number
+}
+
+const isJob = (value: unknown): value is JobObject =>
+  typeof value === "object" && value !== null && "id" in value && "status" in value && typeof value.id === "string"
+
+const jobOf = (value: unknown): JobObject => {
+  if (!isJob(value)) throw new Error(`no job: ${JSON.stringify(value)}`)
+  return value
+}
+
+/** Runs the CLI to its end. */
+export const stint = (
+  platform: PlatformProcess | undefined,
+  args: ReadonlyArray<string>,
+  env: Readonly<Record<string, string>> = {}
+): Promise<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }> =>
+  new Promise((resolve, reject) => {
+    const child = spawn(process.execPath, [BIN, ...args], {
+      stdio: ["ignore", "pipe", "pipe"],
+      env: {
+        PATH: process.env["PATH"],
+        HOME: process.env["HOME"],
+        ...(platform === undefined ? {} : { STINT_URL: platform.url, STINT_API_KEY: platform.key }),
+        ...env
+      }
+    })
+    let stdout = ""
+    let stderr = ""
+    child.stdout.on("data", (data: Buffer) => (stdout += data.toString()))
+    child.stderr.on("data", (data: Buffer) => (stderr += data.toString()))
+    child.once("error", reject)
+    child.once("close", (code) => resolve({ code, stdout, stderr }))
+  })

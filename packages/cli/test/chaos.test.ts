@@ -1,0 +1,175 @@
+/**
+ * Things die, and nothing is lost (quality.md R1, R2, R6, R13). Real processes, real signals.
+ */
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import process from "node:process"
+import { describe, expect, it } from "vitest"
+import { FIXTURES, type JobObject, PlatformProcess, until } from "./PlatformProcess.ts"
+
+const CONFIG = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
+
+/** The lines that the jobs of fixtures/slow.ts wrote. */
+const historyOf = async (
+  log: string
+): Promise<ReadonlyArray<{ readonly event: string; readonly id: string; readonly pid: number }>> => {
+  const text = await readFile(log, "utf8").catch(() => "")
+  return text.trim().split("\n").filter((line) => line !== "").map((line) => JSON.parse(line))
+}
+
+/** Runs `work` for each item, `width` at a time. */
+const inParallel = async <A>(items: ReadonlyArray<A>, width: number, work: (item: A) => Promise<void>): Promise<void> => {
+  const rest = [...items]
+  await Promise.all(Array.from({ length: width }, async () => {
+    for (let item = rest.shift(); item !== undefined; item = rest.shift()) await work(item)
+  }))
+}
+
+const terminal = new Set(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])
+
+describe("kill -9 of the server", () => {
+  it("loses no acknowledged job of 2,000 submits, and no job ends twice", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const acknowledged: Array<string> = []
+    const ends = new Map<string, JobObject>()
+    /** Notes how a job ended; an end that was seen once must never change. */
+    const see = (job: JobObject) => {
+      if (!terminal.has(job.status)) return
+      const earlier = ends.get(job.id)
+      if (earlier !== undefined) expect(job).toEqual(earlier)
+      ends.set(job.id, job)
+    }
+    let killed = false
+    const numbers = Array.from({ length: 2_000 }, (_, n) => n)
+    await inParallel(numbers, 16, async (n) => {
+      if (killed) return
+      try {
+        acknowledged.push(await platform.run("slow", { n }))
+        if (n % 10 === 0) {
+          const id = acknowledged[Math.floor(acknowledged.length / 2)]
+          if (id !== undefined) see(await platform.job("slow", id))
+        }
+      } catch {
+        // Not acknowledged: the server is dead, or died before it answered.
+        expect(killed).toBe(true)
+      }
+      if (acknowledged.length >= 1_500 && !killed) {
+        killed = true
+        expect(await platform.end("SIGKILL")).toMatchObject({ signal: "SIGKILL" })
+      }
+    })
+    expect(killed).toBe(true)
+    const before = ends.size
+
+    await platform.start()
+    await inParallel(Array.from({ length: 2_000 - acknowledged.length }, (_, n) => n), 16, async (n) => {
+      acknowledged.push(await platform.run("slow", { n }))
+    })
+    expect(acknowledged.length).toBe(2_000)
+    await inParallel(acknowledged, 16, async (id) => {
+      const job = await platform.ended("slow", id)
+      expect(job.status).toBe("COMPLETED")
+      see(job)
+    })
+    await inParallel(acknowledged, 16, async (id) => see(await platform.job("slow", id)))
+    expect(ends.size).toBe(2_000)
+    expect(before).toBeGreaterThan(0)
+    const { body } = await platform.request("GET", "/v2/slow/health")
+    // Submits that were kept but not acknowledged may have run, too; none waits for ever.
+    expect(body).toMatchObject({ jobs: { failed: 0, inQueue: 0, inProgress: 0 } })
+  }, 180_000)
+
+  it("keeps the result of a handler that ran while the server was away", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const log = join(platform.dataDir, "log")
+    const id = await platform.run("one", { ms: 3_000, log, n: 1 })
+    await until("the handler to run", async () => (await historyOf(log))[0])
+    await platform.end("SIGKILL")
+    await platform.start()
+    expect(await platform.ended("one", id)).toMatchObject({ status: "COMPLETED", output: { n: 1 } })
+    expect((await historyOf(log)).filter(({ event }) => event === "started")).toHaveLength(1)
+  }, 60_000)
+})
+
+describe("kill -9 of a worker", () => {
+  it("lets its job complete on another worker", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const log = join(platform.dataDir, "log")
+    const id = await platform.run("slow", { ms: 1_500, log, n: 5 })
+    const first = await until("the handler to run", async () => (await historyOf(log))[0])
+    process.kill(first.pid, "SIGKILL")
+    const job = await platform.ended("slow", id)
+    expect(job).toMatchObject({ status: "COMPLETED", retries: 1, output: { n: 5 } })
+    expect(job.output).not.toMatchObject({ pid: first.pid })
+  }, 60_000)
+
+  it("fails the job after the last attempt, with the signal as the cause", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const log = join(platform.dataDir, "log")
+    const id = await platform.run("one", { ms: 30_000, log })
+    for (const attempt of [0, 1]) {
+      const started = await until("the handler to run", async () => (await historyOf(log))[attempt])
+      process.kill(started.pid, "SIGKILL")
+    }
+    const job = await platform.ended("one", id)
+    expect(job.status).toBe("FAILED")
+    expect(job.error).toContain("SIGKILL")
+    expect(job.error).toContain("attempt 2 of 2")
+  }, 60_000)
+})
+
+describe("a worker frozen past its lease", () => {
+  it("loses its job, and what it sends when it wakes up changes nothing", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const log = join(platform.dataDir, "log")
+    const id = await platform.run("slow", { ms: 1_000, log, n: 6 })
+    const first = await until("the handler to run", async () => (await historyOf(log))[0])
+    process.kill(first.pid, "SIGSTOP")
+    const second = await until(
+      "another worker to run it",
+      async () => (await historyOf(log)).find(({ pid }) => pid !== first.pid)
+    )
+    process.kill(first.pid, "SIGCONT")
+    const job = await platform.ended("slow", id)
+    expect(job).toMatchObject({ status: "COMPLETED", retries: 1, output: { n: 6, pid: second.pid } })
+    await until("both attempts to be over", async () => {
+      const history = await historyOf(log)
+      return history.filter(({ event }) => event !== "started").length >= 1 ? true : undefined
+    })
+    expect(await platform.job("slow", id)).toEqual(job)
+  }, 60_000)
+})
+
+describe("SIGTERM under load", () => {
+  it("lets running jobs finish, exits with 0, and redelivers nothing that had finished", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const log = join(platform.dataDir, "log")
+    const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => platform.run("slow", { ms: 400, log, n })))
+    await until("two jobs to run", async () => (await historyOf(log)).length >= 2 ? true : undefined)
+    expect(await platform.end("SIGTERM")).toEqual({ code: 0, signal: null })
+
+    const history = await historyOf(log)
+    const count = (event: string) => history.filter((line) => line.event === event).length
+    expect(count("started")).toBe(count("finished"))
+    expect(count("finished")).toBeGreaterThanOrEqual(2)
+    expect(count("finished")).toBeLessThan(12)
+
+    await platform.start()
+    for (const id of ids) expect(await platform.ended("slow", id)).toMatchObject({ status: "COMPLETED" })
+    const all = await historyOf(log)
+    // Each job ran exactly once: what had finished was delivered, what was waiting ran after the restart.
+    expect(all.filter(({ event }) => event === "started").map(({ id }) => id).sort()).toEqual([...ids].sort())
+    expect(ids.length).toBe(new Set(ids).size)
+  }, 60_000)
+
+  it("cancels a running job and interrupts its handler", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const log = join(platform.dataDir, "log")
+    const id = await platform.run("one", { ms: 30_000, log })
+    await until("the handler to run", async () => (await historyOf(log))[0])
+    expect((await platform.request("POST", `/v2/one/cancel/${id}`)).body).toEqual({ id, status: "CANCELLED" })
+    await until("the handler to be aborted", async () => (await historyOf(log)).find(({ event }) => event === "aborted"), 5_000)
+    expect(await platform.runSync("one", { n: 2 })).toMatchObject({ status: "COMPLETED" })
+    expect(await platform.job("one", id)).toMatchObject({ status: "CANCELLED" })
+  }, 60_000)
+})

@@ -1,0 +1,108 @@
+/**
+ * The CLI as a program: what it prints, for people and for programs, and what it says when something is wrong.
+ */
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { EXAMPLES, FIXTURES, PlatformProcess, stint } from "./PlatformProcess.ts"
+
+describe("stint", () => {
+  let platform: PlatformProcess
+
+  beforeAll(async () => {
+    platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
+  })
+  afterAll(async () => {
+    await platform[Symbol.asyncDispose]()
+  })
+
+  it("runs a job to its end and prints JSON for programs", async () => {
+    const { code, stdout } = await stint(platform, ["run", "slow", "--input", "{\"n\":7}", "--sync", "--json"])
+    expect(code).toBe(0)
+    expect(JSON.parse(stdout)).toMatchObject({ status: "COMPLETED", output: { n: 7 } })
+  })
+
+  it("submits, shows and cancels a job", async () => {
+    const submitted = await stint(platform, ["run", "slow", "--input", "{\"ms\":60000}", "--json"])
+    const { id } = JSON.parse(submitted.stdout)
+    const shown = await stint(platform, ["status", "slow", id])
+    expect(shown.stdout).toMatch(/IN_QUEUE|IN_PROGRESS/)
+    const cancelled = await stint(platform, ["cancel", "slow", id, "--json"])
+    expect(JSON.parse(cancelled.stdout)).toEqual({ id, status: "CANCELLED" })
+    const again = await stint(platform, ["cancel", "slow", id])
+    expect(again.stdout).toContain("had ended before")
+  })
+
+  it("ends with 1 and the job's error when a job fails", async () => {
+    const { code, stderr, stdout } = await stint(platform, ["run", "one", "--input", "{\"crash\":true}", "--sync"])
+    expect(code).toBe(1)
+    expect(stdout + stderr).toContain("exited with code 42")
+    expect(stdout + stderr).toContain("the model file is damaged")
+  })
+
+  it("creates, lists, shows and deletes endpoints", async () => {
+    const file = join(EXAMPLES, "01-hello", "handler.ts")
+    const created = await stint(platform, ["endpoints", "create", "mine", "--handler", file, "--workers-max", "2"])
+    expect(created).toMatchObject({ code: 0 })
+    const listed = await stint(platform, ["endpoints", "list", "--json"])
+    expect(JSON.parse(listed.stdout)).toEqual(expect.arrayContaining([
+      expect.objectContaining({ id: "mine", source: { type: "handler", file }, workers: { min: 0, max: 2, idleTimeoutMs: 5000 } })
+    ]))
+    expect((await stint(platform, ["endpoints", "show", "mine"])).stdout).toContain("0 to 2")
+    expect(await platform.runSync("mine", { name: "Ada" })).toMatchObject({ output: { greeting: "Hello, Ada!" } })
+    const twice = await stint(platform, ["endpoints", "create", "mine", "--external"])
+    expect(twice.code).toBe(1)
+    expect(twice.stderr).toContain("already")
+    expect((await stint(platform, ["endpoints", "delete", "mine"])).code).toBe(0)
+    expect((await stint(platform, ["endpoints", "show", "mine"])).stderr).toContain("no endpoint \"mine\"")
+  })
+
+  it("prints the variables of a worker", async () => {
+    const { stdout } = await stint(platform, ["worker-env", "joined", "--prefix", "RUNPOD_"])
+    const names = stdout.trim().split("\n").map((line) => line.slice(0, line.indexOf("=")))
+    expect(names).toEqual(
+      expect.arrayContaining(["RUNPOD_WEBHOOK_GET_JOB", "RUNPOD_WEBHOOK_PING", "RUNPOD_AI_API_KEY", "RUNPOD_ENDPOINT_ID"])
+    )
+    expect(names.every((name) => name.startsWith("RUNPOD_"))).toBe(true)
+  })
+
+  it.each([
+    [["run", "slow", "--input", "{name: Ada}"], "not JSON"],
+    [["run", "slow"], "needs an input"],
+    [["run", "nope", "--input", "{}"], "no endpoint \"nope\""],
+    [["status", "slow", "nope"], "no job \"nope\""],
+    [["endpoints", "create", "bad name", "--external"], "an endpoint id is"],
+    [["endpoints", "create", "none"], "exactly one of handler, command and external"]
+  ])("explains what is wrong with %j", async (args, words) => {
+    const { code, stderr, stdout } = await stint(platform, args)
+    expect(code).toBe(1)
+    expect(stderr + stdout).toContain(words)
+    expect(stderr + stdout).not.toMatch(/\n\s+at /)
+  })
+
+  it("says how to go on when the key is wrong, is missing, or nobody answers", async () => {
+    expect((await stint(platform, ["endpoints", "list"], { STINT_API_KEY: "wrong-key-wrong-key" })).stderr).toContain(
+      "does not know this key"
+    )
+    expect((await stint(undefined, ["endpoints", "list"], { STINT_DATA_DIR: "/nonexistent" })).stderr).toContain("STINT_API_KEY")
+    const nobody = await stint(undefined, ["endpoints", "list"], {
+      STINT_URL: "http://127.0.0.1:9",
+      STINT_API_KEY: "sixteen-characters"
+    })
+    expect(nobody.code).toBe(1)
+    expect(nobody.stderr).toContain("stint serve")
+  })
+
+  it("stops the boot at a wrong setting and names it", async () => {
+    const { code, stderr } = await stint(undefined, ["serve"], { PORT: "many", STINT_DATA_DIR: platform.dataDir })
+    expect(code).toBe(1)
+    expect(stderr).toContain("PORT")
+    expect(stderr).toContain("0 to 65535")
+  })
+
+  it("keeps the generated key readable by its owner only", async () => {
+    expect((await readFile(join(platform.dataDir, "api-key"), "utf8")).trim()).toBe(platform.key)
+    const { mode } = await import("node:fs/promises").then((fs) => fs.stat(join(platform.dataDir, "api-key")))
+    expect(mode & 0o077).toBe(0)
+  })
+})
