@@ -27,8 +27,8 @@
  * - Every record has a next event: {@link dueAt} is always a time.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import type { JsonText } from "@stint/contract/Json"
 import { isTerminal } from "@stint/contract/Job"
+import type { JsonText } from "@stint/contract/Json"
 import * as Result from "effect/Result"
 import type { JobHead, JobOutcome } from "./JobRecord.ts"
 
@@ -130,16 +130,20 @@ const end = (
 
 /** Back to the queue. The clock of `delayTime` starts anew; the place in line does not: it goes by submission. */
 const requeue = (job: JobHead, now: number, retries: number): Result.Result<Transition, Rejection> =>
-  put({
-    ...job,
-    status: "IN_QUEUE",
-    queuedAt: now,
-    startedAt: null,
-    leaseExpiresAt: null,
-    retries,
-    chunks: 0,
-    drained: 0
-  }, { progress: null }, true)
+  put(
+    {
+      ...job,
+      status: "IN_QUEUE",
+      queuedAt: now,
+      startedAt: null,
+      leaseExpiresAt: null,
+      retries,
+      chunks: 0,
+      drained: 0
+    },
+    { progress: null },
+    true
+  )
 
 const loseLease = (job: JobHead, now: number, cause: string): Result.Result<Transition, Rejection> => {
   const lost = job.retries + 1
@@ -198,18 +202,22 @@ export const transition = (job: JobHead, event: JobEvent): Result.Result<Transit
       if (event.endpoint !== job.endpoint) return reject({ _tag: "OtherEndpoint" })
       if (job.status !== "FAILED" && job.status !== "TIMED_OUT") return reject({ _tag: "NotRetryable", status: job.status })
       // The new life is as long as the first was: a job that timed out could otherwise never run again.
-      return put({
-        ...job,
-        status: "IN_QUEUE",
-        queuedAt: event.now,
-        expiresAt: event.now + (job.expiresAt - job.createdAt),
-        createdAt: event.now,
-        startedAt: null,
-        finishedAt: null,
-        retries: 0,
-        chunks: 0,
-        drained: 0
-      }, { output: null, error: null }, true)
+      return put(
+        {
+          ...job,
+          status: "IN_QUEUE",
+          queuedAt: event.now,
+          expiresAt: event.now + (job.expiresAt - job.createdAt),
+          createdAt: event.now,
+          startedAt: null,
+          finishedAt: null,
+          retries: 0,
+          chunks: 0,
+          drained: 0
+        },
+        { output: null, error: null },
+        true
+      )
     }
     case "Cancel": {
       if (event.endpoint !== job.endpoint) return reject({ _tag: "OtherEndpoint" })

@@ -11,7 +11,8 @@
  * the job are refused).
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { EndpointId, JobId } from "@stint/contract/Ids"
+import type { EndpointId } from "@stint/contract/Ids"
+import { JobId } from "@stint/contract/Ids"
 import { isTerminal, type Policy } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Clock from "effect/Clock"
@@ -467,8 +468,7 @@ const make = Effect.gen(function*() {
     giveBack,
     workerLeaves,
     depth: (endpoint) => store.depth(endpoint),
-    awaitDemand: (endpoint, waitMs) =>
-      Effect.flatMap(demand.take(endpoint), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
+    awaitDemand: (endpoint, waitMs) => Effect.flatMap(demand.take(endpoint), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
     tick: Effect.gen(function*() {
       const applied = yield* store.tick(now(), TICK_LIMIT)
       yield* announceAll(applied)

@@ -42,6 +42,9 @@ export interface Depth {
   readonly oldestQueuedAt: number | null
 }
 
+/** After so many characters one reading of a job's stream takes no more chunks: chunks are up to megabytes each. */
+export const DRAIN_CHARACTERS = 4 * 1024 * 1024
+
 /** What one reading of a job's stream takes. */
 export interface Drained {
   readonly job: JobReport
@@ -94,7 +97,10 @@ export class JobStore extends Context.Service<JobStore, {
 
   readonly get: (id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
 
-  /** Takes up to `limit` chunks that nobody has taken, in order. Undefined when there is no such job. */
+  /**
+   * Takes up to `limit` chunks that nobody has taken, in order, and stops early with the chunk that makes it
+   * {@link DRAIN_CHARACTERS} or more. Undefined when there is no such job.
+   */
   readonly drain: (id: JobId, limit: number) => Effect.Effect<Drained | undefined, QueueError>
 
   readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>

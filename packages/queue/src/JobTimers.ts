@@ -31,7 +31,10 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, JobQueue
       Effect.catch((error) => {
         const first = !failing
         failing = true
-        return Effect.as(first ? Effect.logError(`The job timers cannot fire: ${error.message}. Trying again.`) : Effect.void, false)
+        return Effect.as(
+          first ? Effect.logError(`The job timers cannot fire: ${error.message}. Trying again.`) : Effect.void,
+          false
+        )
       })
     )
     yield* once.pipe(

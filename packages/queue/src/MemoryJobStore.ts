@@ -16,7 +16,7 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { dueAt, type JobEvent, transition } from "./JobMachine.ts"
 import type { JobHead, JobInput, JobOutcome } from "./JobRecord.ts"
-import { type Applied, JobStore } from "./JobStore.ts"
+import { type Applied, DRAIN_CHARACTERS, JobStore } from "./JobStore.ts"
 import * as MinHeap from "./MinHeap.ts"
 import * as Tally from "./Tally.ts"
 
@@ -225,8 +225,7 @@ const make = (): JobStore["Service"] => {
         return applied
       }),
     applyRunning: (filter, event) => Effect.sync(() => runningOf(filter).map((entry) => apply(entry, event))),
-    applyWaiting: (endpoint, event, limit) =>
-      Effect.sync(() => applyReady(endpoint, limit, event).map(([, applied]) => applied)),
+    applyWaiting: (endpoint, event, limit) => Effect.sync(() => applyReady(endpoint, limit, event).map(([, applied]) => applied)),
     get: (id) =>
       Effect.sync(() => {
         const entry = entries.get(id)
@@ -236,9 +235,14 @@ const make = (): JobStore["Service"] => {
       Effect.sync(() => {
         const entry = entries.get(id)
         if (entry === undefined) return undefined
-        const from = entry.head.drained
-        const chunks = entry.chunks.slice(from, from + limit)
-        entry.head = { ...entry.head, drained: from + chunks.length }
+        const chunks: Array<JsonText> = []
+        let characters = 0
+        for (const body of entry.chunks.slice(entry.head.drained, entry.head.drained + limit)) {
+          chunks.push(body)
+          characters += body.length
+          if (characters >= DRAIN_CHARACTERS) break
+        }
+        entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
         const job = { ...entry.head, ...entry.outcome }
         return { job, chunks, more: entry.head.drained < entry.chunks.length }
       }),

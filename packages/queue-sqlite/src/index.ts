@@ -1,0 +1,24 @@
+/**
+ * Stint's jobs and endpoints in one SQLite file.
+ */
+import type { EndpointStore } from "@stint/queue/EndpointStore"
+import type { JobStore } from "@stint/queue/JobStore"
+import type { QueueError } from "@stint/queue/QueueError"
+import * as Layer from "effect/Layer"
+import * as SpaceReclaimer from "./SpaceReclaimer.ts"
+import * as SqliteDatabase from "./SqliteDatabase.ts"
+import * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
+import * as SqliteJobStore from "./SqliteJobStore.ts"
+import type { SqliteOpenError } from "./SqliteOpenError.ts"
+
+export * as SpaceReclaimer from "./SpaceReclaimer.ts"
+export * as SqliteDatabase from "./SqliteDatabase.ts"
+export * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
+export * as SqliteJobStore from "./SqliteJobStore.ts"
+export * as SqliteOpenError from "./SqliteOpenError.ts"
+
+/** Everything in one: both stores over one file, and the duty that keeps the file small. */
+export const layer = (options: SqliteDatabase.Options): Layer.Layer<JobStore | EndpointStore, SqliteOpenError | QueueError> =>
+  Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer, SpaceReclaimer.layer()).pipe(
+    Layer.provide(SqliteDatabase.layer(options))
+  )

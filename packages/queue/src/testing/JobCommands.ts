@@ -1,0 +1,293 @@
+/**
+ * Model testing of a job store: random commands, run against the store and against {@link JobStoreModel}, which must answer alike.
+ *
+ * A command names jobs by their number and workers by their role, so that a sequence keeps its sense while fast-check shortens it.
+ */
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { isTerminal } from "@stint/contract/Job"
+import { JsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import * as fc from "fast-check"
+import assert from "node:assert/strict"
+import { dueAt, type JobEvent, type WorkerEvent } from "../JobMachine.ts"
+import type { JobHead, JobRecord } from "../JobRecord.ts"
+import type { Applied, JobStore } from "../JobStore.ts"
+import type { QueueError } from "../QueueError.ts"
+import * as JobStoreModel from "./JobStoreModel.ts"
+
+const ENDPOINTS = [EndpointId.make("red"), EndpointId.make("blue")] as const
+/** The same names on both endpoints, on purpose. */
+const WORKERS = ["ann", "bob"] as const
+
+/** One step of a sequence. */
+export type JobCommand =
+  | {
+    readonly _tag: "Submit"
+    readonly blue: boolean
+    readonly lowPriority: boolean
+    readonly ttl: number
+    readonly executionTimeout: number
+    readonly lease: number
+    readonly maxAttempts: number
+    readonly retention: number
+  }
+  | { readonly _tag: "Claim"; readonly blue: boolean; readonly worker: number; readonly limit: number }
+  | {
+    readonly _tag: "Say"
+    readonly job: number
+    readonly what: WorkerEvent["_tag"]
+    /** Who says it: the worker that holds the job, another one, or the holder's namesake on the other endpoint. */
+    readonly who: "holder" | "stranger" | "namesake"
+    readonly attempt: "none" | "current" | "earlier"
+    readonly fails: boolean
+  }
+  | { readonly _tag: "Ask"; readonly job: number; readonly what: "Cancel" | "Retry"; readonly elsewhere: boolean }
+  | { readonly _tag: "Drain"; readonly job: number; readonly limit: number }
+  | { readonly _tag: "Gone"; readonly blue: boolean; readonly worker: number; readonly inOrder: boolean }
+  | { readonly _tag: "Purge"; readonly blue: boolean; readonly limit: number }
+  | { readonly _tag: "Recover" }
+  | { readonly _tag: "Pass"; readonly millis: number }
+  | { readonly _tag: "Tick"; readonly limit: number }
+
+const job = fc.nat({ max: 12 })
+const worker = fc.nat({ max: WORKERS.length - 1 })
+const limit = fc.integer({ min: 1, max: 4 })
+
+/** One random command. Times are short and few, so that they meet. */
+export const command: fc.Arbitrary<JobCommand> = fc.oneof(
+  {
+    weight: 5,
+    arbitrary: fc.record({
+      _tag: fc.constant("Submit" as const),
+      blue: fc.boolean(),
+      lowPriority: fc.boolean(),
+      ttl: fc.constantFrom(2_000, 10_000, 60_000),
+      executionTimeout: fc.constantFrom(1_500, 5_000, 60_000),
+      lease: fc.constantFrom(1_000, 5_000),
+      maxAttempts: fc.integer({ min: 1, max: 3 }),
+      retention: fc.constantFrom(1_000, 20_000)
+    })
+  },
+  { weight: 6, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), blue: fc.boolean(), worker, limit }) },
+  {
+    weight: 12,
+    arbitrary: fc.record({
+      _tag: fc.constant("Say" as const),
+      job,
+      what: fc.constantFrom<WorkerEvent["_tag"]>("Beat", "Progress", "Chunk", "Chunk", "Finish", "Finish", "LoseLease", "Return"),
+      who: fc.constantFrom("holder" as const, "holder" as const, "holder" as const, "stranger" as const, "namesake" as const),
+      attempt: fc.constantFrom("none" as const, "current" as const, "earlier" as const),
+      fails: fc.boolean()
+    })
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      _tag: fc.constant("Ask" as const),
+      job,
+      what: fc.constantFrom("Cancel" as const, "Retry" as const, "Retry" as const),
+      elsewhere: fc.integer({ min: 0, max: 9 }).map((n) => n === 0)
+    })
+  },
+  { weight: 3, arbitrary: fc.record({ _tag: fc.constant("Drain" as const), job, limit }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ _tag: fc.constant("Gone" as const), blue: fc.boolean(), worker, inOrder: fc.boolean() })
+  },
+  { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Purge" as const), blue: fc.boolean(), limit }) },
+  { weight: 1, arbitrary: fc.constant({ _tag: "Recover" as const }) },
+  {
+    weight: 4,
+    arbitrary: fc.record({ _tag: fc.constant("Pass" as const), millis: fc.constantFrom(1, 500, 1_000, 1_500, 5_000, 20_000) })
+  },
+  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Tick" as const), limit }) }
+)
+
+/** Sequences of commands. */
+export const commands: fc.Arbitrary<ReadonlyArray<JobCommand>> = fc.array(command, { minLength: 1, maxLength: 80 })
+
+/** Of what a store answers for several jobs at once, the order does not matter unless the seam says so. */
+const byJob = (all: ReadonlyArray<Applied>): ReadonlyArray<Applied> => {
+  const key = (one: Applied) => one._tag === "Rejected" ? one.job.id : one._tag === "Missing" ? "" : one.before.id
+  return [...all].sort((a, b) => (key(a) < key(b) ? -1 : 1))
+}
+
+/** The rules that hold for every change, whatever led to it (quality.md, R2 and R5). */
+const assertLawful = (applied: Applied, event: JobEvent) => {
+  if (applied._tag !== "Changed") return
+  const { after, before } = applied
+  assert.ok(Number.isFinite(dueAt(after)), `R5: job ${after.id} has no next event`)
+  assert.ok(after.attempt >= before.attempt, `R2: the attempt of job ${after.id} shrank`)
+  assert.ok(!isTerminal(before.status) || event._tag === "Retry", `R2: ${event._tag} changed job ${after.id}, which had ended`)
+  assert.equal(after.finishedAt !== null, isTerminal(after.status), `R5: job ${after.id} is ${after.status} and has ended or not`)
+  assert.equal(
+    after.leaseExpiresAt !== null,
+    after.status === "IN_PROGRESS",
+    `R5: the lease of job ${after.id}, which is ${after.status}`
+  )
+}
+
+/**
+ * Runs a sequence against a store that is empty. Fails with an `AssertionError` where the store and the model answer differently, where a
+ * change breaks a rule, and where, after all the time in the world, a job is left that no timer ends.
+ */
+export const run = Effect.fnUntraced(function*(
+  store: JobStore["Service"],
+  sequence: ReadonlyArray<JobCommand>
+): Effect.fn.Return<void, QueueError> {
+  const model = JobStoreModel.make()
+  const ids: Array<JobId> = []
+  let now = 1_700_000_000_000
+
+  /** Asks both, and compares what they say. */
+  const both = Effect.fnUntraced(function*<A>(
+    what: string,
+    ask: (store: JobStore["Service"]) => Effect.Effect<A, QueueError>,
+    comparable: (answer: A) => unknown = (answer) => answer
+  ) {
+    const expected = yield* ask(model)
+    const actual = yield* ask(store)
+    assert.deepStrictEqual(comparable(actual), comparable(expected), what)
+    return expected
+  })
+
+  const applyOne = Effect.fnUntraced(function*(id: JobId, event: JobEvent) {
+    const what = `${event._tag} of ${id}`
+    const applied = event._tag === "Chunk"
+      ? yield* both(what, (store) => store.append(id, event, JsonText.make(`"${event.now}"`)))
+      : yield* both(what, (store) => store.apply(id, event))
+    assertLawful(applied, event)
+    yield* both(`the report of ${id}`, (store) => store.get(id))
+  })
+
+  const applyMany = Effect.fnUntraced(function*(
+    event: JobEvent,
+    apply: (store: JobStore["Service"]) => Effect.Effect<ReadonlyArray<Applied>, QueueError>
+  ) {
+    const applied = yield* both(`${event._tag} of many`, apply, byJob)
+    for (const one of applied) assertLawful(one, event)
+    return applied
+  })
+
+  const submit = (options: Extract<JobCommand, { readonly _tag: "Submit" }>) => {
+    const id = JobId.make(`job-${ids.length}`)
+    ids.push(id)
+    const record: JobRecord = {
+      id,
+      endpoint: ENDPOINTS[options.blue ? 1 : 0],
+      status: "IN_QUEUE",
+      input: JsonText.make(`{"of":"${id}"}`),
+      s3Config: options.lowPriority ? JsonText.make(`{"bucketName":"b"}`) : null,
+      lowPriority: options.lowPriority,
+      createdAt: now,
+      queuedAt: now,
+      expiresAt: now + options.ttl,
+      executionTimeoutMs: options.executionTimeout,
+      leaseMs: options.lease,
+      maxAttempts: options.maxAttempts,
+      retentionMs: options.retention,
+      attempt: 0,
+      retries: 0,
+      worker: null,
+      startedAt: null,
+      leaseExpiresAt: null,
+      finishedAt: null,
+      progress: null,
+      output: null,
+      error: null,
+      chunks: 0,
+      drained: 0
+    }
+    return both(`submit ${id}`, (store) => store.insert(record))
+  }
+
+  const say = ({ attempt, fails, what, who }: Extract<JobCommand, { readonly _tag: "Say" }>, head: JobHead): WorkerEvent => {
+    const other = (name: string) => (name === WORKERS[0] ? WORKERS[1] : WORKERS[0])
+    const speaker = {
+      now,
+      endpoint: (head.endpoint === ENDPOINTS[0]) === (who === "namesake") ? ENDPOINTS[1] : ENDPOINTS[0],
+      worker: who === "stranger" ? other(head.worker ?? WORKERS[0]) : head.worker ?? WORKERS[0],
+      ...(attempt === "none" ? {} : { attempt: attempt === "current" ? head.attempt : head.attempt - 1 })
+    }
+    const text = JsonText.make(`{"by":"${speaker.worker}","at":${now}}`)
+    switch (what) {
+      case "Progress":
+        return { _tag: what, output: text, ...speaker }
+      case "Finish":
+        return { _tag: what, output: fails ? null : text, error: fails ? "it failed" : null, ...speaker }
+      case "LoseLease":
+        return { _tag: what, cause: "The worker is gone.", ...speaker }
+      default:
+        return { _tag: what, ...speaker }
+    }
+  }
+
+  const step = Effect.fnUntraced(function*(command: JobCommand) {
+    switch (command._tag) {
+      case "Submit":
+        return yield* submit(command)
+      case "Claim": {
+        const { blue, limit, worker } = command
+        const event = { _tag: "Claim", now, worker: WORKERS[worker] ?? WORKERS[0] } as const
+        yield* both("claim", (store) => store.claim(ENDPOINTS[blue ? 1 : 0], limit, event))
+        return
+      }
+      case "Say": {
+        const head = model.heads().find((head) => head.id === ids[command.job % ids.length])
+        if (head !== undefined) yield* applyOne(head.id, say(command, head))
+        return
+      }
+      case "Ask": {
+        // Also of jobs that are gone by now.
+        const id = ids[command.job % ids.length]
+        const head = model.heads().find((head) => head.id === id)
+        const own = head?.endpoint ?? ENDPOINTS[0]
+        const other = own === ENDPOINTS[0] ? ENDPOINTS[1] : ENDPOINTS[0]
+        if (id !== undefined) yield* applyOne(id, { _tag: command.what, now, endpoint: command.elsewhere ? other : own })
+        return
+      }
+      case "Drain": {
+        const id = ids[command.job % ids.length]
+        if (id !== undefined) yield* both(`drain ${id}`, (store) => store.drain(id, command.limit))
+        return
+      }
+      case "Gone": {
+        const filter = { endpoint: ENDPOINTS[command.blue ? 1 : 0], worker: WORKERS[command.worker] ?? WORKERS[0] }
+        const event: JobEvent = command.inOrder
+          ? { _tag: "Return", now, ...filter }
+          : { _tag: "LoseLease", now, cause: "The worker is gone.", ...filter }
+        yield* applyMany(event, (store) => store.applyRunning(filter, event))
+        return
+      }
+      case "Purge": {
+        const endpoint = ENDPOINTS[command.blue ? 1 : 0]
+        const event = { _tag: "Cancel", now, endpoint } as const
+        yield* applyMany(event, (store) => store.applyWaiting(endpoint, event, command.limit))
+        return
+      }
+      case "Recover": {
+        const event = { _tag: "Recover", now } as const
+        yield* applyMany(event, (store) => store.applyRunning("all", event))
+        return
+      }
+      case "Pass":
+        now += command.millis
+        return
+      case "Tick":
+        yield* applyMany({ _tag: "Tick", now }, (store) => store.tick(now, command.limit))
+    }
+  })
+
+  for (const command of sequence) {
+    yield* step(command)
+    for (const endpoint of ENDPOINTS) yield* both(`the depth of ${endpoint}`, (store) => store.depth(endpoint))
+  }
+
+  // R5: time alone ends every job and then removes it. The longest way is lease, ttl, retention.
+  for (let round = 0; round < 3 && model.heads().length > 0; round++) {
+    now = Math.max(now, ...model.heads().map(dueAt))
+    yield* applyMany({ _tag: "Tick", now }, (store) => store.tick(now, 1_000))
+  }
+  assert.deepStrictEqual(model.heads(), [], "R5: jobs that no timer ends")
+  for (const id of ids) assert.equal(yield* store.get(id), undefined, `job ${id} is still there after its retention`)
+})

@@ -1,0 +1,74 @@
+/**
+ * A job store that can be made to misbehave: fault verbs for tests, around whatever store they use.
+ */
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { JobStore } from "../JobStore.ts"
+import { QueueError, StoreUnavailable } from "../QueueError.ts"
+
+export class StoreFaults extends Context.Service<StoreFaults, {
+  /** The next `count` writes fail before they reach the store. */
+  readonly failNextWrites: (count: number) => Effect.Effect<void>
+  /** Every operation from now on reaches the store, and its answer is held back until {@link thaw}. */
+  readonly freeze: Effect.Effect<void>
+  readonly thaw: Effect.Effect<void>
+}>()("@stint/queue/testing/StoreFaults") {}
+
+/** What the verbs make of an operation. */
+interface Faults {
+  failures: number
+  frozen: Deferred.Deferred<void> | undefined
+}
+
+const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"] => {
+  const slow = <A>(effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
+    Effect.tap(effect, () => faults.frozen === undefined ? Effect.void : Deferred.await(faults.frozen))
+
+  const write = <A>(operation: string, effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
+    Effect.suspend(() => {
+      if (faults.failures === 0) return slow(effect)
+      faults.failures -= 1
+      return Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation, cause: new Error("the disk is full") }) }))
+    })
+
+  return {
+    durability: store.durability,
+    insert: (job) => write("insert", store.insert(job)),
+    apply: (id, event) => write("apply", store.apply(id, event)),
+    append: (id, event, body) => write("append", store.append(id, event, body)),
+    claim: (endpoint, limit, event) => write("claim", store.claim(endpoint, limit, event)),
+    tick: (now, limit) => write("tick", store.tick(now, limit)),
+    applyRunning: (filter, event) => write("applyRunning", store.applyRunning(filter, event)),
+    applyWaiting: (endpoint, event, limit) => write("applyWaiting", store.applyWaiting(endpoint, event, limit)),
+    drain: (id, limit) => write("drain", store.drain(id, limit)),
+    get: (id) => slow(store.get(id)),
+    depth: (endpoint) => slow(store.depth(endpoint))
+  }
+}
+
+/** Wraps a store. */
+export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<JobStore | StoreFaults, E, R> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const faults: Faults = { failures: 0, frozen: undefined }
+    return Context.make(JobStore, faulty(yield* JobStore, faults)).pipe(
+      Context.add(
+        StoreFaults,
+        StoreFaults.of({
+          failNextWrites: (count) =>
+            Effect.sync(() => {
+              faults.failures = count
+            }),
+          freeze: Effect.sync(() => {
+            faults.frozen ??= Deferred.makeUnsafe()
+          }),
+          thaw: Effect.suspend(() => {
+            const { frozen } = faults
+            faults.frozen = undefined
+            return frozen === undefined ? Effect.void : Deferred.succeed(frozen, undefined)
+          })
+        })
+      )
+    )
+  })).pipe(Layer.provide(store))

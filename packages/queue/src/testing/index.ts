@@ -1,0 +1,9 @@
+/**
+ * What tests of the queue, of its backends and of what stands on it share. Needs `vitest`, `@effect/vitest` and `fast-check`.
+ */
+export * from "./EndpointSuite.ts"
+export * as History from "./History.ts"
+export * as JobCommands from "./JobCommands.ts"
+export * as Scenario from "./Scenario.ts"
+export * as StoreFaults from "./StoreFaults.ts"
+export * from "./suite.ts"
