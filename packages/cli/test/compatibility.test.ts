@@ -36,7 +36,7 @@ describe("the runpod-sdk client", () => {
     expect(status).toBe("IN_QUEUE")
     const ended = await until("the job to end", async () => {
       const job = await endpoint("hello").status(id)
-      return job.completed ? job : undefined
+      return job.status === "COMPLETED" || job.status === "FAILED" ? job : undefined
     })
     expect(ended).toMatchObject({ id, succeeded: true, output: { greeting: "Hello, Grace!" } })
   })
