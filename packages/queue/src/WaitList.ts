@@ -55,8 +55,11 @@ export const make = (): WaitList => {
     const line = lines.get(key)
     if (line === undefined) return
     let left = count
-    for (const waiter of line) {
-      if (left-- <= 0) return
+    // Whoever is woken runs at once and may stand in line again: those who come in meanwhile are not part of this wake-up.
+    for (const waiter of [...line]) {
+      if (left <= 0) return
+      if (!line.has(waiter)) continue
+      left--
       wakeOne(key, waiter)
     }
   }
