@@ -6,11 +6,13 @@
  *
  * When the store fails, it says so once, keeps trying, and says when it works again.
  */
+import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { JobQueue } from "./JobQueue.ts"
 
+/** How often to look. */
 export interface Options {
   /** Default: 250 ms. */
   readonly interval?: Duration.Input
@@ -28,11 +30,14 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, JobQueue
         failing = false
         return Effect.logInfo("The job timers work again.")
       }),
-      Effect.catch((error) => {
+      // Defects too: a sweep that meets one broken job must not stop all the others' timers for good.
+      Effect.catchCause((cause) => {
         const first = !failing
         failing = true
+        const error = Cause.squash(cause)
+        const message = error instanceof Error ? error.message : String(error)
         return Effect.as(
-          first ? Effect.logError(`The job timers cannot fire: ${error.message}. Trying again.`) : Effect.void,
+          first ? Effect.logError(`The job timers cannot fire: ${message}. Trying again every interval.`) : Effect.void,
           false
         )
       })

@@ -27,8 +27,6 @@ interface Entry {
   chunks: Array<JsonText>
   /** Order of submission: the job's place in line, whenever it comes back to it. */
   readonly order: number
-  /** It has a node in its line's `ready`. */
-  inReady: boolean
   /** The time of its valid node in `due`; undefined when it has none. */
   wakeAt: number | undefined
 }
@@ -76,7 +74,6 @@ const make = (): JobStore["Service"] => {
       const entry = line.ready.peek()
       if (entry === undefined || isWaiting(entry)) return entry
       line.ready.pop()
-      entry.inReady = false
     }
   }
 
@@ -104,7 +101,7 @@ const make = (): JobStore["Service"] => {
       due.pop()
       if (note.entry.wakeAt !== note.at) continue
       note.entry.wakeAt = undefined
-      if (dueAt(note.entry.head) <= now) return note.entry
+      if (dueAt(note.entry.head) === note.at) return note.entry
       schedule(note.entry)
     }
   }
@@ -114,8 +111,7 @@ const make = (): JobStore["Service"] => {
     const line = lineOf(entry.head.endpoint)
     Tally.add(line.tally, entry.head, 1)
     if (isWaiting(entry)) {
-      if (!entry.inReady) line.ready.push(entry)
-      entry.inReady = true
+      line.ready.push(entry)
       if (!entry.head.lowPriority) line.oldest.push({ entry, at: entry.head.queuedAt })
     } else {
       // It may just have left the queue: its nodes go now, so that they do not pile up where nobody asks for the depth.
@@ -159,12 +155,11 @@ const make = (): JobStore["Service"] => {
       if (entry === undefined) break
       line.ready.pop()
       taken.push(entry)
-      // `inReady` stays set until the loop is over, so that a job that is still waiting after the event does not come up again.
       applied.push([entry, apply(entry, event)])
     }
+    // Not before the loop is over, so that no job comes up twice.
     for (const entry of taken) {
-      entry.inReady = isWaiting(entry)
-      if (entry.inReady) line.ready.push(entry)
+      if (isWaiting(entry)) line.ready.push(entry)
     }
     return applied
   }
@@ -188,7 +183,6 @@ const make = (): JobStore["Service"] => {
           outcome: { progress, output, error },
           chunks: [],
           order: order++,
-          inReady: false,
           wakeAt: undefined
         }
         entries.set(job.id, entry)

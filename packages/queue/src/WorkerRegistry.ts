@@ -16,8 +16,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
+/** Where a worker stands. `unhealthy` cannot work, `throttled` could not be started; both have a reason. */
 export type WorkerState = "initializing" | "idle" | "running" | "draining" | "unhealthy" | "throttled"
 
+/** A worker as the autoscaler and the console see it. */
 export interface WorkerStatus {
   readonly id: string
   readonly endpoint: EndpointId

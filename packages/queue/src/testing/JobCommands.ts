@@ -19,6 +19,12 @@ const ENDPOINTS = [EndpointId.make("red"), EndpointId.make("blue")] as const
 /** The same names on both endpoints, on purpose. */
 const WORKERS = ["ann", "bob"] as const
 
+/** Which job a command is about: by number, among those for which it makes sense or, not `aimed`, among all that ever were. */
+interface Which {
+  readonly job: number
+  readonly aimed: boolean
+}
+
 /** One step of a sequence. */
 export type JobCommand =
   | {
@@ -34,24 +40,28 @@ export type JobCommand =
   | { readonly _tag: "Claim"; readonly blue: boolean; readonly worker: number; readonly limit: number }
   | {
     readonly _tag: "Say"
-    readonly job: number
+    readonly which: Which
     readonly what: WorkerEvent["_tag"]
     /** Who says it: the worker that holds the job, another one, or the holder's namesake on the other endpoint. */
     readonly who: "holder" | "stranger" | "namesake"
     readonly attempt: "none" | "current" | "earlier"
     readonly fails: boolean
   }
-  | { readonly _tag: "Ask"; readonly job: number; readonly what: "Cancel" | "Retry"; readonly elsewhere: boolean }
-  | { readonly _tag: "Drain"; readonly job: number; readonly limit: number }
+  | { readonly _tag: "Cancel" | "Retry"; readonly which: Which; readonly elsewhere: boolean }
+  | { readonly _tag: "Drain"; readonly which: Which; readonly limit: number }
   | { readonly _tag: "Gone"; readonly blue: boolean; readonly worker: number; readonly inOrder: boolean }
   | { readonly _tag: "Purge"; readonly blue: boolean; readonly limit: number }
   | { readonly _tag: "Recover" }
   | { readonly _tag: "Pass"; readonly millis: number }
   | { readonly _tag: "Tick"; readonly limit: number }
 
-const job = fc.nat({ max: 12 })
+/** Mostly the first, now and then one of the others. */
+const mostly = <A>(usual: A, ...others: ReadonlyArray<A>): fc.Arbitrary<A> =>
+  fc.oneof({ weight: 5, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) })
+
 const worker = fc.nat({ max: WORKERS.length - 1 })
 const limit = fc.integer({ min: 1, max: 4 })
+const which: fc.Arbitrary<Which> = fc.record({ job: fc.nat({ max: 30 }), aimed: mostly<boolean>(true, false) })
 
 /** One random command. Times are short and few, so that they meet. */
 export const command: fc.Arbitrary<JobCommand> = fc.oneof(
@@ -60,36 +70,39 @@ export const command: fc.Arbitrary<JobCommand> = fc.oneof(
     arbitrary: fc.record({
       _tag: fc.constant("Submit" as const),
       blue: fc.boolean(),
-      lowPriority: fc.boolean(),
-      ttl: fc.constantFrom(2_000, 10_000, 60_000),
-      executionTimeout: fc.constantFrom(1_500, 5_000, 60_000),
+      lowPriority: mostly<boolean>(false, true),
+      ttl: fc.constantFrom(5_000, 60_000, 60_000),
+      executionTimeout: fc.constantFrom(3_000, 60_000, 60_000),
       lease: fc.constantFrom(1_000, 5_000),
       maxAttempts: fc.integer({ min: 1, max: 3 }),
       retention: fc.constantFrom(1_000, 20_000)
     })
   },
-  { weight: 6, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), blue: fc.boolean(), worker, limit }) },
+  { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), blue: fc.boolean(), worker, limit }) },
   {
     weight: 12,
     arbitrary: fc.record({
       _tag: fc.constant("Say" as const),
-      job,
-      what: fc.constantFrom<WorkerEvent["_tag"]>("Beat", "Progress", "Chunk", "Chunk", "Finish", "Finish", "LoseLease", "Return"),
-      who: fc.constantFrom("holder" as const, "holder" as const, "holder" as const, "stranger" as const, "namesake" as const),
-      attempt: fc.constantFrom("none" as const, "current" as const, "earlier" as const),
+      which,
+      what: fc.constantFrom<WorkerEvent["_tag"]>(
+        "Beat",
+        "Progress",
+        "Chunk",
+        "Chunk",
+        "Chunk",
+        "Finish",
+        "Finish",
+        "LoseLease",
+        "Return"
+      ),
+      who: mostly<"holder" | "stranger" | "namesake">("holder", "stranger", "namesake"),
+      attempt: mostly<"none" | "current" | "earlier">("current", "none", "earlier"),
       fails: fc.boolean()
     })
   },
-  {
-    weight: 3,
-    arbitrary: fc.record({
-      _tag: fc.constant("Ask" as const),
-      job,
-      what: fc.constantFrom("Cancel" as const, "Retry" as const, "Retry" as const),
-      elsewhere: fc.integer({ min: 0, max: 9 }).map((n) => n === 0)
-    })
-  },
-  { weight: 3, arbitrary: fc.record({ _tag: fc.constant("Drain" as const), job, limit }) },
+  { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Cancel" as const), which, elsewhere: mostly<boolean>(false, true) }) },
+  { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Retry" as const), which, elsewhere: mostly<boolean>(false, true) }) },
+  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Drain" as const), which, limit }) },
   {
     weight: 1,
     arbitrary: fc.record({ _tag: fc.constant("Gone" as const), blue: fc.boolean(), worker, inOrder: fc.boolean() })
@@ -98,13 +111,20 @@ export const command: fc.Arbitrary<JobCommand> = fc.oneof(
   { weight: 1, arbitrary: fc.constant({ _tag: "Recover" as const }) },
   {
     weight: 4,
-    arbitrary: fc.record({ _tag: fc.constant("Pass" as const), millis: fc.constantFrom(1, 500, 1_000, 1_500, 5_000, 20_000) })
+    arbitrary: fc.record({
+      _tag: fc.constant("Pass" as const),
+      millis: fc.constantFrom(1, 1, 499, 500, 500, 1_000, 1_000, 2_000, 5_000, 20_000)
+    })
   },
   { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Tick" as const), limit }) }
 )
 
 /** Sequences of commands. */
-export const commands: fc.Arbitrary<ReadonlyArray<JobCommand>> = fc.array(command, { minLength: 1, maxLength: 80 })
+export const commands: fc.Arbitrary<ReadonlyArray<JobCommand>> = fc.array(command, {
+  minLength: 1,
+  maxLength: 100,
+  size: "max"
+})
 
 /** Of what a store answers for several jobs at once, the order does not matter unless the seam says so. */
 const byJob = (all: ReadonlyArray<Applied>): ReadonlyArray<Applied> => {
@@ -168,6 +188,11 @@ export const run = Effect.fnUntraced(function*(
     for (const one of applied) assertLawful(one, event)
     return applied
   })
+
+  const pick = ({ aimed, job }: Which, makesSense: (head: JobHead) => boolean): JobId | undefined => {
+    const candidates = aimed ? model.heads().filter(makesSense).map((head) => head.id) : ids
+    return candidates[job % candidates.length]
+  }
 
   const submit = (options: Extract<JobCommand, { readonly _tag: "Submit" }>) => {
     const id = JobId.make(`job-${ids.length}`)
@@ -233,21 +258,20 @@ export const run = Effect.fnUntraced(function*(
         return
       }
       case "Say": {
-        const head = model.heads().find((head) => head.id === ids[command.job % ids.length])
+        const head = model.heads().find((head) => head.id === pick(command.which, (head) => head.status === "IN_PROGRESS"))
         if (head !== undefined) yield* applyOne(head.id, say(command, head))
         return
       }
-      case "Ask": {
-        // Also of jobs that are gone by now.
-        const id = ids[command.job % ids.length]
-        const head = model.heads().find((head) => head.id === id)
-        const own = head?.endpoint ?? ENDPOINTS[0]
+      case "Cancel":
+      case "Retry": {
+        const id = pick(command.which, (head) => isTerminal(head.status) === (command._tag === "Retry"))
+        const own = model.heads().find((head) => head.id === id)?.endpoint ?? ENDPOINTS[0]
         const other = own === ENDPOINTS[0] ? ENDPOINTS[1] : ENDPOINTS[0]
-        if (id !== undefined) yield* applyOne(id, { _tag: command.what, now, endpoint: command.elsewhere ? other : own })
+        if (id !== undefined) yield* applyOne(id, { _tag: command._tag, now, endpoint: command.elsewhere ? other : own })
         return
       }
       case "Drain": {
-        const id = ids[command.job % ids.length]
+        const id = pick(command.which, (head) => head.chunks > head.drained)
         if (id !== undefined) yield* both(`drain ${id}`, (store) => store.drain(id, command.limit))
         return
       }

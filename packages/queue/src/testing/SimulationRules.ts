@@ -4,10 +4,10 @@
 import { assert } from "@effect/vitest"
 import { isTerminal } from "@stint/contract/Job"
 import * as Effect from "effect/Effect"
+import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import { dueAt } from "../JobMachine.ts"
 import type { JobHead } from "../JobRecord.ts"
-import { TestClock } from "effect/testing"
 import * as History from "./History.ts"
 import * as Scenario from "./Scenario.ts"
 import type { Rule } from "./SuiteIt.ts"
@@ -93,63 +93,66 @@ export const simulationRules = (rule: Rule): void => {
       for (const fiber of workers) assert.isFalse(Scenario.isDone(fiber))
     }))
 
-  rule("R1, R2, R5, R8: whatever fails, nothing is lost, nothing ends twice, and time ends everything", () =>
-    Effect.gen(function*() {
-      const scenario = yield* Scenario.make({ leaseMs: 1_000, maxAttempts: 3 })
-      const { queue, endpoint } = scenario
-      const { cancel, deliver, history, look, submit, take } = observe(scenario)
-      const seed = Number(process.env["STINT_PROPERTY_SEED"] ?? Date.now() % 2 ** 31)
-      const [days] = fc.sample(
-        fc.array(
-          fc.record({
-            submissions: fc.integer({ min: 0, max: 4 }),
-            worker: fc.constantFrom("ann", "bob", "cid"),
-            fate: fc.constantFrom(...fates),
-            cancels: fc.nat({ max: 9 }),
-            passes: fc.constantFrom(0, 100, 600, 1_000, 2_500)
-          }),
-          { minLength: 120, maxLength: 120 }
-        ),
-        { numRuns: 1, seed }
-      )
-      const ids: Array<string> = []
-      const late: Array<JobHead> = []
+  rule(
+    "R1, R2, R5, R8: whatever fails, nothing is lost, nothing ends twice, and time ends everything",
+    () =>
+      Effect.gen(function*() {
+        const scenario = yield* Scenario.make({ leaseMs: 1_000, maxAttempts: 3 })
+        const { queue, endpoint } = scenario
+        const { cancel, deliver, history, look, submit, take } = observe(scenario)
+        const seed = Number(process.env["STINT_PROPERTY_SEED"] ?? Date.now() % 2 ** 31)
+        const [days] = fc.sample(
+          fc.array(
+            fc.record({
+              submissions: fc.integer({ min: 0, max: 4 }),
+              worker: fc.constantFrom("ann", "bob", "cid"),
+              fate: fc.constantFrom(...fates),
+              cancels: fc.nat({ max: 9 }),
+              passes: fc.constantFrom(0, 100, 600, 1_000, 2_500)
+            }),
+            { minLength: 120, maxLength: 120 }
+          ),
+          { numRuns: 1, seed }
+        )
+        const ids: Array<string> = []
+        const late: Array<JobHead> = []
 
-      const work = Effect.fnUntraced(function*(worker: string, fate: Fate) {
-        for (const job of yield* take(worker, 0)) {
-          if (fate === "finish" || fate === "fail") yield* deliver(job, fate === "fail")
-          if (fate === "die") yield* queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`)
-          if (fate === "return late") late.push(job)
+        const work = Effect.fnUntraced(function*(worker: string, fate: Fate) {
+          for (const job of yield* take(worker, 0)) {
+            if (fate === "finish" || fate === "fail") yield* deliver(job, fate === "fail")
+            if (fate === "die") yield* queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`)
+            if (fate === "return late") late.push(job)
+          }
+        })
+
+        for (const { cancels, fate, passes, submissions, worker } of days ?? []) {
+          const submitting = Effect.replicateEffect(Effect.map(submit, (id) => ids.push(id)), submissions)
+          const cancelling = Effect.suspend(() => {
+            const id = ids[ids.length - 1 - cancels]
+            return cancels < 3 && id !== undefined ? cancel(id) : Effect.void
+          })
+          const returning = Effect.suspend(() => {
+            const job = late.length > 3 ? late.shift() : undefined
+            return job === undefined ? Effect.void : deliver(job, false)
+          })
+          const looking = Effect.suspend(() => Effect.forEach(ids.slice(-5), look))
+          yield* Effect.all([submitting, work(worker, fate), cancelling, returning, looking, queue.tick], {
+            concurrency: "unbounded",
+            discard: true
+          })
+          yield* TestClock.adjust(passes)
         }
+        // R5: nobody works any more. The next timer is always known, and in the end every job has ended.
+        for (let sweep = 0; sweep < 10; sweep++) {
+          const jobs = yield* Effect.forEach(ids, look)
+          const next = Math.min(...jobs.filter((job) => !isTerminal(job.status)).map(dueAt))
+          if (next === Infinity) break
+          yield* TestClock.setTime(Math.max(next, ...jobs.filter((job) => !isTerminal(job.status)).map(dueAt)))
+          while (yield* queue.tick);
+        }
+        yield* Effect.forEach(ids, look)
+        assert.isAbove(ids.length, 100)
+        assert.deepStrictEqual(history.check(), [], `seed ${seed}: set STINT_PROPERTY_SEED to run it again`)
       })
-
-      for (const { cancels, fate, passes, submissions, worker } of days ?? []) {
-        const submitting = Effect.replicateEffect(Effect.map(submit, (id) => ids.push(id)), submissions)
-        const cancelling = Effect.suspend(() => {
-          const id = ids[ids.length - 1 - cancels]
-          return cancels < 3 && id !== undefined ? cancel(id) : Effect.void
-        })
-        const returning = Effect.suspend(() => {
-          const job = late.length > 3 ? late.shift() : undefined
-          return job === undefined ? Effect.void : deliver(job, false)
-        })
-        const looking = Effect.suspend(() => Effect.forEach(ids.slice(-5), look))
-        yield* Effect.all([submitting, work(worker, fate), cancelling, returning, looking, queue.tick], {
-          concurrency: "unbounded",
-          discard: true
-        })
-        yield* TestClock.adjust(passes)
-      }
-      // R5: nobody works any more. The next timer is always known, and in the end every job has ended.
-      for (let sweep = 0; sweep < 10; sweep++) {
-        const jobs = yield* Effect.forEach(ids, look)
-        const next = Math.min(...jobs.filter((job) => !isTerminal(job.status)).map(dueAt))
-        if (next === Infinity) break
-        yield* TestClock.setTime(Math.max(next, ...jobs.filter((job) => !isTerminal(job.status)).map(dueAt)))
-        while (yield* queue.tick);
-      }
-      yield* Effect.forEach(ids, look)
-      assert.isAbove(ids.length, 100)
-      assert.deepStrictEqual(history.check(), [], `seed ${seed}: set STINT_PROPERTY_SEED to run it again`)
-    }))
+  )
 }

@@ -41,7 +41,7 @@ export const streamRules = (rule: Rule): void => {
         concurrency: "unbounded"
       })
       const read = yield* Effect.replicateEffect(queue.drain(endpoint.id, job.id, 0), 4, { concurrency: "unbounded" })
-      assert.deepStrictEqual(read.flatMap(({ chunks }) => chunks.map(Number)).sort(), [1, 2, 3, 4, 5, 6, 7, 8])
+      assert.deepStrictEqual(read.flatMap(({ chunks }) => chunks.map(Number)).sort((a, b) => a - b), [1, 2, 3, 4, 5, 6, 7, 8])
     }))
 
   rule("a reader that waits is woken by a chunk", () =>

@@ -1,0 +1,95 @@
+import { assert, describe, it } from "@effect/vitest"
+import { EndpointId } from "@stint/contract/Ids"
+import { layer, SILENT_MILLIS, WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import * as Effect from "effect/Effect"
+import { TestClock } from "effect/testing"
+
+const E = EndpointId.make("letters")
+const OTHER = EndpointId.make("numbers")
+
+const test = (title: string, body: (registry: WorkerRegistry["Service"]) => Effect.Effect<void>) =>
+  it.effect(title, () => Effect.flatMap(WorkerRegistry, body).pipe(Effect.provide(layer)))
+
+const only = (registry: WorkerRegistry["Service"]) =>
+  Effect.map(
+    registry.list(E),
+    (workers) => workers.length === 1 ? workers[0]! : assert.fail(`there are ${workers.length} workers`)
+  )
+
+describe("WorkerRegistry", () => {
+  test("a worker goes from its start through its jobs to its end", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.starting(E, "ann")
+      assert.deepInclude(yield* only(registry), { id: "ann", state: "initializing", firstSeenAt: 0, idleSince: null, jobs: [] })
+      yield* TestClock.adjust(1_000)
+      yield* registry.seen(E, "ann")
+      assert.deepInclude(yield* only(registry), { state: "idle", lastSeenAt: 1_000, idleSince: 1_000, firstSeenAt: 0 })
+      yield* TestClock.adjust(1_000)
+      yield* registry.holds(E, "ann", "a")
+      yield* registry.holds(E, "ann", "b")
+      assert.deepInclude(yield* only(registry), { state: "running", idleSince: null, jobs: ["a", "b"] })
+      yield* registry.freed(E, "ann", "a")
+      assert.deepInclude(yield* only(registry), { state: "running", idleSince: null })
+      yield* TestClock.adjust(1_000)
+      yield* registry.freed(E, "ann", "b")
+      assert.deepInclude(yield* only(registry), { state: "idle", idleSince: 3_000, jobs: [] })
+      yield* registry.gone(E, "ann")
+      assert.deepStrictEqual(yield* registry.list(E), [])
+    }))
+
+  test("the time of idleness does not start anew with every call", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.seen(E, "ann")
+      yield* TestClock.adjust(5_000)
+      yield* registry.seen(E, "ann")
+      yield* registry.freed(E, "ann", "never held")
+      assert.deepInclude(yield* only(registry), { idleSince: 0, lastSeenAt: 5_000 })
+    }))
+
+  test("a draining worker drains, with or without a job", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.seen(E, "ann")
+      yield* registry.holds(E, "ann", "a")
+      assert.isFalse(yield* registry.isDraining(E, "ann"))
+      yield* registry.drain(E, "ann")
+      assert.isTrue(yield* registry.isDraining(E, "ann"))
+      assert.deepInclude(yield* only(registry), { state: "draining", jobs: ["a"] })
+      yield* registry.freed(E, "ann", "a")
+      assert.deepInclude(yield* only(registry), { state: "draining" })
+      // Of nobody's draining nothing is known.
+      yield* registry.drain(E, "bob")
+      assert.isFalse(yield* registry.isDraining(E, "bob"))
+    }))
+
+  test("a worker that cannot work is shown with its reason until it is seen again", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.failing(E, "ann", "unhealthy", "no GPU")
+      assert.deepInclude(yield* only(registry), { state: "unhealthy", reason: "no GPU" })
+      yield* registry.failing(E, "ann", "throttled", "no room on this machine")
+      assert.deepInclude(yield* only(registry), { state: "throttled", reason: "no room on this machine" })
+      yield* registry.seen(E, "ann")
+      assert.deepInclude(yield* only(registry), { state: "idle", reason: null })
+    }))
+
+  test("a silent worker that no pool answers for is forgotten, unless it holds a job", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.seen(E, "external")
+      yield* registry.starting(E, "pooled")
+      yield* registry.holds(E, "busy", "a")
+      yield* TestClock.adjust(SILENT_MILLIS)
+      assert.strictEqual((yield* registry.list(E)).length, 3)
+      yield* TestClock.adjust(1)
+      assert.deepStrictEqual((yield* registry.list(E)).map((worker) => worker.id), ["pooled", "busy"])
+    }))
+
+  test("endpoints do not see each other's workers, of one name or not", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.holds(E, "ann", "a")
+      yield* registry.seen(OTHER, "ann")
+      yield* registry.drain(OTHER, "ann")
+      assert.deepInclude(yield* only(registry), { state: "running" })
+      yield* registry.gone(OTHER, "ann")
+      assert.strictEqual((yield* registry.list(E)).length, 1)
+      assert.deepStrictEqual(yield* registry.list(OTHER), [])
+    }))
+})
