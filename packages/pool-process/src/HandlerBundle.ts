@@ -96,7 +96,10 @@ const ownLocation: Plugin = {
         .replaceAll(/\bimport\.meta\.dirname\b/g, JSON.stringify(dirname(path)))
         .replaceAll(/\bimport\.meta\.filename\b/g, JSON.stringify(path))
       const extension = extname(path)
-      return { contents, loader: extension.endsWith("tsx") ? "tsx" : extension.includes("ts") ? "ts" : extension.endsWith("jsx") ? "jsx" : "js" }
+      return {
+        contents,
+        loader: extension.endsWith("tsx") ? "tsx" : extension.includes("ts") ? "ts" : extension.endsWith("jsx") ? "jsx" : "js"
+      }
     })
   }
 }

@@ -1,0 +1,110 @@
+/**
+ * What is run for a worker: from an endpoint's source to a program, its arguments, its directory and its environment.
+ *
+ * | source | program | directory |
+ * |---|---|---|
+ * | `handler` | the platform's own Node, on the file as it is (TypeScript included) | the file's own |
+ * | `command` | as given; no shell looks at it | its `directory`, else the platform's |
+ *
+ * A worker inherits the platform's environment, for `PATH`, `HOME`, proxies, certificates and whatever else its program expects of the machine,
+ * without the platform's own settings: `STINT_*`, where its secrets are, and `PORT`. The endpoint's `env` comes over that, the worker's
+ * variables over both.
+ */
+import type { EndpointSource } from "@stint/contract/Endpoint"
+import { PoolError, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
+import type { StartRequest } from "@stint/pool/WorkerPool"
+import * as Effect from "effect/Effect"
+import { stat } from "node:fs/promises"
+import { dirname, resolve } from "node:path"
+
+export interface Program {
+  readonly path: string
+  readonly args: ReadonlyArray<string>
+  readonly directory: string
+  readonly environment: Readonly<Record<string, string>>
+}
+
+/** What all handlers are started with. */
+export interface Options {
+  /** Where Node keeps compiled code between starts; undefined for nowhere. */
+  readonly compileCache: string | undefined
+  /** Options of Node for handlers. */
+  readonly nodeOptions: ReadonlyArray<string>
+}
+
+/** The platform's environment, as its workers may see it. */
+export const inherited = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
+  const result: Record<string, string> = {}
+  for (const [name, value] of Object.entries(environment)) {
+    if (value !== undefined && name !== "PORT" && !name.startsWith("STINT_")) result[name] = value
+  }
+  return result
+}
+
+const fail = (path: string, problem: string, hint: string) => new PoolError({ reason: new SpawnFailed({ path, problem, hint }) })
+
+/** A file or a folder must be there: the system's own error would blame the program for a missing folder. */
+const check = Effect.fnUntraced(function*(path: string, kind: "file" | "folder", hint: string) {
+  const found = yield* Effect.tryPromise({
+    try: () => stat(path),
+    catch: (cause) =>
+      cause instanceof Error && "code" in cause && cause.code !== "ENOENT"
+        ? fail(path, cause.message, hint)
+        : fail(path, `there is no such ${kind}`, hint)
+  })
+  if (kind === "file" ? !found.isFile() : !found.isDirectory()) return yield* fail(path, `it is not a ${kind}`, hint)
+})
+
+const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint: string, { nodeOptions }: Options) {
+  switch (source.type) {
+    case "handler": {
+      const file = resolve(source.file)
+      yield* check(file, "file", `Correct the handler of endpoint ${endpoint}, or put the file there.`)
+      return { path: process.execPath, args: [...nodeOptions, file], directory: dirname(file) }
+    }
+    case "command": {
+      const directory = resolve(source.directory ?? ".")
+      yield* check(directory, "folder", `Correct the directory of endpoint ${endpoint}, or create it.`)
+      const [path, ...args] = source.command
+      return { path, args, directory }
+    }
+    case "external":
+      return yield* new PoolError({ reason: new Unsupported({ source: source.type }) })
+  }
+})
+
+/** The program of a worker; fails where it is plain that it cannot be started. */
+export const programOf = Effect.fnUntraced(function*({ endpoint, variables }: StartRequest, options: Options) {
+  const line = yield* commandLine(endpoint.source, endpoint.id, options)
+  const base = inherited(process.env)
+  const cache = endpoint.source.type !== "handler" || options.compileCache === undefined
+    ? {}
+    : { NODE_COMPILE_CACHE: options.compileCache }
+  const program: Program = { ...line, environment: { ...cache, ...base, ...endpoint.env, PWD: line.directory, ...variables } }
+  return program
+})
+
+/** What the system said when it was asked to start a program. */
+export const spawnError = (program: Program, endpoint: string, error: Error): PoolError | undefined => {
+  const code = "code" in error ? error.code : undefined
+  switch (code) {
+    case "ENOENT":
+      return fail(
+        program.path,
+        program.path.includes("/") ? "there is no such file" : "no folder of PATH has a program of that name",
+        `Correct the command of endpoint ${endpoint}, or install the program.`
+      )
+    case "EACCES":
+    case "EPERM":
+    case "ENOEXEC":
+      return fail(
+        program.path,
+        `the system refuses to run it (${code})`,
+        `Make it executable (chmod +x), and see that it is a program.`
+      )
+    case "E2BIG":
+      return fail(program.path, "its arguments and environment are too long", `Shorten the env of endpoint ${endpoint}.`)
+    default:
+      return undefined
+  }
+}

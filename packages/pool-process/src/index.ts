@@ -1,0 +1,4 @@
+/**
+ * Workers as child processes of the platform.
+ */
+export * as ProcessPool from "./ProcessPool.ts"

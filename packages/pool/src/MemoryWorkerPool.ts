@@ -1,0 +1,174 @@
+/**
+ * Workers as fibers of this process: for tests, and the model of what a pool does.
+ *
+ * A worker's program is an Effect that gives an exit code. What would be a process's environment, standard output and signals is given to
+ * it as {@link WorkerContext}; what would happen to a process is done by the verbs of {@link Faults}.
+ */
+import type { EndpointSource } from "@stint/contract/Endpoint"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as LogTail from "./LogTail.ts"
+import { type NoCapacity, PoolError, type SpawnFailed, Unsupported } from "./PoolError.ts"
+import type { WorkerExit } from "./WorkerExit.ts"
+import { maskOf, WorkerLog } from "./WorkerLog.ts"
+import { type StartRequest, WorkerPool } from "./WorkerPool.ts"
+
+/** What a worker's program has. */
+export interface WorkerContext extends StartRequest {
+  /** Prints a line. */
+  readonly print: (line: string) => Effect.Effect<void>
+  /** Returns when the worker is asked to leave. A program that never waits for it ignores being asked. */
+  readonly asked: Effect.Effect<void>
+  /** A frozen worker stops here until it is thawed. Programs pass it before each thing they do. */
+  readonly step: Effect.Effect<void>
+  /** Ends the worker as a signal would. */
+  readonly signal: (signal: string) => Effect.Effect<never>
+}
+
+/** A worker that runs. */
+export interface RunningWorker extends StartRequest {
+  readonly asked: boolean
+  readonly frozen: boolean
+}
+
+/** What happens to workers in the field, done to those of this pool. Verbs that name a worker which does not run are defects. */
+export class Faults extends Context.Service<Faults, {
+  /** The workers that run, oldest first. */
+  readonly running: Effect.Effect<ReadonlyArray<RunningWorker>>
+  /** How many workers were started in all. */
+  readonly started: Effect.Effect<number>
+  /** Ends a worker now, as a crash with that exit code or signal. */
+  readonly crash: (worker: string, how: { readonly code: number } | { readonly signal: string }) => Effect.Effect<void>
+  /** The worker does nothing more, and does not hear that it is asked to leave. */
+  readonly freeze: (worker: string) => Effect.Effect<void>
+  readonly thaw: (worker: string) => Effect.Effect<void>
+  /** The next starts fail with that reason. */
+  readonly failNextStarts: (count: number, reason: SpawnFailed | NoCapacity) => Effect.Effect<void>
+}>()("@stint/pool/MemoryWorkerPool/Faults") {}
+
+interface Running {
+  readonly request: StartRequest
+  asked: boolean
+  frozen: boolean
+  readonly thawed: Latch.Latch
+  readonly heard: Deferred.Deferred<void>
+  readonly finish: (how: WithoutLog<WorkerExit>) => Effect.Effect<void>
+}
+
+type WithoutLog<E> = E extends WorkerExit ? Omit<E, "log"> : never
+
+const killed = (signal: string): WithoutLog<WorkerExit> => ({ _tag: "Killed", signal, outOfMemory: false })
+
+/**
+ * A pool whose workers run `program`. A defect of the program ends its worker with code 1 and the error as its last lines, as a thrown
+ * error ends a process.
+ */
+export const layer = <R>(
+  program: (worker: WorkerContext) => Effect.Effect<number, never, R>,
+  supports: ReadonlyArray<EndpointSource["type"]> = ["handler", "command"]
+): Layer.Layer<WorkerPool | Faults, never, R> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const outside = yield* Effect.context<R>()
+    const log = yield* WorkerLog
+    const workers = new Map<string, Running>()
+    let started = 0
+    let failing: { count: number; readonly reason: SpawnFailed | NoCapacity } | undefined
+
+    const start: WorkerPool["Service"]["start"] = Effect.fnUntraced(function*(request) {
+      if (!supports.includes(request.endpoint.source.type)) {
+        return yield* new PoolError({ reason: new Unsupported({ source: request.endpoint.source.type }) })
+      }
+      if (failing !== undefined && failing.count > 0) {
+        failing.count -= 1
+        return yield* new PoolError({ reason: failing.reason })
+      }
+      started += 1
+      const ended = yield* Deferred.make<WorkerExit>()
+      const tail = LogTail.make()
+      const heard = yield* Deferred.make<void>()
+      const thawed = yield* Latch.make(true)
+      const mask = maskOf(request.variables)
+      const print = (line: string) =>
+        Effect.suspend(() => {
+          const text = mask(line)
+          tail.add(text)
+          return log.write({ endpoint: request.endpoint.id, worker: request.worker, stream: "stdout", text })
+        })
+      const finish = (how: WithoutLog<WorkerExit>) =>
+        Effect.suspend(() => {
+          workers.delete(request.worker)
+          return Effect.asVoid(Deferred.succeed(ended, { ...how, log: tail.lines() }))
+        })
+      const worker: Running = { request, asked: false, frozen: false, thawed, heard, finish }
+      workers.set(request.worker, worker)
+      const context: WorkerContext = {
+        ...request,
+        print,
+        asked: Effect.andThen(Deferred.await(heard), thawed.await),
+        step: thawed.await,
+        signal: (signal) => Effect.andThen(finish(killed(signal)), Effect.never)
+      }
+      const fiber = yield* program(context).pipe(
+        Effect.provideContext(outside),
+        Effect.onExit((exit) => {
+          if (Exit.isSuccess(exit)) return finish({ _tag: "Exited", code: exit.value })
+          if (Cause.hasInterruptsOnly(exit.cause)) return Effect.void
+          return Effect.andThen(
+            Effect.forEach(Cause.pretty(exit.cause).split("\n"), print, { discard: true }),
+            finish({ _tag: "Exited", code: 1 })
+          )
+        }),
+        Effect.forkDetach
+      )
+      yield* Effect.forkDetach(Effect.andThen(Deferred.await(ended), Fiber.interrupt(fiber)))
+      const kill = finish(killed("SIGKILL"))
+      yield* Effect.addFinalizer(() => kill)
+      return {
+        id: request.worker,
+        exit: Deferred.await(ended),
+        drain: Effect.suspend(() => {
+          worker.asked = true
+          return Effect.asVoid(Deferred.succeed(heard, undefined))
+        }),
+        kill
+      }
+    })
+
+    const withWorker = (id: string, act: (worker: Running) => Effect.Effect<void>) =>
+      Effect.suspend(() => {
+        const worker = workers.get(id)
+        return worker === undefined ? Effect.die(new Error(`no worker ${id} runs in the memory pool`)) : act(worker)
+      })
+
+    return Context.make(WorkerPool, WorkerPool.of({ supports, start })).pipe(
+      Context.add(
+        Faults,
+        Faults.of({
+          running: Effect.sync(() => [...workers.values()].map(({ asked, frozen, request }) => ({ ...request, asked, frozen }))),
+          started: Effect.sync(() => started),
+          crash: (id, how) =>
+            withWorker(id, (worker) => worker.finish("code" in how ? { _tag: "Exited", code: how.code } : killed(how.signal))),
+          freeze: (id) =>
+            withWorker(id, (worker) => {
+              worker.frozen = true
+              return Effect.asVoid(worker.thawed.close)
+            }),
+          thaw: (id) =>
+            withWorker(id, (worker) => {
+              worker.frozen = false
+              return Effect.asVoid(worker.thawed.open)
+            }),
+          failNextStarts: (count, reason) =>
+            Effect.sync(() => {
+              failing = { count, reason }
+            })
+        })
+      )
+    )
+  }))

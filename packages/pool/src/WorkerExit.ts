@@ -1,0 +1,57 @@
+/**
+ * How a worker ended, and how that is said to people.
+ */
+
+/** What a pool knows of an end. `log` holds the worker's last lines (see `LogTail`). */
+export type WorkerExit =
+  /** The program ended by itself. */
+  | { readonly _tag: "Exited"; readonly code: number; readonly log: ReadonlyArray<string> }
+  /** It was ended by a signal. `outOfMemory`: the pool knows that memory was why. */
+  | { readonly _tag: "Killed"; readonly signal: string; readonly outOfMemory: boolean; readonly log: ReadonlyArray<string> }
+  /** It is gone with the place where it ran. `reason` is a sentence. */
+  | { readonly _tag: "Lost"; readonly reason: string; readonly log: ReadonlyArray<string> }
+
+/** Signals behind exit codes above 128, as shells and container engines report them. */
+const SIGNALS: Readonly<Record<number, string>> = {
+  1: "SIGHUP",
+  2: "SIGINT",
+  4: "SIGILL",
+  6: "SIGABRT",
+  7: "SIGBUS",
+  8: "SIGFPE",
+  9: "SIGKILL",
+  11: "SIGSEGV",
+  13: "SIGPIPE",
+  15: "SIGTERM"
+}
+
+const HEAP = /heap out of memory|MemoryError|Cannot allocate memory|std::bad_alloc/
+
+/** A guess at the reason behind the reason, as a sentence with a leading space; empty when there is none. */
+const hint = (exit: WorkerExit): string => {
+  if (exit._tag === "Lost") return ""
+  if (exit._tag === "Killed" && exit.outOfMemory) return " It was out of memory: give it more, or fewer jobs at once."
+  if (exit.log.some((line) => HEAP.test(line))) return " It ran out of memory: give it more, or fewer jobs at once."
+  const signal = exit._tag === "Killed" ? exit.signal : SIGNALS[exit.code - 128]
+  if (signal === "SIGKILL") return " If nobody killed it, the system may have: that is what it does when memory runs out."
+  return ""
+}
+
+/** One sentence or two: what happened to the worker. */
+export const sentence = (worker: string, exit: WorkerExit): string => {
+  switch (exit._tag) {
+    case "Exited": {
+      const signal = SIGNALS[exit.code - 128]
+      const meaning = signal === undefined ? "" : ` (128 + ${exit.code - 128}: signal ${signal})`
+      return `Worker ${worker} exited with code ${exit.code}${meaning}.${hint(exit)}`
+    }
+    case "Killed":
+      return `Worker ${worker} was killed by signal ${exit.signal}.${hint(exit)}`
+    case "Lost":
+      return `Worker ${worker} is gone: ${exit.reason}`
+  }
+}
+
+/** A sentence followed by the worker's last lines, where there are any. Ends so that another sentence can follow. */
+export const withLog = (text: string, log: ReadonlyArray<string>): string =>
+  log.length === 0 ? text : `${text} Its last output:\n${log.map((line) => `  ${line}\n`).join("")}(end of output)`
