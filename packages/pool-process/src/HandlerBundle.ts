@@ -9,15 +9,16 @@
  * - `import.meta.url`, `dirname` and `filename` are those of each source file.
  * - Stack traces name the sources, by a source map (`node --enable-source-maps`).
  *
- * A bundle is used again as long as none of its inputs changed. What cannot be bundled is run from its sources; the caller says so in
- * the log.
+ * A bundle is used again as long as none of its inputs changed, and every package that it imports is found where it was: an upgrade leaves
+ * the files of the old version as they are and points to others. What cannot be bundled is run from its sources; the caller says so in the
+ * log.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { Metafile, Plugin } from "esbuild"
 import { createHash } from "node:crypto"
 import { existsSync } from "node:fs"
-import { mkdir, readFile, rename, stat, writeFile } from "node:fs/promises"
+import { mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, extname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 
@@ -33,8 +34,10 @@ export class BundleError extends Schema.TaggedError<BundleError>()("BundleError"
 
 /** What a bundle was made from: if all of it is as it was, the bundle is still good. */
 const Recipe = Schema.fromJsonString(Schema.Struct({
-  format: Schema.Literal(1),
-  inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number }))
+  format: Schema.Literal(2),
+  inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number })),
+  /** Where the packages were found: the folder in `node_modules`, and what it really is. */
+  packages: Schema.Array(Schema.Struct({ link: Schema.String, target: Schema.String }))
 }))
 
 const decodeRecipe = Schema.decodeUnknownEffect(Recipe)
@@ -67,14 +70,26 @@ const manifestOf = async (file: string): Promise<typeof PackageJson.Type> => {
 /** Marks our own second look at an import, so that it is not looked at for ever. */
 const SEEN = Symbol("seen")
 
-/** Packages stay where they are installed, unless they have to share the bundle's Effect. */
-const packagesStayOutside: Plugin = {
+/** The folder that a package is found in, from a folder that imports it; undefined where it is no package in `node_modules`. */
+const linkOf = (specifier: string, from: string): string | undefined => {
+  const name = specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/")
+  for (let directory = from;; directory = dirname(directory)) {
+    const link = join(directory, "node_modules", name)
+    if (existsSync(link)) return link
+    if (directory === dirname(directory)) return undefined
+  }
+}
+
+/** Packages stay where they are installed, unless they have to share the bundle's Effect. Notes in `links` where they were found. */
+const packagesStayOutside = (links: Set<string>): Plugin => ({
   name: "packages-stay-outside",
   setup(build) {
     const bundled = new Map<string, Promise<boolean>>()
     build.onResolve({ filter: /^[^./]/ }, async (args) => {
       if (args.kind === "entry-point" || args.pluginData === SEEN || args.path.startsWith("node:")) return undefined
       const { importer, kind, namespace, path, resolveDir } = args
+      const link = linkOf(path, resolveDir)
+      if (link !== undefined) links.add(link)
       const found = await build.resolve(path, { importer, kind, namespace, resolveDir, pluginData: SEEN })
       if (found.errors.length > 0 || found.external) return found
       const inside = bundled.get(found.path) ?? manifestOf(found.path).then(isEffectful)
@@ -82,7 +97,7 @@ const packagesStayOutside: Plugin = {
       return (await inside) ? { path: found.path } : { path: pathToFileURL(found.path).href, external: true }
     })
   }
-}
+})
 
 /** In a bundle `import.meta` is the bundle's; each source gets its own back. */
 const ownLocation: Plugin = {
@@ -111,7 +126,9 @@ const inputOf = async (path: string) => {
 
 const isFresh = Effect.fnUntraced(function*(recipeFile: string) {
   const text = yield* Effect.tryPromise(() => readFile(recipeFile, "utf8"))
-  const { inputs } = yield* decodeRecipe(text)
+  const { inputs, packages } = yield* decodeRecipe(text)
+  const targets = yield* Effect.tryPromise(() => Promise.all(packages.map(({ link }) => realpath(link))))
+  if (!packages.every(({ target }, index) => target === targets[index])) return false
   const now = yield* Effect.tryPromise(() => Promise.all(inputs.map(({ path }) => inputOf(path))))
   return inputs.every(({ mtimeMs, size }, index) => now[index]?.mtimeMs === mtimeMs && now[index].size === size)
 })
@@ -119,7 +136,7 @@ const isFresh = Effect.fnUntraced(function*(recipeFile: string) {
 const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> =>
   Object.keys(metafile.inputs).filter((path) => !path.startsWith("<")).map((path) => resolve(directory, path))
 
-const build = async (file: string, output: string): Promise<Metafile> => {
+const build = async (file: string, output: string, links: Set<string>): Promise<Metafile> => {
   const esbuild = await import("esbuild")
   const { metafile } = await esbuild.build({
     absWorkingDir: dirname(file),
@@ -134,7 +151,7 @@ const build = async (file: string, output: string): Promise<Metafile> => {
     legalComments: "none",
     logLevel: "silent",
     metafile: true,
-    plugins: [packagesStayOutside, ownLocation],
+    plugins: [packagesStayOutside(links), ownLocation],
     // CommonJS files among the handler's own still have `require`.
     banner: {
       js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${
@@ -145,29 +162,46 @@ const build = async (file: string, output: string): Promise<Metafile> => {
   return metafile
 }
 
+const placesOf = (file: string, directory: string) => {
+  const folder = join(directory, createHash("sha256").update(file).digest("hex").slice(0, 16))
+  return { folder, output: join(folder, "worker.mjs"), recipeFile: join(folder, "recipe.json") }
+}
+
+/** The bundle of a handler file that is kept in `directory`, if there is one that is still good. Costs a look at each of its inputs. */
+export const find = Effect.fn("HandlerBundle.find")(function*(file: string, directory: string) {
+  const { output, recipeFile } = placesOf(file, directory)
+  return (yield* Effect.orElseSucceed(isFresh(recipeFile), () => false)) ? output : undefined
+})
+
 /**
  * The bundle of a handler file, kept in `directory`; made if there is none that is still good.
  *
  * Two who ask at once both build; the later one replaces the bundle of the earlier by renaming, so no worker ever reads half of one.
  */
 export const bundle = Effect.fn("HandlerBundle.bundle")(function*(file: string, directory: string) {
-  const key = createHash("sha256").update(file).digest("hex").slice(0, 16)
-  const folder = join(directory, key)
-  const output = join(folder, "worker.mjs")
-  const recipeFile = join(folder, "recipe.json")
-  if (yield* Effect.orElseSucceed(isFresh(recipeFile), () => false)) return output
+  const found = yield* find(file, directory)
+  if (found !== undefined) return found
+  const { folder, output, recipeFile } = placesOf(file, directory)
   return yield* Effect.tryPromise({
     try: async () => {
       await mkdir(folder, { recursive: true })
       const fresh = join(folder, `${process.pid}-${Math.random().toString(36).slice(2)}.mjs`)
-      const metafile = await build(file, fresh)
+      const links = new Set<string>()
+      const startedAt = Date.now()
+      const metafile = await build(file, fresh, links)
       const inputs = await Promise.all(inputsOf(metafile, dirname(file)).map(inputOf))
+      const packages = await Promise.all([...links].map(async (link) => ({ link, target: await realpath(link) })))
       // The name of its map stands in a bundle, so the map is moved, and named anew, with it.
       const text = await readFile(fresh, "utf8")
       await writeFile(fresh, text.replace(/\/\/# sourceMappingURL=.*\s*$/, "//# sourceMappingURL=worker.mjs.map\n"))
+      // Between the two renames the recipe is that of neither.
+      await rm(recipeFile, { force: true })
       await rename(`${fresh}.map`, `${output}.map`)
       await rename(fresh, output)
-      await writeFile(recipeFile, encodeRecipe({ format: 1, inputs }))
+      // What changed while it was read may be in the bundle or not: such a bundle is used once.
+      if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
+        await writeFile(recipeFile, encodeRecipe({ format: 2, inputs, packages }))
+      }
       return output
     },
     catch: (cause) => new BundleError({ file, problem: cause instanceof Error ? cause.message : String(cause) })

@@ -3,7 +3,7 @@
  *
  * | source | program | directory |
  * |---|---|---|
- * | `handler` | the platform's own Node, on the file as it is (TypeScript included) | the file's own |
+ * | `handler` | the platform's own Node, on the file's bundle or on the file as it is (see `HandlerEntry`) | the file's own |
  * | `command` | as given; no shell looks at it | its `directory`, else the platform's |
  *
  * A worker inherits the platform's environment, for `PATH`, `HOME`, proxies, certificates and whatever else its program expects of the machine,
@@ -16,6 +16,7 @@ import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import { stat } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
+import type { HandlerEntry } from "./HandlerEntry.ts"
 
 export interface Program {
   readonly path: string
@@ -30,6 +31,7 @@ export interface Options {
   readonly compileCache: string | undefined
   /** Options of Node for handlers. */
   readonly nodeOptions: ReadonlyArray<string>
+  readonly entry: HandlerEntry
 }
 
 /** The platform's environment, as its workers may see it. */
@@ -55,12 +57,13 @@ const check = Effect.fnUntraced(function*(path: string, kind: "file" | "folder",
   if (kind === "file" ? !found.isFile() : !found.isDirectory()) return yield* fail(path, `it is not a ${kind}`, hint)
 })
 
-const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint: string, { nodeOptions }: Options) {
+const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint: string, { entry, nodeOptions }: Options) {
   switch (source.type) {
     case "handler": {
       const file = resolve(source.file)
       yield* check(file, "file", `Correct the handler of endpoint ${endpoint}, or put the file there.`)
-      return { path: process.execPath, args: [...nodeOptions, file], directory: dirname(file) }
+      const main = yield* entry.of(file)
+      return { path: process.execPath, args: [...nodeOptions, ...main.nodeOptions, main.path], directory: dirname(file) }
     }
     case "command": {
       const directory = resolve(source.directory ?? ".")

@@ -83,6 +83,7 @@ export const layer = (
     // Scopes close in reverse: first the shutdown below, then the reconciling, the loops, and last the workers themselves.
     const fibers = yield* FiberSet.make<void, never>()
     const loops = yield* FiberMap.make<EndpointId, void, never>()
+    const preparing = yield* FiberMap.make<EndpointId, void, never>()
     const served = new Map<EndpointId, { readonly workers: EndpointWorkers.EndpointWorkers; settings: string | undefined }>()
     const unsupported = new Set<EndpointId>()
     let storeAway = false
@@ -103,6 +104,7 @@ export const layer = (
           yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, Effect.sync(() => served.delete(endpoint.id))))
         }
         const { type } = endpoint.source
+        if (pool.supports.includes(type)) yield* FiberMap.run(preparing, endpoint.id, pool.prepare(endpoint))
         if (type === "external" || pool.supports.includes(type)) unsupported.delete(endpoint.id)
         else if (!unsupported.has(endpoint.id)) {
           unsupported.add(endpoint.id)

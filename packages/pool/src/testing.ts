@@ -140,6 +140,21 @@ export const suite = <E>(name: string, subject: Subject<E>): void => {
         assert.notInclude(pool.supports, "external")
       }))
 
+    check(
+      "prepares an endpoint without starting anything, also one that cannot be started",
+      (captured) =>
+        Effect.gen(function*() {
+          const pool = yield* WorkerPool
+          const behaviour: Behaviour = { print: ["started"], tell: [], then: waits }
+          yield* pool.prepare(yield* endpointOf({ source: subject.source, env: { [BEHAVIOUR]: JSON.stringify(behaviour) } }))
+          yield* pool.prepare(yield* endpointOf({ source: subject.broken }))
+          yield* pool.prepare(yield* endpointOf({ source: { type: "external" } }))
+          assert.deepStrictEqual(captured.lines, [])
+          const handle = yield* start(exits(5), { print: ["prepared"] })
+          assert.deepStrictEqual(yield* handle.exit, { _tag: "Exited", code: 5, log: ["prepared"] })
+        })
+    )
+
     check("tells the exit code, with the last lines in order", () =>
       Effect.gen(function*() {
         const handle = yield* start(exits(3), { print: ["one", "two", "three"] })

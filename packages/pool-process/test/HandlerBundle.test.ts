@@ -1,0 +1,107 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as HandlerBundle from "@stint/pool-process/HandlerBundle"
+import * as HandlerEntry from "@stint/pool-process/HandlerEntry"
+import { endpointOf } from "@stint/pool/testing"
+import { WorkerPool } from "@stint/pool/WorkerPool"
+import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
+import { mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { folder, fresh, line, start, withPool } from "./family.ts"
+
+/** A handler with a file and a package of its own, written some time ago. */
+const project = (mark: string) => {
+  const root = join(folder, fresh("project"))
+  const before = new Date(Date.now() - 60_000)
+  const write = (path: string, text: string) => {
+    const file = join(root, path)
+    mkdirSync(join(file, ".."), { recursive: true })
+    writeFileSync(file, text)
+    utimesSync(file, before, before)
+    return file
+  }
+  const version = (name: string) => {
+    write(`store/${name}/package.json`, `{"name":"greeting","type":"module","exports":"./index.js"}`)
+    write(`store/${name}/index.js`, `export const greeting = "${name}"`)
+  }
+  const install = (name: string) => {
+    rmSync(join(root, "node_modules/greeting"), { force: true })
+    symlinkSync(`../store/${name}`, join(root, "node_modules/greeting"))
+  }
+  version("hello")
+  version("goodbye")
+  mkdirSync(join(root, "node_modules"))
+  install("hello")
+  write("word.ts", `export const word: string = "world"`)
+  const file = write(
+    "handler.ts",
+    `import { greeting } from "greeting"
+     import { word } from "./word.ts"
+     console.log("${mark}", greeting, word, import.meta.filename, process.argv[1]?.endsWith(".mjs"))
+     try { throw new Error("thrown") } catch (error) { console.log("${mark}-trace", (error as Error).stack?.split("\\n")[1]) }`
+  )
+  return { root, file, write, install }
+}
+
+const changed = (write: ReturnType<typeof project>["write"]) => {
+  const later = new Date(Date.now() - 30_000)
+  utimesSync(write("word.ts", `export const word: string = "moon"`), later, later)
+}
+
+describe("HandlerBundle", () => {
+  it.live("runs the sources first, and the bundle, which behaves the same, once it is made", () =>
+    withPool(
+      Effect.gen(function*() {
+        const pool = yield* WorkerPool
+        const mark = fresh("bundle")
+        const { file, install, write } = project(mark)
+        const source = { type: "handler", file } as const
+        const run = (beginning: string) => Effect.andThen(Effect.flatMap(start(source), ({ exit }) => exit), line(beginning))
+        assert.strictEqual(yield* run(`${mark} hello world ${file} `), "false")
+        yield* pool.prepare(yield* endpointOf({ source }))
+        assert.strictEqual(yield* run(`${mark} hello world ${file} true`), "")
+        assert.match(yield* line(`${mark}-trace `), /handler\.ts:4:\d+/)
+        install("goodbye")
+        yield* run(`${mark} goodbye world ${file} false`)
+        yield* pool.prepare(yield* endpointOf({ source }))
+        changed(write)
+        yield* run(`${mark} goodbye moon ${file} false`)
+        yield* pool.prepare(yield* endpointOf({ source }))
+        yield* run(`${mark} goodbye moon ${file} true`)
+      }),
+      { bundle: true, dataDir: join(folder, fresh("data")) }
+    ))
+
+  it.effect("a bundle is good until a source, or what a package is, changes", () =>
+    Effect.gen(function*() {
+      const { file, install, write } = project(fresh("fresh"))
+      const directory = join(folder, fresh("bundles"))
+      const find = HandlerBundle.find(file, directory)
+      const state = Effect.map(find, (found) => found !== undefined)
+      assert.isFalse(yield* state)
+      const made = yield* HandlerBundle.bundle(file, directory)
+      assert.strictEqual(yield* find, made)
+      install("goodbye")
+      assert.isFalse(yield* state)
+      yield* HandlerBundle.bundle(file, directory)
+      assert.isTrue(yield* state)
+      changed(write)
+      assert.isFalse(yield* state)
+    }))
+
+  it.effect("says once why a handler cannot be bundled", () =>
+    Effect.gen(function*() {
+      const messages: Array<unknown> = []
+      const file = join(project(fresh("broken")).root, "broken.ts")
+      writeFileSync(file, "import './nowhere.ts'")
+      const entries = yield* HandlerEntry.make(join(folder, fresh("bundles")))
+      const prepare = entries.prepare(file).pipe(
+        Effect.provide(Logger.layer([Logger.make(({ message }) => messages.push(message))]))
+      )
+      yield* prepare
+      yield* prepare
+      assert.lengthOf(messages, 1)
+      assert.match(String(messages[0]), /broken\.ts cannot be bundled: .*nowhere\.ts.*\. It is run from its sources/s)
+      assert.strictEqual((yield* entries.of(file)).path, file)
+    }))
+})

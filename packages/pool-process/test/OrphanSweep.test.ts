@@ -1,0 +1,101 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as OrphanSweep from "@stint/pool-process/OrphanSweep"
+import { identityOf } from "@stint/pool-process/ProcessTable"
+import * as WorkerRecords from "@stint/pool-process/WorkerRecords"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import { spawn } from "node:child_process"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { folder, fresh, gone, isAlive, script, until, withPool } from "./family.ts"
+
+const PLATFORM = join(import.meta.dirname, "fixtures/platform.ts")
+
+/** Writes its pids into a file, and leaves when asked once that other file is there. */
+const worker = (pids: string, permission: string) =>
+  script(`
+    import { spawn } from "node:child_process"
+    import { existsSync, renameSync, writeFileSync } from "node:fs"
+    const child = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore" })
+    process.on("SIGTERM", () => {
+      setInterval(() => {
+        if (existsSync(${JSON.stringify(permission)})) process.exit(0)
+      }, 20)
+    })
+    writeFileSync(${JSON.stringify(`${pids}.new`)}, [process.pid, child.pid].join(" "))
+    renameSync(${JSON.stringify(`${pids}.new`)}, ${JSON.stringify(pids)})
+    setInterval(() => {}, 1000)
+  `)
+
+/** Starts a platform with a worker, and kills the platform alone. */
+const orphan = Effect.fnUntraced(function*(dataDir: string) {
+  const pids = join(folder, fresh("pids"))
+  const permission = join(folder, fresh("permission"))
+  const id = fresh("w")
+  const platform = spawn(process.execPath, [PLATFORM, dataDir, id, worker(pids, permission)], {
+    stdio: ["ignore", "ignore", "inherit"]
+  })
+  yield* until("the worker", () => existsSync(pids) ? true : undefined)
+  platform.kill("SIGKILL")
+  yield* until("the end of the platform", () => platform.signalCode ?? undefined)
+  const [leader = 0, child = 0] = readFileSync(pids, "utf8").split(" ").map(Number)
+  return { id, leader, child, record: join(dataDir, "workers", `${id}.json`), permit: () => writeFileSync(permission, "") }
+})
+
+describe("OrphanSweep", () => {
+  it.live("workers of a platform that was killed live on, and may finish before they go", () =>
+    Effect.gen(function*() {
+      const dataDir = join(folder, fresh("data"))
+      const { child, leader, permit, record } = yield* orphan(dataDir)
+      assert.isTrue(isAlive(leader) && existsSync(record))
+      yield* withPool(
+        Effect.gen(function*() {
+          assert.isTrue(isAlive(leader), "starting does not wait for them")
+          permit()
+          yield* gone(leader)
+          // What the worker leaves behind in its group goes too.
+          yield* gone(child)
+          yield* until("the record to go", () => existsSync(record) ? undefined : true)
+        }),
+        { dataDir }
+      )
+    }))
+
+  it.live("those that stay are killed after the grace, with all that they have started", () =>
+    Effect.gen(function*() {
+      const dataDir = join(folder, fresh("data"))
+      const { child, leader, record } = yield* orphan(dataDir)
+      yield* withPool(
+        Effect.andThen(
+          gone(leader),
+          Effect.andThen(gone(child), until("the record to go", () => existsSync(record) ? undefined : true))
+        ),
+        {
+          dataDir,
+          orphanGrace: "300 millis"
+        }
+      )
+    }))
+
+  it.live("nobody else is touched: reused pids, workers of a platform that runs, files that are no records", () =>
+    Effect.gen(function*() {
+      const dataDir = join(folder, fresh("data"))
+      const records = yield* WorkerRecords.make(dataDir)
+      const bystander = spawn(process.execPath, ["-e", "setInterval(() => {}, 1000)"], { stdio: "ignore", detached: true })
+      const pid = bystander.pid ?? 0
+      const identity = yield* until("the bystander", () => identityOf(pid))
+      const dead = { pid: 4_000_000, start: "1@no-boot" }
+      records.write({ worker: "reused", endpoint: "tested", pid, identity: { ...identity, start: "1@no-boot" }, platform: dead })
+      records.write({ worker: "served", endpoint: "tested", pid, identity, platform: identityOf(process.pid) ?? null })
+      records.write({ worker: "unknown", endpoint: "tested", pid, identity: null, platform: dead })
+      writeFileSync(join(dataDir, "workers", "half.json"), `{"worker":"ha`)
+      yield* OrphanSweep.sweep(records, Duration.zero)
+      assert.isTrue(isAlive(pid))
+      assert.deepStrictEqual(records.list().map((record) => record.worker), ["served"])
+
+      // And so that this test cannot pass for want of trying:
+      records.write({ worker: "orphan", endpoint: "tested", pid, identity, platform: dead })
+      yield* OrphanSweep.sweep(records, Duration.zero)
+      yield* gone(pid)
+    }))
+})

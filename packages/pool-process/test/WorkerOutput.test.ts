@@ -1,0 +1,47 @@
+import { assert, describe, it } from "@effect/vitest"
+import { MAX_LINE, readLines, splitter } from "@stint/pool-process/WorkerOutput"
+import * as Effect from "effect/Effect"
+import * as fc from "fast-check"
+import { PassThrough } from "node:stream"
+
+const split = (pieces: ReadonlyArray<Buffer>) => {
+  const lines = splitter()
+  return [...pieces.flatMap((piece) => lines.push(piece)), ...lines.end()]
+}
+
+describe("WorkerOutput", () => {
+  it("gives the same lines however the bytes come in pieces", () =>
+    fc.assert(fc.property(
+      fc.array(fc.string({ unit: "grapheme", maxLength: 30 }).filter((line) => !/[\r\n]/.test(line)), { minLength: 1 }),
+      fc.array(fc.nat(), { maxLength: 10 }),
+      fc.constantFrom("\n", "\r\n"),
+      (lines, cuts, end) => {
+        const bytes = Buffer.from(lines.map((line) => line + end).join(""))
+        const at = [0, ...cuts.map((cut) => cut % (bytes.length + 1)), bytes.length].sort((a, b) => a - b)
+        const pieces = at.slice(1).map((to, index) => bytes.subarray(at[index], to))
+        assert.deepStrictEqual(split(pieces), lines)
+      }
+    )))
+
+  it("hands on the last line without a break, and keeps empty ones", () =>
+    assert.deepStrictEqual(split([Buffer.from("a\n\nb")]), ["a", "", "b"]))
+
+  it("cuts what never ends into pieces, and keeps no more than one", () => {
+    const lines = splitter()
+    const got = [...lines.push(Buffer.alloc(MAX_LINE * 2 + 5, "x")), ...lines.push(Buffer.from("y\n"))]
+    assert.deepStrictEqual(got.map((line) => line.length), [MAX_LINE, MAX_LINE, 6])
+  })
+
+  it.effect("waits for each line to be handled, and survives a pipe that breaks", () =>
+    Effect.gen(function*() {
+      const stream = new PassThrough()
+      const seen: Array<string> = []
+      stream.write("one\ntwo\n")
+      yield* readLines(stream, (line) =>
+        Effect.sync(() => {
+          seen.push(line)
+          if (line === "two") stream.destroy(new Error("EPIPE"))
+        }))
+      assert.deepStrictEqual(seen, ["one", "two"])
+    }))
+})
