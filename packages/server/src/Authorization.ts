@@ -11,6 +11,8 @@ import { HttpRouter } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { AccessKeys } from "./AccessKeys.ts"
+import { Limits } from "./Limits.ts"
+import { excerpt } from "./ProblemText.ts"
 
 /** The key in an `Authorization` header: what follows `Bearer`, or all of it. */
 const keyOf = (credential: Redacted.Redacted): Redacted.Redacted =>
@@ -48,41 +50,35 @@ const adminOnly = (surface: string) =>
     })
   }))
 
-export const layerJobs: Layer.Layer<JobsAuthorization, never, AccessKeys> = Layer.effect(
+const layerJobs: Layer.Layer<JobsAuthorization, never, AccessKeys> = Layer.effect(
   JobsAuthorization,
   adminOnly("jobs API")
 )
 
-export const layerControl: Layer.Layer<ControlAuthorization, never, AccessKeys> = Layer.effect(
+const layerControl: Layer.Layer<ControlAuthorization, never, AccessKeys> = Layer.effect(
   ControlAuthorization,
   adminOnly("control API")
 )
 
-/**
- * Existing worker SDKs retry a refused take at once and without end (wire-facts 5.3). The refusal is held back this long, so that a worker
- * with a wrong key costs one request a second and not all of a core.
- */
-const REFUSAL_DELAY = "1 second"
-
-const refuse = <E>(error: E) => Effect.delay(Effect.fail(error), REFUSAL_DELAY)
-
-export const layerWorker: Layer.Layer<WorkerAuthorization, never, AccessKeys> = Layer.effect(
+const layerWorker: Layer.Layer<WorkerAuthorization, never, AccessKeys> = Layer.effect(
   WorkerAuthorization,
-  Effect.map(AccessKeys, (keys) => ({
+  Effect.map(Effect.all({ keys: AccessKeys, limits: Limits }), ({ keys, limits }) => ({
     key: Effect.fnUntraced(function*(respond, { credential }) {
+      const refuse = <E>(error: E) => Effect.delay(Effect.fail(error), limits.refusalWaitMs)
       const key = keyOf(credential)
       const { endpoint = "" } = yield* HttpRouter.params
+      const name = excerpt(endpoint)
       if (keys.isWorkerOf(endpoint, key)) return yield* respond
       if (isMissing(key)) return yield* refuse(noKey)
       if (keys.looksLikeWorkerKey(key) || keys.isAdmin(key)) {
         return yield* refuse(
           new Forbidden(explain(
-            `This key is not a worker key of the endpoint "${endpoint}".`,
-            `Give the worker the variables that \`stint worker-env ${endpoint}\` prints. Each endpoint has a worker key of its own.`
+            `This key is not a worker key of the endpoint "${name}".`,
+            `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has a worker key of its own.`
           ))
         )
       }
-      return yield* refuse(unknownKey(`the worker key of the endpoint "${endpoint}" (\`stint worker-env ${endpoint}\`)`))
+      return yield* refuse(unknownKey(`the worker key of the endpoint "${name}" (\`stint worker-env ${name}\`)`))
     })
   }))
 )

@@ -11,6 +11,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import { AccessKeys } from "./AccessKeys.ts"
 import { Limits } from "./Limits.ts"
@@ -18,10 +19,10 @@ import { PublicAddress } from "./PublicAddress.ts"
 import { endpointFinder, storeProblem } from "./QueueProblems.ts"
 import { decoder, readJson } from "./RequestBody.ts"
 
-const decodeSpec = decoder(
-  EndpointSpec,
+const specHint =
   "An endpoint is a JSON object like {\"id\": \"hello\", \"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}."
-)
+
+const decodeSpec = decoder(EndpointSpec, specHint)
 
 export const layer = HttpApiBuilder.group(
   Api,
@@ -34,8 +35,8 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const findEndpoint = yield* endpointFinder
 
-    const readSpec = (request: HttpServerRequest.HttpServerRequest) =>
-      Effect.flatMap(readJson(request, limits.controlBytes, "An endpoint's settings are short."), decodeSpec)
+    const read = (request: HttpServerRequest.HttpServerRequest) =>
+      readJson(request, limits.controlBytes, "An endpoint's settings are short.", specHint)
 
     const keep = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
       const endpoint: Endpoint = { ...spec, createdAt }
@@ -48,7 +49,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "createEndpoint",
         Effect.fnUntraced(function*({ request }) {
-          const spec = yield* readSpec(request)
+          const spec = yield* decodeSpec((yield* read(request)).value)
           if ((yield* storeProblem(endpoints.get(spec.id))) !== undefined) {
             return yield* new Conflict(explain(
               `There is an endpoint "${spec.id}" already.`,
@@ -62,8 +63,8 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "putEndpoint",
         Effect.fnUntraced(function*({ params, request }) {
-          const body = yield* readJson(request, limits.controlBytes, "An endpoint's settings are short.")
-          const spec = yield* decodeSpec(typeof body === "object" && body !== null ? { ...body, id: params.endpoint } : body)
+          const { value } = yield* read(request)
+          const spec = yield* decodeSpec(Predicate.isObject(value) ? { ...value, id: params.endpoint } : value)
           const known = yield* storeProblem(endpoints.get(params.endpoint))
           return yield* keep(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))
         })

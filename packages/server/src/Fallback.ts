@@ -1,71 +1,123 @@
 /**
- * What is answered where no route is: 404 or 405 with the way out, and 500 for a fault of ours. Always JSON, always the same shape.
+ * What is answered where no operation is, or where one fails in a way that it does not declare. Always JSON, always the same shape:
+ *
+ * ```
+ *   no route matches       the path exists with other methods   405, with `allow`
+ *                          the path is badly encoded            400
+ *                          otherwise                            404
+ *   a query does not fit   400 with the path of each offending value
+ *   a defect               500, logged with its cause; the server goes on
+ * ```
  */
-import { explain, RouteNotFound } from "@stint/contract/Problem"
+import { Api } from "@stint/contract/Api"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import { HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
-import * as Layer from "effect/Layer"
+import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApi, HttpApiError } from "effect/http-api"
+import { excerpt, PROBLEM_TYPE, problemText } from "./ProblemText.ts"
+import { issuesOf } from "./RequestBody.ts"
 
-/** The operations of `/v2/{endpoint}` that have one method only, and that method. */
-const METHODS: Readonly<Record<string, "GET" | "POST">> = {
-  run: "POST",
-  runsync: "POST",
-  cancel: "POST",
-  retry: "POST",
-  "purge-queue": "POST",
-  health: "GET",
-  "job-take": "GET",
-  "job-take-batch": "GET",
-  "job-stop": "GET",
-  "job-done": "POST",
-  "job-stream": "POST"
+/** Where the description of the API is, for everybody: it holds no data. */
+export const OPENAPI_PATH = "/openapi.json"
+
+const respond = (problem: Parameters<typeof problemText>[0], headers: Record<string, string> = {}) =>
+  HttpServerResponse.text(problemText(problem), { status: problem.status, contentType: PROBLEM_TYPE, headers })
+
+/** Every path of the API and its methods, in the order of their declaration. */
+const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyArray<string> }> = (() => {
+  const methods = new Map<string, Array<string>>([[OPENAPI_PATH, ["GET"]]])
+  HttpApi.reflect(Api, {
+    onGroup: () => {},
+    onEndpoint: ({ endpoint }) => {
+      // Which name a parameter has makes no difference here.
+      const pattern = endpoint.path.replaceAll(/:\w+/g, "[^/]+")
+      methods.set(pattern, [...(methods.get(pattern) ?? []), endpoint.method])
+    }
+  })
+  return Array.from(methods, ([pattern, methods]) => ({ path: new RegExp(`^${pattern.replaceAll(".", "\\.")}$`), methods }))
+})()
+
+/** The path of an address, in the form that the router compares: without doubled slashes and without one at the end. */
+const pathOf = (url: string): string => {
+  const end = url.search(/[?;#]/)
+  const path = (end === -1 ? url : url.slice(0, end)).replaceAll(/\/{2,}/g, "/")
+  return path.length > 1 && path.endsWith("/") ? path.slice(0, -1) : path
 }
 
-const problem = (status: number, title: string, type: string, error: string, hint: string, headers: Record<string, string> = {}) =>
-  HttpServerResponse.text(
-    JSON.stringify({ type: `/problems/${type}`, title, status, ...explain(error, hint) }),
-    { status, contentType: "application/problem+json", headers }
-  )
-
-const notFound = Effect.gen(function*() {
-  const request = yield* HttpServerRequest.HttpServerRequest
-  const path = request.url.split("?")[0] ?? ""
-  const [, version, endpoint = "", operation = ""] = path.split("/")
-  const method = METHODS[operation]
-  if (version === "v2" && method !== undefined && method !== request.method) {
-    return problem(
-      405,
-      "Method not allowed",
-      "method-not-allowed",
-      `${request.method} is not for /v2/${endpoint}/${operation}.`,
-      `Use ${method}.`,
-      { allow: method }
-    )
+const isEncoded = (path: string): boolean => {
+  try {
+    decodeURI(path)
+    return true
+  } catch {
+    return false
   }
-  return yield* new RouteNotFound(explain(
-    `Nothing is at ${request.method} ${path}.`,
-    "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, cancel/{id}, retry/{id}, purge-queue and health; operators use /api/v1/endpoints."
-  ))
-}).pipe(Effect.catchTag("RouteNotFound", (error) => Effect.succeed(problem(404, error.title, "route-not-found", error.error, error.hint))))
+}
 
-const layerNotFound = HttpRouter.add("*", "/*", notFound)
+const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => {
+  const path = pathOf(url)
+  if (!isEncoded(path)) {
+    return respond({
+      status: 400,
+      title: "Invalid request",
+      type: "invalid-request",
+      error: `The path "${excerpt(path)}" is not valid percent-encoding.`,
+      hint: "Encode each id with encodeURIComponent (in Python urllib.parse.quote); a percent sign of its own is %25."
+    })
+  }
+  const methods = routes.find((route) => route.path.test(path))?.methods
+  if (methods !== undefined) {
+    const allow = methods.join(", ")
+    return respond({
+      status: 405,
+      title: "Method not allowed",
+      type: "method-not-allowed",
+      error: `${method} is not for ${excerpt(path)}.`,
+      hint: `Use ${allow}.`
+    }, { allow })
+  }
+  return respond({
+    status: 404,
+    title: "Not found",
+    type: "route-not-found",
+    error: `Nothing is at ${method} ${excerpt(path)}.`,
+    hint: "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, cancel/{id}, retry/{id}, purge-queue and health; " +
+      `operators use /api/v1/endpoints. All of it is described at ${OPENAPI_PATH}.`
+  })
+}
 
-/** A defect is logged with its cause and answered with 500; the server goes on. */
-const layerDefects = HttpRouter.middleware(
-  (respond) =>
-    Effect.catchDefect(respond, (defect) =>
-      Effect.as(
-        Effect.logError("A request failed through a fault of the platform.", Cause.die(defect)),
-        problem(
-          500,
-          "Internal server error",
-          "internal",
-          "The request failed through a fault of the platform.",
-          "Send it again. If it fails again, the platform's log says where; please report it."
-        )
-      )),
+const undeclared = (defect: unknown) => {
+  if (HttpApiError.HttpApiSchemaError.is(defect) && (defect.kind === "Query" || defect.kind === "Params")) {
+    const { errors, message } = issuesOf(defect.cause.issue)
+    return Effect.succeed(respond({
+      status: 400,
+      title: "Invalid request",
+      type: "invalid-request",
+      error: message,
+      hint: `The query is what follows the "?" of the address. What it may hold is described at ${OPENAPI_PATH}.`,
+      errors
+    }))
+  }
+  return Effect.as(
+    Effect.logError("A request failed through a fault of the platform.", Cause.die(defect)),
+    respond({
+      status: 500,
+      title: "Internal server error",
+      type: "internal",
+      error: "The request failed through a fault of the platform.",
+      hint: "Send it again. If it fails again, the platform's log says where; please report it."
+    })
+  )
+}
+
+const isRouteNotFound = (error: unknown): boolean =>
+  HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound"
+
+/** Answers what nothing else answers. */
+export const layer = HttpRouter.middleware(
+  (operation) =>
+    operation.pipe(
+      Effect.catchIf(isRouteNotFound, () => Effect.map(HttpServerRequest.HttpServerRequest, routeNotFound)),
+      Effect.catchDefect(undeclared)
+    ),
   { global: true }
 )
-
-export const layer = Layer.mergeAll(layerNotFound, layerDefects)

@@ -11,17 +11,18 @@ import type { JobRecord, JobReport } from "@stint/queue/JobRecord"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 
-/** The exception blob of specification 2.4, as far as it has to be known here. */
-const ErrorBlob = Schema.fromJsonString(
-  Schema.StructWithRest(Schema.Struct({ error_traceback: Schema.String }), [Schema.Record(Schema.String, Schema.Unknown)])
-)
+/** The exception blob of specification 2.4: a JSON object, of which only the traceback has to be known here. */
+const ErrorBlob = Schema.fromJsonString(Schema.Record(Schema.String, Schema.Unknown))
 
 const decodeBlob = Schema.decodeUnknownOption(ErrorBlob)
 
-/** The error without its traceback, where the endpoint keeps tracebacks from callers (rulings, "`error` on the wire"). */
+/**
+ * The error without its traceback, where the endpoint keeps tracebacks from callers (rulings, "`error` on the wire"). Existing SDKs send a
+ * generator's exception as a sentence that ends in its traceback (wire-facts 2.3).
+ */
 const withoutTraceback = (error: string): string =>
   Option.match(decodeBlob(error), {
-    onNone: () => error,
+    onNone: () => error.split(/\s*\ntraceback: /, 1)[0] ?? "",
     onSome: ({ error_traceback: _, ...rest }) => JSON.stringify(rest)
   })
 
@@ -46,7 +47,9 @@ export const jobText = (job: JobReport, endpoint: Endpoint): string => `{${membe
 
 /** The answer of `/stream`. While chunks are left to be read the job is not reported as ended: clients stop reading at that (wire-facts 8). */
 export const streamText = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {
-  const shown: JobReport = more && isTerminal(job.status) ? { ...job, status: "IN_PROGRESS", output: null, error: null } : job
+  const shown: JobReport = more && isTerminal(job.status)
+    ? { ...job, status: "IN_PROGRESS", finishedAt: null, output: null, error: null }
+    : job
   const stream = chunks.map((chunk) => `{"output":${chunk}}`).join(",")
   return `{${[...members(shown, endpoint), `"stream":[${stream}]`].join(",")}}`
 }

@@ -7,7 +7,7 @@ import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { RunRequest } from "@stint/contract/Job"
-import { toJsonText } from "@stint/contract/Json"
+import { JsonText } from "@stint/contract/Json"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { JobHead } from "@stint/queue/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -17,20 +17,22 @@ import { HttpApiBuilder } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
 import { jobText, streamText } from "./JobView.ts"
-import { Limits } from "./Limits.ts"
+import { memberText } from "./JsonMember.ts"
+import { Limits, type LimitSettings } from "./Limits.ts"
 import { endpointFinder, jobProblem, lookupProblem, storeProblem } from "./QueueProblems.ts"
 import { decoder, readJson } from "./RequestBody.ts"
 
+const NULL = JsonText.make("null")
+
+const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
+
 /** The body of `/run`; `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
-const decodeRun = decoder(
-  Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }),
-  "The body has to be a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
-)
+const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
 
 const json = (text: string) => HttpServerResponse.text(text, { contentType: "application/json" })
 
 /** A `wait` in milliseconds, pulled into the allowed range; the default where there is none or it is no number. */
-const waitOf = (wait: string | undefined, fallback: number, limits: Limits): number => {
+const waitOf = (wait: string | undefined, fallback: number, limits: LimitSettings): number => {
   const asked = Number(wait)
   if (wait === undefined || wait.trim() === "" || Number.isNaN(asked)) return fallback
   return Math.min(limits.maxWaitMs, Math.max(limits.minWaitMs, Math.trunc(asked)))
@@ -53,23 +55,25 @@ export const layer = HttpApiBuilder.group(
       limit: number,
       id: string
     ) {
-      const body = yield* readJson(request, limit, remedy)
-      const { input, policy, s3Config } = yield* decodeRun(body)
+      const body = yield* readJson(request, limit, remedy, runHint)
+      const { policy } = yield* decodeRun(body.value)
       return yield* storeProblem(queue.submit({
         endpoint,
         id: JobId.make(id),
-        input: toJsonText(input),
+        input: memberText(body.text, "input") ?? NULL,
         policy,
-        s3Config: s3Config === undefined ? undefined : toJsonText(s3Config)
+        s3Config: memberText(body.text, "s3Config")
       }))
     })
 
     const receipt = (job: JobHead) => json(`{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`)
 
-    const status = Effect.fnUntraced(function*({ params }: { readonly params: { readonly endpoint: string; readonly id: string } }) {
-      const endpoint = yield* findEndpoint(params.endpoint)
-      return json(jobText(yield* lookupProblem(queue.get(endpoint.id, params.id)), endpoint))
-    })
+    const status = Effect.fnUntraced(
+      function*({ params }: { readonly params: { readonly endpoint: string; readonly id: string } }) {
+        const endpoint = yield* findEndpoint(params.endpoint)
+        return json(jobText(yield* lookupProblem(queue.get(endpoint.id, params.id)), endpoint))
+      }
+    )
 
     const statusSync = Effect.fnUntraced(function*({ params, query }: {
       readonly params: { readonly endpoint: string; readonly id: string }

@@ -4,7 +4,8 @@
  */
 import * as Context from "effect/Context"
 
-export interface Limits {
+/** The sizes and the waits. */
+export interface LimitSettings {
   /** Body of `/run`, in bytes. Default 10 MiB. */
   readonly runBytes: number
   /** Body of `/runsync`, in bytes. Default 20 MiB. */
@@ -27,11 +28,17 @@ export interface Limits {
    * give up on the answer, and a job in it. Default 60 s.
    */
   readonly workerWaitMs: number
+  /**
+   * How long a worker's call that is refused is held back. Existing SDKs take again at once and without end when a take fails (wire-facts
+   * 5.3), so that a worker with a wrong key would otherwise cost all of a core. Default 1 s.
+   */
+  readonly refusalWaitMs: number
 }
 
 const MEBIBYTE = 1024 * 1024
 
-export const defaults: Limits = {
+/** What is in force where nobody says otherwise. Each value's reason stands in {@link LimitSettings}. */
+export const defaults: LimitSettings = {
   runBytes: 10 * MEBIBYTE,
   runsyncBytes: 20 * MEBIBYTE,
   resultBytes: 20 * MEBIBYTE,
@@ -41,14 +48,17 @@ export const defaults: Limits = {
   streamWaitMs: 10_000,
   minWaitMs: 1_000,
   maxWaitMs: 300_000,
-  workerWaitMs: 60_000
+  workerWaitMs: 60_000,
+  refusalWaitMs: 1_000
 }
 
 /** The limits in force. */
-export const Limits: Context.Reference<Limits> = Context.Reference<Limits>("@stint/server/Limits", {
+export const Limits: Context.Reference<LimitSettings> = Context.Reference<LimitSettings>("@stint/server/Limits", {
   defaultValue: () => defaults
 })
 
-/** Bytes in words: `10 MiB`. */
-export const bytesInWords = (bytes: number): string =>
-  bytes >= MEBIBYTE ? `${Math.round((bytes / MEBIBYTE) * 10) / 10} MiB` : `${Math.round((bytes / 1024) * 10) / 10} KiB`
+/** Bytes in words: `10 MiB`, `1.5 KiB`, `1000 bytes`. */
+export const bytesInWords = (bytes: number): string => {
+  if (bytes >= MEBIBYTE) return `${Math.round((bytes / MEBIBYTE) * 10) / 10} MiB`
+  return bytes >= 1024 ? `${Math.round((bytes / 1024) * 10) / 10} KiB` : `${bytes} bytes`
+}

@@ -4,8 +4,9 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { Conflict, EndpointNotFound, explain, JobNotFound, Unavailable } from "@stint/contract/Problem"
 import { EndpointStore } from "@stint/queue/EndpointStore"
-import type { JobMissing, LeaseLost, NotRetryable, QueueError, StoreUnavailable } from "@stint/queue/QueueError"
+import type { LeaseLost, NotRetryable, QueueError, StoreUnavailable } from "@stint/queue/QueueError"
 import * as Effect from "effect/Effect"
+import { excerpt } from "./ProblemText.ts"
 
 const unavailable = (reason: StoreUnavailable) =>
   Effect.andThen(
@@ -16,15 +17,16 @@ const unavailable = (reason: StoreUnavailable) =>
     ))
   )
 
-const jobMissing = (reason: JobMissing) =>
+/** 404 for the id of a job. */
+export const jobMissing = (id: string): JobNotFound =>
   new JobNotFound(explain(
-    `There is no job "${reason.id}" on this endpoint.`,
+    `There is no job "${excerpt(id)}" on this endpoint.`,
     "Check the id and the endpoint. Finished jobs are kept for the endpoint's retention (24 hours unless set otherwise), then forgotten."
   ))
 
 const leaseLost = (reason: LeaseLost) =>
   new Conflict(explain(
-    `Worker "${reason.worker}" does not hold job "${reason.id}"${
+    `Worker "${excerpt(reason.worker)}" does not hold job "${reason.id}"${
       reason.holder === null ? "" : `; worker "${reason.holder}" does`
     }. What it sent was not kept.`,
     "The worker was silent for longer than its lease, or the job was ended. Drop the job and take another."
@@ -37,13 +39,15 @@ const notRetryable = (reason: NotRetryable) =>
   ))
 
 /** For calls about one job. */
-export const jobProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, Unavailable | JobNotFound | Conflict, R> =>
+export const jobProblem = <A, R>(
+  effect: Effect.Effect<A, QueueError, R>
+): Effect.Effect<A, Unavailable | JobNotFound | Conflict, R> =>
   Effect.catchTag(effect, "QueueError", ({ reason }): Effect.Effect<never, Unavailable | JobNotFound | Conflict> => {
     switch (reason._tag) {
       case "StoreUnavailable":
         return unavailable(reason)
       case "JobMissing":
-        return Effect.fail(jobMissing(reason))
+        return Effect.fail(jobMissing(reason.id))
       case "LeaseLost":
         return Effect.fail(leaseLost(reason))
       case "NotRetryable":
@@ -53,23 +57,29 @@ export const jobProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effec
 
 /** For calls where nothing but the store can fail. */
 export const storeProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, Unavailable, R> =>
-  Effect.catchTag(effect, "QueueError", (error) =>
-    error.reason._tag === "StoreUnavailable" ? unavailable(error.reason) : Effect.die(error))
+  Effect.catchTag(
+    effect,
+    "QueueError",
+    (error) => error.reason._tag === "StoreUnavailable" ? unavailable(error.reason) : Effect.die(error)
+  )
 
 /** For calls about one job that need no lease and change nothing that could conflict. */
 export const lookupProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, Unavailable | JobNotFound, R> =>
   Effect.catchTag(jobProblem(effect), "Conflict", Effect.die)
 
 /** Finds the endpoint that a request names. */
-export const endpointFinder = Effect.map(EndpointStore, (endpoints) =>
-  Effect.fnUntraced(function*(id: string): Effect.fn.Return<Endpoint, EndpointNotFound | Unavailable> {
-    const endpoint = yield* storeProblem(endpoints.get(id))
-    if (endpoint !== undefined) return endpoint
-    const known = (yield* storeProblem(endpoints.list)).map((one) => one.id)
-    return yield* new EndpointNotFound(explain(
-      `There is no endpoint "${id}" here.`,
-      known.length === 0
-        ? "Create it: stint endpoints create NAME --handler FILE."
-        : `Endpoints here: ${known.slice(0, 20).join(", ")}. Create another with: stint endpoints create NAME --handler FILE.`
-    ))
-  }))
+export const endpointFinder = Effect.map(
+  EndpointStore,
+  (endpoints) =>
+    Effect.fnUntraced(function*(id: string): Effect.fn.Return<Endpoint, EndpointNotFound | Unavailable> {
+      const endpoint = yield* storeProblem(endpoints.get(id))
+      if (endpoint !== undefined) return endpoint
+      const known = (yield* storeProblem(endpoints.list)).map((one) => one.id)
+      return yield* new EndpointNotFound(explain(
+        `There is no endpoint "${excerpt(id)}" here.`,
+        known.length === 0
+          ? "Create it: stint endpoints create NAME --handler FILE."
+          : `Endpoints here: ${known.slice(0, 20).join(", ")}. Create another with: stint endpoints create NAME --handler FILE.`
+      ))
+    })
+)

@@ -11,19 +11,38 @@ import { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
 import { bytesInWords } from "./Limits.ts"
+import { excerpt } from "./ProblemText.ts"
 
 const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
 
 const segmentOf = (segment: PropertyKey | { readonly key: PropertyKey }): string | number => {
   const key = typeof segment === "object" ? segment.key : segment
-  return typeof key === "number" ? key : String(key)
+  return typeof key === "number" ? key : excerpt(String(key))
+}
+
+/** The most offending values that an answer names: who has more, has them all from one mistake. */
+const MOST_ISSUES = 20
+
+/** What does not fit, each with its path, and all in one sentence. */
+export const issuesOf = (issue: SchemaIssue.Issue): {
+  readonly errors: ReadonlyArray<{ readonly path: ReadonlyArray<string | number>; readonly message: string }>
+  readonly message: string
+} => {
+  const all = formatIssues(issue).issues
+  const errors = all.slice(0, MOST_ISSUES).map(({ message, path }) => ({
+    path: (path ?? []).map(segmentOf),
+    message: excerpt(message)
+  }))
+  const sentences = errors.map(({ message, path }) => (path.length === 0 ? message : `${excerpt(path.join("."))}: ${message}`))
+  if (all.length > errors.length) sentences.push(`and ${all.length - errors.length} more`)
+  return { errors, message: sentences.join("; ") }
 }
 
 /** 413 for a body over its limit. `remedy` says what to do instead. */
 export const tooLarge = (limit: number, remedy: string): PayloadTooLarge =>
   new PayloadTooLarge({ ...explain(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
 
-/** The text of a request's body, read no further than `limit` bytes. */
+/** The text of a request's body, read no further than `limit` bytes. Fails with 413 over it; `remedy` says what to do instead. */
 export const readText = Effect.fnUntraced(function*(
   request: HttpServerRequest.HttpServerRequest,
   limit: number,
@@ -32,23 +51,32 @@ export const readText = Effect.fnUntraced(function*(
   if (Number(request.headers["content-length"] ?? 0) > limit) return yield* tooLarge(limit, remedy)
   return yield* request.text.pipe(
     Effect.provideService(HttpServerRequest.MaxBodySize, ByteSize.bytes(limit)),
-    Effect.mapError((error) =>
-      String(error.reason.cause).includes("maxBytes exceeded")
+    Effect.mapError(({ reason }) =>
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
         ? tooLarge(limit, remedy)
         : new InvalidRequest(explain("The body could not be read to its end.", "Send the request again."))
     )
   )
 })
 
-const parse = (text: string): Effect.Effect<unknown, InvalidRequest> =>
+/** A JSON body: what it says, and how it was written. */
+export interface Body {
+  /** The parsed value, to look at. */
+  readonly value: unknown
+  /** The text, to keep: see JsonMember.ts. */
+  readonly text: string
+}
+
+/** A text as JSON. Fails with 400 where it is none; `hint` says what to send. */
+export const parseJson = (text: string, hint: string): Effect.Effect<Body, InvalidRequest> =>
   Effect.try({
-    try: (): unknown => JSON.parse(text),
+    try: (): Body => ({ value: JSON.parse(text), text }),
     catch: (cause) =>
       new InvalidRequest(explain(
         text.trim() === ""
           ? "The body is empty; it has to be a JSON object."
-          : `The body is not JSON: ${cause instanceof Error ? cause.message : String(cause)}.`,
-        "Send a JSON object, for example {\"input\": {\"name\": \"Ada\"}}, with every string and key in double quotes."
+          : `The body is not JSON: ${excerpt(cause instanceof Error ? cause.message : String(cause))}.`,
+        hint
       ))
   })
 
@@ -59,16 +87,17 @@ export const decoder = <S extends Schema.ConstraintDecoder<unknown>>(
 ): (value: unknown) => Effect.Effect<S["Type"], InvalidRequest> => {
   const decode = Schema.decodeUnknownEffect(schema, { errors: "all" })
   return (value) =>
-    Effect.mapError(decode(value), (error) => {
-      const errors = formatIssues(error.issue).issues.map((issue) => ({
-        path: (issue.path ?? []).map(segmentOf),
-        message: issue.message
-      }))
-      const where = errors.map(({ message, path }) => (path.length === 0 ? message : `${path.join(".")}: ${message}`))
-      return new InvalidRequest({ ...explain(where.join("; "), hint), errors })
+    Effect.mapError(decode(value), ({ issue }) => {
+      const { errors, message } = issuesOf(issue)
+      return new InvalidRequest({ ...explain(message, hint), errors })
     })
 }
 
-/** The JSON value of a request's body. */
-export const readJson = (request: HttpServerRequest.HttpServerRequest, limit: number, remedy: string) =>
-  Effect.flatMap(readText(request, limit, remedy), parse)
+/** A request's body as JSON. Fails with 413 over `limit` bytes, with 400 where it is no JSON. */
+export const readJson = (
+  request: HttpServerRequest.HttpServerRequest,
+  limit: number,
+  remedy: string,
+  hint: string
+): Effect.Effect<Body, InvalidRequest | PayloadTooLarge> =>
+  Effect.flatMap(readText(request, limit, remedy), (text) => parseJson(text, hint))

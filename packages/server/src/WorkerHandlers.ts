@@ -2,23 +2,30 @@
  * The worker API over the queue (wire-facts 5): tolerant of how existing SDKs call, strict about whose job it is.
  */
 import { Api } from "@stint/contract/Api"
-import type { EndpointId } from "@stint/contract/Ids"
-import { JobId } from "@stint/contract/Ids"
-import { toJsonText } from "@stint/contract/Json"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { JobId, WorkerId } from "@stint/contract/Ids"
+import { JsonText } from "@stint/contract/Json"
+import type { JobNotFound } from "@stint/contract/Problem"
 import { explain, InvalidRequest } from "@stint/contract/Problem"
 import { Ping, pingJobs } from "@stint/contract/WorkerProtocol"
 import { type Holder, JobQueue } from "@stint/queue/JobQueue"
 import type { JobRecord } from "@stint/queue/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
-import { HttpServerRequest, HttpServerResponse } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import * as HandOver from "./HandOver.ts"
 import { takenText } from "./JobView.ts"
-import { bytesInWords, Limits } from "./Limits.ts"
-import { endpointFinder, jobProblem, storeProblem } from "./QueueProblems.ts"
-import { decoder, readJson } from "./RequestBody.ts"
-import { splitTail, type Tail } from "./UrlTail.ts"
+import { memberText } from "./JsonMember.ts"
+import { Limits } from "./Limits.ts"
+import { endpointFinder, jobMissing, jobProblem, storeProblem } from "./QueueProblems.ts"
+import { decoder, parseJson, readJson, readText, tooLarge } from "./RequestBody.ts"
+import { readWorkerAddress, type WorkerAddress } from "./WorkerAddress.ts"
+
+const resultHint =
+  "A result is a JSON object like {\"output\": ...} or {\"error\": \"...\"}. NaN and Infinity are not JSON: send null instead."
 
 /** The body of job-done. Its values came out of `JSON.parse`, so only its shape is in question. */
 const decodeDone = decoder(
@@ -28,15 +35,25 @@ const decodeDone = decoder(
     stopPod: Schema.optionalKey(Schema.Unknown),
     status: Schema.optionalKey(Schema.Unknown)
   }),
-  "A result is a JSON object like {\"output\": ...} or {\"error\": \"...\"}."
+  resultHint
 )
 
-const decodeChunk = decoder(
-  Schema.Struct({ output: Schema.Unknown }),
-  "A chunk is a JSON object like {\"output\": ...}."
-)
+/** Whether what cannot be read was meant as progress and not as a result. */
+const looksLikeProgress = (text: string): boolean => /"status"\s*:\s*"IN_PROGRESS"/.test(text)
 
-const decodePing = decoder(Ping, "A heartbeat is a JSON object like {\"job_id\": [\"...\"], \"runpod_version\": \"...\"}.")
+const chunkHint = "A chunk is a JSON object like {\"output\": ...}. NaN and Infinity are not JSON: send null instead."
+
+const decodeChunk = decoder(Schema.Struct({ output: Schema.Unknown }), chunkHint)
+
+const pingHint = "A heartbeat is a JSON object like {\"job_id\": [\"...\"], \"runpod_version\": \"...\"}."
+
+const decodePing = decoder(Ping, pingHint)
+
+const isJobId = Schema.is(JobId)
+
+const isWorkerId = Schema.is(WorkerId)
+
+const NULL = JsonText.make("null")
 
 const resultRemedy = "Upload the result to an object store and return its address."
 
@@ -47,15 +64,57 @@ const json = (text: string) => HttpServerResponse.text(text, { contentType: "app
 /** The most jobs that one batch take hands out. */
 const MAX_BATCH = 1_000
 
-/** `error` on the wire is a string; `null` is what some SDKs send for "none" (rulings, "`error` on the wire"). */
-const errorText = (error: unknown): string | null =>
-  error === undefined || error === null ? null : typeof error === "string" ? error : JSON.stringify(error)
+/** The most of an unhealthy worker's reason that is kept: it is shown and logged. */
+const REASON_LENGTH = 1_000
 
-const attemptOf = (tail: Tail): number | undefined => {
-  const attempt = Number(tail.get("attempt"))
+/** `error` on the wire is a string; `null` is what some SDKs send for "none" (rulings, "`error` on the wire"). */
+const errorText = (error: unknown, text: string): string | null =>
+  error === undefined || error === null ? null : typeof error === "string" ? error : memberText(text, "error") ?? null
+
+const attemptOf = (address: WorkerAddress): number | undefined => {
+  const attempt = Number(address.get("attempt"))
   return Number.isInteger(attempt) && attempt > 0 ? attempt : undefined
 }
 
+/** The worker that an address names. */
+const workerOf = (address: WorkerAddress): Effect.Effect<string, InvalidRequest> =>
+  isWorkerId(address.last)
+    ? Effect.succeed(address.last)
+    : new InvalidRequest(explain(
+      address.last === ""
+        ? "The address names no worker."
+        : `The worker's id has ${address.last.length} characters; at most 256 are allowed.`,
+      "A worker's address ends in its id, like .../job-take/my-worker. Its SDK takes the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
+    ))
+
+const pingOf = (address: WorkerAddress) => {
+  const jobs = address.all("job_id")
+  const ping: Record<string, unknown> = jobs.length === 0 ? {} : { job_id: jobs.join(",") }
+  for (const key of ["runpod_version", "status", "check", "reason"]) {
+    const value = address.get(key)
+    if (value !== undefined) ping[key] = value
+  }
+  return ping
+}
+
+const single = (jobs: ReadonlyArray<JobRecord>) => jobs.map(takenText).join("")
+const many = (jobs: ReadonlyArray<JobRecord>) => `[${jobs.map(takenText).join(",")}]`
+
+const batchSize = (address: WorkerAddress) => {
+  const size = Math.trunc(Number(address.get("batch_size")))
+  return Number.isNaN(size) ? 1 : Math.min(MAX_BATCH, Math.max(1, size))
+}
+
+interface WorkerRequest {
+  readonly params: { readonly endpoint: string; readonly worker: string }
+  readonly request: HttpServerRequest.HttpServerRequest
+}
+
+interface JobRequest extends WorkerRequest {
+  readonly params: WorkerRequest["params"] & { readonly id: string }
+}
+
+/** The handlers of the worker API. */
 export const layer = HttpApiBuilder.group(
   Api,
   "workers",
@@ -63,137 +122,150 @@ export const layer = HttpApiBuilder.group(
     const queue = yield* JobQueue
     const registry = yield* WorkerRegistry
     const limits = yield* Limits
-    const findEndpoint = yield* endpointFinder
+    const findAnyEndpoint = yield* endpointFinder
+    const handOver = yield* HandOver.make
 
-    const take = Effect.fnUntraced(function*(
-      params: { readonly endpoint: string; readonly worker: string },
-      limitOf: (tail: Tail) => number,
+    /** An existing SDK takes again at once and without end when a take fails (wire-facts 5.3): the refusal is held back. */
+    const heldBack = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+      Effect.tapError(effect, () => Effect.interruptible(Effect.sleep(limits.refusalWaitMs)))
+
+    const findEndpoint = (id: string) => heldBack(findAnyEndpoint(id))
+
+    /** Jobs that did not reach their worker go back, unless they have moved on meanwhile. */
+    const returnUnstarted = (endpoint: Endpoint, worker: string, jobs: ReadonlyArray<JobRecord>) =>
+      Effect.forEach(
+        jobs,
+        ({ attempt, id }) =>
+          Effect.flatMap(queue.get(endpoint.id, id), (job) =>
+            job.attempt === attempt ? queue.giveBack(endpoint.id, worker, [id]) : Effect.void).pipe(Effect.ignore),
+        { discard: true }
+      )
+
+    const take = (
+      limitOf: (address: WorkerAddress) => number,
       render: (jobs: ReadonlyArray<JobRecord>) => string
-    ) {
-      const { tail, value: worker } = splitTail(params.worker, yield* HttpServerRequest.ParsedSearchParams)
-      const endpoint = yield* findEndpoint(params.endpoint).pipe(
-        // An SDK worker asks again at once (wire-facts 5.3); see Authorization.ts.
-        Effect.tapErrorTag("EndpointNotFound", () => Effect.sleep("1 second"))
-      )
-      const jobs = yield* storeProblem(queue.take({
-        endpoint: endpoint.id,
-        worker,
-        limit: limitOf(tail),
-        waitMs: limits.workerWaitMs,
-        holding: tail.get("job_in_progress") !== "0"
-      }))
-      if (jobs.length === 0) return noContent
-      // If the worker hung up while its jobs were being claimed, this is where it shows: they go back unstarted.
-      yield* Effect.interruptible(Effect.void).pipe(
-        Effect.onInterrupt(() => Effect.ignore(queue.giveBack(endpoint.id, worker, jobs.map((job) => job.id))))
-      )
-      return json(render(jobs))
-    }, Effect.uninterruptible)
+    ) =>
+      Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+        const address = readWorkerAddress(request.url)
+        const endpoint = yield* findEndpoint(params.endpoint)
+        const worker = yield* heldBack(workerOf(address))
+        const jobs = yield* heldBack(storeProblem(queue.take({
+          endpoint: endpoint.id,
+          worker,
+          limit: limitOf(address),
+          waitMs: limits.workerWaitMs,
+          holding: address.get("job_in_progress") !== "0"
+        })))
+        if (jobs.length === 0) return noContent
+        yield* handOver(request, returnUnstarted(endpoint, worker, jobs))
+        return json(render(jobs))
+      }, Effect.uninterruptible)
 
-    const holderOf = Effect.fnUntraced(function*(
-      params: { readonly endpoint: string; readonly worker: string; readonly id: string }
-    ) {
-      const { tail, value: id } = splitTail(params.id, yield* HttpServerRequest.ParsedSearchParams)
+    const holderOf = Effect.fnUntraced(function*({ params, request }: JobRequest): Effect.fn.Return<
+      Holder,
+      JobNotFound | Effect.Error<ReturnType<typeof findEndpoint>>
+    > {
+      const address = readWorkerAddress(request.url)
       const endpoint = yield* findEndpoint(params.endpoint)
-      const attempt = attemptOf(tail)
-      const holder: Holder = { endpoint: endpoint.id, worker: params.worker, job: JobId.make(id), attempt }
-      return holder
+      if (!isJobId(address.last)) return yield* jobMissing(address.last)
+      return { endpoint: endpoint.id, worker: params.worker, job: address.last, attempt: attemptOf(address) }
     })
 
-    /** A result that is too large fails its job with that reason, so that nobody waits for it (rulings, "20 MB"). */
-    const failOversized = (holder: Holder, limit: number) =>
-      queue.finish(holder, {
+    /**
+     * A result that cannot be kept fails its job with that reason, so that nobody waits for it and nobody runs the job again for another
+     * result of the kind (rulings, "20 MB").
+     */
+    const failResult = (holder: Holder, problem: { readonly error: string; readonly hint: string }) =>
+      Effect.ignore(queue.finish(holder, {
         output: null,
-        error: `The result is larger than the limit of ${bytesInWords(limit)}. ${resultRemedy}`
-      }).pipe(Effect.ignore)
+        error: `The worker delivered a result that cannot be kept. ${problem.error} ${problem.hint}`
+      }))
 
-    const done = Effect.fnUntraced(function*({ params, request }: {
-      readonly params: { readonly endpoint: string; readonly worker: string; readonly id: string }
-      readonly request: HttpServerRequest.HttpServerRequest
-    }) {
-      const holder = yield* holderOf(params)
-      const body = yield* readJson(request, limits.resultBytes, resultRemedy).pipe(
-        Effect.tapErrorTag("PayloadTooLarge", ({ limit }) => failOversized(holder, limit)),
-        Effect.flatMap(decodeDone)
+    const done = Effect.fnUntraced(function*(call: JobRequest) {
+      const holder = yield* holderOf(call)
+      const text = yield* readText(call.request, limits.resultBytes, resultRemedy).pipe(
+        Effect.tapErrorTag("PayloadTooLarge", (problem) => failResult(holder, problem))
       )
+      const body = yield* parseJson(text, resultHint).pipe(
+        Effect.flatMap(({ value }) => decodeDone(value)),
+        Effect.tapError((problem) => looksLikeProgress(text) ? Effect.void : failResult(holder, problem))
+      )
+      const output = memberText(text, "output") ?? null
       if (body.status === "IN_PROGRESS") {
+        if (Buffer.byteLength(text) > limits.chunkBytes) {
+          return yield* tooLarge(limits.chunkBytes, "Send shorter progress: it is what callers see until the result is there.")
+        }
         // Progress that comes late is no fault of anybody's: it may overtake, or be overtaken by, the result (wire-facts 5.6).
-        yield* queue.progress(holder, toJsonText(body.output)).pipe(Effect.catchReason("QueueError", "LeaseLost", () => Effect.void), jobProblem)
+        yield* queue.progress(holder, output ?? NULL).pipe(
+          Effect.catchReason("QueueError", "LeaseLost", () => Effect.void),
+          jobProblem
+        )
         return accepted
       }
       // Told before the result ends the job, so that the worker is given no other one in between.
       if (body.stopPod === true) yield* queue.drainWorker(holder.endpoint, holder.worker)
-      yield* jobProblem(queue.finish(holder, {
-        output: body.output === undefined ? null : toJsonText(body.output),
-        error: errorText(body.error)
-      }))
+      yield* jobProblem(queue.finish(holder, { output, error: errorText(body.error, text) }))
       return accepted
     })
 
-    const hear = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, ping: Ping) {
-      if (ping.status === "unhealthy") {
-        const reason = `fitness check ${ping.check ?? "(unnamed)"} failed: ${ping.reason ?? "no reason given"}`
-        yield* Effect.logWarning(`Worker ${worker} of endpoint ${endpoint} is unhealthy: ${reason}.`)
-        yield* registry.failing(endpoint, worker, "unhealthy", reason)
-        return
-      }
-      const jobs = pingJobs(ping)
-      if (ping.status === "exiting") yield* storeProblem(queue.workerLeaves(endpoint, worker, jobs))
-      else yield* storeProblem(queue.beat(endpoint, worker, jobs))
+    const chunk = Effect.fnUntraced(function*(call: JobRequest) {
+      const holder = yield* holderOf(call)
+      const { text, value } = yield* readJson(call.request, limits.chunkBytes, "Yield smaller chunks.", chunkHint)
+      yield* decodeChunk(value)
+      yield* jobProblem(queue.append(holder, memberText(text, "output") ?? NULL))
+      return accepted
     })
 
-    const single = (jobs: ReadonlyArray<JobRecord>) => jobs.map(takenText).join("")
-    const many = (jobs: ReadonlyArray<JobRecord>) => `[${jobs.map(takenText).join(",")}]`
-    const batchSize = (tail: Tail) => {
-      const size = Math.trunc(Number(tail.get("batch_size")))
-      return Number.isNaN(size) ? 1 : Math.min(MAX_BATCH, Math.max(1, size))
-    }
+    const hear = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping) {
+      if (ping.status === "unhealthy") {
+        const reason = `fitness check ${ping.check ?? "(unnamed)"} failed: ${ping.reason ?? "no reason given"}`.slice(
+          0,
+          REASON_LENGTH
+        )
+        yield* Effect.logWarning(`Worker ${worker} of endpoint ${endpoint.id} is unhealthy: ${reason}.`)
+        yield* registry.failing(endpoint.id, worker, "unhealthy", reason)
+        return accepted
+      }
+      const jobs = pingJobs(ping)
+      if (ping.status === "exiting") yield* storeProblem(queue.workerLeaves(endpoint.id, worker, jobs))
+      else yield* storeProblem(queue.beat(endpoint.id, worker, jobs))
+      return accepted
+    })
 
     return handlers
-      .handleRaw("jobTake", ({ params }) => take(params, () => 1, single), { uninterruptible: true })
-      .handleRaw("jobTakeBatch", ({ params }) => take(params, batchSize, many), { uninterruptible: true })
+      .handleRaw("jobTake", take(() => 1, single), { uninterruptible: true })
+      .handleRaw("jobTakeBatch", take(batchSize, many), { uninterruptible: true })
       .handleRaw("jobDone", done)
-      .handleRaw(
-        "jobStream",
-        Effect.fnUntraced(function*({ params, request }) {
-          const holder = yield* holderOf(params)
-          const body = yield* readJson(request, limits.chunkBytes, "Yield smaller chunks.")
-          const { output } = yield* decodeChunk(body)
-          yield* jobProblem(queue.append(holder, toJsonText(output)))
-          return accepted
-        })
-      )
+      .handleRaw("jobStream", chunk)
       .handleRaw(
         "jobStop",
-        Effect.fnUntraced(function*({ params }) {
-          const { value: worker } = splitTail(params.worker, yield* HttpServerRequest.ParsedSearchParams)
-          const endpoint = yield* findEndpoint(params.endpoint).pipe(
-            Effect.tapErrorTag("EndpointNotFound", () => Effect.sleep("1 second"))
-          )
-          const stops = yield* storeProblem(queue.stops(endpoint.id, worker, limits.workerWaitMs))
+        Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const worker = yield* heldBack(workerOf(readWorkerAddress(request.url)))
+          const stops = yield* heldBack(storeProblem(queue.stops(endpoint.id, worker, limits.workerWaitMs)))
           return stops.length === 0 ? noContent : json(JSON.stringify({ jobsToStop: stops }))
         })
       )
       .handleRaw(
         "ping",
-        Effect.fnUntraced(function*({ params }) {
-          const { tail, value: worker } = splitTail(params.worker, yield* HttpServerRequest.ParsedSearchParams)
+        Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+          const address = readWorkerAddress(request.url)
           const endpoint = yield* findEndpoint(params.endpoint)
-          yield* hear(endpoint.id, worker, yield* decodePing(tail.record))
-          return accepted
+          const worker = yield* workerOf(address)
+          return yield* hear(endpoint, worker, yield* decodePing(pingOf(address)))
         })
       )
       .handleRaw(
         "pingByPost",
-        Effect.fnUntraced(function*({ params, request }) {
-          const { tail, value: worker } = splitTail(params.worker, yield* HttpServerRequest.ParsedSearchParams)
+        Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+          const address = readWorkerAddress(request.url)
           const endpoint = yield* findEndpoint(params.endpoint)
-          const body = yield* readJson(request, limits.chunkBytes, "A heartbeat names jobs; it carries no data.")
-          if (typeof body !== "object" || body === null || Array.isArray(body)) {
-            return yield* new InvalidRequest(explain("A heartbeat has to be a JSON object.", "Send {\"job_id\": [...]}."))
-          }
-          yield* hear(endpoint.id, worker, yield* decodePing({ ...tail.record, ...body }))
-          return accepted
+          const worker = yield* workerOf(address)
+          const text = yield* readText(request, limits.chunkBytes, "A heartbeat names jobs; it carries no data.")
+          // The query form, sent by POST, has no body.
+          const { value } = text.trim() === "" ? { value: {} } : yield* parseJson(text, pingHint)
+          const ping = yield* decodePing(Predicate.isObject(value) ? { ...pingOf(address), ...value } : value)
+          return yield* hear(endpoint, worker, ping)
         })
       )
   })

@@ -1,0 +1,34 @@
+/**
+ * The HTTP conformance suite: the rules of the wire, checked from outside against the real server over whatever stores are given.
+ *
+ * ```ts
+ * suite("memory", Layer.merge(MemoryJobStore.layer, EndpointStore.layerMemory))
+ * ```
+ */
+import { describe, layer } from "@effect/vitest"
+import type { EndpointStore } from "@stint/queue/EndpointStore"
+import type { JobStore } from "@stint/queue/JobStore"
+import type * as Layer from "effect/Layer"
+import { authorization } from "./AuthorizationSuite.ts"
+import { badInput } from "./BadInputSuite.ts"
+import { control } from "./ControlSuite.ts"
+import { deliveries } from "./DeliverSuite.ts"
+import { disconnects } from "./DisconnectSuite.ts"
+import { jobs } from "./JobsSuite.ts"
+import * as ServerTest from "./ServerTest.ts"
+import { streams } from "./StreamSuite.ts"
+import { takes } from "./TakeSuite.ts"
+
+/** Registers the suite. One server serves all tests; each test has endpoints of its own. */
+export const suite = <E>(name: string, stores: Layer.Layer<JobStore | EndpointStore, E>): void => {
+  layer(ServerTest.layer({ stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
+    describe("jobs API", () => jobs(it))
+    describe("stream", () => streams(it))
+    describe("take", () => takes(it))
+    describe("deliver", () => deliveries(it))
+    describe("keys", () => authorization(it))
+    describe("control API", () => control(it))
+    describe("bad input", () => badInput(it))
+    describe("hanging up", () => disconnects(it))
+  })
+}

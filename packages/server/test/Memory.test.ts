@@ -1,0 +1,6 @@
+import * as EndpointStore from "@stint/queue/EndpointStore"
+import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
+import * as Layer from "effect/Layer"
+import { suite } from "../src/testing/suite.ts"
+
+suite("memory", Layer.merge(MemoryJobStore.layer, EndpointStore.layerMemory))
