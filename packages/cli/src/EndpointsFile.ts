@@ -15,6 +15,7 @@
  * Paths are relative to the file. Durations are written as Effect writes them: `"5 seconds"`, `"2 minutes"`, or milliseconds.
  */
 import { EndpointSpec } from "@stint/contract/Endpoint"
+import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Path from "effect/Path"
@@ -139,7 +140,7 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
   }
   return yield* decodeSpec(spec).pipe(
     Effect.mapError((error) =>
-      new CliFailure({ message: `The endpoint "${id}" cannot be created.`, hint: error.message.replaceAll("\n", "\n  ") })
+      new CliFailure({ message: `The endpoint "${id}" cannot be created.`, hint: problemsOf(error).map(inWords).join("\n  ") })
     )
   )
 })
@@ -160,7 +161,7 @@ export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
     typeof loaded === "object" && loaded !== null && "default" in loaded ? loaded.default : undefined
   ).pipe(
     Effect.mapError((error) =>
-      new CliFailure({ message: `The configuration ${absolute} has mistakes.`, hint: error.message.replaceAll("\n", "\n  ") })
+      new CliFailure({ message: `The configuration ${absolute} has mistakes.`, hint: problemsOf(error).map(inWords).join("\n  ") })
     )
   )
   return yield* Effect.forEach(

@@ -12,7 +12,9 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Inspectable from "effect/Inspectable"
 import * as Logger from "effect/Logger"
+import * as Option from "effect/Option"
 import * as References from "effect/References"
+import * as Schema from "effect/Schema"
 import process from "node:process"
 
 const time = (date: Date): string => date.toISOString().slice(11, 19)
@@ -38,6 +40,20 @@ const write = (text: string): void => {
 /** The log goes to standard error: standard output is for what was asked for. */
 export const layer = Logger.layer([Logger.map(format, write)])
 
+/** The lines of the worker SDK's own logger (specification 6); a program's other lines stay as they are. */
+const decodeSdkLine = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({
+  requestId: Schema.NullOr(Schema.String),
+  message: Schema.String,
+  level: Schema.String
+})))
+
 /** A line that a worker printed. */
 export const writeWorkerLine = ({ endpoint, text, worker }: WorkerLine): Effect.Effect<void> =>
-  Effect.sync(() => write(line(new Date(), "worker", `${endpoint} ${worker} | ${text}`)))
+  Effect.sync(() => {
+    const from = `${endpoint} ${worker}`
+    write(Option.match(decodeSdkLine(text), {
+      onNone: () => line(new Date(), "", `${from} | ${text}`),
+      onSome: ({ level, message, requestId }) =>
+        line(new Date(), level, `${requestId === null ? from : `${from} ${requestId}`} | ${message}`)
+    }))
+  })

@@ -29,8 +29,9 @@ describe("stint", () => {
     expect(shown.stdout).toMatch(/IN_QUEUE|IN_PROGRESS/)
     const cancelled = await stint(platform, ["cancel", "slow", id, "--json"])
     expect(JSON.parse(cancelled.stdout)).toEqual({ id, status: "CANCELLED" })
-    const again = await stint(platform, ["cancel", "slow", id])
-    expect(again.stdout).toContain("had ended before")
+    const ended = await platform.runSync("slow", { n: 1 })
+    const late = await stint(platform, ["cancel", "slow", ended.id])
+    expect(late.stdout).toContain("had ended before")
   })
 
   it("ends with 1 and the job's error when a job fails", async () => {
