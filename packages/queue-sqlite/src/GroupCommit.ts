@@ -79,8 +79,11 @@ export const make = (transactions: Transactions): GroupCommit => {
   let scheduled = false
   let commits = 0
 
-  /** Runs commands from the first on, as many as fit, in one transaction; how many it took on. */
-  const transact = (commands: ReadonlyArray<Command>): number => {
+  /**
+   * Runs commands from the first on, as many as fit, in one transaction. Says how many it took on, and leaves it to the caller to tell
+   * them, because whoever is told may go on at once with the next write, or with closing the database.
+   */
+  const transact = (commands: ReadonlyArray<Command>): { readonly taken: number; readonly tell: () => void } => {
     const started = performance.now()
     let taken = 0
     try {
@@ -95,21 +98,20 @@ export const make = (transactions: Transactions): GroupCommit => {
     } catch (cause) {
       transactions.rollback()
       for (const participant of participants) participant.rolledBack()
-      if (taken <= 1) {
-        commands[0]?.fail(cause)
-        return 1
-      }
-      for (const one of commands.slice(0, taken)) transact([one])
-      return taken
+      if (taken <= 1) return { taken: 1, tell: () => commands[0]?.fail(cause) }
+      const alone = commands.slice(0, taken).map((one) => transact([one]))
+      return { taken, tell: () => alone.forEach(({ tell }) => tell()) }
     }
     commits += 1
     for (const participant of participants) participant.committed()
-    for (const one of commands.slice(0, taken)) one.succeed()
-    return taken
+    return { taken, tell: () => commands.slice(0, taken).forEach((one) => one.succeed()) }
   }
 
   const next = () => {
-    pending = pending.slice(transact(pending))
+    const commands = pending
+    const { taken, tell } = transact(commands)
+    pending = commands.slice(taken)
+    tell()
   }
 
   const schedule = () => {

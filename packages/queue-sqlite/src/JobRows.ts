@@ -10,6 +10,7 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { dueAt } from "@stint/queue/JobMachine"
 import { JobHead, JobInput, JobOutcome, type JobRecord, JobReport } from "@stint/queue/JobRecord"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
@@ -50,12 +51,24 @@ const HEAD = `jobs.seq, id, endpoint, status, low_priority AS lowPriority, creat
   retention_ms AS retentionMs, attempt, retries, worker, started_at AS startedAt, lease_expires_at AS leaseExpiresAt,
   finished_at AS finishedAt, chunks, drained`
 
-const rowSchema = { lowPriority: Schema.BooleanFromBit, seq: Schema.Int }
-const decodeHead = Schema.decodeUnknownSync(Schema.Struct({ ...JobHead.fields, ...rowSchema }))
-const decodeReport = Schema.decodeUnknownSync(Schema.Struct({ ...JobReport.fields, lowPriority: Schema.BooleanFromBit }))
-const decodePayload = Schema.decodeUnknownSync(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
-const decodeChunk = Schema.decodeUnknownSync(Schema.Struct({ body: JsonText }))
-const decodeTime = Schema.decodeUnknownSync(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
+/** Decodes rows. Names the job whose row it cannot understand, and shows nothing else of it: payloads are nobody's business. */
+const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
+  const decode = Schema.decodeUnknownSync(schema)
+  return (row: unknown): S["Type"] => {
+    try {
+      return decode(row)
+    } catch (cause) {
+      const job = Predicate.hasProperty(row, "id") ? `job ${String(row.id)}` : "a job"
+      throw new Error(`a row of ${job} makes no sense: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+    }
+  }
+}
+
+const decodeHead = decoder(Schema.Struct({ ...JobHead.fields, lowPriority: Schema.BooleanFromBit, seq: Schema.Int }))
+const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, lowPriority: Schema.BooleanFromBit }))
+const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
+const decodeChunk = decoder(Schema.Struct({ body: JsonText }))
+const decodeTime = decoder(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
 
 const toRow = (row: unknown): Row => {
   const { seq, ...head } = decodeHead(row)

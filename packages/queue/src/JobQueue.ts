@@ -52,11 +52,14 @@ export interface Holder {
  */
 export type Delivery = "accepted" | "ignored"
 
-/** The most jobs that one sweep of the timers looks at in one transaction. */
-const TICK_LIMIT = 500
+/**
+ * The most jobs that one sweep of the timers looks at in one transaction. More is a little faster in all and holds up everybody else for
+ * longer: 200 take SQLite about 3 ms.
+ */
+const TICK_LIMIT = 200
 
-/** The most jobs that a purge cancels in one transaction. */
-const PURGE_LIMIT = 500
+/** The most jobs that a purge cancels in one transaction, for the same reason. */
+const PURGE_LIMIT = 200
 
 /** The most chunks that one reading of a stream takes. */
 const DRAIN_LIMIT = 1_000

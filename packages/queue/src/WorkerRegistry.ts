@@ -38,7 +38,8 @@ interface Entry {
   readonly id: string
   readonly endpoint: EndpointId
   state: "initializing" | "ready" | "unhealthy" | "throttled"
-  draining: boolean
+  /** Since when it gets no more jobs. */
+  drainingSince: number | null
   readonly jobs: Set<string>
   reason: string | null
   readonly firstSeenAt: number
@@ -47,6 +48,12 @@ interface Entry {
   /** A pool started it and will say when it is gone; others are forgotten when they stay silent. */
   pooled: boolean
 }
+
+/**
+ * How long after its goodbye a worker that no pool answers for is taken at its word. When it calls after that and holds nothing, it is
+ * another process under the same name, and may have jobs. Until then it may be a call that the goodbye overtook.
+ */
+export const GOODBYE_MILLIS = 10_000
 
 /** How long a worker that no pool answers for may be silent before it is forgotten: two long polls of 90 s. */
 export const SILENT_MILLIS = 180_000
@@ -76,7 +83,7 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
 
 const stateOf = (entry: Entry): WorkerState => {
   if (entry.state !== "ready") return entry.state
-  if (entry.draining) return "draining"
+  if (entry.drainingSince !== null) return "draining"
   return entry.jobs.size > 0 ? "running" : "idle"
 }
 
@@ -99,7 +106,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           id: worker,
           endpoint,
           state: "initializing",
-          draining: false,
+          drainingSince: null,
           jobs: new Set(),
           reason: null,
           firstSeenAt: now,
@@ -114,6 +121,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
 
     const touch = (entry: Entry) => {
       entry.lastSeenAt = clock.currentTimeMillisUnsafe()
+      const isGone = !entry.pooled && entry.jobs.size === 0
+      if (isGone && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > GOODBYE_MILLIS) {
+        entry.drainingSince = null
+        entry.idleSince = entry.lastSeenAt
+      }
       if (entry.state !== "ready") {
         entry.state = "ready"
         entry.reason = null
@@ -144,9 +156,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       drain: (endpoint, worker) =>
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
-          if (entry !== undefined) entry.draining = true
+          if (entry !== undefined) entry.drainingSince ??= clock.currentTimeMillisUnsafe()
         }),
-      isDraining: (endpoint, worker) => Effect.sync(() => endpoints.get(endpoint)?.get(worker)?.draining ?? false),
+      isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
       failing: (endpoint, worker, state, reason) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
-import { layer, SILENT_MILLIS, WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { GOODBYE_MILLIS, layer, SILENT_MILLIS, WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 
@@ -59,6 +59,27 @@ describe("WorkerRegistry", () => {
       // Of nobody's draining nothing is known.
       yield* registry.drain(E, "bob")
       assert.isFalse(yield* registry.isDraining(E, "bob"))
+    }))
+
+  test("a worker that said goodbye and calls again much later is a new one, unless a pool says otherwise", (registry) =>
+    Effect.gen(function*() {
+      yield* registry.seen(E, "external")
+      yield* registry.starting(E, "pooled")
+      yield* registry.seen(E, "busy")
+      yield* registry.holds(E, "busy", "a")
+      for (const worker of ["external", "pooled", "busy"]) yield* registry.drain(E, worker)
+      yield* TestClock.adjust(GOODBYE_MILLIS)
+      for (const worker of ["external", "pooled", "busy"]) {
+        yield* registry.seen(E, worker)
+        assert.isTrue(yield* registry.isDraining(E, worker))
+      }
+      yield* TestClock.adjust(1)
+      for (const worker of ["external", "pooled", "busy"]) yield* registry.seen(E, worker)
+      assert.isFalse(yield* registry.isDraining(E, "external"))
+      assert.isTrue(yield* registry.isDraining(E, "pooled"))
+      assert.isTrue(yield* registry.isDraining(E, "busy"))
+      const external = (yield* registry.list(E)).find((worker) => worker.id === "external")
+      assert.deepInclude(external, { state: "idle", idleSince: GOODBYE_MILLIS + 1 })
     }))
 
   test("a worker that cannot work is shown with its reason until it is seen again", (registry) =>

@@ -29,8 +29,40 @@ export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpo
     ...settings
   })
 
+/** A payload. */
+export const text = toJsonText
+
 /** A fresh job id. */
 export const jobId = (): JobId => JobId.make(randomUUID())
+
+/** A job as it is when it was just submitted at time 0, for tests of a store without a queue. */
+export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
+  id: jobId(),
+  endpoint: endpoint().id,
+  status: "IN_QUEUE",
+  input: toJsonText({ text: "hello" }),
+  s3Config: null,
+  lowPriority: false,
+  createdAt: 0,
+  queuedAt: 0,
+  expiresAt: 300_000,
+  executionTimeoutMs: 60_000,
+  leaseMs: 10_000,
+  maxAttempts: 2,
+  retentionMs: 600_000,
+  attempt: 0,
+  retries: 0,
+  worker: null,
+  startedAt: null,
+  leaseExpiresAt: null,
+  finishedAt: null,
+  progress: null,
+  output: null,
+  error: null,
+  chunks: 0,
+  drained: 0,
+  ...changes
+})
 
 /** Who holds a job that was taken. */
 export const holderOf = ({ attempt, endpoint, id, worker }: JobHead): Holder => ({
