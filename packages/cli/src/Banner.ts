@@ -11,6 +11,7 @@ const durabilityInWords: Record<Durability, string> = {
   none: "none: jobs are kept in memory and gone when the platform stops"
 }
 
+/** What there is to say. */
 export interface Facts {
   readonly baseUrl: string
   readonly apiKey: Redacted.Redacted

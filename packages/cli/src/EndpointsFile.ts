@@ -47,6 +47,7 @@ export interface EndpointDefinition {
   readonly env?: Readonly<Record<string, string>>
 }
 
+/** The file: endpoints by their id. */
 export interface EndpointsConfig {
   readonly endpoints: Readonly<Record<string, EndpointDefinition>>
 }

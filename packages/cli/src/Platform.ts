@@ -36,6 +36,7 @@ import type * as Redacted from "effect/Redacted"
 import { join } from "node:path"
 import { writeWorkerLine } from "./LogFormat.ts"
 
+/** What a platform is made of. */
 export interface PlatformOptions {
   readonly host: string
   readonly port: number

@@ -8,7 +8,7 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import process from "node:process"
 
-export const BIN = resolve(import.meta.dirname, "../src/bin.ts")
+const BIN = resolve(import.meta.dirname, "../src/bin.ts")
 export const EXAMPLES = resolve(import.meta.dirname, "../../../examples")
 export const FIXTURES = resolve(import.meta.dirname, "fixtures")
 
@@ -104,7 +104,8 @@ export class PlatformProcess {
       await this.end("SIGTERM")
       clearTimeout(forced)
     }
-    await rm(this.dataDir, { recursive: true, force: true })
+    // A worker that is just leaving may still write its compile cache.
+    await rm(this.dataDir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
   }
 
   async request(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: unknown }> {

@@ -127,11 +127,13 @@ const remove = Command.make(
   })
 ).pipe(Command.withDescription("Delete an endpoint that has no jobs left to run"))
 
+/** `stint endpoints` and its subcommands. */
 export const endpoints = Command.make("endpoints").pipe(
   Command.withDescription("Endpoints: list, create, show, delete"),
   Command.withSubcommands([list, create, show, remove])
 )
 
+/** `stint worker-env`. Prints the worker key: it is what the command is for. */
 export const workerEnv = Command.make(
   "worker-env",
   {

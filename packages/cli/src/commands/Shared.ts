@@ -9,6 +9,8 @@ export const json = Flag.Boolean("json").pipe(
   Flag.withDefault(false)
 )
 
+/** The endpoint that a command is about. */
 export const endpoint = Argument.String("endpoint").pipe(Argument.withDescription("Name of the endpoint"))
 
+/** The job that a command is about. */
 export const jobId = Argument.String("job").pipe(Argument.withDescription("Id of the job"))

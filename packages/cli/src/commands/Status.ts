@@ -7,6 +7,7 @@ import * as Output from "../Output.ts"
 import { call } from "../PlatformClient.ts"
 import { endpoint, jobId, json } from "./Shared.ts"
 
+/** `stint status`. */
 export const status = Command.make(
   "status",
   { endpoint, jobId, json },
@@ -16,6 +17,7 @@ export const status = Command.make(
   })
 ).pipe(Command.withDescription("Show a job"))
 
+/** `stint cancel`. A job that had ended before is left as it is, and the command says so. */
 export const cancel = Command.make(
   "cancel",
   { endpoint, jobId, json },
