@@ -28,7 +28,7 @@ import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
 import type { Readable } from "node:stream"
 import * as HandlerEntry from "./HandlerEntry.ts"
-import { sweep } from "./OrphanSweep.ts"
+import * as OrphanSweep from "./OrphanSweep.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 import { type Program, programOf, spawnError } from "./Program.ts"
 import { readLines } from "./WorkerOutput.ts"
@@ -60,7 +60,10 @@ type Child = ChildProcessByStdio<null, Readable, Readable>
 const LAST_WORDS = "1 second"
 
 /** How long a killed worker's end is waited for. Only a process that the system itself cannot end takes longer. */
-const KILL_WAIT = "5 seconds"
+const KILL_WAIT = Duration.seconds(5)
+
+/** How long workers of an earlier platform may still take when this one stops. Its own have had their grace by then. */
+const ORPHAN_PATIENCE = Duration.seconds(5)
 
 const layerOf = Effect.fnUntraced(function*(options: Options) {
   const dataDir = resolve(options.dataDir)
@@ -188,10 +191,16 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     return handle
   })
 
-  const orphanGrace = Duration.fromInputUnsafe(options.orphanGrace ?? "5 minutes")
-  yield* sweep(records, orphanGrace).pipe(
+  const orphans = OrphanSweep.make(records, Duration.fromInputUnsafe(options.orphanGrace ?? "5 minutes"))
+  const sweeping = yield* orphans.run.pipe(
     Effect.catchDefect((defect) => Effect.logError("Workers of an earlier run were not looked for.", defect)),
     Effect.forkScoped
+  )
+  yield* Effect.addFinalizer(() =>
+    Effect.andThen(
+      orphans.hurry(ORPHAN_PATIENCE),
+      Effect.timeoutOption(Effect.interruptible(Fiber.await(sweeping)), Duration.sum(ORPHAN_PATIENCE, KILL_WAIT))
+    )
   )
 
   const prepare: WorkerPool["Service"]["prepare"] = ({ source }) =>

@@ -77,6 +77,14 @@ describe("OrphanSweep", () => {
       )
     }))
 
+  it.live("nothing is left of them either when the platform that found them stops", () =>
+    Effect.gen(function*() {
+      const dataDir = join(folder, fresh("data"))
+      const { child, leader, permit, record } = yield* orphan(dataDir)
+      yield* withPool(Effect.sync(permit), { dataDir })
+      assert.deepStrictEqual([isAlive(leader), isAlive(child), existsSync(record)], [false, false, false])
+    }))
+
   it.live("nobody else is touched: reused pids, workers of a platform that runs, files that are no records", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
@@ -89,13 +97,13 @@ describe("OrphanSweep", () => {
       records.write({ worker: "served", endpoint: "tested", pid, identity, platform: identityOf(process.pid) ?? null })
       records.write({ worker: "unknown", endpoint: "tested", pid, identity: null, platform: dead })
       writeFileSync(join(dataDir, "workers", "half.json"), `{"worker":"ha`)
-      yield* OrphanSweep.sweep(records, Duration.zero)
+      yield* OrphanSweep.make(records, Duration.zero).run
       assert.isTrue(isAlive(pid))
       assert.deepStrictEqual(records.list().map((record) => record.worker), ["served"])
 
       // And so that this test cannot pass for want of trying:
       records.write({ worker: "orphan", endpoint: "tested", pid, identity, platform: dead })
-      yield* OrphanSweep.sweep(records, Duration.zero)
+      yield* OrphanSweep.make(records, Duration.zero).run
       yield* gone(pid)
     }))
 })
