@@ -10,7 +10,7 @@
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { createHash, createHmac, timingSafeEqual } from "node:crypto"
+import { createHmac, hash, timingSafeEqual } from "node:crypto"
 
 export class AccessKeys extends Context.Service<AccessKeys, {
   /** Whether a presented key is the admin key. */
@@ -25,22 +25,18 @@ export class AccessKeys extends Context.Service<AccessKeys, {
 
 const WORKER_PREFIX = "stint_worker_"
 
-const digest = (text: string): Buffer => createHash("sha256").update(text).digest()
-
-const same = (a: string, b: string): boolean => timingSafeEqual(digest(a), digest(b))
+const digest = (text: string): Buffer => hash("sha256", text, "buffer")
 
 /** Keys from the operator's admin key. */
 export const layer = (adminKey: Redacted.Redacted): Layer.Layer<AccessKeys> =>
   Layer.sync(AccessKeys, () => {
-    const workerKey = (endpoint: string) =>
-      Redacted.make(
-        WORKER_PREFIX +
-          createHmac("sha256", Redacted.value(adminKey)).update(`worker:${endpoint}`).digest("base64url")
-      )
+    const adminDigest = digest(Redacted.value(adminKey))
+    const workerKeyOf = (endpoint: string) =>
+      WORKER_PREFIX + createHmac("sha256", Redacted.value(adminKey)).update(`worker:${endpoint}`).digest("base64url")
     return AccessKeys.of({
-      isAdmin: (key) => same(Redacted.value(key), Redacted.value(adminKey)),
-      isWorkerOf: (endpoint, key) => same(Redacted.value(key), Redacted.value(workerKey(endpoint))),
+      isAdmin: (key) => timingSafeEqual(digest(Redacted.value(key)), adminDigest),
+      isWorkerOf: (endpoint, key) => timingSafeEqual(digest(Redacted.value(key)), digest(workerKeyOf(endpoint))),
       looksLikeWorkerKey: (key) => Redacted.value(key).startsWith(WORKER_PREFIX),
-      workerKey
+      workerKey: (endpoint) => Redacted.make(workerKeyOf(endpoint))
     })
   })

@@ -81,12 +81,12 @@ const refusalOf = (code: string | undefined): { readonly status: string; readonl
   }
 }
 
-/** Answers what Node's parser refuses. `answering` tells which response a connection has under way. */
-const answerRefusals = (server: Server, answering: WeakMap<Duplex, ServerResponse>) => {
+/** Answers what Node's parser refuses. `latest` holds the latest response of each connection. */
+const answerRefusals = (server: Server, latest: ReadonlyMap<Duplex, ServerResponse>) => {
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
     // More of the same from a connection that was refused already.
     if (socket.writableEnded) return
-    const response = answering.get(socket)
+    const response = latest.get(socket)
     // A second answer within a first would be taken for a part of it.
     if (
       !socket.writable || error.code === "ECONNRESET" ||
@@ -115,22 +115,20 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     headersTimeout: Math.min(60_000, requestTimeout),
     connectionsCheckingInterval: Math.min(CHECK_MILLIS, requestTimeout)
   })
-  const answering = new WeakMap<Duplex, ServerResponse>()
-  const open = new Set<ServerResponse>()
+  // By connection and not by request, because a listener a request would cost more than all else that is done here.
+  const latest = new Map<Duplex, ServerResponse>()
   let closing = false
+  server.on("connection", (socket) => {
+    socket.once("close", () => latest.delete(socket))
+  })
   const note = (request: IncomingMessage, response: ServerResponse) => {
-    answering.set(request.socket, response)
-    if (closing) {
-      response.shouldKeepAlive = false
-      return
-    }
-    open.add(response)
-    response.once("close", () => open.delete(response))
+    latest.set(request.socket, response)
+    if (closing) response.shouldKeepAlive = false
   }
   server.on("request", note)
   // A client that asks first (`Expect: 100-continue`) comes by this event alone.
   server.on("checkContinue", note)
-  answerRefusals(server, answering)
+  answerRefusals(server, latest)
 
   const http = yield* NodeHttpServer.make(() => server, {
     host: options.host ?? "127.0.0.1",
@@ -141,7 +139,7 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
   yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
   const endKeepAlive = Effect.sync(() => {
     closing = true
-    for (const response of open) response.shouldKeepAlive = false
+    for (const response of latest.values()) response.shouldKeepAlive = false
   })
   return HttpServer.make({
     address: http.address,

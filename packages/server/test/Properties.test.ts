@@ -124,7 +124,8 @@ describe("readWorkerAddress", () => {
   it("gives the id that was encoded, whatever is appended", () => {
     const key = fc.stringMatching(/^[a-z_]{1,8}$/)
     const text = fc.string({ unit: "grapheme" }).filter((value) => value.isWellFormed())
-    fc.assert(fc.property(text, fc.array(fc.tuple(key, text)), fc.boolean(), (id, pairs, hasQuery) => {
+    const worker = text.filter((id) => id !== "")
+    fc.assert(fc.property(worker, fc.array(fc.tuple(key, text)), fc.boolean(), (id, pairs, hasQuery) => {
       const tail = pairs.map(([name, value]) => `&${name}=${encodeURIComponent(value)}`).join("")
       const address = readWorkerAddress(`/v2/e/job-take/${encodeURIComponent(id)}${hasQuery ? "?gpu_=none" : ""}${tail}`)
       expect(address.last).toBe(id)

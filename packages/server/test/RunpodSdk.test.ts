@@ -100,7 +100,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
         for await (const chunk of client.stream(id)) chunks.push(chunk)
         return chunks
       }))
-      const numbers = Array.from({ length: 1_500 }, (_, i) => i)
+      const numbers = Array.from({ length: 1_100 }, (_, i) => i)
       yield* worker.next
       yield* worker.stream(id, numbers)
       yield* worker.deliver(id, { output: [] }, "&isStream=true")

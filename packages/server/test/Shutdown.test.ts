@@ -98,6 +98,7 @@ describe("closing the server", () => {
       const millis = yield* closing
       expect(millis).toBeLessThan(2_000)
       for (const socket of [upload, silent, started, between]) yield* socket.closed
+      expect(yield* server.logs).toEqual([])
     }))
 
   it.live("an idle server closes at once, with connections of workers and callers kept open", () =>

@@ -80,7 +80,7 @@ export const streams = (it: SuiteIt): void => {
       const worker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       yield* worker.next
-      const numbers = Array.from({ length: 2_300 }, (_, i) => i)
+      const numbers = Array.from({ length: 1_100 }, (_, i) => i)
       yield* worker.stream(id, numbers)
       yield* worker.deliver(id, { output: "all", error: "in the end" }, "&isStream=true")
       const pages = yield* endpoint.streamToEnd(id)
@@ -91,6 +91,23 @@ export const streams = (it: SuiteIt): void => {
         expect(page.status).toBe("IN_PROGRESS")
       }
       expect(pages.at(-1)).toMatchObject({ status: "FAILED", output: "all", error: "in the end" })
+    }))
+
+  it.effect("a backlog of large chunks comes in pages that one answer can hold", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const large = "x".repeat(1_000_000)
+      yield* worker.stream(id, Array.from({ length: 40 }, () => large))
+      yield* worker.finish(id, "done")
+      const pages = yield* endpoint.streamToEnd(id)
+      for (const page of pages) expect(page.stream.length).toBeLessThanOrEqual(20)
+      expect(pages.slice(0, -1).every((page) => page.status === "IN_PROGRESS")).toBe(true)
+      const chunks = pages.flatMap((page) => page.stream)
+      expect(chunks).toHaveLength(40)
+      expect(chunks.every((chunk) => chunk.output === large)).toBe(true)
     }))
 
   it.effect("of two readers each chunk goes to one", () =>

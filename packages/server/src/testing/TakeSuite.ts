@@ -149,7 +149,10 @@ export const takes = (it: SuiteIt): void => {
         yield* worker.stream(id, [1])
         yield* worker.finish(id, name)
         expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: name })
-        expect(yield* worker.stops).toEqual([])
+        const second = yield* endpoint.run(name)
+        yield* worker.next
+        yield* endpoint.cancel(second.id)
+        expect(yield* worker.stops, name).toEqual([second.id])
       }
     }))
 
