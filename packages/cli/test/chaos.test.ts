@@ -119,6 +119,19 @@ describe("kill -9 of a worker", () => {
   }, 60_000)
 })
 
+describe("a worker that asks to be recycled", () => {
+  it("delivers its result and is replaced by another process", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const first = await platform.runSync("one", { n: 1, refresh: true })
+    expect(first).toMatchObject({ status: "COMPLETED", output: { n: 1 } })
+    expect(first.output).not.toHaveProperty("refresh_worker")
+    const second = await platform.runSync("one", { n: 2 })
+    expect(second).toMatchObject({ status: "COMPLETED", output: { n: 2 } })
+    expect(second).not.toHaveProperty("retries")
+    expect(second.workerId).not.toBe(first.workerId)
+  }, 60_000)
+})
+
 describe("a worker frozen past its lease", () => {
   it("loses its job, and what it sends when it wakes up changes nothing", async () => {
     await using platform = await PlatformProcess.create(CONFIG)

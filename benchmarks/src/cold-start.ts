@@ -1,0 +1,83 @@
+/**
+ * P7 and P8: what a cold start costs.
+ *
+ * - `bare`: `node handler.ts` of a handler that imports nothing and prints. The least that a cold start can cost.
+ * - `sources`, `bundle`: a Stint handler in local test mode, as a process of its own, from its sources and as the bundle that the pool makes.
+ * - `request`: `/runsync` to an endpoint without workers, to its result: HTTP, durable submit, autoscaler, process, take, handler, delivery.
+ */
+import { bundle } from "@stint/pool-process/HandlerBundle"
+import * as Effect from "effect/Effect"
+import { spawn } from "node:child_process"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { compare } from "./rounds.ts"
+
+const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+const handler = resolve(import.meta.dirname, "../../examples/01-hello/handler.ts")
+const bin = resolve(import.meta.dirname, "../../packages/cli/src/bin.ts")
+const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"], NODE_COMPILE_CACHE: join(folder, "compile-cache") }
+
+/** Runs Node to its end; milliseconds. */
+const timed = (args: ReadonlyArray<string>): Promise<number> =>
+  new Promise((done, failed) => {
+    const started = performance.now()
+    const child = spawn(process.execPath, args, { cwd: resolve(handler, ".."), env: environment, stdio: "ignore" })
+    child.once("error", failed)
+    child.once("exit", (code) => code === 0 ? done(performance.now() - started) : failed(new Error(`${args.join(" ")} ended with ${code}`)))
+  })
+
+const bare = join(folder, "bare.ts")
+await writeFile(bare, "const handler = (job: { input: { name: string } }) => `Hello, ${job.input.name}!`\nconsole.log(handler({ input: { name: \"Ada\" } }))\n")
+const bundled = await Effect.runPromise(bundle(handler, join(folder, "bundles")))
+
+const config = join(folder, "stint.config.ts")
+await writeFile(config, `export default { endpoints: { hello: { handler: ${JSON.stringify(handler)}, workers: { idleTimeout: 1 } } } }\n`)
+const platform = spawn(process.execPath, [bin, "serve", "--config", config], {
+  env: { ...environment, PORT: "0", STINT_DATA_DIR: join(folder, "data"), STINT_API_KEY: "benchmark-benchmark" },
+  stdio: ["ignore", "pipe", "ignore"]
+})
+const url = await new Promise<string>((found) => {
+  let text = ""
+  platform.stdout.on("data", (data: Buffer) => {
+    text += data.toString()
+    const match = /Stint is up at +(\S+)/.exec(text)
+    if (match?.[1] !== undefined) found(match[1])
+  })
+})
+
+const call = async (path: string, body?: string): Promise<unknown> => {
+  const response = await fetch(`${url}/v2/hello${path}`, {
+    headers: { authorization: "Bearer benchmark-benchmark" },
+    ...(body === undefined ? {} : { method: "POST", body })
+  })
+  return response.json()
+}
+
+/** No worker is left, so that the next request starts one. */
+const untilCold = async (): Promise<void> => {
+  while (!JSON.stringify(await call("/health")).includes("\"idle\":0,\"initializing\":0,\"ready\":0,\"running\":0")) {
+    await new Promise((next) => setTimeout(next, 20))
+  }
+}
+
+const request = async (): Promise<number> => {
+  await untilCold()
+  const started = performance.now()
+  const result = JSON.stringify(await call("/runsync", "{\"input\":{\"name\":\"Ada\"}}"))
+  if (!result.includes("Hello, Ada!")) throw new Error(result)
+  return performance.now() - started
+}
+
+try {
+  await compare("Cold start", "ms", 15, [
+    { name: "bare", run: () => timed([bare]) },
+    { name: "sources", run: () => timed([handler]) },
+    { name: "bundle", run: () => timed([bundled]) },
+    { name: "request", run: request }
+  ])
+} finally {
+  platform.kill("SIGTERM")
+  await new Promise((ended) => platform.once("exit", ended))
+  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+}

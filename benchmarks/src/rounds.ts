@@ -1,0 +1,43 @@
+/**
+ * Measuring several things in turn, so that a machine whose speed drifts drifts for all of them: A B C, A B C, ... Medians and spread are
+ * printed, and each one's ratio to the first, taken round by round.
+ */
+import process from "node:process"
+
+/** One thing to measure: `run` gives its figure for one round, in `unit`. */
+export interface Subject {
+  readonly name: string
+  readonly run: () => Promise<number>
+}
+
+const sorted = (values: ReadonlyArray<number>) => [...values].sort((a, b) => a - b)
+
+const median = (values: ReadonlyArray<number>): number => {
+  const all = sorted(values)
+  const middle = Math.floor(all.length / 2)
+  return all.length % 2 === 1 ? all[middle] ?? Number.NaN : ((all[middle - 1] ?? Number.NaN) + (all[middle] ?? Number.NaN)) / 2
+}
+
+const show = (value: number): string => value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)
+
+/** Runs all subjects `rounds` times in turn, after one round that is not counted, and prints the table. */
+export const compare = async (title: string, unit: string, rounds: number, subjects: ReadonlyArray<Subject>): Promise<void> => {
+  const figures = subjects.map((): Array<number> => [])
+  for (let round = -1; round < rounds; round++) {
+    for (const [index, subject] of subjects.entries()) {
+      const figure = await subject.run()
+      if (round >= 0) figures[index]?.push(figure)
+    }
+  }
+  const baseline = figures[0] ?? []
+  const rows = subjects.map(({ name }, index) => {
+    const own = figures[index] ?? []
+    const all = sorted(own)
+    const ratios = own.map((figure, round) => figure / (baseline[round] ?? Number.NaN))
+    return [name, show(median(own)), `${show(all[0] ?? Number.NaN)} - ${show(all.at(-1) ?? Number.NaN)}`, `${median(ratios).toFixed(2)}x`]
+  })
+  const table = [["", `median ${unit}`, "range", "ratio"], ...rows]
+  const widths = [0, 1, 2, 3].map((column) => Math.max(...table.map((row) => (row[column] ?? "").length)))
+  const lines = table.map((row) => row.map((cell, column) => column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)).join("   "))
+  process.stdout.write(`${title} (${rounds} rounds, Node ${process.versions.node})\n\n${lines.join("\n")}\n`)
+}
