@@ -12,7 +12,7 @@
  * | option | default | |
  * |---|---|---|
  * | `reconcile` | 250 ms | how soon a new, changed or deleted endpoint is noticed; one reading of a list that stores keep in memory |
- * | `interval` | 1 s | how often an endpoint is looked at when nothing happens; starting a worker for a job never waits for it |
+ * | `interval` | 1 s | how often an endpoint is looked at when nothing happens (five times less while nothing waits either); starting a worker for a job never waits for it |
  * | `settle` | 50 ms | at most one look at a busy endpoint in this time; longer costs less under load and scales a little later |
  * | `initLimit` | 7 min | a worker that has not called by then is killed and counts as a failed start (wire-facts 3.1) |
  * | `stuckAfter` | 10 s | an idle worker that leaves waiting jobs alone for this long is replaced (see `WorkerHealth`) |
@@ -24,6 +24,7 @@
  * rest, whose jobs go back to the queue (or fail, after their last attempt) with that reason. Workers deliver over HTTP until they are gone, so
  * compose this layer so that it closes before the server does: `Layer.provide` it with the server's layer, or build it after.
  */
+import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { EndpointStore } from "@stint/queue/EndpointStore"
 import type { JobQueue } from "@stint/queue/JobQueue"
@@ -59,6 +60,13 @@ export interface Options {
   readonly shutdownGrace?: Duration.Input
 }
 
+/** An endpoint that has workers, or may get some. */
+interface Served {
+  readonly workers: EndpointWorkers.EndpointWorkers
+  /** As it was last seen; undefined once it was deleted. */
+  endpoint: Endpoint | undefined
+}
+
 /** How long the ends of killed workers are waited for when the layer closes. */
 const KILL_GRACE = "5 seconds"
 
@@ -84,23 +92,24 @@ export const layer = (
     const fibers = yield* FiberSet.make<void, never>()
     const loops = yield* FiberMap.make<EndpointId, void, never>()
     const preparing = yield* FiberMap.make<EndpointId, void, never>()
-    const served = new Map<EndpointId, { readonly workers: EndpointWorkers.EndpointWorkers; settings: string | undefined }>()
+    const served = new Map<EndpointId, Served>()
     const unsupported = new Set<EndpointId>()
     let storeAway = false
 
     const serve = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
       for (const endpoint of endpoints) {
-        const text = JSON.stringify(endpoint)
         const known = served.get(endpoint.id)
         if (known !== undefined) {
-          if (known.settings === text) continue
-          known.settings = text
+          // Stores that keep the list in memory give the same object again; others are compared by what it says.
+          if (known.endpoint === endpoint) continue
+          const same = known.endpoint !== undefined && JSON.stringify(known.endpoint) === JSON.stringify(endpoint)
+          known.endpoint = endpoint
+          if (same) continue
           known.workers.update(endpoint)
         } else {
           const workers = yield* EndpointWorkers.make(endpoint, settings, fibers)
-          const entry = { workers, settings: text }
-          served.set(endpoint.id, entry)
+          served.set(endpoint.id, { workers, endpoint })
           yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, Effect.sync(() => served.delete(endpoint.id))))
         }
         const { type } = endpoint.source
@@ -118,8 +127,8 @@ export const layer = (
       }
       const present = new Set(endpoints.map(({ id }) => id))
       for (const [id, entry] of served) {
-        if (present.has(id) || entry.settings === undefined) continue
-        entry.settings = undefined
+        if (present.has(id) || entry.endpoint === undefined) continue
+        entry.endpoint = undefined
         entry.workers.update(undefined)
       }
     })

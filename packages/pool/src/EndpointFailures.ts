@@ -29,8 +29,6 @@ export interface EndpointFailures {
   readonly allow: (wanted: number, starting: number) => number
   /** Before this time none may be started. */
   readonly notBefore: () => number
-  /** Whether this is the worker that is shown as failed. */
-  readonly isShown: (worker: string) => boolean
   /** Shows nothing any more. */
   readonly hide: Effect.Effect<void>
 }
@@ -83,7 +81,6 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
     }),
     allow: (wanted, starting) => CrashBudget.allow(budget, wanted, starting, now()),
     notBefore: () => budget.notBefore,
-    isShown: (worker) => worker === shown,
     hide
   }
 })

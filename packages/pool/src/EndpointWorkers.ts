@@ -15,7 +15,7 @@
  * SIGTERM is sent only to a worker that holds no job: nothing is known of the program behind a `command`, and one that does not handle the
  * signal would die of it in the middle of a job, as would whatever a handler has started for its job in the same process group.
  *
- * The loop looks when demand changes, when a worker ends, when a time comes that the last look has named, and every `interval` in any case.
+ * The loop looks when demand changes, when a worker ends, when a time comes that the last look has named, and every `interval` in any case (five of them while all is quiet).
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
@@ -54,8 +54,11 @@ export interface EndpointWorkers {
   readonly endAll: (because: string) => Effect.Effect<void>
 }
 
-/** A look that comes this much late means that the machine slept: silence meanwhile is nobody's fault. Milliseconds. */
+/** A look that comes this much late means that the machine slept, or that the store did: silence meanwhile is nobody's fault. Milliseconds. */
 const SLEPT_MILLIS = 5_000
+
+/** An endpoint where nothing waits, starts or leaves is looked at this much less often: whatever ends that wakes the loop. */
+const QUIET_INTERVALS = 5
 
 /** A guest that has not been heard of for this long, or for its lease where that is longer, is not counted. Milliseconds. */
 const GUEST_SILENT_MILLIS = 30_000
@@ -98,8 +101,9 @@ export const make = Effect.fnUntraced(function*(
   /** Opened by whatever must be looked at without delay. */
   const poke = yield* Latch.make()
   let lastStartAt: number | null = null
-  let lastLookAt = now()
-  /** The machine slept, or the store was away, until then. */
+  /** When the next look was to be. */
+  let plannedAt = now()
+  /** Nobody could call before: the machine slept, or the store was away. */
   let deafUntil = 0
   let storeAway = false
 
@@ -139,9 +143,7 @@ export const make = Effect.fnUntraced(function*(
   /** One worker, until it is gone and everybody knows. */
   const keep = Effect.fnUntraced(function*(life: WorkerLife.WorkerLife) {
     const end = yield* life.run
-    // Gone before the queue is told: telling may take as long as the store is away, and the place is free now.
     lives.delete(life.id)
-    yield* poke.open
     if (end._tag === "Ended") yield* onExit(life, end.exit)
     else {
       yield* registry.gone(id, life.id)
@@ -249,7 +251,7 @@ export const make = Effect.fnUntraced(function*(
     const heardSince = now() - Math.max(leaseMs, GUEST_SILENT_MILLIS)
     const guests = { idle: 0, running: 0 }
     for (const { id: worker, lastSeenAt, state } of all) {
-      if (lives.has(worker) || failures.isShown(worker) || lastSeenAt < heardSince) continue
+      if (lives.has(worker) || lastSeenAt < heardSince) continue
       if (state === "idle" || state === "running") guests[state] += 1
     }
     return guests
@@ -257,16 +259,15 @@ export const make = Effect.fnUntraced(function*(
 
   /** Looks at everything and acts. Returns how long time alone will change nothing, and whether there is nothing to look after. */
   const look = Effect.gen(function*() {
-    const time = now()
-    if (time - lastLookAt > settings.intervalMs + SLEPT_MILLIS) deafUntil = time
-    lastLookAt = time
-    const from = endpoint
-    if (from === undefined && lives.size === 0) return { wakeIn: 0, resting: true }
-
-    const startable = from !== undefined && pool.supports.includes(from.source.type)
-    if (!startable && lives.size === 0) return { wakeIn: Infinity, resting: true }
-    const known = yield* statuses
+    if (lives.size === 0 && (endpoint === undefined || !pool.supports.includes(endpoint.source.type))) {
+      return { wakeIn: Infinity, resting: true }
+    }
     const jobs = yield* depth
+    const time = now()
+    if (time > plannedAt + SLEPT_MILLIS) deafUntil = time
+    // Read together, after the only thing above that may take its time.
+    const from = endpoint
+    const known = yield* statuses
     const times: Array<number | undefined> = []
     for (const life of lives.values()) {
       times.push(yield* attend(life, known.get(life.id), jobs?.oldestQueuedAt ?? null))
@@ -283,7 +284,7 @@ export const make = Effect.fnUntraced(function*(
       const decision = decide({
         limits: from.workers,
         scaler: from.scaler,
-        startable,
+        startable: pool.supports.includes(from.source.type),
         depth: jobs,
         workers,
         guests: guestsOf(known.values(), from.leaseMs),
@@ -302,9 +303,10 @@ export const make = Effect.fnUntraced(function*(
       for (let count = 0; count < allowed; count++) yield* start(from)
       if (allowed < decision.start && failures.notBefore() > time) times.push(failures.notBefore())
     }
-    const soonest = Math.min(...times.map((at) => at ?? Infinity), time + settings.intervalMs)
-    const resting = lives.size === 0 && jobs !== undefined && jobs.waiting === 0 && jobs.running === 0
-    return { wakeIn: Math.max(1, soonest - time), resting }
+    const quiet = jobs?.waiting === 0 && [...lives.values()].every((life) => life.ready && life.leaving === undefined)
+    const latest = time + settings.intervalMs * (quiet ? QUIET_INTERVALS : 1)
+    plannedAt = Math.max(time + 1, Math.min(latest, ...times.map((at) => at ?? Infinity)))
+    return { wakeIn: plannedAt - time, resting: quiet && lives.size === 0 && jobs.running === 0 }
   })
 
   const again = { wakeIn: settings.intervalMs, resting: false }
@@ -318,7 +320,9 @@ export const make = Effect.fnUntraced(function*(
     while (true) {
       yield* poke.close
       // In line before the look, so that what comes in meanwhile is not missed.
-      const demand = yield* Effect.forkChild(queue.awaitDemand(id, settings.intervalMs), { startImmediately: true })
+      const demand = yield* Effect.forkChild(queue.awaitDemand(id, settings.intervalMs * QUIET_INTERVALS), {
+        startImmediately: true
+      })
       const { resting, wakeIn } = yield* safeLook
       if (endpoint === undefined && lives.size === 0) {
         yield* Fiber.interrupt(demand)

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Autoscaler, PoolError } from "@stint/pool"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { EndpointStore, JobQueue, WorkerRegistry } from "@stint/queue"
+import { StoreFaults } from "@stint/queue/testing"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -13,6 +14,7 @@ import {
   jobOf,
   now,
   onPlatform,
+  QueueFaults,
   running,
   started,
   states,
@@ -163,6 +165,31 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual(yield* started, 0)
     }))
 
+  test("a worker that joined by itself takes the first job, while it is heard of", () =>
+    Effect.gen(function*() {
+      const queue = yield* JobQueue.JobQueue
+      const endpoint = yield* deploy()
+      const guest = { endpoint: endpoint.id, worker: "guest", limit: 1, waitMs: 60_000, holding: false }
+      const taken = yield* Effect.forkChild(queue.take(guest))
+      yield* now
+      const job = yield* submit(endpoint)
+      yield* now
+      assert.deepStrictEqual((yield* Fiber.join(taken)).map(({ id }) => id), [job])
+      yield* queue.finish({ endpoint: endpoint.id, worker: "guest", job }, { output: null, error: null })
+      yield* after("10 seconds")
+      assert.strictEqual(yield* started, 0)
+      const next = yield* submit(endpoint)
+      yield* after(900)
+      assert.strictEqual(yield* started, 0, "trusted for a moment")
+      yield* after(200)
+      assert.strictEqual((yield* jobOf(endpoint, next)).status, "COMPLETED")
+      yield* after("40 seconds")
+      assert.deepStrictEqual([yield* started, (yield* running).length], [1, 0])
+      yield* submit(endpoint)
+      yield* now
+      assert.strictEqual(yield* started, 2, "and not after a long silence")
+    }))
+
   test("a deleted endpoint lets its workers finish and go", () =>
     Effect.gen(function*() {
       const endpoints = yield* EndpointStore.EndpointStore
@@ -269,11 +296,58 @@ describe("Autoscaler: workers that fail", () => {
   test("workers that crash when they are ready wait too, after two that are replaced at once", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ workers: { min: 1 }, env: { READY_EXIT: "7" } })
-      yield* submit(endpoint)
       yield* after(500)
       assert.strictEqual(yield* started, 3)
+      assert.deepStrictEqual(yield* states(endpoint), ["unhealthy"])
       yield* after("1 minute")
       assert.isAtMost(yield* started, 12)
+    }))
+
+  test("while the store is away nobody is to blame, and the jobs of a lost worker are given back when it returns", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const store = yield* StoreFaults.StoreFaults
+      const endpoint = yield* deploy({ workers: { min: 1, max: 1 }, maxAttempts: 1 })
+      yield* after(100)
+      const worker = yield* theWorker
+      const queue = yield* QueueFaults
+      yield* faults.freeze(worker)
+      yield* after("31 seconds")
+      queue.depthAway = true
+      const job = yield* submit(endpoint, { ms: 60_000 })
+      yield* after("1 minute")
+      queue.depthAway = false
+      yield* after("5 seconds")
+      assert.notInclude(yield* states(endpoint), "draining")
+      yield* faults.thaw(worker)
+      yield* after("1 second")
+      assert.strictEqual((yield* jobOf(endpoint, job)).worker, worker)
+
+      yield* store.failNextWrites(1_000)
+      yield* faults.crash(worker, { code: 9 })
+      yield* now
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_PROGRESS")
+      yield* store.failNextWrites(0)
+      yield* after("1 second")
+      assert.match((yield* jobOf(endpoint, job)).error ?? "", /exited with code 9/)
+    }))
+
+  test("a platform that stood still takes nobody's silence amiss", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const store = yield* StoreFaults.StoreFaults
+      const endpoint = yield* deploy({ workers: { min: 1, max: 1 } })
+      yield* after(100)
+      const worker = yield* theWorker
+      yield* faults.freeze(worker)
+      yield* store.freeze
+      yield* after("10 minutes")
+      yield* store.thaw
+      yield* after("1 minute")
+      assert.deepStrictEqual(yield* states(endpoint), ["idle"])
+      yield* faults.thaw(worker)
+      yield* after("10 minutes")
+      assert.strictEqual(yield* theWorker, worker)
     }))
 
   test("a pool that has no room is shown as throttled, and asked again", () =>
@@ -381,6 +455,7 @@ describe("Autoscaler: shutdown", () => {
       const closed = yield* Effect.forkChild(close)
       yield* now
       const late = yield* submit(endpoint)
+      yield* deploy({ workers: { min: 3 } })
       yield* after("19 seconds")
       assert.strictEqual(closed.pollUnsafe(), undefined)
       yield* after("1.5 seconds")

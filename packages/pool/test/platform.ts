@@ -9,8 +9,10 @@ import { Autoscaler, WorkerAddress } from "@stint/pool"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { endpointOf } from "@stint/pool/testing"
 import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
-import { EndpointStore, JobQueue, JobTimers, MemoryJobStore, WorkerRegistry } from "@stint/queue"
+import { EndpointStore, JobQueue, JobTimers, MemoryJobStore, QueueError as QueueErrors, WorkerRegistry } from "@stint/queue"
 import type { QueueError } from "@stint/queue/QueueError"
+import { StoreFaults } from "@stint/queue/testing"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
@@ -39,7 +41,7 @@ export const Boot = Schema.Struct({
   BOOT_MS: Schema.optionalKey(Schema.FiniteFromString),
   /** Prints a line and exits with that code instead of calling. */
   BOOT_EXIT: Schema.optionalKey(Schema.FiniteFromString),
-  /** Exits with that code right after its first call. */
+  /** Exits with that code soon after its first call. */
   READY_EXIT: Schema.optionalKey(Schema.FiniteFromString),
   /** Does not react to being asked to leave. */
   STUBBORN: Schema.optionalKey(Schema.String),
@@ -67,6 +69,11 @@ const sdkWorker = Effect.fnUntraced(
       Effect.forever,
       Effect.forkChild
     )
+    if (boot.READY_EXIT !== undefined) {
+      yield* queue.beat(endpoint, worker, [])
+      yield* Effect.sleep(10)
+      return boot.READY_EXIT
+    }
     const asked = yield* Effect.forkChild(boot.STUBBORN === undefined ? context.asked : Effect.never)
     while (true) {
       yield* context.step
@@ -74,7 +81,6 @@ const sdkWorker = Effect.fnUntraced(
         queue.take({ endpoint, worker, limit: 1, waitMs: 30_000, holding: false }),
         Effect.as(Fiber.join(asked), [])
       )
-      if (boot.READY_EXIT !== undefined) return boot.READY_EXIT
       const [job] = jobs
       if (job === undefined) {
         // As a real worker between a stop and its next take; without it, one that is told to take no more would spin on a still clock.
@@ -107,9 +113,35 @@ const address = Layer.succeed(WorkerAddress.WorkerAddress, {
 /** Swallows what workers print; their last lines are kept by the pool. */
 const silent = Layer.succeed(WorkerLog, { write: (_: WorkerLine) => Effect.void })
 
+/** The state that a test gives the queue. */
+export class QueueFaults extends Context.Service<QueueFaults, {
+  /** Whether the depth of an endpoint can be read. */
+  depthAway: boolean
+}>()("@stint/pool/test/QueueFaults") {}
+
+/** The real queue, of which single parts may be away. */
+const queue = Layer.effect(
+  JobQueue.JobQueue,
+  Effect.gen(function*() {
+    const real = yield* JobQueue.JobQueue
+    const faults = yield* QueueFaults
+    return JobQueue.JobQueue.of({
+      ...real,
+      depth: (endpoint) =>
+        Effect.suspend(() =>
+          faults.depthAway
+            ? Effect.fail(
+              new QueueErrors.QueueError({ reason: new QueueErrors.StoreUnavailable({ operation: "depth", cause: "away" }) })
+            )
+            : real.depth(endpoint)
+        )
+    })
+  })
+).pipe(Layer.provide(JobQueue.layer), Layer.provideMerge(Layer.sync(QueueFaults, () => ({ depthAway: false }))))
+
 const base = MemoryWorkerPool.layer((context) => Effect.orDie(sdkWorker(context))).pipe(
-  Layer.provideMerge(Layer.mergeAll(JobQueue.layer, EndpointStore.layerMemory)),
-  Layer.provideMerge(Layer.mergeAll(WorkerRegistry.layer, MemoryJobStore.layer, address, silent))
+  Layer.provideMerge(Layer.mergeAll(queue, EndpointStore.layerMemory)),
+  Layer.provideMerge(Layer.mergeAll(WorkerRegistry.layer, StoreFaults.layer(MemoryJobStore.layer), address, silent))
 )
 
 /** Everything but the autoscaler, for tests that close it by themselves. */
