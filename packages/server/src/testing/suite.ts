@@ -11,24 +11,32 @@ import type { JobStore } from "@stint/queue/JobStore"
 import type * as Layer from "effect/Layer"
 import { authorization } from "./AuthorizationSuite.ts"
 import { badInput } from "./BadInputSuite.ts"
+import { connections } from "./ConnectionSuite.ts"
 import { control } from "./ControlSuite.ts"
 import { deliveries } from "./DeliverSuite.ts"
 import { disconnects } from "./DisconnectSuite.ts"
-import { jobs } from "./JobsSuite.ts"
+import { ends } from "./EndSuite.ts"
+import { follows } from "./FollowSuite.ts"
+import { routes } from "./RouteSuite.ts"
 import * as ServerTest from "./ServerTest.ts"
 import { streams } from "./StreamSuite.ts"
+import { submits } from "./SubmitSuite.ts"
 import { takes } from "./TakeSuite.ts"
 
 /** Registers the suite. One server serves all tests; each test has endpoints of its own. */
 export const suite = <E>(name: string, stores: Layer.Layer<JobStore | EndpointStore, E>): void => {
   layer(ServerTest.layer({ stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
-    describe("jobs API", () => jobs(it))
+    describe("submit", () => submits(it))
+    describe("follow", () => follows(it))
+    describe("end", () => ends(it))
     describe("stream", () => streams(it))
     describe("take", () => takes(it))
     describe("deliver", () => deliveries(it))
     describe("keys", () => authorization(it))
     describe("control API", () => control(it))
     describe("bad input", () => badInput(it))
+    describe("routes", () => routes(it))
+    describe("connections", () => connections(it))
     describe("hanging up", () => disconnects(it))
   })
 }
