@@ -36,7 +36,7 @@ export type Work = typeof Work.Type
 const decodeWork = Schema.decodeUnknownEffect(Schema.fromJsonString(Work))
 
 /** How a worker's program behaves, by variables of its endpoint. */
-export const Boot = Schema.Struct({
+const Boot = Schema.Struct({
   /** From its start to its first call. */
   BOOT_MS: Schema.optionalKey(Schema.FiniteFromString),
   /** Prints a line and exits with that code instead of calling. */
