@@ -24,15 +24,22 @@ const timed = (args: ReadonlyArray<string>): Promise<number> =>
     const started = performance.now()
     const child = spawn(process.execPath, args, { cwd: resolve(handler, ".."), env: environment, stdio: "ignore" })
     child.once("error", failed)
-    child.once("exit", (code) => code === 0 ? done(performance.now() - started) : failed(new Error(`${args.join(" ")} ended with ${code}`)))
+    child.once("exit", (code) =>
+      code === 0 ? done(performance.now() - started) : failed(new Error(`${args.join(" ")} ended with ${code}`)))
   })
 
 const bare = join(folder, "bare.ts")
-await writeFile(bare, "const handler = (job: { input: { name: string } }) => `Hello, ${job.input.name}!`\nconsole.log(handler({ input: { name: \"Ada\" } }))\n")
+await writeFile(
+  bare,
+  "const handler = (job: { input: { name: string } }) => `Hello, ${job.input.name}!`\nconsole.log(handler({ input: { name: \"Ada\" } }))\n"
+)
 const bundled = await Effect.runPromise(bundle(handler, join(folder, "bundles")))
 
 const config = join(folder, "stint.config.ts")
-await writeFile(config, `export default { endpoints: { hello: { handler: ${JSON.stringify(handler)}, workers: { idleTimeout: 1 } } } }\n`)
+await writeFile(
+  config,
+  `export default { endpoints: { hello: { handler: ${JSON.stringify(handler)}, workers: { idleTimeout: 1 } } } }\n`
+)
 const platform = spawn(process.execPath, [bin, "serve", "--config", config], {
   env: { ...environment, PORT: "0", STINT_DATA_DIR: join(folder, "data"), STINT_API_KEY: "benchmark-benchmark" },
   stdio: ["ignore", "pipe", "ignore"]

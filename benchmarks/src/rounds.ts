@@ -34,10 +34,17 @@ export const compare = async (title: string, unit: string, rounds: number, subje
     const own = figures[index] ?? []
     const all = sorted(own)
     const ratios = own.map((figure, round) => figure / (baseline[round] ?? Number.NaN))
-    return [name, show(median(own)), `${show(all[0] ?? Number.NaN)} - ${show(all.at(-1) ?? Number.NaN)}`, `${median(ratios).toFixed(2)}x`]
+    return [
+      name,
+      show(median(own)),
+      `${show(all[0] ?? Number.NaN)} - ${show(all.at(-1) ?? Number.NaN)}`,
+      `${median(ratios).toFixed(2)}x`
+    ]
   })
   const table = [["", `median ${unit}`, "range", "ratio"], ...rows]
   const widths = [0, 1, 2, 3].map((column) => Math.max(...table.map((row) => (row[column] ?? "").length)))
-  const lines = table.map((row) => row.map((cell, column) => column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)).join("   "))
+  const lines = table.map((row) =>
+    row.map((cell, column) => column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)).join("   ")
+  )
   process.stdout.write(`${title} (${rounds} rounds, Node ${process.versions.node})\n\n${lines.join("\n")}\n`)
 }

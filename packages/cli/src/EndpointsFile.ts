@@ -162,7 +162,10 @@ export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
     typeof loaded === "object" && loaded !== null && "default" in loaded ? loaded.default : undefined
   ).pipe(
     Effect.mapError((error) =>
-      new CliFailure({ message: `The configuration ${absolute} has mistakes.`, hint: problemsOf(error).map(inWords).join("\n  ") })
+      new CliFailure({
+        message: `The configuration ${absolute} has mistakes.`,
+        hint: problemsOf(error).map(inWords).join("\n  ")
+      })
     )
   )
   return yield* Effect.forEach(
