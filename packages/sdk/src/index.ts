@@ -1,0 +1,13 @@
+/**
+ * The worker SDK, with the specification's own names.
+ *
+ * ```ts
+ * import * as sdk from "@stint/sdk"
+ *
+ * sdk.serverless.start({
+ *   handler: async (job: { input: { name: string } }) => ({ greeting: `Hello, ${job.input.name}` })
+ * })
+ * ```
+ */
+export * as log from "./log.ts"
+export * as serverless from "./serverless.ts"

@@ -1,0 +1,42 @@
+/**
+ * `serverless.start`: a handler becomes this process's program (specification 1, 2.7, 4.3).
+ */
+import { fromFunction } from "@stint/worker/HandlerFunction"
+import { isRunnable } from "@stint/worker/Runnable"
+import * as Worker from "@stint/worker/Worker"
+import { isLocal } from "@stint/worker/WorkerConfig"
+import * as log from "./log.ts"
+import { problemOf } from "./StartConfig.ts"
+import type { StartConfig } from "./StartConfig.ts"
+
+export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
+
+/**
+ * Takes over this process: it polls for jobs and runs the handler once per job, until it is told to stop. Code before it, and
+ * outside the handler, runs once per worker; that is where models are loaded.
+ *
+ * Without the platform's variables this is local test mode: the handler runs once, on the `test_input.json` beside it.
+ *
+ * What callers send is not known, so an unannotated handler (`async (job) => job.input.name`) may use its input freely; with
+ * `job: { input: { name: string } }` it is checked against that.
+ *
+ * @throws TypeError when the config has an unknown key or a value of the wrong type
+ */
+export const start = <Input = any>(config: StartConfig<Input>): void => { // oxlint-disable-line typescript/no-explicit-any
+  const problem = problemOf(config)
+  if (problem !== undefined) throw new TypeError(problem)
+  const local = isLocal(process.env, process.argv.slice(2))
+  const { concurrency_modifier, handler, jobs_fetcher, jobs_handler, refresh_worker = false, return_aggregate_stream = false } =
+    config
+  if (!local && (jobs_fetcher !== undefined || jobs_handler !== undefined)) {
+    log.warn("jobs_fetcher and jobs_handler are for local test mode only and are ignored here.")
+  }
+  const chosen = local && jobs_handler !== undefined ? jobs_handler : handler
+  const runnable = isRunnable(chosen) ? chosen : fromFunction(chosen, { returnAggregateStream: return_aggregate_stream })
+  Worker.launchWith({ local: jobs_fetcher === undefined ? {} : { jobs: jobs_fetcher } })(
+    Worker.layer(runnable, {
+      refreshWorker: refresh_worker,
+      ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })
+    })
+  )
+}

@@ -1,0 +1,94 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Handler } from "@stint/worker"
+import * as Redacted from "effect/Redacted"
+import * as fc from "fast-check"
+import * as sdk from "../src/index.ts"
+import { problemOf } from "../src/StartConfig.ts"
+
+describe("the config (specification 2.7)", () => {
+  it.each<[string, unknown]>([
+    ["a function", { handler: () => 1 }],
+    ["a Handler", { handler: Handler.fromFunction(() => 1) }],
+    ["every key", {
+      handler: () => 1,
+      return_aggregate_stream: true,
+      concurrency_modifier: () => 2,
+      refresh_worker: false,
+      jobs_fetcher: () => [],
+      jobs_handler: () => 1
+    }],
+    ["an optional key of undefined", { handler: () => 1, refresh_worker: undefined }]
+  ])("%s is fine", (_name, config) => {
+    expect(problemOf(config)).toBeUndefined()
+  })
+
+  it.each<[string, unknown, RegExp]>([
+    ["nothing", undefined, /needs an object with a handler/],
+    ["a function alone", () => 1, /needs an object with a handler/],
+    ["no handler", {}, /needs a function or a Handler.*"handler", not undefined/],
+    ["a handler that is none", { handler: "hello" }, /"handler", not string/],
+    [
+      "a misspelt key",
+      { handler: () => 1, returnAggregateStream: true },
+      /does not know "returnAggregateStream".*Did you mean "return_aggregate_stream"/
+    ],
+    ["a key from elsewhere", { handler: () => 1, timeout: 5 }, /does not know "timeout"\. It knows handler, /],
+    ["a number that should be a function", { handler: () => 1, concurrency_modifier: 5 }, /"concurrency_modifier", not number/],
+    [
+      "text that should be true or false",
+      { handler: () => 1, refresh_worker: "yes" },
+      /true or false under "refresh_worker", not string/
+    ]
+  ])("%s is said", (_name, config, expected) => {
+    expect(problemOf(config)).toMatch(expected)
+  })
+
+  it("a problem is thrown where the mistake is", () => {
+    // @ts-expect-error TypeScript sees it, too
+    expect(() => sdk.serverless.start({ handler: () => 1, hander: () => 2 })).toThrow(/Did you mean "handler"/)
+  })
+
+  it("handlers are typed by what they say of their job, and may use an input that they say nothing of", () => {
+    const configs = [
+      (): void => sdk.serverless.start({ handler: async (job: { input: { name: string } }) => job.input.name }),
+      (): void => sdk.serverless.start({ handler: (job) => job.input.anything }),
+      (): void =>
+        sdk.serverless.start({
+          handler: async function*(job) {
+            for (let n = job.input.from; n > 0; n--) yield n
+          }
+        }),
+      (): void =>
+        sdk.serverless.start({
+          handler: (job: sdk.serverless.Job<{ n: number }>, { signal }: sdk.serverless.Context) => [job.id, job.input.n, signal]
+        }),
+      // @ts-expect-error the input has no such key
+      (): void => sdk.serverless.start({ handler: async (job: { input: { name: string } }) => job.input.nome })
+    ]
+    expect(configs).toHaveLength(5)
+  })
+})
+
+describe("log.secret (specification 4.3)", () => {
+  it.each([
+    ["abcdef", "a****f"],
+    ["abc", "a*c"],
+    ["ab", "ab"],
+    ["a", "aa"],
+    ["", ""]
+  ])("%j is shown as %j", (value, masked) => {
+    expect(sdk.log.mask(value)).toBe(masked)
+  })
+
+  it("property: of a longer value only the two ends show, and its length", () => {
+    fc.assert(fc.property(fc.string({ minLength: 3 }), (value) => {
+      expect(sdk.log.mask(value)).toBe(`${value[0]}${"*".repeat(value.length - 2)}${value.at(-1)}`)
+    }))
+  })
+
+  it("property: of a Redacted value nothing shows, not even its length", () => {
+    fc.assert(fc.property(fc.string(), (value) => {
+      expect(sdk.log.mask(Redacted.make(value))).toBe("********")
+    }))
+  })
+})

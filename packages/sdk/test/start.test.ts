@@ -1,0 +1,119 @@
+import { afterEach, describe, expect, it } from "@effect/vitest"
+import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+
+const handlers = fileURLToPath(new URL("./fixtures/handlers.ts", import.meta.url))
+
+const opened: Array<() => Promise<unknown>> = []
+
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+const startStub = async () => {
+  const stub = await PlatformStub.start()
+  opened.push(() => stub.down())
+  return stub
+}
+
+const startWorker = (form: string, args: ReadonlyArray<string> = [], env: { readonly [name: string]: string } = {}) => {
+  const folder = mkdtempSync(join(tmpdir(), "stint-sdk-"))
+  opened.push(async () => rmSync(folder, { recursive: true }))
+  const worker = WorkerProcess.start(handlers, { args: [form, ...args], env, cwd: folder })
+  opened.push(async () => {
+    worker.kill("SIGKILL")
+    await worker.ended
+  })
+  return worker
+}
+
+describe("serverless.start on a platform (specification 2.5, 2.7)", () => {
+  it.each<[string, unknown, ReadonlyArray<number>]>([
+    ["sync", { output: { doubled: 6 } }, []],
+    ["async", { output: { doubled: 6 } }, []],
+    ["generator", { output: [] }, [3, 2, 1]],
+    ["async generator", { output: [3, 2, 1] }, [3, 2, 1]],
+    ["Effect", { output: { doubled: 6 } }, []]
+  ])("%s", async (form, result, chunks) => {
+    const stub = await startStub()
+    startWorker(form, [], stub.environment())
+    const id = stub.submit({ from: 3 })
+    expect(await stub.resultOf(id)).toEqual(result)
+    expect(stub.chunks(id)).toEqual(chunks.map((output) => ({ output })))
+  })
+
+  it("concurrency_modifier takes several jobs", async () => {
+    const stub = await startStub()
+    startWorker("two at once", [], stub.environment({ pingIntervalMs: 50 }))
+    const ids = [stub.submit(1), stub.submit(2)]
+    await stub.until(() => stub.of("ping").some(({ text }) => ids.every((id) => text.includes(id))))
+  })
+
+  it("refresh_worker ends the worker after its first job", async () => {
+    const stub = await startStub()
+    const worker = startWorker("fresh each time", [], stub.environment())
+    expect(await stub.resultOf(stub.submit(1))).toEqual({ output: "done", stopPod: true })
+    expect(await worker.ended).toMatchObject({ code: 0 })
+  })
+
+  it("the overrides of local test mode are ignored, with one line in the log", async () => {
+    const stub = await startStub()
+    const worker = startWorker("overrides", [], stub.environment())
+    expect(await stub.resultOf(stub.submit(1))).toEqual({ output: "the handler" })
+    expect(worker.stdout().split("\n").filter((line) => line.includes(`"level":"WARN"`))).toEqual([
+      JSON.stringify({
+        requestId: null,
+        message: "jobs_fetcher and jobs_handler are for local test mode only and are ignored here.",
+        level: "WARN"
+      })
+    ])
+  })
+})
+
+describe("serverless.start in local test mode (specification 4.2)", () => {
+  it.each(["sync", "async", "Effect"])("%s", async (form) => {
+    const { code, stdout } = await startWorker(form, ["--test_input", `{"input":{"from":3}}`]).ended
+    expect(stdout).toMatch(/COMPLETED\n\{\n {2}"doubled": 6\n\}\n/)
+    expect(code).toBe(0)
+  })
+
+  it.each(["generator", "async generator"])("%s is not consumed, and the way to do that is named", async (form) => {
+    const { code, stdout } = await startWorker(form, ["--test_input", `{"input":{"from":3}}`]).ended
+    expect(stdout).toMatch(/COMPLETED\nThe handler is a generator.*--rp_serve_api/)
+    expect(stdout).not.toContain("3,")
+    expect(code).toBe(0)
+  })
+
+  it("jobs_fetcher and jobs_handler take over", async () => {
+    const { code, stdout } = await startWorker("overrides").ended
+    expect(stdout).toMatch(/COMPLETED\n\{\n {2}"handled": 1\n\}\ntest-[^\n]*COMPLETED\n\{\n {2}"handled": "second"\n\}/)
+    expect(code).toBe(0)
+  })
+})
+
+describe("log", () => {
+  const lines = async (env: { readonly [name: string]: string }) =>
+    (await startWorker("log", [], env).ended).stdout.trim().split("\n")
+
+  it("has the runtime's format for humans, and shows DEBUG and above", async () => {
+    expect(await lines({})).toEqual([
+      "INFO | token: k*****d",
+      `DEBUG | {"n":1}`,
+      "INFO | hello",
+      "WARN | careful",
+      "ERROR | it broke"
+    ])
+  })
+
+  it("has the runtime's JSON on a platform, and obeys its level", async () => {
+    expect(await lines({ RUNPOD_ENDPOINT_ID: "ep", RUNPOD_LOG_LEVEL: "info" })).toEqual([
+      `{"requestId":null,"message":"token: k*****d","level":"INFO"}`,
+      `{"requestId":"job-1","message":"hello","level":"INFO"}`,
+      `{"requestId":null,"message":"careful","level":"WARN"}`,
+      `{"requestId":null,"message":"it broke","level":"ERROR"}`
+    ])
+  })
+})

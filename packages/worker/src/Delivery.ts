@@ -1,0 +1,200 @@
+/**
+ * Delivers results and chunks: tries until the platform accepts them or it is certain that it never will.
+ *
+ * ```
+ *  the platform answers        then
+ *  2xx                         delivered
+ *  nothing, 408, 429, 5xx      again and again, with growing waits: it may be restarting. While the worker stops, for 30 s more
+ *  401, 403                    again, slowly, with an ERROR that says what to check
+ *  409                         the job is no longer this worker's (lease lost, cancelled): given up with a WARN
+ *  404, 410                    no such job or endpoint: given up with an ERROR
+ *  413                         too large: the job is delivered as FAILED with that reason instead
+ *  other 3xx, 4xx              three tries, then as 413
+ * ```
+ *
+ * A delivery may be accepted and its answer lost, so a chunk can arrive twice; a result cannot, because it is fenced.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as Backoff from "./Backoff.ts"
+import type { ReceivedJob } from "./CurrentJob.ts"
+import { JobSource } from "./JobSource.ts"
+import type { JobSourceError } from "./JobSource.ts"
+import * as Outcome from "./Outcome.ts"
+import { Shutdown } from "./Shutdown.ts"
+import { WorkerConfig } from "./WorkerConfig.ts"
+
+/** The job is no longer this worker's: whatever it still does is for nothing. */
+export class JobLost extends Schema.TaggedError<JobLost>()("JobLost", {
+  detail: Schema.String
+}) {}
+
+/** The platform will not take this body. */
+export class BodyRefused extends Schema.TaggedError<BodyRefused>()("BodyRefused", {
+  detail: Schema.String
+}) {}
+
+/** Why something was not delivered and never will be. */
+export type Undelivered = JobLost | BodyRefused
+
+/** How long deliveries are retried while the worker stops. Milliseconds. */
+export const STOPPING_LIMIT = 30_000
+
+/** The waits between tries. The first is short, because most failures are one lost connection. */
+const WAITS: Backoff.Limits = { first: 100, most: 5_000 }
+
+/** The waits while the platform does not accept the key: only a human can change that. */
+const SLOW_WAITS: Backoff.Limits = { first: 5_000, most: 30_000 }
+
+/** Tries of a body that the platform calls wrong, in case something between here and there said so. */
+const REFUSED_TRIES = 3
+
+export class Delivery extends Context.Service<Delivery, {
+  /**
+   * Delivers the result; `stream` says that chunks went before it. Ends when it is delivered or lost; what is lost is in the log.
+   */
+  readonly done: (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean) => Effect.Effect<void>
+  /** Delivers one chunk, any value that JSON can hold. Chunks of a job must be delivered one after the other. */
+  readonly chunk: (job: ReceivedJob, chunk: unknown) => Effect.Effect<void, Undelivered>
+}>()("@stint/worker/Delivery") {}
+
+type Verdict = "again" | "slowly" | "lost" | "refused" | "doubtful"
+
+const verdict = ({ reason }: JobSourceError): Verdict => {
+  if (reason._tag === "Unreachable") return "again"
+  switch (reason.status) {
+    case 401:
+    case 403:
+      return "slowly"
+    case 404:
+    case 409:
+    case 410:
+      return "lost"
+    case 413:
+      return "refused"
+    case 408:
+    case 425:
+    case 429:
+      return "again"
+    default:
+      return reason.status >= 500 ? "again" : "doubtful"
+  }
+}
+
+/**
+ * From here on a result may be refused; the described platform only advises (specification 8). Characters, which are bytes at
+ * least.
+ */
+const LARGE_RESULT = 20 * 1024 * 1024
+
+const size = (text: string) => `${Buffer.byteLength(text)} bytes`
+
+const make = Effect.gen(function*() {
+  const source = yield* JobSource
+  const shutdown = yield* Shutdown
+  const { identity } = yield* WorkerConfig
+
+  let stoppingSince: number | undefined
+  yield* shutdown.requested.pipe(
+    Effect.andThen(Clock.currentTimeMillis),
+    Effect.map((now) => {
+      stoppingSince = now
+    }),
+    Effect.forkScoped
+  )
+
+  /** Whether there is no time left for another try after `wait`. */
+  const isOver = (started: number, now: number, wait: number) =>
+    stoppingSince !== undefined && now + wait > Math.max(stoppingSince, started) + STOPPING_LIMIT
+
+  const retrying = Effect.fnUntraced(function*(what: string, first: JobSourceError, send: Effect.Effect<void, JobSourceError>) {
+    const started = yield* Clock.currentTimeMillis
+    let error = first
+    for (let failures = 1;; failures++) {
+      const judged = verdict(error)
+      if (judged === "lost") {
+        const conflict = error.reason._tag === "Refused" && error.reason.status === 409
+        yield* conflict
+          ? Effect.logWarning(`The ${what} is not accepted, because the job is no longer this worker's: ${error.message}`)
+          : Effect.logError(
+            `The ${what} cannot be delivered: ${error.message}. The platform does not know the job or its endpoint.`
+          )
+        return yield* new JobLost({ detail: error.message })
+      }
+      if (judged === "refused" || (judged === "doubtful" && failures >= REFUSED_TRIES)) {
+        return yield* new BodyRefused({ detail: error.message })
+      }
+      const slowly = judged === "slowly"
+      if (failures === 1) {
+        yield* slowly
+          ? Effect.logError(
+            `The ${what} is not accepted: ${error.message}. Check that PLATFORM_AI_API_KEY (or RUNPOD_AI_API_KEY) is a key for ` +
+              "this endpoint. Trying on."
+          )
+          : Effect.logWarning(`The ${what} could not be delivered: ${error.message}. Trying until it is accepted.`)
+      }
+      const wait = yield* Backoff.afterFailures(failures, slowly ? SLOW_WAITS : WAITS)
+      if (isOver(started, yield* Clock.currentTimeMillis, wait)) {
+        yield* Effect.logError(`The ${what} is lost: the worker stops and the last try failed with: ${error.message}.`)
+        return yield* new JobLost({ detail: error.message })
+      }
+      yield* Effect.sleep(wait)
+      const failed = yield* Effect.match(send, { onFailure: (next) => next, onSuccess: () => undefined })
+      if (failed === undefined) {
+        yield* Effect.logInfo(`The ${what} is delivered, after ${failures} failed ${failures === 1 ? "try" : "tries"}.`)
+        return
+      }
+      error = failed
+    }
+  })
+
+  const deliver = (what: string, send: Effect.Effect<void, JobSourceError>): Effect.Effect<void, Undelivered> =>
+    Effect.catch(send, (error) => retrying(what, error, send))
+
+  const done = (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean): Effect.Effect<void> => {
+    const { text } = Outcome.toText(outcome, identity)
+    const tip = text.length <= LARGE_RESULT ? Effect.void : Effect.logWarning(
+      `The result has ${
+        size(text)
+      }, and a platform may refuse more than ${LARGE_RESULT}. Upload large data and return its address.`
+    )
+    return Effect.andThen(tip, deliver("result", source.done(job, text, stream))).pipe(
+      Effect.catchTag("BodyRefused", ({ detail }) => {
+        const reason = `The platform refused the result of ${size(text)}: ${detail}. ` +
+          "Return less, or upload large data and return its address."
+        const instead: Outcome.Outcome = outcome.stopPod === undefined ? { error: reason } : { error: reason, stopPod: true }
+        return Effect.logError(`${reason} The job is reported as FAILED.`).pipe(
+          Effect.andThen(deliver("report of the refused result", source.done(job, JSON.stringify(instead), stream))),
+          Effect.catchTag(
+            "BodyRefused",
+            (again) =>
+              Effect.logError(`The platform refused even the report of the refused result: ${again.detail}. The job is given up.`)
+          )
+        )
+      }),
+      Effect.catchTag("JobLost", () => Effect.void)
+    )
+  }
+
+  return Delivery.of({
+    done: (job, outcome, stream) => Effect.suspend(() => done(job, outcome, stream)),
+    chunk: (job, chunk) =>
+      Effect.suspend(() => {
+        const text = JSON.stringify({ output: chunk === undefined ? null : chunk })
+        return Effect.catchTag(
+          deliver("chunk", source.chunk(job, text)),
+          "BodyRefused",
+          ({ detail }) =>
+            Effect.fail(
+              new BodyRefused({ detail: `The platform refused a chunk of ${size(text)}: ${detail}. Yield smaller chunks.` })
+            )
+        )
+      })
+  })
+})
+
+/** Deliveries over the current transport. */
+export const layer: Layer.Layer<Delivery, never, JobSource | Shutdown | WorkerConfig> = Layer.effect(Delivery, make)

@@ -1,0 +1,39 @@
+/**
+ * What runs around every handler: validation, timers, spans. A plugin's way into the job's path.
+ *
+ * ```
+ *   take -> [ first added ( second added ( handler ) ) ] -> deliver
+ * ```
+ *
+ * A plugin adds its middleware while its layer is built; the worker's own layer is built after the layers that are provided to
+ * it, so nothing is missed.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { ReceivedJob } from "./CurrentJob.ts"
+import type { Outcome } from "./Outcome.ts"
+
+/** Wraps the run of one job. It may change the outcome, replace it, or not run the handler at all. */
+export type Middleware = <E, R>(run: Effect.Effect<Outcome, E, R>, job: ReceivedJob) => Effect.Effect<Outcome, E, R>
+
+/** All middleware of this worker. */
+export class JobMiddleware extends Context.Service<JobMiddleware, {
+  /** Adds one, inside of those that were added before. */
+  readonly add: (middleware: Middleware) => Effect.Effect<void>
+  /** Puts all of them around the run of a job. */
+  readonly wrap: Middleware
+}>()("@stint/worker/JobMiddleware") {}
+
+/** An empty list that plugins add to. */
+export const layer: Layer.Layer<JobMiddleware> = Layer.sync(JobMiddleware, () => {
+  const all: Array<Middleware> = []
+  return {
+    add: (middleware) => Effect.sync(() => void all.push(middleware)),
+    wrap: (run, job) => all.reduceRight((inner, middleware) => middleware(inner, job), run)
+  }
+})
+
+/** A layer that adds one middleware: what a plugin merges into its own layer. */
+export const layerOf = (middleware: Middleware): Layer.Layer<never, never, JobMiddleware> =>
+  Layer.effectDiscard(Effect.flatMap(JobMiddleware, ({ add }) => add(middleware)))

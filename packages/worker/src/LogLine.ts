@@ -1,0 +1,66 @@
+/**
+ * How a line of a worker's log looks (specification 6).
+ *
+ * On the platform, which is recognised by the endpoint's id among the variables, a line is JSON, so that the platform can file it
+ * under its job; elsewhere it is for a human:
+ *
+ * ```
+ *   {"requestId":"6090...","message":"Finished in 12 ms.","level":"INFO"}
+ *   INFO | Finished in 12 ms.
+ * ```
+ */
+
+/** The levels, least important first. `NOTSET` shows everything. */
+export const LEVELS = ["NOTSET", "TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
+/** One of the levels, as a threshold. */
+export type Level = (typeof LEVELS)[number]
+
+/** The level of a line; `NOTSET` is a threshold only. */
+export type LineLevel = Exclude<Level, "NOTSET">
+
+/** What is shown, and how. */
+export interface Style {
+  /** Lines below it are dropped. Default: `DEBUG`. */
+  readonly level: Level
+  /** JSON lines. Default: whether the endpoint's id is among the variables. */
+  readonly json: boolean
+}
+
+/** The most characters of a message that are kept (specification 8). */
+export const MAX_MESSAGE = 4096
+
+/** The level of that name, in any case; undefined when there is none. */
+export const parseLevel = (name: string): Level | undefined => LEVELS.find((level) => level === name.trim().toUpperCase())
+
+/** Whether a line of that level is shown. */
+export const isShown = (style: Style, level: LineLevel): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
+
+const isHighSurrogate = (code: number) => code >= 0xd800 && code <= 0xdbff
+const isLowSurrogate = (code: number) => code >= 0xdc00 && code <= 0xdfff
+
+/**
+ * Cuts a message of more than 4096 characters in its middle, because the beginning says what it is and the end how it went. What
+ * is left, with the note of how much is gone, is 4096 characters at most; a character outside the basic plane is never cut in
+ * two.
+ */
+export const truncate = (message: string): string => {
+  if (message.length <= MAX_MESSAGE) return message
+  const note = ` ...[${message.length} characters, cut here]... `
+  const room = MAX_MESSAGE - note.length
+  let head = Math.ceil(room / 2)
+  let tail = message.length - Math.floor(room / 2)
+  if (isHighSurrogate(message.charCodeAt(head - 1))) head--
+  if (isLowSurrogate(message.charCodeAt(tail))) tail++
+  return message.slice(0, head) + note + message.slice(tail)
+}
+
+/** One line, without its line feed. `requestId` is the job that it is about; the form for humans has no place for it. */
+export const format = (style: Style, level: LineLevel, message: string, requestId?: string): string =>
+  style.json
+    ? JSON.stringify({ requestId: requestId ?? null, message: truncate(message), level })
+    : `${level} | ${truncate(message)}`
+
+/** Writes one line to standard output, unless its level is below the style's. */
+export const write = (style: Style, level: LineLevel, message: string, requestId?: string): void => {
+  if (isShown(style, level)) process.stdout.write(`${format(style, level, message, requestId)}\n`)
+}

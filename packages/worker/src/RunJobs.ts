@@ -1,0 +1,149 @@
+/**
+ * Runs jobs: one fiber each, from the moment it was taken until its result is delivered.
+ *
+ * ```
+ *   start --> running (middleware, handler, chunks) --> delivering --> gone
+ *                |                                         |
+ *                +------------- stop, end of grace --------+--> gone, nothing is sent
+ * ```
+ *
+ * A job counts as held from `start` until it is gone, delivery included: what is not delivered is not done.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import type { CurrentJob, ReceivedJob } from "./CurrentJob.ts"
+import { Delivery } from "./Delivery.ts"
+import * as HeldJobs from "./HeldJobs.ts"
+import { JobMiddleware } from "./JobMiddleware.ts"
+import { outcomeOf } from "./jobRun.ts"
+import { JobSource } from "./JobSource.ts"
+import { REQUEST_ID } from "./Logger.ts"
+import * as Outcome from "./Outcome.ts"
+import type { Emit, Runnable } from "./Runnable.ts"
+import { Shutdown } from "./Shutdown.ts"
+import { WorkerConfig } from "./WorkerConfig.ts"
+
+/** What happens beside running a job. */
+export interface Options {
+  /** Recycles the worker after each job, as if each result had `refresh_worker` (wire-facts 5.9). Default: false. */
+  readonly refreshWorker?: boolean
+}
+
+export class RunJobs extends Context.Service<RunJobs, {
+  /** Starts jobs that were taken together, and returns. */
+  readonly start: (taken: ReadonlyArray<ReceivedJob>) => Effect.Effect<void>
+  /** Interrupts a job; nothing is delivered for it. False: it is not held. */
+  readonly stop: (id: string) => Effect.Effect<boolean>
+  /** Interrupts all jobs. */
+  readonly stopAll: Effect.Effect<void>
+  /** Ids of the jobs held. */
+  readonly held: () => ReadonlyArray<string>
+  /** How many jobs are held. */
+  readonly size: () => number
+  /** Waits until fewer than `count` jobs are held. */
+  readonly below: (count: number) => Effect.Effect<void>
+  /** The ids of the jobs held, for the heartbeat's thread. */
+  readonly memory: SharedArrayBuffer
+}>()("@stint/worker/RunJobs") {}
+
+const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Options) {
+  const delivery = yield* Delivery
+  const middleware = yield* JobMiddleware
+  const shutdown = yield* Shutdown
+  const { streaming } = yield* JobSource
+  const { identity } = yield* WorkerConfig
+  const services = yield* Effect.context<Exclude<R, CurrentJob>>()
+  const scope = yield* Effect.scope
+
+  const runWith = outcomeOf(handler, middleware, identity)
+  const run = (job: ReceivedJob, emit: Emit | undefined) => Effect.provideContext(runWith(job, emit), services)
+
+  const heldJobs = HeldJobs.make()
+  const fibers = new Map<string, Fiber.Fiber<void>>()
+  /** Those who wait until fewer than so many jobs are held. */
+  const waiters = new Set<{ readonly count: number; readonly resume: () => void }>()
+
+  const runOne = Effect.fnUntraced(function*(job: ReceivedJob) {
+    const started = yield* Clock.currentTimeMillis
+    let streamed = false
+    const emit: Emit | undefined = streaming
+      ? (chunk) => {
+        streamed = true
+        return delivery.chunk(job, chunk)
+      }
+      : undefined
+    yield* Effect.logTrace("Started.")
+    const ended = yield* run(job, emit)
+    if (ended === undefined) return
+    const outcome: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
+    // Before the delivery: from here on no other job may come to this worker.
+    if (outcome.stopPod) yield* shutdown.request({ because: "a fresh worker was asked for", exitCode: 0 })
+    const took = (yield* Clock.currentTimeMillis) - started
+    yield* Outcome.isFailed(outcome)
+      ? Effect.logError(`The job failed after ${took} ms: ${outcome.error}`)
+      : Effect.logTrace(`Finished in ${took} ms.`)
+    yield* delivery.done(job, outcome, streamed)
+  })
+
+  /** Undoes the note that a job is held, and tells those who wait for room. */
+  const gone = (id: string, release: () => void) => () => {
+    release()
+    fibers.delete(id)
+    for (const waiter of [...waiters]) if (fibers.size < waiter.count) waiter.resume()
+  }
+
+  const start = Effect.fnUntraced(function*(taken: ReadonlyArray<ReceivedJob>) {
+    // All are noted as held before the first one runs: a handler that blocks must not keep the rest out of the heartbeats.
+    const releases = taken.map((job) => heldJobs.add(job.id))
+    for (const [index, job] of taken.entries()) {
+      // The platform took the job back and handed it out again, to this same worker: the earlier attempt is for nothing.
+      const earlier = fibers.get(job.id)
+      if (earlier !== undefined) yield* Fiber.interrupt(earlier)
+      const fiber = yield* Effect.forkIn(Effect.annotateLogs(runOne(job), REQUEST_ID, job.id), scope, { startImmediately: true })
+      fibers.set(job.id, fiber)
+      fiber.addObserver(gone(job.id, releases[index] ?? (() => {})))
+    }
+  }, Effect.uninterruptible)
+
+  return RunJobs.of({
+    start,
+    stop: Effect.fnUntraced(function*(id: string) {
+      const fiber = fibers.get(id)
+      if (fiber === undefined) return false
+      yield* Fiber.interrupt(fiber)
+      return true
+    }),
+    stopAll: Effect.suspend(() => Fiber.interruptAll([...fibers.values()])),
+    held: () => [...fibers.keys()],
+    size: () => fibers.size,
+    // Looking and beginning to wait is one step here: between two steps a fiber may give way, and the last job leave unseen.
+    below: (count) =>
+      Effect.callback((resume) => {
+        if (fibers.size < count) return resume(Effect.void)
+        const waiter = {
+          count,
+          resume: () => {
+            waiters.delete(waiter)
+            resume(Effect.void)
+          }
+        }
+        waiters.add(waiter)
+        return Effect.sync(() => void waiters.delete(waiter))
+      }),
+    memory: heldJobs.memory
+  })
+})
+
+/** Runs this handler. Closing the layer's scope interrupts whatever still runs. */
+export const layer = <R>(
+  handler: Runnable<R>,
+  options: Options = {}
+): Layer.Layer<
+  RunJobs,
+  never,
+  Delivery | JobMiddleware | JobSource | Shutdown | WorkerConfig | Exclude<Exclude<R, CurrentJob>, Scope.Scope>
+> => Layer.effect(RunJobs, make(handler, options))

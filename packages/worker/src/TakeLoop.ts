@@ -1,0 +1,145 @@
+/**
+ * Takes jobs as long as there is room for them, and hands them to `RunJobs` (specification 3 "Worker loop", wire-facts 5.3 and
+ * 5.9).
+ *
+ * ```
+ *        +------------------------------------------------------------------+
+ *        v                                                                  |
+ *   concurrency --> room? --no--> wait until a job is gone --> room         |
+ *        |            |                                                     |
+ *        |           yes --> take (concurrency - held) --jobs--> start each-+
+ *        |                     |                                            |
+ *        |                     +--none------> at once, or after a short wait when the answer came too fast
+ *        |                     +--429-------> 5 s
+ *        |                     +--an error--> growing waits up to 5 s, said once
+ *        +--changed--> wait until no job is held, looked at once a second
+ * ```
+ *
+ * Nothing on the way from a free place to the next take sleeps. The end of the layer's scope ends an open take.
+ */
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Backoff from "./Backoff.ts"
+import { FirstTake } from "./FirstTake.ts"
+import { JobSource } from "./JobSource.ts"
+import type { JobSourceError } from "./JobSource.ts"
+import { RunJobs } from "./RunJobs.ts"
+
+/** How many jobs are taken. */
+export interface Options {
+  /**
+   * How many jobs may run at once, given how many may now; asked before each take (specification 2.7). Default: always 1.
+   *
+   * A change waits until no job is held, and no job is taken meanwhile. An exception or anything but a whole number of 1 or more
+   * leaves the number as it is, with a line in the log.
+   */
+  readonly concurrencyModifier?: (current: number) => number
+}
+
+/** How long a worker that takes too often stays away (wire-facts 5.3). Milliseconds. */
+export const TOO_MANY_WAIT = 5_000
+
+/** The waits while the platform does not answer. */
+const WAITS: Backoff.Limits = { first: 200, most: 5_000 }
+
+/** An empty answer that came sooner than this was no long poll. Milliseconds. */
+const FAST_ANSWER = 1_000
+
+/** The waits after such answers: short at first, because one may be a platform that restarts. */
+const FAST_WAITS: Backoff.Limits = { first: 50, most: 1_000 }
+
+/** How often a waiting change of the concurrency looks whether all jobs are gone (specification 8). Milliseconds. */
+const RESIZE_POLL = 1_000
+
+const isTooMany = ({ reason }: JobSourceError) => reason._tag === "Refused" && reason.status === 429
+
+const hint = ({ reason }: JobSourceError): string => {
+  if (reason._tag === "Unreachable") return "Trying until it does."
+  switch (reason.status) {
+    case 401:
+    case 403:
+      return "Check that PLATFORM_AI_API_KEY (or RUNPOD_AI_API_KEY) is a valid key for this endpoint. Trying on."
+    case 404:
+      return "Check that PLATFORM_WEBHOOK_GET_JOB (or RUNPOD_WEBHOOK_GET_JOB) names an endpoint that exists. Trying on."
+    default:
+      return "Trying on."
+  }
+}
+
+/** What the modifier says, or `current` where it says nothing usable. */
+const askConcurrency = Effect.fnUntraced(function*(modifier: (current: number) => number, current: number) {
+  const wanted = yield* Effect.try({ try: () => modifier(current), catch: (thrown) => thrown }).pipe(
+    Effect.catch((thrown) =>
+      Effect.as(Effect.logError(`concurrency_modifier threw ${String(thrown)}; the concurrency stays ${current}.`), current)
+    )
+  )
+  if (Number.isSafeInteger(wanted) && wanted >= 1) return wanted
+  yield* Effect.logError(
+    `concurrency_modifier returned ${String(wanted)}, which is no whole number of 1 or more; the concurrency stays ${current}.`
+  )
+  return current
+})
+
+const make = Effect.fnUntraced(function*(options: Options) {
+  const source = yield* JobSource
+  const jobs = yield* RunJobs
+  const firstTake = yield* FirstTake
+  const modifier = options.concurrencyModifier
+
+  let concurrency = 1
+  /** Failed takes in a row, and empty answers in a row that came too fast. */
+  let failures = 0
+  let fast = 0
+
+  const resize = Effect.fnUntraced(function*(wanted: number) {
+    while (jobs.size() > 0) yield* Effect.sleep(RESIZE_POLL)
+    yield* Effect.logInfo(`Up to ${wanted} ${wanted === 1 ? "job" : "jobs"} at once from now on (before: ${concurrency}).`)
+    concurrency = wanted
+  })
+
+  const failed = Effect.fnUntraced(function*(error: JobSourceError) {
+    failures++
+    if (isTooMany(error)) return yield* Effect.sleep(TOO_MANY_WAIT)
+    if (failures === 1) yield* Effect.logError(`Cannot take jobs: ${error.message}. ${hint(error)}`)
+    yield* Effect.sleep(yield* Backoff.afterFailures(failures, WAITS))
+  })
+
+  const taken = Effect.fnUntraced(function*(received: Effect.Success<ReturnType<typeof source.take>>, asked: number) {
+    if (failures > 0) {
+      yield* Effect.logInfo("Taking jobs again.")
+      failures = 0
+    }
+    if (received.length === 0) {
+      const took = (yield* Clock.currentTimeMillis) - asked
+      if (took >= FAST_ANSWER) fast = 0
+      else yield* Effect.sleep(yield* Backoff.afterFailures(++fast, FAST_WAITS))
+      return
+    }
+    fast = 0
+    yield* jobs.start(received)
+  })
+
+  const once = Effect.gen(function*() {
+    if (modifier !== undefined) {
+      const wanted = yield* askConcurrency(modifier, concurrency)
+      if (wanted !== concurrency) yield* resize(wanted)
+    }
+    yield* jobs.below(concurrency)
+    const held = jobs.size()
+    const asked = yield* Clock.currentTimeMillis
+    // Who waits for it wakes up in a later turn of the event loop, with the request on its way.
+    if (!Deferred.isDoneUnsafe(firstTake)) yield* Deferred.succeed(firstTake, undefined)
+    yield* Effect.matchEffect(source.take({ count: concurrency - held, holding: held > 0 }), {
+      onFailure: failed,
+      onSuccess: (received) => taken(received, asked)
+    })
+  })
+
+  yield* Effect.forkScoped(Effect.forever(once))
+})
+
+/** The duty as a layer: it takes while the layer's scope is open. */
+export const layer = (options: Options = {}): Layer.Layer<never, never, FirstTake | JobSource | RunJobs> =>
+  Layer.effectDiscard(make(options))

@@ -1,0 +1,178 @@
+/**
+ * A worker: its duties put together, and the program around them.
+ *
+ * ```
+ *   Worker.layer(handler)                                  closed in this order:
+ *     TakeLoop                  takes jobs                       1  no more takes
+ *     Drain                     waits for the running ones       2  running jobs are finished and delivered, goodbye
+ *     StopMonitor, Heartbeat    listens, beats                   3
+ *     RunJobs, Delivery         runs, delivers                   4
+ *   the handler's own layers                                     5
+ *   Services: WorkerConfig, JobSource, JobMiddleware, Shutdown   6
+ * ```
+ *
+ * `Worker.launch` provides the services as the environment demands: those of a platform, or those of local test mode.
+ */
+import * as Cause from "effect/Cause"
+import type { ConfigError } from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import type { CurrentJob } from "./CurrentJob.ts"
+import * as Delivery from "./Delivery.ts"
+import * as Drain from "./Drain.ts"
+import * as FirstTake from "./FirstTake.ts"
+import * as Heartbeat from "./Heartbeat.ts"
+import * as JobMiddleware from "./JobMiddleware.ts"
+import type { JobSource } from "./JobSource.ts"
+import * as JobSourceHttp from "./JobSourceHttp.ts"
+import * as LocalTest from "./LocalTest.ts"
+import * as Logger from "./Logger.ts"
+import * as LogLine from "./LogLine.ts"
+import * as RunJobs from "./RunJobs.ts"
+import type { Runnable } from "./Runnable.ts"
+import * as Shutdown from "./Shutdown.ts"
+import * as StopMonitor from "./StopMonitor.ts"
+import * as TakeLoop from "./TakeLoop.ts"
+import * as WorkerConfig from "./WorkerConfig.ts"
+
+/** What every worker and every plugin can use, and what {@link launch} provides. */
+export type Services = JobMiddleware.JobMiddleware | JobSource | Shutdown.Shutdown | WorkerConfig.WorkerConfig
+
+/** How the worker takes and runs jobs. */
+export interface Options extends RunJobs.Options, TakeLoop.Options {}
+
+/** Why a worker did not start. */
+export type StartError = WorkerConfig.WorkerConfigError | LocalTest.LocalTestError | ConfigError
+
+/**
+ * The worker of this handler: it takes jobs and runs them while the layer's scope is open, and finishes what it holds when the
+ * scope closes.
+ *
+ * What the handler needs shows in the layer's requirements; a handler with a missing layer does not compile.
+ */
+export const layer = <R>(
+  handler: Runnable<R>,
+  options: Options = {}
+): Layer.Layer<never, never, Services | Exclude<Exclude<R, CurrentJob>, Scope.Scope>> =>
+  TakeLoop.layer(options).pipe(
+    Layer.provide(Drain.layer),
+    Layer.provide([StopMonitor.layer, Heartbeat.layer]),
+    Layer.provide(RunJobs.layer(handler, options)),
+    Layer.provide([Delivery.layer, FirstTake.layer])
+  )
+
+/** How the program differs from its defaults. */
+export interface LaunchOptions {
+  /** Local test mode only: where the jobs come from. */
+  readonly local?: LocalTest.Options
+}
+
+const services = (options: LaunchOptions): Layer.Layer<Services, StartError> =>
+  Layer.unwrap(
+    Effect.map(WorkerConfig.WorkerConfig, ({ platform }) =>
+      platform === undefined ? LocalTest.layer(options.local) : JobSourceHttp.layerOf(platform))
+  ).pipe(
+    Layer.provideMerge(Layer.mergeAll(JobMiddleware.layer, Shutdown.layer, Logger.layer)),
+    Layer.provideMerge(WorkerConfig.layer())
+  )
+
+/** What a shell says of a process that ended by SIGINT. */
+const INTERRUPTED = 130
+
+/**
+ * The first signal asks the worker to stop. A second SIGINT ends the process at once, as an impatient human expects; a second SIGTERM
+ * says nothing new, because what sends it may well say it twice, and has SIGKILL for more.
+ */
+const onSignals = Effect.gen(function*() {
+  const shutdown = yield* Shutdown.Shutdown
+  const context = yield* Effect.context()
+  for (const signal of ["SIGINT", "SIGTERM"] as const) {
+    let seen = false
+    const listener = () => {
+      if (seen && signal === "SIGINT") process.exit(INTERRUPTED)
+      seen = true
+      Effect.runForkWith(context)(shutdown.request({ because: signal, exitCode: 0 }))
+    }
+    yield* Effect.acquireRelease(
+      Effect.sync(() => process.on(signal, listener)),
+      () => Effect.sync(() => process.off(signal, listener))
+    )
+  }
+})
+
+/** Runs the worker until it is asked to stop and has finished; the answer is the process's exit code. */
+const program = <A, E>(worker: Layer.Layer<A, E, Services>): Effect.Effect<number, E, Services> =>
+  Effect.scoped(Effect.gen(function*() {
+    const { endpoint, identity, platform } = yield* WorkerConfig.WorkerConfig
+    const shutdown = yield* Shutdown.Shutdown
+    yield* onSignals
+    const scope = yield* Scope.make()
+    const running = Layer.buildWithScope(worker, scope).pipe(
+      Effect.tap(() =>
+        platform === undefined
+          ? Effect.void
+          : Effect.logInfo(`Worker ${identity.workerId} takes jobs${endpoint === undefined ? "" : ` of endpoint ${endpoint}`}.`)
+      ),
+      Effect.andThen(Effect.never)
+    )
+    const { because, exitCode } = yield* Effect.raceFirst(running, shutdown.requested).pipe(
+      Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause)))
+    )
+    if (platform !== undefined) yield* Effect.logInfo(`Stopping: ${because}.`)
+    yield* Scope.close(scope, Exit.void)
+    return exitCode
+  }))
+
+/**
+ * Node ends a process whose only work is a promise that nobody will ever settle; a worker that waits for its jobs must not end.
+ */
+const KEEP_ALIVE = 2 ** 31 - 1
+
+/** A worker outlives the platform that reads its output: with nobody left to read, it finishes its job all the same. */
+const surviveBrokenPipes = (): void => {
+  for (const stream of [process.stdout, process.stderr]) {
+    stream.on("error", (error: NodeJS.ErrnoException) => {
+      if (error.code !== "EPIPE") throw error
+    })
+  }
+}
+
+const explain = (error: unknown): string =>
+  typeof error === "object" && error !== null && "message" in error ? String(error.message) : String(error)
+
+/** {@link launch} with options. */
+export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer<A, E, Services>): void => {
+  surviveBrokenPipes()
+  const keepAlive = setInterval(() => {}, KEEP_ALIVE)
+  const fiber = Effect.runFork(Effect.provide(program(worker), services(options)))
+  fiber.addObserver((exit) => {
+    clearInterval(keepAlive)
+    if (Exit.isSuccess(exit)) process.exit(exit.value)
+    const expected = exit.cause.reasons.every(Cause.isFailReason)
+    LogLine.write(
+      WorkerConfig.logStyle(process.env, process.argv.slice(2)),
+      "ERROR",
+      expected ? explain(Cause.squash(exit.cause)) : Cause.pretty(exit.cause)
+    )
+    process.exit(1)
+  })
+}
+
+/**
+ * Runs the worker as this process's program, and ends the process with it (specification 1, 3, 4.2).
+ *
+ * With the platform's variables set it is a worker: exit code 0 after SIGTERM, SIGINT or a result that asked for a fresh worker,
+ * with everything it held delivered. Without them it is local test mode: exit code 0, or 1 when the job failed. A worker that
+ * cannot start says why in one line and exits with 1.
+ *
+ * @example
+ * ```ts
+ * Worker.layer(Thumbnail).pipe(
+ *   Layer.provide([Downloads.layer, Images.layer]),
+ *   Worker.launch
+ * )
+ * ```
+ */
+export const launch: <A, E>(worker: Layer.Layer<A, E, Services>) => void = launchWith({})

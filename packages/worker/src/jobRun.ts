@@ -1,0 +1,31 @@
+/**
+ * One run of a handler, with everything that surrounds it except its transport. The runtime and the tests of handlers share it.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import { CurrentJob } from "./CurrentJob.ts"
+import type { ReceivedJob } from "./CurrentJob.ts"
+import type { Middleware } from "./JobMiddleware.ts"
+import * as Outcome from "./Outcome.ts"
+import type { Emit, Runnable } from "./Runnable.ts"
+import type { Identity } from "./WorkerConfig.ts"
+
+/**
+ * Runs jobs to their outcome, whatever the handler does: an exception is one, too. Undefined: the job was lost on the way, and
+ * there is nobody to deliver an outcome to.
+ */
+export const outcomeOf =
+  <R>(handler: Runnable<R>, { wrap }: { readonly wrap: Middleware }, identity: Identity) =>
+  (job: ReceivedJob, emit: Emit | undefined): Effect.Effect<Outcome.Outcome | undefined, never, Exclude<R, CurrentJob>> =>
+    wrap(handler.run(job, emit), job).pipe(
+      Effect.provideService(CurrentJob, job),
+      Effect.catchTag("BodyRefused", ({ detail }) => Effect.succeed(Outcome.failed(detail))),
+      Effect.catchTag("JobLost", () => Effect.undefined),
+      // Being stopped does not come through here: it ends the fiber. What does is the handler's own doing.
+      Effect.catchCause((cause) =>
+        Effect.succeed(Outcome.fromException(
+          Cause.hasInterruptsOnly(cause) ? new Error("The handler interrupted itself.") : Cause.squash(cause),
+          identity
+        ))
+      )
+    )

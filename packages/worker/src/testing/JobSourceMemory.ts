@@ -1,0 +1,88 @@
+/**
+ * A transport in memory: a test puts jobs and stops in, and takes results out.
+ *
+ * Its faults are verbs: `failNext` makes the next calls of one kind fail as a platform would.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
+import type { ReceivedJob } from "../CurrentJob.ts"
+import { JobSource, JobSourceError, Refused, Unreachable } from "../JobSource.ts"
+
+/** The calls that can be made to fail. */
+export type Kind = "take" | "done" | "chunk" | "progress" | "stops" | "ping"
+
+/** One call of the worker, in the order in which they came. */
+export interface Recorded {
+  readonly kind: Kind
+  /** The job's id; for a take, how many were asked for. */
+  readonly about: string
+  /** The body, parsed. */
+  readonly body?: unknown
+}
+
+/** The other end of the transport. */
+export class Memory extends Context.Service<Memory, {
+  /** Makes a job available. */
+  readonly submit: (job: ReceivedJob) => Effect.Effect<void>
+  /** Tells the worker to stop a job. */
+  readonly stop: (id: string) => Effect.Effect<void>
+  /** The next `times` calls of this kind fail: with this status, or without an answer. */
+  readonly failNext: (kind: Kind, times: number, how: number | "unreachable") => Effect.Effect<void>
+  /** Waits for the next result that was accepted, in the order of their coming. */
+  readonly nextDone: Effect.Effect<{ readonly id: string; readonly body: unknown }>
+  /** Every call so far, failed ones included. */
+  readonly calls: () => ReadonlyArray<Recorded>
+}>()("@stint/worker/testing/JobSourceMemory") {}
+
+const make = Effect.gen(function*() {
+  const jobs = yield* Queue.unbounded<ReceivedJob>()
+  const stops = yield* Queue.unbounded<string>()
+  const results = yield* Queue.unbounded<{ readonly id: string; readonly body: unknown }>()
+  const calls: Array<Recorded> = []
+  const faults = new Map<Kind, Array<number | "unreachable">>()
+
+  const call = (kind: Kind, about: string, body?: unknown) =>
+    Effect.suspend(() => {
+      calls.push(body === undefined ? { kind, about } : { kind, about, body })
+      const fault = faults.get(kind)?.shift()
+      if (fault === undefined) return Effect.void
+      return Effect.fail(
+        new JobSourceError({
+          reason: fault === "unreachable"
+            ? new Unreachable({ detail: "the platform does not answer (ECONNREFUSED)", silent: false })
+            : new Refused({ status: fault, text: "a fault of the test" })
+        })
+      )
+    })
+
+  const parse = (text: string): unknown => JSON.parse(text)
+
+  const source = JobSource.of({
+    take: ({ count }) => Effect.andThen(call("take", String(count)), Queue.takeBetween(jobs, 1, count)),
+    done: (job, body) =>
+      Effect.andThen(call("done", job.id, parse(body)), Queue.offer(results, { id: job.id, body: parse(body) })).pipe(
+        Effect.asVoid
+      ),
+    chunk: (job, body) => call("chunk", job.id, parse(body)),
+    progress: (job, output) => call("progress", job.id, output),
+    stops: Effect.andThen(call("stops", ""), Effect.map(Queue.take(stops), (id) => [id])),
+    ping: (ping) => call("ping", ping.status ?? "", ping),
+    streaming: true
+  })
+  const memory = Memory.of({
+    submit: (job) => Effect.asVoid(Queue.offer(jobs, job)),
+    stop: (id) => Effect.asVoid(Queue.offer(stops, id)),
+    failNext: (kind, times, how) =>
+      Effect.sync(() => {
+        faults.set(kind, [...faults.get(kind) ?? [], ...Array.from({ length: times }, () => how)])
+      }),
+    nextDone: Queue.take(results),
+    calls: () => calls
+  })
+  return Context.mergeAll(Context.make(JobSource, source), Context.make(Memory, memory))
+})
+
+/** The transport and its other end. */
+export const layer: Layer.Layer<JobSource | Memory> = Layer.effectContext(make)

@@ -1,0 +1,53 @@
+/**
+ * A log in memory, for tests that look at what was said.
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as References from "effect/References"
+import { make as makeLogger } from "../Logger.ts"
+import type { LineLevel } from "../LogLine.ts"
+
+/** One line, as `LogLine.format` would get it. */
+export interface Line {
+  readonly level: LineLevel
+  readonly message: string
+  readonly requestId: string | undefined
+}
+
+export interface LogMemory {
+  /** All lines so far. */
+  readonly lines: ReadonlyArray<Line>
+  /** Waits for a line that matches; one that is there already counts. */
+  readonly until: (message: RegExp) => Effect.Effect<Line>
+  /** Fills the list, in place of every other logger. */
+  readonly layer: Layer.Layer<never>
+}
+
+/** A log without lines. */
+export const make = (): LogMemory => {
+  const lines: Array<Line> = []
+  const watchers = new Set<() => void>()
+  return {
+    lines,
+    until: (message) =>
+      Effect.callback((resume) => {
+        const watcher = () => {
+          const line = lines.find((one) => message.test(one.message))
+          if (line === undefined) return
+          watchers.delete(watcher)
+          resume(Effect.succeed(line))
+        }
+        watchers.add(watcher)
+        watcher()
+        return Effect.sync(() => void watchers.delete(watcher))
+      }),
+    layer: Layer.merge(
+      Logger.layer([makeLogger((level, message, requestId) => {
+        lines.push({ level, message, requestId })
+        for (const watcher of [...watchers]) watcher()
+      })]),
+      Layer.succeed(References.MinimumLogLevel, "All")
+    )
+  }
+}

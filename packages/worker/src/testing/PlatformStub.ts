@@ -1,0 +1,343 @@
+/**
+ * The other end of the wire: a small platform in this process, written from wire-facts 5, for tests of real workers.
+ *
+ * ```
+ *   submit --> waiting --job-take--> running --job-done--> results
+ *   stop   --> job-stop (long poll)        \--job-stream--> chunks
+ * ```
+ *
+ * It keeps everything in memory and records every request. Faults are verbs: `failNext`, `dropNext`, `answerNext`, `down`, `up`.
+ * It never sleeps and neither need its user: `until` waits for what the next requests bring.
+ */
+import { workerEnvironment } from "@stint/contract/WorkerProtocol"
+import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import { createServer } from "node:http"
+import type { IncomingMessage, Server, ServerResponse } from "node:http"
+import type { Socket } from "node:net"
+
+/** The routes of the worker API. */
+export type Route = "job-take" | "job-take-batch" | "job-done" | "job-stream" | "job-stop" | "ping"
+
+/** One request, and what became of it. */
+export interface Recorded {
+  readonly route: Route
+  readonly method: string
+  /** As it was requested, query included. */
+  readonly url: string
+  readonly worker: string
+  /** Empty for routes that have no job. */
+  readonly job: string
+  readonly query: { readonly [key: string]: string }
+  readonly headers: { readonly [name: string]: string | ReadonlyArray<string> | undefined }
+  readonly text: string
+  /** Milliseconds since 1970, when the request had arrived in full. */
+  readonly at: number
+  /** What it was answered with; 0 where the connection was cut, or the worker hung up first. Undefined while it is held. */
+  status: number | undefined
+}
+
+/** How the stub differs from its defaults. */
+export interface Options {
+  /** The key that workers must send. Default: `stub-key`. */
+  readonly key?: string
+  /** How long an empty take or stop poll is held. Default: 30 s. Milliseconds. */
+  readonly hold?: number
+  /** What an empty take is answered with: both mean "no job". Default: 204. */
+  readonly empty?: 204 | 400
+  /** Whether there is a job-take-batch; without it the answer is 404. Default: true. */
+  readonly batch?: boolean
+}
+
+/** A job as the stub hands it out. */
+export type StubJob = { readonly id: string; readonly [key: string]: unknown }
+
+/** What happens to a request instead of the ordinary: a status, a cut connection, or any body. */
+type Fault = number | "drop" | { readonly contentType: string; readonly body: string }
+
+interface Poll {
+  readonly worker: string
+  readonly limit: number
+  readonly answer: (body: string | undefined) => void
+}
+
+const ROUTES: ReadonlyArray<Route> = ["job-take", "job-take-batch", "job-done", "job-stream", "job-stop", "ping"]
+const PATH = /^\/v2\/([^/]+)\/([a-z-]+)\/([^/?&]+)(?:\/([^/?&]+))?[?&]?(.*)$/
+
+const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
+
+const readText = async (request: IncomingMessage): Promise<string> => {
+  const parts: Array<Buffer> = []
+  for await (const part of request) parts.push(Buffer.from(part))
+  return Buffer.concat(parts).toString()
+}
+
+/** The stub. Make it with {@link make} or {@link start}. */
+export class PlatformStub {
+  /** Every request in the order of its arrival. */
+  readonly requests: Array<Recorded> = []
+  readonly endpoint = "stub"
+  readonly #options: Required<Options>
+  readonly #server: Server
+  readonly #sockets = new Set<Socket>()
+  readonly #faults = new Map<Route, Array<Fault>>()
+  readonly #waiting: Array<StubJob> = []
+  readonly #stops = new Map<string, Array<string>>()
+  readonly #results = new Map<string, Schema.Json>()
+  readonly #chunks = new Map<string, Array<Schema.Json>>()
+  readonly #owner = new Map<string, string>()
+  #takers: Array<Poll> = []
+  #stoppers: Array<Poll> = []
+  #watchers: Array<() => void> = []
+  #port = 0
+
+  constructor(options: Options = {}) {
+    this.#options = { key: "stub-key", hold: 30_000, empty: 204, batch: true, ...options }
+    this.#server = createServer((request, response) => void this.#serve(request, response))
+    this.#server.on("connection", (socket) => {
+      this.#sockets.add(socket)
+      socket.on("close", () => this.#sockets.delete(socket))
+    })
+  }
+
+  /** Where it listens. */
+  get url(): string {
+    return `http://127.0.0.1:${this.#port}`
+  }
+
+  /** The variables that make a process a worker of it. */
+  environment(options: { readonly prefix?: EnvPrefix; readonly worker?: string; readonly pingIntervalMs?: number } = {}) {
+    return workerEnvironment({
+      baseUrl: this.url,
+      endpoint: this.endpoint,
+      key: this.#options.key,
+      pingIntervalMs: options.pingIntervalMs ?? 10_000,
+      ...(options.prefix === undefined ? {} : { prefix: options.prefix }),
+      worker: options.worker ?? "stub-worker"
+    })
+  }
+
+  /** Listens, on the port it had before if it had one. */
+  up(): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#server.once("error", reject)
+      this.#server.listen(this.#port, "127.0.0.1", () => {
+        this.#server.off("error", reject)
+        const address = this.#server.address()
+        if (typeof address === "object" && address !== null) this.#port = address.port
+        resolve()
+      })
+    })
+  }
+
+  /** Stops listening and cuts every connection, as a platform that was killed. What it knows it keeps. */
+  down(): Promise<void> {
+    return new Promise((resolve) => {
+      this.#server.close(() => resolve())
+      for (const socket of this.#sockets) socket.destroy()
+      this.#takers = []
+      this.#stoppers = []
+    })
+  }
+
+  /** Makes a job available; the answer is its id. */
+  submit(input: unknown, job: { readonly id?: string; readonly [key: string]: unknown } = {}): string {
+    const id = job.id ?? crypto.randomUUID()
+    this.#waiting.push({ delayTime: 0, ...job, id, input })
+    this.#handOut()
+    return id
+  }
+
+  /** Tells the worker that holds the job to stop it. */
+  stop(id: string): void {
+    const worker = this.#owner.get(id) ?? ""
+    this.#stops.set(worker, [...this.#stops.get(worker) ?? [], id])
+    this.#handOut()
+  }
+
+  /** The next `times` requests of this route are answered with this status. */
+  failNext(route: Route, times: number, status: number): void {
+    this.#addFaults(route, times, status)
+  }
+
+  /** The connection of the next `times` requests of this route is cut instead of answering. */
+  dropNext(route: Route, times: number): void {
+    this.#addFaults(route, times, "drop")
+  }
+
+  /** The next request of this route is answered with 200 and this body, whatever it is. */
+  answerNext(route: Route, contentType: string, body: string): void {
+    this.#addFaults(route, 1, { contentType, body })
+  }
+
+  /** The requests of one route, in order; of one job, if it is named. */
+  of(route: Route, job?: string): ReadonlyArray<Recorded> {
+    return this.requests.filter((one) => one.route === route && (job === undefined || one.job === job))
+  }
+
+  /** The accepted result of a job; undefined while there is none. */
+  result(id: string): Schema.Json | undefined {
+    return this.#results.get(id)
+  }
+
+  /** The accepted chunks of a job, in the order of their coming. */
+  chunks(id: string): ReadonlyArray<Schema.Json> {
+    return this.#chunks.get(id) ?? []
+  }
+
+  /**
+   * Waits until the check holds; it is looked at after every request, and by {@link look}. Fails after `limit` ms, with the
+   * requests so far.
+   */
+  until(check: () => boolean, limit = 15_000): Promise<void> {
+    return new Promise((resolve, reject) => {
+      const watcher = () => {
+        if (!check()) return
+        clearTimeout(timer)
+        this.#watchers = this.#watchers.filter((one) => one !== watcher)
+        resolve()
+      }
+      const timer = setTimeout(() => {
+        this.#watchers = this.#watchers.filter((one) => one !== watcher)
+        const seen = this.requests.map(({ method, status, url }) => `${method} ${url} ${status}`).join("\n")
+        reject(new Error(`Nothing of what was waited for within ${limit} ms. Requests:\n${seen}`))
+      }, limit)
+      this.#watchers.push(watcher)
+      watcher()
+    })
+  }
+
+  /**
+   * Looks again at what `until` waits for: for what changes without a request, such as the state of a handler in the same
+   * process.
+   */
+  look(): void {
+    for (const watcher of [...this.#watchers]) watcher()
+  }
+
+  /** Waits for a job's accepted result. */
+  async resultOf(id: string): Promise<Schema.Json> {
+    await this.until(() => this.#results.has(id))
+    return this.#results.get(id) ?? null
+  }
+
+  #addFaults(route: Route, times: number, fault: Fault): void {
+    this.#faults.set(route, [...this.#faults.get(route) ?? [], ...Array.from({ length: times }, () => fault)])
+  }
+
+  #handOut(): void {
+    while (this.#waiting.length > 0) {
+      const taker = this.#takers.shift()
+      if (taker === undefined) break
+      const jobs = this.#waiting.splice(0, taker.limit)
+      for (const job of jobs) this.#owner.set(job.id, taker.worker)
+      taker.answer(taker.limit === 1 ? JSON.stringify(jobs[0]) : JSON.stringify(jobs))
+    }
+    for (const [worker, ids] of this.#stops) {
+      const stopper = this.#stoppers.find((one) => one.worker === worker)
+      if (stopper === undefined) continue
+      this.#stops.delete(worker)
+      this.#stoppers = this.#stoppers.filter((one) => one !== stopper)
+      stopper.answer(JSON.stringify({ jobsToStop: ids }))
+    }
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const text = await readText(request).catch(() => "")
+    const [, , name = "", worker = "", job = "", query = ""] = PATH.exec(request.url ?? "") ?? []
+    const route = ROUTES.find((one) => one === name)
+    if (route === undefined) {
+      response.writeHead(404).end()
+      return
+    }
+    const recorded: Recorded = {
+      route,
+      method: request.method ?? "",
+      url: request.url ?? "",
+      worker: decodeURIComponent(worker),
+      job: decodeURIComponent(job),
+      query: Object.fromEntries(new URLSearchParams(query)),
+      headers: request.headers,
+      text,
+      at: Date.now(),
+      status: undefined
+    }
+    this.requests.push(recorded)
+    response.on("close", () => {
+      if (recorded.status !== undefined) return
+      recorded.status = 0
+      this.look()
+    })
+    const answer = (status: number, body?: string, contentType = "application/json") => {
+      if (recorded.status !== undefined) return
+      recorded.status = status
+      response.writeHead(status, body === undefined ? {} : { "content-type": contentType })
+      response.end(body)
+      this.look()
+    }
+    this.look()
+
+    const fault = this.#faults.get(route)?.shift()
+    if (fault === "drop") request.socket.destroy()
+    else if (typeof fault === "object") answer(200, fault.body, fault.contentType)
+    else if (fault !== undefined) answer(fault, JSON.stringify({ error: `the stub was told to answer ${fault}` }))
+    else if (request.headers.authorization !== this.#options.key) answer(401, JSON.stringify({ error: "wrong key" }))
+    else this.#answer(recorded, response, answer)
+  }
+
+  #answer(recorded: Recorded, response: ServerResponse, answer: (status: number, body?: string) => void): void {
+    const { job, route, text, worker } = recorded
+    switch (route) {
+      case "job-take":
+      case "job-take-batch": {
+        if (route === "job-take-batch" && !this.#options.batch) return answer(404)
+        const limit = route === "job-take" ? 1 : Number(recorded.query["batch_size"] ?? 1)
+        const poll: Poll = {
+          worker,
+          limit,
+          answer: (body) => body === undefined ? answer(this.#options.empty) : answer(200, body)
+        }
+        this.#takers.push(poll)
+        this.#hold(poll, response)
+        return this.#handOut()
+      }
+      case "job-stop": {
+        const poll: Poll = { worker, limit: 0, answer: (body) => body === undefined ? answer(204) : answer(200, body) }
+        this.#stoppers.push(poll)
+        this.#hold(poll, response)
+        return this.#handOut()
+      }
+      case "job-done":
+        // A second result of the same job is ignored, as the platform ignores it.
+        if (!this.#results.has(job)) this.#results.set(job, decodeJson(text))
+        return answer(200)
+      case "job-stream":
+        this.#chunks.set(job, [...this.chunks(job), decodeJson(text)])
+        return answer(200)
+      case "ping":
+        return answer(200)
+    }
+  }
+
+  #hold(poll: Poll, response: ServerResponse): void {
+    const timer = setTimeout(() => poll.answer(undefined), this.#options.hold)
+    response.on("close", () => {
+      clearTimeout(timer)
+      this.#takers = this.#takers.filter((one) => one !== poll)
+      this.#stoppers = this.#stoppers.filter((one) => one !== poll)
+    })
+  }
+}
+
+/** A stub that listens; its user calls `down` in the end. */
+export const start = async (options: Options = {}): Promise<PlatformStub> => {
+  const stub = new PlatformStub(options)
+  await stub.up()
+  return stub
+}
+
+/** A stub that listens while the scope is open. */
+export const make = (options: Options = {}): Effect.Effect<PlatformStub, never, Scope.Scope> =>
+  Effect.acquireRelease(Effect.promise(() => start(options)), (stub) => Effect.promise(() => stub.down()))

@@ -1,0 +1,93 @@
+/**
+ * Runs a handler in a test as a worker would, without a platform, a process or a network.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type { CurrentJob, ReceivedJob } from "../CurrentJob.ts"
+import type * as Handler from "../Handler.ts"
+import { JobMiddleware } from "../JobMiddleware.ts"
+import { outcomeOf } from "../jobRun.ts"
+import * as Outcome from "../Outcome.ts"
+import type { Runnable } from "../Runnable.ts"
+import { VERSION } from "../Version.ts"
+import type { Identity } from "../WorkerConfig.ts"
+
+/** What a caller would see of the job in the end. Values are JSON, as they would come over the wire. */
+export interface Result {
+  readonly status: "COMPLETED" | "FAILED"
+  /** Undefined where the caller would get no `output`. */
+  readonly output: Schema.Json | undefined
+  /** For an exception, the JSON text of specification 2.4. */
+  readonly error: string | undefined
+  /** What the handler streamed, in order. */
+  readonly chunks: ReadonlyArray<Schema.Json>
+  /** The handler asked for a fresh worker. */
+  readonly stopPod: boolean
+}
+
+const identity: Identity = { workerId: "test-worker", hostname: "test-host", version: VERSION }
+
+const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
+const decodeBody = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Struct({ output: Schema.optionalKey(Schema.Json), error: Schema.optionalKey(Schema.String) }))
+)
+
+/**
+ * Runs a handler of any form on a job with this input, as JSON: what a caller would send, whether the handler accepts it or not.
+ *
+ * The middleware of the current context runs, too, if there is any.
+ */
+export const runJson = Effect.fnUntraced(function*<R>(
+  handler: Runnable<R>,
+  input: unknown,
+  job: Partial<ReceivedJob> = {}
+): Effect.fn.Return<Result, never, Exclude<R, CurrentJob>> {
+  const middleware = Option.getOrElse(yield* Effect.serviceOption(JobMiddleware), () => ({ wrap: <A>(run: A) => run }))
+  const chunks: Array<Schema.Json> = []
+  const received: ReceivedJob = {
+    id: `test-${crypto.randomUUID()}`,
+    ...job,
+    input: decodeJson(JSON.stringify(input) ?? "null")
+  }
+  const outcome = yield* outcomeOf(handler, middleware, identity)(
+    received,
+    (chunk) => Effect.sync(() => void chunks.push(decodeJson(JSON.stringify(chunk) ?? "null")))
+  )
+  const ended = Outcome.toText(outcome ?? Outcome.failed("the job was lost"), identity)
+  const { error, output } = decodeBody(ended.text)
+  return {
+    status: error === undefined ? "COMPLETED" : "FAILED",
+    output,
+    error,
+    chunks,
+    stopPod: ended.outcome.stopPod === true
+  }
+})
+
+/**
+ * Runs a handler with Schemas on a typed input. Its services come from the context, so a test swaps layers and mocks nothing.
+ *
+ * @example
+ * ```ts
+ * it.effect("squares", () => Effect.gen(function*() {
+ *   const result = yield* WorkerTest.run(Square, { n: 3 })
+ *   expect(result.output).toEqual({ square: 9 })
+ * }))
+ * ```
+ */
+export const run = <
+  Name extends string,
+  I extends Schema.Constraint,
+  O extends Schema.Constraint,
+  E extends Schema.Constraint,
+  R
+>(
+  handler: Handler.Handler<Name, I, O, E, R>,
+  input: I["Type"],
+  job: Partial<ReceivedJob> = {}
+): Effect.Effect<Result, never, Exclude<R, CurrentJob> | I["EncodingServices"]> =>
+  Effect.flatMap(
+    Effect.orDie(Schema.encodeUnknownEffect(Schema.toCodecJson(handler.input))(input)),
+    (encoded) => runJson(handler, encoded, job)
+  )

@@ -1,0 +1,8 @@
+/**
+ * What tests of handlers and of workers need. Nothing of it belongs into a program.
+ */
+export * as JobSourceMemory from "./JobSourceMemory.ts"
+export * as LogMemory from "./LogMemory.ts"
+export * as PlatformStub from "./PlatformStub.ts"
+export * as WorkerProcess from "./WorkerProcess.ts"
+export * as WorkerTest from "./WorkerTest.ts"

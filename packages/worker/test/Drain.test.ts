@@ -1,0 +1,127 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as TestClock from "effect/testing/TestClock"
+import { Handler } from "../src/index.ts"
+import { Shutdown } from "../src/Shutdown.ts"
+import { Memory } from "../src/testing/JobSourceMemory.ts"
+import * as Worker from "../src/Worker.ts"
+import { job, services } from "./memoryWorker.ts"
+
+const settle = TestClock.adjust(0)
+
+/** A worker in a scope of its own, and the closing of it. */
+const startIn = Effect.fnUntraced(function*(handler: Handler.Runnable, options: Worker.Options = {}) {
+  const scope = yield* Scope.make()
+  yield* Layer.buildWithScope(Worker.layer(handler, options), scope)
+  return { close: Effect.forkChild(Scope.close(scope, Exit.void)) }
+})
+
+/** A handler that waits for the test. */
+const gate = () => {
+  let open = () => {}
+  const handler = Handler.fromFunction(() =>
+    new Promise<string>((resolve) => {
+      open = () => resolve("done")
+    })
+  )
+  return { handler, open: () => open() }
+}
+
+const pings = (memory: Memory["Service"]) => memory.calls().filter(({ kind }) => kind === "ping").map(({ body }) => body)
+const version = { runpod_version: "0.0.0" }
+
+describe("the end of a worker", () => {
+  it.effect("an idle one says goodbye and is gone", () => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const { close } = yield* startIn(gate().handler)
+      yield* settle
+      yield* Fiber.join(yield* close)
+      expect(pings(memory)).toEqual([{ ...version, status: "exiting" }])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("takes no more, delivers what it holds, however long that takes, and says goodbye before and after", () => {
+    const { layer } = services({})
+    const { handler, open } = gate()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const { close } = yield* startIn(handler, { concurrencyModifier: () => 2 })
+      yield* memory.submit(job("j1"))
+      yield* settle
+      const closing = yield* close
+      yield* memory.submit(job("j2"))
+      yield* TestClock.adjust("1 hour")
+      expect(closing.pollUnsafe()).toBeUndefined()
+      expect(pings(memory)).toEqual([{ ...version, status: "exiting", job_id: ["j1"] }])
+      open()
+      yield* Fiber.join(closing)
+      expect(yield* memory.nextDone).toEqual({ id: "j1", body: { output: "done" } })
+      expect(pings(memory).at(-1)).toEqual({ ...version, status: "exiting" })
+      expect(memory.calls().filter(({ kind }) => kind === "done")).toHaveLength(1)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("after the grace cuts off what still runs, and names it in the log", () => {
+    const { layer, log } = services({ PLATFORM_SHUTDOWN_GRACE: "5000" })
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const events: Array<string> = []
+      const { close } = yield* startIn(
+        Handler.fromFunction((_job, { signal }) =>
+          new Promise<void>((resolve) =>
+            signal.addEventListener("abort", () => {
+              events.push("aborted")
+              resolve()
+            })
+          )
+        )
+      )
+      yield* memory.submit(job("j1"))
+      yield* settle
+      const closing = yield* close
+      yield* TestClock.adjust(4_999)
+      expect(events).toEqual([])
+      yield* TestClock.adjust(1)
+      yield* Fiber.join(closing)
+      expect(events).toEqual(["aborted"])
+      expect(memory.calls().filter(({ kind }) => kind === "done")).toEqual([])
+      expect(log.find(({ level }) => level === "WARN")?.message).toMatch(/not done after the grace of 5000 ms.*j1/)
+      expect(pings(memory).at(-1)).toEqual({ ...version, status: "exiting" })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("a goodbye that does not arrive is no error", () => {
+    const { layer, log } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* memory.failNext("ping", 1, "unreachable")
+      const { close } = yield* startIn(gate().handler)
+      yield* settle
+      yield* Fiber.join(yield* close)
+      expect(log.filter(({ level }) => level === "ERROR" || level === "WARN")).toEqual([])
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("a fresh worker is asked for", () => {
+  it.effect.each<[string, unknown, Worker.Options]>([
+    ["by a result", { refresh_worker: true }, {}],
+    ["by the config", null, { refreshWorker: true }]
+  ])("%s: the result says so, and the worker wants to stop", ([, result, options]) => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const shutdown = yield* Shutdown
+      yield* startIn(Handler.fromFunction(() => result), options)
+      yield* memory.submit(job("j1"))
+      expect((yield* memory.nextDone).body).toMatchObject({ stopPod: true })
+      expect(yield* shutdown.requested).toMatchObject({ exitCode: 0 })
+    }).pipe(Effect.provide(layer))
+  })
+})

@@ -1,0 +1,341 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { CurrentJob, Handler, JobMiddleware, Worker } from "../src/index.ts"
+import type { Outcome } from "../src/Outcome.ts"
+import * as WorkerTest from "../src/testing/WorkerTest.ts"
+
+class Unreadable extends Schema.TaggedError<Unreadable>()("Unreadable", { url: Schema.String }) {}
+
+class Photos
+  extends Context.Service<Photos, { readonly size: (url: URL) => Effect.Effect<number, Unreadable> }>()("test/Photos")
+{}
+
+const Measure = Handler.make("measure", {
+  input: Schema.Struct({ url: Schema.URL, width: Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })) }),
+  output: Schema.Struct({ at: Schema.Date, bytes: Schema.Int }),
+  error: Unreadable,
+  run: Effect.fn("measure")(function*({ url, width }) {
+    const photos = yield* Photos
+    const bytes = yield* photos.size(url)
+    if (width === 13) return yield* Effect.fail(new RangeError("thirteen"))
+    return { at: new Date(0), bytes: bytes * width }
+  })
+})
+
+const photos = Layer.succeed(Photos, {
+  size: (url) => url.pathname === "/none" ? Effect.fail(new Unreadable({ url: url.href })) : Effect.succeed(10)
+})
+
+const Countdown = Handler.makeStream("countdown", {
+  input: Schema.Struct({ from: Schema.Int }),
+  output: Schema.Struct({ n: Schema.FiniteFromString }),
+  error: Unreadable,
+  aggregate: true,
+  run: ({ from }) =>
+    Stream.range(1, from).pipe(
+      Stream.map((n) => ({ n: from + 1 - n })),
+      Stream.mapEffect((chunk) => chunk.n === 13 ? Effect.fail(new Unreadable({ url: "13" })) : Effect.succeed(chunk))
+    )
+})
+
+describe("Handler.make", () => {
+  it.effect("decodes the input, encodes the output, and gets its services as layers", () =>
+    Effect.gen(function*() {
+      const result = yield* WorkerTest.run(Measure, { url: new URL("http://a/b"), width: 3 })
+      expect(result).toEqual({
+        status: "COMPLETED",
+        output: { at: "1970-01-01T00:00:00.000Z", bytes: 30 },
+        error: undefined,
+        chunks: [],
+        stopPod: false
+      })
+    }).pipe(Effect.provide(photos)))
+
+  it.effect("fails the job with the path of everything in the input that does not fit", () =>
+    Effect.gen(function*() {
+      const result = yield* WorkerTest.runJson(Measure, { url: 7, width: 1000 })
+      expect(result.status).toBe("FAILED")
+      expect(result.error).toMatch(/input\.url: .*got 7; input\.width: .*got 1000/)
+      const missing = yield* WorkerTest.runJson(Measure, { url: "http://a/b" })
+      expect(missing.error).toMatch(/input\.width: Missing key/)
+      const nothing = yield* WorkerTest.runJson(Measure, null)
+      expect(nothing.error).toMatch(/input: .*got null/)
+    }).pipe(Effect.provide(photos)))
+
+  it.effect("makes a declared failure the job's error, and every other one an exception", () =>
+    Effect.gen(function*() {
+      const declared = yield* WorkerTest.run(Measure, { url: new URL("http://a/none"), width: 3 })
+      expect(declared).toMatchObject({ status: "FAILED", output: undefined })
+      expect(JSON.parse(declared.error ?? "")).toEqual({ _tag: "Unreadable", url: "http://a/none" })
+      const other = yield* WorkerTest.run(Measure, { url: new URL("http://a/b"), width: 13 })
+      expect(JSON.parse(other.error ?? "")).toMatchObject({
+        error_type: "RangeError",
+        error_message: "thirteen",
+        worker_id: "test-worker"
+      })
+    }).pipe(Effect.provide(photos)))
+
+  it.effect("reports an output that its own Schema does not accept as an exception", () =>
+    Effect.gen(function*() {
+      const Half = Handler.make("half", { input: Schema.Number, output: Schema.Int, run: (n) => Effect.succeed(n / 2) })
+      const result = yield* WorkerTest.run(Half, 3)
+      expect(JSON.parse(result.error ?? "")).toMatchObject({ error_type: "SchemaError" })
+    }))
+
+  it.effect("obeys the signals of specification 2.3", () =>
+    Effect.gen(function*() {
+      const Refresh = Handler.make("refresh", {
+        input: Schema.Null,
+        output: Schema.Struct({ refresh_worker: Schema.Boolean, n: Schema.Int }),
+        run: () => Effect.succeed({ refresh_worker: true, n: 1 })
+      })
+      expect(yield* WorkerTest.run(Refresh, null)).toMatchObject({ status: "COMPLETED", output: { n: 1 }, stopPod: true })
+    }))
+
+  it.effect("knows its job, and closes its scope with the job", () =>
+    Effect.gen(function*() {
+      const events: Array<string> = []
+      const Scoped = Handler.make("scoped", {
+        input: Schema.Null,
+        output: Schema.String,
+        run: Effect.fn(function*() {
+          yield* Effect.acquireRelease(Effect.sync(() => events.push("open")), () => Effect.sync(() => events.push("closed")))
+          const job = yield* CurrentJob
+          return `${job.id} ${String(job["extra"])}`
+        })
+      })
+      const result = yield* WorkerTest.run(Scoped, null, { id: "j1", extra: 7 })
+      expect(result.output).toBe("j1 7")
+      expect(events).toEqual(["open", "closed"])
+    }))
+
+  it.effect("that dies or interrupts itself fails its job", () =>
+    Effect.gen(function*() {
+      const Odd = Handler.make("odd", {
+        input: Schema.Literals(["die", "interrupt"]),
+        output: Schema.Null,
+        run: (how) => how === "die" ? Effect.die("dead") : Effect.interrupt
+      })
+      expect(JSON.parse((yield* WorkerTest.run(Odd, "die")).error ?? "")).toMatchObject({ error_message: "dead" })
+      expect(JSON.parse((yield* WorkerTest.run(Odd, "interrupt")).error ?? "")).toMatchObject({
+        error_message: "The handler interrupted itself."
+      })
+    }))
+
+  it("a worker of a handler whose layer is missing does not compile", () => {
+    // @ts-expect-error Photos is not provided
+    const missing: Layer.Layer<never, never, Worker.Services> = Worker.layer(Measure)
+    const whole: Layer.Layer<never, never, Worker.Services> = Worker.layer(Measure).pipe(Layer.provide(photos))
+    expect([missing, whole].every(Layer.isLayer)).toBe(true)
+  })
+})
+
+describe("Handler.makeStream", () => {
+  it.effect("streams encoded chunks, and collects them on demand", () =>
+    Effect.gen(function*() {
+      const result = yield* WorkerTest.run(Countdown, { from: 3 })
+      const chunks = [{ n: "3" }, { n: "2" }, { n: "1" }]
+      expect(result).toEqual({ status: "COMPLETED", output: chunks, error: undefined, chunks, stopPod: false })
+      const Plain = Handler.makeStream("plain", { input: Schema.Null, output: Schema.Int, run: () => Stream.make(1, 2) })
+      expect(yield* WorkerTest.run(Plain, null)).toMatchObject({ output: [], chunks: [1, 2] })
+    }))
+
+  it.effect("that fails, fails the job after its chunks", () =>
+    Effect.gen(function*() {
+      const result = yield* WorkerTest.run(Countdown, { from: 14 })
+      expect(result).toMatchObject({ status: "FAILED", output: undefined, chunks: [{ n: "14" }] })
+      expect(JSON.parse(result.error ?? "")).toEqual({ _tag: "Unreadable", url: "13" })
+    }))
+
+  it.effect("stops at a chunk with an error, which is not sent", () =>
+    Effect.gen(function*() {
+      const Bad = Handler.makeStream("bad", {
+        input: Schema.Null,
+        output: Schema.Struct({ error: Schema.optionalKey(Schema.String) }),
+        run: () => Stream.make({}, { error: "bad" }, {})
+      })
+      expect(yield* WorkerTest.run(Bad, null)).toMatchObject({ status: "FAILED", error: "bad", chunks: [{}] })
+    }))
+})
+
+/** Runs a handler of a function, as JSON, and says how it went. */
+const fromFunction = (fn: Handler.HandlerFunction, input: unknown = null, options: Handler.FunctionOptions = {}) =>
+  WorkerTest.runJson(Handler.fromFunction(fn, options), input)
+
+describe("Handler.fromFunction", () => {
+  it.effect.each<[string, Handler.HandlerFunction]>([
+    ["sync", (job) => ({ got: job.input })],
+    ["async", async (job) => ({ got: job.input })],
+    ["returning a thenable", (job) => ({ then: (resolve: (value: unknown) => void) => resolve({ got: job.input }) })]
+  ])("%s", ([, fn]) =>
+    Effect.gen(function*() {
+      expect(yield* fromFunction(fn, { n: 1 })).toMatchObject({ status: "COMPLETED", output: { got: { n: 1 } }, chunks: [] })
+    }))
+
+  it.effect.each<[string, Handler.HandlerFunction]>([
+    ["generator", function*() {
+      yield 1
+      yield { n: 2 }
+    }],
+    ["async generator", async function*() {
+      yield 1
+      yield { n: 2 }
+    }],
+    ["async function that returns a generator", async () =>
+      (function*() {
+        yield 1
+        yield { n: 2 }
+      })()]
+  ])("%s", ([, fn]) =>
+    Effect.gen(function*() {
+      expect(yield* fromFunction(fn)).toMatchObject({ status: "COMPLETED", output: [], chunks: [1, { n: 2 }] })
+      expect(yield* fromFunction(fn, null, { returnAggregateStream: true })).toMatchObject({ output: [1, { n: 2 }] })
+    }))
+
+  it.effect.each<[string, Handler.HandlerFunction]>([
+    ["sync", () => {
+      throw new RangeError("far")
+    }],
+    ["async", async () => {
+      throw new RangeError("far")
+    }],
+    ["generator", function*() {
+      yield 1
+      throw new RangeError("far")
+    }],
+    ["async generator", async function*() {
+      yield 1
+      throw new RangeError("far")
+    }]
+  ])("%s that throws", ([, fn]) =>
+    Effect.gen(function*() {
+      const result = yield* fromFunction(fn)
+      expect(result.status).toBe("FAILED")
+      expect(JSON.parse(result.error ?? "")).toMatchObject({ error_type: "RangeError", error_message: "far" })
+    }))
+
+  it.effect("values that can be iterated are values, not streams", () =>
+    Effect.gen(function*() {
+      expect(yield* fromFunction(() => [1, 2])).toMatchObject({ output: [1, 2], chunks: [] })
+      expect(yield* fromFunction(() => "ab")).toMatchObject({ output: "ab", chunks: [] })
+    }))
+
+  it.effect("a chunk with an error ends a generator, whose finally runs", () =>
+    Effect.gen(function*() {
+      const events: Array<string> = []
+      const result = yield* fromFunction(async function*() {
+        try {
+          yield 1
+          yield { error: "bad" }
+          events.push("went on")
+        } finally {
+          events.push("finally")
+        }
+      })
+      expect(result).toMatchObject({ status: "FAILED", error: "bad", chunks: [1] })
+      expect(events).toEqual(["finally"])
+    }))
+
+  it.effect("what a generator returns is a signal only", () =>
+    Effect.gen(function*() {
+      const result = yield* fromFunction(function*() {
+        yield 1
+        return { refresh_worker: true, a: 1 }
+      })
+      expect(result).toMatchObject({ status: "COMPLETED", output: [], stopPod: true })
+    }))
+
+  it.effect("stopping fires the signal of a function that waits, and waits for its end", () =>
+    Effect.gen(function*() {
+      const events: Array<string> = []
+      const started = yield* Deferred.make<void>()
+      const waiting = Handler.fromFunction(async (_job, { signal }) => {
+        Effect.runSync(Deferred.succeed(started, undefined))
+        await new Promise((resolve) => signal.addEventListener("abort", resolve))
+        events.push("aborted")
+        await Promise.resolve()
+        events.push("cleaned up")
+      })
+      const fiber = yield* Effect.forkChild(WorkerTest.runJson(waiting, null))
+      yield* Deferred.await(started)
+      yield* Fiber.interrupt(fiber)
+      expect(events).toEqual(["aborted", "cleaned up"])
+    }))
+
+  it.effect("a signal that is looked at only after the stop has fired already", () =>
+    Effect.gen(function*() {
+      const started = yield* Deferred.make<void>()
+      let release = () => {}
+      let late: boolean | undefined
+      const waiting = Handler.fromFunction(async (_job, context) => {
+        Effect.runSync(Deferred.succeed(started, undefined))
+        await new Promise<void>((resolve) => {
+          release = resolve
+        })
+        late = context.signal.aborted
+      })
+      const fiber = yield* Effect.forkChild(WorkerTest.runJson(waiting, null))
+      yield* Deferred.await(started)
+      const stopping = yield* Effect.forkChild(Fiber.interrupt(fiber))
+      yield* Effect.yieldNow
+      release()
+      yield* Fiber.join(stopping)
+      expect(late).toBe(true)
+    }))
+
+  it.effect("stopping a generator runs its finally", () =>
+    Effect.gen(function*() {
+      const events: Array<string> = []
+      const started = yield* Deferred.make<void>()
+      const endless = Handler.fromFunction(async function*(_job, { signal }) {
+        try {
+          yield 1
+          Effect.runSync(Deferred.succeed(started, undefined))
+          await new Promise((resolve) => signal.addEventListener("abort", resolve))
+          yield 2
+        } finally {
+          events.push("finally")
+        }
+      })
+      const fiber = yield* Effect.forkChild(WorkerTest.runJson(endless, null))
+      yield* Deferred.await(started)
+      yield* Fiber.interrupt(fiber)
+      expect(events).toEqual(["finally"])
+    }))
+})
+
+describe("middleware", () => {
+  it.effect("wraps every run, first added outermost, and may change the outcome", () =>
+    Effect.gen(function*() {
+      const events: Array<string> = []
+      const { add } = yield* JobMiddleware.JobMiddleware
+      const trace = (name: string): JobMiddleware.Middleware => (run, job) =>
+        Effect.sync(() => void events.push(`${name} before ${job.id}`)).pipe(
+          Effect.andThen(run),
+          Effect.tap(() => Effect.sync(() => void events.push(`${name} after`)))
+        )
+      yield* add(trace("outer"))
+      yield* add(trace("inner"))
+      yield* add((run) => Effect.map(run, (outcome): Outcome => ({ ...outcome, output: [outcome.output] })))
+      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null, { id: "j1" })
+      expect(result.output).toEqual([1])
+      expect(events).toEqual(["outer before j1", "inner before j1", "inner after", "outer after"])
+    }).pipe(Effect.provide(JobMiddleware.layer)))
+
+  it.effect("is added by a plugin's layer", () =>
+    Effect.gen(function*() {
+      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null)
+      expect(result).toMatchObject({ status: "FAILED", error: "no" })
+    }).pipe(
+      Effect.provide(Layer.provideMerge(
+        JobMiddleware.layerOf(() => Effect.succeed({ error: "no" })),
+        JobMiddleware.layer
+      ))
+    ))
+})

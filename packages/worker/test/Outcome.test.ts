@@ -1,0 +1,158 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import * as Outcome from "../src/Outcome.ts"
+import type { Identity } from "../src/WorkerConfig.ts"
+
+const identity: Identity = { workerId: "w1", hostname: "h1", version: "1.2.3" }
+
+/** What goes over the wire for a returned value. */
+const body = (value: unknown): unknown => JSON.parse(Outcome.toText(Outcome.fromReturned(value), identity).text)
+
+class Point {
+  readonly x = 1
+  readonly y = 2
+}
+
+class Money {
+  toJSON() {
+    return { error: "no money" }
+  }
+}
+
+describe("a returned value (specification 2.3)", () => {
+  it.each<[string, unknown, unknown]>([
+    ["a dict", { a: 1 }, { output: { a: 1 } }],
+    ["an error with other keys", { error: "bad", a: 1 }, { output: { a: 1 }, error: "bad" }],
+    ["an error after other keys", { a: 1, error: "bad" }, { output: { a: 1 }, error: "bad" }],
+    ["an error alone", { error: "bad" }, { error: "bad" }],
+    ["an empty error", { error: "" }, { error: "" }],
+    ["an error of null", { error: null, a: 1 }, { output: { a: 1 }, error: "null" }],
+    ["an error of false", { error: false }, { error: "false" }],
+    ["an error that is an object", { error: { code: 7 } }, { error: "{\"code\":7}" }],
+    ["an error of undefined, which JSON does not have", { error: undefined, a: 1 }, { output: { a: 1 } }],
+    ["an error that is a function, which JSON does not have", { error: () => 1, a: 1 }, { output: { a: 1 } }],
+    ["an error deeper down", { a: { error: "fine" } }, { output: { a: { error: "fine" } } }],
+    ["refresh_worker", { refresh_worker: true, a: 1 }, { output: { a: 1 }, stopPod: true }],
+    ["refresh_worker alone", { refresh_worker: true }, { stopPod: true }],
+    ["refresh_worker that is truthy", { refresh_worker: "yes", a: 1 }, { output: { a: 1 }, stopPod: true }],
+    ["refresh_worker that is false", { refresh_worker: false, a: 1 }, { output: { a: 1 } }],
+    ["both signals", { error: "bad", refresh_worker: true, a: 1 }, { output: { a: 1 }, error: "bad", stopPod: true }],
+    ["{}", {}, {}],
+    ["only undefined keys", { a: undefined }, {}],
+    ["a string", "hello", { output: "hello" }],
+    ["a number", 7, { output: 7 }],
+    ["false", false, { output: false }],
+    ["null", null, { output: null }],
+    ["nothing", undefined, { output: null }],
+    ["a list", [1, { error: "in a list" }], { output: [1, { error: "in a list" }] }],
+    ["an empty list", [], { output: [] }],
+    ["an instance", new Point(), { output: { x: 1, y: 2 } }],
+    ["a Date", new Date(0), { output: "1970-01-01T00:00:00.000Z" }],
+    ["an instance whose JSON has an error", new Money(), { error: "no money" }]
+  ])("%s", (_name, value, expected) => {
+    expect(body(value)).toEqual(expected)
+  })
+
+  it("property: every JSON dict is split into signals and the rest, and nothing is lost", () => {
+    const key = fc.oneof(fc.constantFrom("error", "refresh_worker", "a", "__proto__", "toString"), fc.string())
+    fc.assert(fc.property(fc.dictionary(key, fc.jsonValue()), (dict) => {
+      const json: Record<string, unknown> = JSON.parse(JSON.stringify(dict))
+      const { error, refresh_worker, ...rest } = json
+      const sent = body(dict)
+      const expected = {
+        ...(Object.keys(rest).length > 0 ? { output: rest } : {}),
+        ...(Object.hasOwn(json, "error") ? { error: typeof error === "string" ? error : JSON.stringify(error) } : {}),
+        ...(refresh_worker ? { stopPod: true } : {})
+      }
+      expect(JSON.stringify(sent)).toBe(JSON.stringify(expected))
+    }))
+  })
+
+  it("property: a value that is no dict is sent as it is", () => {
+    fc.assert(
+      fc.property(fc.oneof(fc.array(fc.jsonValue()), fc.string(), fc.boolean(), fc.integer(), fc.constant(null)), (value) => {
+        expect(body(value)).toEqual({ output: JSON.parse(JSON.stringify(value)) })
+      })
+    )
+  })
+})
+
+describe("an exception (specification 2.4)", () => {
+  const fields = ["error_type", "error_message", "error_traceback", "hostname", "worker_id", "runpod_version"]
+  const report = (thrown: unknown): Record<string, string> => JSON.parse(Outcome.exceptionText(thrown, identity))
+
+  class OutOfMemory extends Error {}
+
+  it("is the JSON text of exactly six fields", () => {
+    const thrown = new RangeError("too far", { cause: new Error("the reason") })
+    expect(Object.keys(report(thrown))).toEqual(fields)
+    expect(report(thrown)).toMatchObject({
+      error_type: "RangeError",
+      error_message: "too far",
+      hostname: "h1",
+      worker_id: "w1",
+      runpod_version: "1.2.3"
+    })
+    expect(report(thrown)["error_traceback"]).toMatch(/^RangeError: too far\n +at .*Outcome\.test\.ts/)
+    expect(report(thrown)["error_traceback"]).toMatch(/\[cause\]: Error: the reason/)
+  })
+
+  it.each<[string, unknown, string, string]>([
+    ["an error class without a name of its own", new OutOfMemory("full"), "OutOfMemory", "full"],
+    ["a string", "just text", "string", "just text"],
+    ["an object", { code: 7 }, "object", "{\"code\":7}"],
+    ["undefined", undefined, "undefined", "undefined"],
+    ["null", null, "null", "null"]
+  ])("%s", (_name, thrown, type, message) => {
+    expect(report(thrown)).toMatchObject({ error_type: type, error_message: message })
+  })
+
+  it("a cause that is its own cause ends", () => {
+    const error = new Error("round")
+    error.cause = error
+    expect(report(error)["error_traceback"]?.length).toBeGreaterThan(0)
+  })
+
+  it("property: whatever is thrown, the report is six strings", () => {
+    fc.assert(fc.property(fc.anything(), (thrown) => {
+      expect(Object.entries(report(thrown)).map(([name, value]) => [name, typeof value])).toEqual(
+        fields.map((name) => [name, "string"])
+      )
+    }))
+  })
+
+  it.each<[string, () => unknown]>([
+    ["a BigInt", () => ({ n: 1n })],
+    ["a cycle", () => {
+      const value: Record<string, unknown> = {}
+      value["self"] = value
+      return value
+    }]
+  ])("a result that JSON cannot hold: %s", (_name, make) => {
+    const { outcome, text } = Outcome.toText({ output: make(), stopPod: true }, identity)
+    expect(Outcome.isFailed(outcome)).toBe(true)
+    const sent: { readonly error: string; readonly stopPod: boolean } = JSON.parse(text)
+    expect(sent.stopPod).toBe(true)
+    expect(JSON.parse(sent.error)).toMatchObject({ error_type: "TypeError", error_message: expect.stringContaining("JSON") })
+  })
+})
+
+describe("a stream (wire-facts 2.3)", () => {
+  it("ends with an empty list, or with all chunks", () => {
+    expect(Outcome.fromStream([], undefined)).toEqual({ output: [] })
+    expect(Outcome.fromStream([1, 2], undefined)).toEqual({ output: [1, 2] })
+  })
+
+  it("keeps the signals of what a generator returned, and nothing else of it", () => {
+    expect(Outcome.fromStream([1], { refresh_worker: true, a: 1 })).toEqual({ output: [1], stopPod: true })
+    expect(Outcome.fromStream([1], { error: "bad", a: 1 })).toEqual({ error: "bad" })
+    expect(Outcome.fromStream([1], "text")).toEqual({ output: [1] })
+  })
+
+  it("fails by a chunk with an error, whose other keys are not sent", () => {
+    expect(Outcome.fromChunk({ error: { code: 7 }, a: 1 })).toEqual({ error: "{\"code\":7}" })
+    expect(Outcome.fromChunk({ error: undefined, a: 1 })).toBeUndefined()
+    expect(Outcome.fromChunk([{ error: "in a list" }])).toBeUndefined()
+    expect(Outcome.fromChunk("error")).toBeUndefined()
+  })
+})

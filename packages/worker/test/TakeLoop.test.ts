@@ -1,0 +1,216 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as TestClock from "effect/testing/TestClock"
+import { Handler } from "../src/index.ts"
+import { Memory } from "../src/testing/JobSourceMemory.ts"
+import { job, services, start } from "./memoryWorker.ts"
+
+const echo = Handler.fromFunction((taken) => taken.input)
+
+/** A handler whose jobs wait until the test lets them go, by their input, or ends. */
+const gates = () => {
+  const open = new Map<unknown, () => void>()
+  const handler = Handler.fromFunction((taken, { signal }) =>
+    new Promise<void>((resolve) => {
+      signal.addEventListener("abort", () => resolve())
+      open.set(taken.input, resolve)
+    })
+  )
+  return { handler, running: () => [...open.keys()], finish: (input: unknown) => (open.get(input)?.(), open.delete(input)) }
+}
+
+/** Lets everything happen that needs no time. */
+const settle = TestClock.adjust(0)
+
+describe("taking jobs", () => {
+  it.effect("one after the other, each as soon as the result of the one before is delivered", () => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* start(echo)
+      for (const n of [1, 2, 3]) yield* memory.submit(job(`j${n}`, n))
+      for (const n of [1, 2, 3]) expect(yield* memory.nextDone).toEqual({ id: `j${n}`, body: { output: n } })
+      yield* settle
+      const calls = memory.calls().filter(({ kind }) => kind === "take" || kind === "done").map(({ about, kind }) =>
+        `${kind} ${about}`
+      )
+      expect(calls).toEqual(["take 1", "done j1", "take 1", "done j2", "take 1", "done j3", "take 1"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("no further take while the only place is taken", () => {
+    const { layer } = services()
+    const { finish, handler, running } = gates()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* start(handler)
+      yield* memory.submit(job("j1", 1))
+      yield* memory.submit(job("j2", 2))
+      yield* TestClock.adjust("10 minutes")
+      expect(running()).toEqual([1])
+      finish(1)
+      yield* memory.nextDone
+      yield* settle
+      expect(running()).toEqual([2])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("429 waits five seconds", () => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* memory.failNext("take", 2, 429)
+      yield* start(echo)
+      const takes = () => memory.calls().filter(({ kind }) => kind === "take").length
+      yield* settle
+      expect(takes()).toBe(1)
+      yield* TestClock.adjust(4_999)
+      expect(takes()).toBe(1)
+      yield* TestClock.adjust(1)
+      expect(takes()).toBe(2)
+      yield* TestClock.adjust(5_000)
+      expect(takes()).toBe(3)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("an outage is waited out with growing waits, and said once, as is its end", () => {
+    const { layer, log } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* memory.failNext("take", 8, "unreachable")
+      yield* memory.failNext("take", 1, 500)
+      yield* start(echo)
+      yield* memory.submit(job("j1"))
+      yield* TestClock.adjust(100)
+      expect(memory.calls().filter(({ kind }) => kind === "take").length).toBeLessThanOrEqual(2)
+      yield* TestClock.adjust("45 seconds")
+      expect((yield* memory.nextDone).id).toBe("j1")
+      expect(log.filter(({ message }) => message.startsWith("Cannot take jobs"))).toEqual([{
+        level: "ERROR",
+        message: "Cannot take jobs: the platform does not answer (ECONNREFUSED). Trying until it does.",
+        requestId: undefined
+      }])
+      expect(log.filter(({ message }) => message === "Taking jobs again.")).toHaveLength(1)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("a key that is not accepted is said with what to check", () => {
+    const { layer, log } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* memory.failNext("take", 1, 401)
+      yield* start(echo)
+      yield* settle
+      expect(log.find(({ level }) => level === "ERROR")?.message).toMatch(/answered 401.*PLATFORM_AI_API_KEY/)
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("concurrency_modifier (specification 2.7)", () => {
+  it.effect("lets that many jobs run, taken as a batch", () => {
+    const { layer } = services()
+    const { finish, handler, running } = gates()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      for (const n of [1, 2, 3, 4]) yield* memory.submit(job(`j${n}`, n))
+      yield* start(handler, { concurrencyModifier: () => 3 })
+      yield* settle
+      expect(running()).toEqual([1, 2, 3])
+      expect(memory.calls().filter(({ kind }) => kind === "take").map(({ about }) => about)).toEqual(["3"])
+      finish(2)
+      yield* memory.nextDone
+      yield* settle
+      expect(running()).toEqual([1, 3, 4])
+      expect(memory.calls().filter(({ kind }) => kind === "take").map(({ about }) => about)).toEqual(["3", "1"])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is asked before each take with the current number", () => {
+    const { layer } = services()
+    const asked: Array<number> = []
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* start(echo, { concurrencyModifier: (current) => (asked.push(current), Math.min(3, current + 1)) })
+      for (const n of [1, 2, 3]) {
+        yield* memory.submit(job(`j${n}`))
+        yield* memory.nextDone
+      }
+      yield* settle
+      expect(asked.slice(0, 4)).toEqual([1, 2, 3, 3])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("a change waits until no job is held, looked at once a second, and nothing is taken meanwhile", () => {
+    const { layer, log } = services()
+    const { finish, handler, running } = gates()
+    let wanted = 2
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* start(handler, { concurrencyModifier: () => wanted })
+      yield* memory.submit(job("j1", 1))
+      yield* settle
+      wanted = 5
+      yield* memory.submit(job("j2", 2))
+      yield* settle
+      for (const n of [3, 4]) yield* memory.submit(job(`j${n}`, n))
+      yield* TestClock.adjust("1 minute")
+      expect(running()).toEqual([1, 2])
+      finish(1)
+      finish(2)
+      yield* memory.nextDone
+      yield* memory.nextDone
+      yield* settle
+      expect(running()).toEqual([])
+      yield* TestClock.adjust("1 second")
+      expect(running()).toEqual([3, 4])
+      expect(log.map(({ message }) => message)).toContain("Up to 5 jobs at once from now on (before: 2).")
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect.each<[string, () => number, RegExp]>([
+    ["throws", () => {
+      throw new Error("no idea")
+    }, /threw Error: no idea.*stays 1/],
+    ["returns 0", () => 0, /returned 0.*stays 1/],
+    ["returns a fraction", () => 1.5, /returned 1.5.*stays 1/],
+    ["returns NaN", () => NaN, /returned NaN.*stays 1/]
+  ])("that %s changes nothing, and is said", ([, concurrencyModifier, message]) => {
+    const { layer, log } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* start(echo, { concurrencyModifier })
+      yield* memory.submit(job("j1"))
+      yield* memory.nextDone
+      expect(memory.calls().find(({ kind }) => kind === "take")?.about).toBe("1")
+      expect(log.find(({ level }) => level === "ERROR")?.message).toMatch(message)
+    }).pipe(Effect.provide(layer))
+  })
+})
+
+describe("the same job again", () => {
+  it.effect("ends the earlier attempt, of which nothing is delivered", () => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const aborted = yield* Deferred.make<string>()
+      yield* start(
+        Handler.fromFunction((taken, { signal }) =>
+          taken.input === 1
+            ? new Promise((resolve) =>
+              signal.addEventListener("abort", () => resolve(Effect.runSync(Deferred.succeed(aborted, "first attempt"))))
+            )
+            : "second attempt"
+        ),
+        { concurrencyModifier: () => 2 }
+      )
+      yield* memory.submit(job("j1", 1))
+      yield* settle
+      yield* memory.submit(job("j1", 2))
+      expect(yield* Deferred.await(aborted)).toBe("first attempt")
+      expect(yield* memory.nextDone).toEqual({ id: "j1", body: { output: "second attempt" } })
+      yield* settle
+      expect(memory.calls().filter(({ kind }) => kind === "done")).toHaveLength(1)
+    }).pipe(Effect.provide(layer))
+  })
+})

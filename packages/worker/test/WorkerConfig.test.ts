@@ -1,0 +1,170 @@
+import { describe, expect, it } from "@effect/vitest"
+import { workerEnvironment } from "@stint/contract/WorkerProtocol"
+import * as ConfigProvider from "effect/ConfigProvider"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as WorkerConfig from "../src/WorkerConfig.ts"
+
+const read = (env: WorkerConfig.Environment, argv: ReadonlyArray<string> = []) => Effect.runSync(WorkerConfig.read(env, argv))
+const problem = (env: WorkerConfig.Environment, argv: ReadonlyArray<string> = []) =>
+  Effect.runSync(Effect.flip(WorkerConfig.read(env, argv))).message
+
+const base = "http://127.0.0.1:4600/v2/ep"
+const minimal = {
+  PLATFORM_WEBHOOK_GET_JOB: `${base}/job-take/$ID`,
+  PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/job-done/$RUNPOD_POD_ID/$ID`,
+  PLATFORM_POD_ID: "w1"
+}
+
+describe("addresses (wire-facts 5.1)", () => {
+  it.each<[string, string, string]>([
+    ["with a query", `${base}/job-take/$ID?gpu=none`, `${base}/job-take/w%201?gpu=none`],
+    ["with an empty query", `${base}/job-take/$ID?`, `${base}/job-take/w%201?`],
+    ["without a query", `${base}/job-take/$ID`, `${base}/job-take/w%201?`],
+    ["with the worker's own placeholder", `${base}/job-take/$RUNPOD_POD_ID`, `${base}/job-take/w%201?`],
+    ["with the worker's placeholder of the other prefix", `${base}/job-take/\${PLATFORM_POD_ID}`, `${base}/job-take/w%201?`],
+    ["without any placeholder", `${base}/job-take/me`, `${base}/job-take/me?`],
+    [
+      "with a placeholder that nobody filled in",
+      `${base}/job-take/$ID?gpu=$RUNPOD_GPU_TYPE_ID`,
+      `${base}/job-take/w%201?gpu=$RUNPOD_GPU_TYPE_ID`
+    ]
+  ])("job-take %s", (_name, template, expected) => {
+    const { platform } = read({ ...minimal, PLATFORM_POD_ID: "w 1", PLATFORM_WEBHOOK_GET_JOB: template })
+    expect(platform?.take).toBe(expected)
+    expect(platform?.takeBatch).toBe(expected.replace("/job-take/", "/job-take-batch/"))
+    expect(platform?.stop).toBe(expected.replace("/job-take/", "/job-stop/"))
+  })
+
+  it("job-take by another name has neither batches nor stops", () => {
+    const { platform } = read({ ...minimal, PLATFORM_WEBHOOK_GET_JOB: "https://example.com/next?for=$ID" })
+    expect(platform).toMatchObject({ take: "https://example.com/next?for=w1", takeBatch: undefined, stop: undefined })
+  })
+
+  it.each<[string, string, string]>([
+    ["with a query", `${base}/job-done/$RUNPOD_POD_ID/$ID?gpu=none`, `${base}/job-done/w1/j1?gpu=none`],
+    ["without a query", `${base}/job-done/$RUNPOD_POD_ID/$ID`, `${base}/job-done/w1/j1?`],
+    ["with the job twice", `${base}/job-done/$ID?again=$ID`, `${base}/job-done/j1?again=j1`]
+  ])("job-done %s", (_name, template, expected) => {
+    const { platform } = read({ ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: template })
+    expect(platform?.done.join("j1")).toBe(expected)
+  })
+
+  it("job-stream is derived from job-done where it is not set", () => {
+    expect(read(minimal).platform?.stream.join("j1")).toBe(`${base}/job-stream/w1/j1?`)
+    const own = { ...minimal, PLATFORM_WEBHOOK_POST_STREAM: `${base}/chunks/$ID` }
+    expect(read(own).platform?.stream.join("j1")).toBe(`${base}/chunks/j1?`)
+  })
+
+  it.each([
+    ["http://a/b?", "http://a/b?k=a%20b"],
+    ["http://a/b?x=1", "http://a/b?x=1&k=a%20b"],
+    ["http://a/b?x=1&", "http://a/b?x=1&k=a%20b"]
+  ])("a value is appended to %s", (url, expected) => {
+    expect(WorkerConfig.append(url, "k", "a b")).toBe(expected)
+  })
+})
+
+describe("prefixes (rulings, \"Prefix\")", () => {
+  const environment = (prefix?: "PLATFORM_" | "RUNPOD_") =>
+    workerEnvironment({
+      baseUrl: "http://127.0.0.1:4600",
+      endpoint: "ep",
+      worker: "w1",
+      key: "secret",
+      pingIntervalMs: 4000,
+      ...(prefix === undefined ? {} : { prefix })
+    })
+
+  it.each<["PLATFORM_" | "RUNPOD_" | undefined, string, string]>([
+    ["PLATFORM_", "PLATFORM_", "json"],
+    ["RUNPOD_", "RUNPOD_", "query"],
+    [undefined, "PLATFORM_", "json"]
+  ])("the platform's own variables under %s", (prefix, found, form) => {
+    const { endpoint, identity, log, platform } = read(environment(prefix))
+    expect(identity).toMatchObject({ workerId: "w1", hostname: "w1" })
+    expect(endpoint).toBe("ep")
+    expect(log.json).toBe(true)
+    expect(platform).toMatchObject({
+      prefix: found,
+      take: `${base}/job-take/w1?gpu=none`,
+      ping: { url: `${base}/ping/w1?gpu=none`, interval: 4000, form }
+    })
+    expect(platform?.key === undefined ? undefined : Redacted.value(platform.key)).toBe("secret")
+    expect(JSON.stringify(platform)).not.toContain("secret")
+  })
+
+  it("each variable falls back by itself, and an empty one counts as unset", () => {
+    const { endpoint, identity } = read({
+      ...minimal,
+      PLATFORM_POD_ID: " ",
+      RUNPOD_POD_ID: "w2",
+      PLATFORM_ENDPOINT_ID: "mine",
+      RUNPOD_ENDPOINT_ID: "other"
+    })
+    expect(identity.workerId).toBe("w2")
+    expect(endpoint).toBe("mine")
+  })
+
+  it.effect("the layer reads them from the environment", () =>
+    Effect.gen(function*() {
+      const config = yield* WorkerConfig.WorkerConfig
+      expect(config.platform?.take).toBe(`${base}/job-take/w1?gpu=none`)
+    }).pipe(
+      Effect.provide(WorkerConfig.layer([])),
+      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: environment("RUNPOD_") }))
+    ))
+})
+
+describe("defaults", () => {
+  it("are those of specification 2.8", () => {
+    const settings = read({ ...minimal, PLATFORM_POD_ID: undefined })
+    expect(settings.identity.workerId).toMatch(/^[0-9a-f-]{36}$/)
+    expect(settings.identity.hostname).not.toBe("")
+    expect(settings.log).toEqual({ level: "DEBUG", json: false })
+    expect(settings.shutdownGrace).toBeUndefined()
+    expect(settings.platform?.ping).toBeUndefined()
+    expect(read({ ...minimal, PLATFORM_WEBHOOK_PING: `${base}/ping/$RUNPOD_POD_ID` }).platform?.ping?.interval).toBe(10_000)
+  })
+})
+
+describe("local test mode", () => {
+  it.each<[string, WorkerConfig.Environment, ReadonlyArray<string>, boolean]>([
+    ["without an address for jobs", {}, [], true],
+    ["with one", minimal, [], false],
+    ["with --test_input", minimal, ["--test_input", "{}"], true],
+    ["with --test_input=", minimal, ["--test_input={}"], true]
+  ])("%s", (_name, env, argv, local) => {
+    expect(WorkerConfig.isLocal(env, argv)).toBe(local)
+    expect(read(env, argv).platform === undefined).toBe(local)
+  })
+
+  it("reads its flags", () => {
+    expect(read({}, ["--rp_serve_api", "--test_input", "{\"input\":1}", "--rp_log_level=warn"])).toMatchObject({
+      flags: { serveApi: true, testInput: "{\"input\":1}" },
+      log: { level: "WARN" }
+    })
+  })
+})
+
+describe("what makes no sense is said with its name and value", () => {
+  it.each<[string, WorkerConfig.Environment, RegExp]>([
+    [
+      "job-take that is no address",
+      { ...minimal, PLATFORM_WEBHOOK_GET_JOB: "job-take" },
+      /PLATFORM_WEBHOOK_GET_JOB is "job-take".*address/
+    ],
+    ["job-take of another scheme", { ...minimal, PLATFORM_WEBHOOK_GET_JOB: "ftp://a/b" }, /"ftp:\/\/a\/b".*http or https/],
+    ["no job-done", { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: undefined }, /PLATFORM_WEBHOOK_POST_OUTPUT is not.*worker-env/],
+    ["job-done without the job", { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/done` }, /must contain \$ID/],
+    ["an interval that is no number", {
+      ...minimal,
+      RUNPOD_WEBHOOK_PING: `${base}/ping/x`,
+      RUNPOD_PING_INTERVAL: "10s"
+    }, /RUNPOD_PING_INTERVAL is "10s".*milliseconds/],
+    ["a grace below zero", { PLATFORM_SHUTDOWN_GRACE: "-1" }, /PLATFORM_SHUTDOWN_GRACE is "-1".*0 or more/],
+    ["a level", { PLATFORM_LOG_LEVEL: "warning" }, /PLATFORM_LOG_LEVEL is "warning".*Did you mean "WARN"/]
+  ])("%s", (_name, env, expected) => {
+    expect(problem(env)).toMatch(expected)
+  })
+})
