@@ -16,9 +16,7 @@ import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import * as Autoscaler from "@stint/pool/Autoscaler"
 import { WorkerAddress } from "@stint/pool/WorkerAddress"
 import { WorkerLog } from "@stint/pool/WorkerLog"
-import * as SqliteDatabase from "@stint/queue-sqlite/SqliteDatabase"
-import * as SqliteEndpointStore from "@stint/queue-sqlite/SqliteEndpointStore"
-import * as SqliteJobStore from "@stint/queue-sqlite/SqliteJobStore"
+import * as Sqlite from "@stint/queue-sqlite"
 import * as EndpointStore from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
@@ -34,6 +32,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import { join } from "node:path"
+import { CliFailure } from "./CliFailure.ts"
 import { writeWorkerLine } from "./LogFormat.ts"
 
 /** What a platform is made of. */
@@ -54,9 +53,7 @@ export interface PlatformOptions {
 const layerStores = ({ dataDir, store }: PlatformOptions) =>
   store === "memory"
     ? Layer.merge(MemoryJobStore.layer, EndpointStore.layerMemory)
-    : Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(
-      Layer.provide(SqliteDatabase.layer({ file: join(dataDir, "stint.db"), durability: store.durability }))
-    )
+    : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
 const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
@@ -87,6 +84,29 @@ const layerWorkerAddress = Layer.effect(
   })
 )
 
+/** Why a platform did not start, in words. Every reason is something that its operator can change. */
+const failureOf = ({ host, port }: PlatformOptions) => (error: { readonly message: string; readonly cause?: unknown }): CliFailure => {
+  const { cause } = error
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined
+  switch (code) {
+    case "EADDRINUSE":
+      return new CliFailure({
+        message: `Port ${port} of ${host} is taken.`,
+        hint: "Another platform may be running. Stop it, or choose another port: PORT=4601 stint serve (0 takes a free one)."
+      })
+    case "EACCES":
+      return new CliFailure({ message: `Port ${port} may not be used.`, hint: "Choose one above 1023: PORT=4600 stint serve." })
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return new CliFailure({
+        message: `${host} is no address of this machine.`,
+        hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address that this machine has."
+      })
+    default:
+      return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint: "" })
+  }
+}
+
 /** The running platform. Its services stay visible, for whoever runs it to ask. */
 export const layer = (options: PlatformOptions) => {
   const queue = JobQueue.layer.pipe(
@@ -104,5 +124,11 @@ export const layer = (options: PlatformOptions) => {
     Layer.provide(layerWorkerAddress),
     Layer.provide(Layer.succeed(WorkerLog, { write: writeWorkerLine }))
   )
-  return workers.pipe(Layer.provideMerge(serving))
+  return workers.pipe(
+    Layer.provideMerge(serving),
+    Layer.catchTag(
+      ["SqliteOpenError", "QueueError", "PoolError", "ServeError"],
+      (error) => Layer.effectContext(Effect.fail(failureOf(options)(error)))
+    )
+  )
 }

@@ -101,6 +101,16 @@ describe("stint", () => {
     expect(stderr).toContain("0 to 65535")
   })
 
+  it("says who is in the way when the port or the data is taken", async () => {
+    const port = await stint(undefined, ["serve"], { PORT: String(platform.port), STINT_DATA_DIR: join(platform.dataDir, "other") })
+    expect(port.code).toBe(1)
+    expect(port.stdout + port.stderr).toContain(`Port ${platform.port} of 127.0.0.1 is taken`)
+    const data = await stint(undefined, ["serve"], { PORT: "0", STINT_DATA_DIR: platform.dataDir })
+    expect(data.code).toBe(1)
+    expect(data.stdout + data.stderr).toMatch(/is in use by process \d+/)
+    expect(port.stderr + data.stderr).not.toMatch(/\n\s+at /)
+  })
+
   it("keeps the generated key readable by its owner only", async () => {
     expect((await readFile(join(platform.dataDir, "api-key"), "utf8")).trim()).toBe(platform.key)
     const { mode } = await import("node:fs/promises").then((fs) => fs.stat(join(platform.dataDir, "api-key")))

@@ -1,0 +1,16 @@
+/**
+ * The wire's rules over the store that the platform uses: the same suite that the server runs over memory.
+ */
+import * as Sqlite from "@stint/queue-sqlite"
+import { suite } from "@stint/server/testing"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { afterAll } from "vitest"
+
+const folder = mkdtempSync(join(tmpdir(), "stint-http-"))
+afterAll(() => {
+  rmSync(folder, { recursive: true, force: true })
+})
+
+suite("SQLite", Sqlite.layer({ file: join(folder, "stint.db") }))
