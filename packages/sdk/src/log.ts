@@ -5,20 +5,13 @@
  * variables are read once, when this module is loaded.
  */
 import * as LogLine from "@stint/worker/LogLine"
+import { messageOf } from "@stint/worker/Outcome"
 import * as WorkerConfig from "@stint/worker/WorkerConfig"
 import * as Redacted from "effect/Redacted"
 
 const style = WorkerConfig.logStyle(process.env, process.argv.slice(2))
 
-const textOf = (message: unknown): string => {
-  if (typeof message === "string") return message
-  if (message instanceof Error) return message.stack ?? message.message
-  try {
-    return JSON.stringify(message) ?? String(message)
-  } catch {
-    return String(message)
-  }
-}
+const textOf = (message: unknown): string => message instanceof Error ? message.stack ?? message.message : messageOf(message)
 
 const write = (level: LogLine.LineLevel, message: unknown, jobId: string | undefined): void =>
   LogLine.write(style, level, textOf(message), jobId)

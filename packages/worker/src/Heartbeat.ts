@@ -27,15 +27,12 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 /** The wait before a thread that died is started again. Milliseconds. */
 const RESTART_WAIT = 1_000
 
-/** Some bundlers wrap functions in a call of a helper of theirs to keep their names; in the thread there is no such helper. */
-const PREAMBLE = "const __name = (value) => value;"
-
 /** Runs the thread until it ends by itself, which it should not; its death is the answer. */
 const runThread = (data: ThreadData): Effect.Effect<string, never, Scope.Scope> =>
   Effect.gen(function*() {
     const thread = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        new Worker(`${PREAMBLE}(${String(heartbeatThread)})()`, { eval: true, execArgv: [], name: "heartbeat", workerData: data })
+        new Worker(`(${String(heartbeatThread)})()`, { eval: true, execArgv: [], name: "heartbeat", workerData: data })
       ),
       (started) => Effect.promise(() => started.terminate())
     )
@@ -44,7 +41,7 @@ const runThread = (data: ThreadData): Effect.Effect<string, never, Scope.Scope> 
     thread.on("message", ({ failure }: ThreadReport) => {
       Effect.runForkWith(context)(
         failure === undefined
-          ? Effect.logDebug("Heartbeats arrive.")
+          ? Effect.logInfo("Heartbeats arrive again.")
           : Effect.logWarning(
             `Heartbeats do not arrive: ${failure}. Trying on; the platform may give this worker's jobs to another.`
           )

@@ -78,7 +78,7 @@ const findJobs = Effect.fnUntraced(function*(options: Options) {
   if (fetcher !== undefined) {
     const fetched = yield* Effect.tryPromise({
       try: async () => fetcher(1),
-      catch: (thrown) => problem(`jobs_fetcher failed: ${thrown instanceof Error ? thrown.message : String(thrown)}`)
+      catch: (thrown) => problem(`jobs_fetcher failed: ${Outcome.messageOf(thrown)}`)
     })
     const list = Array.isArray(fetched) ? fetched : [fetched]
     return yield* Effect.forEach(list, (value: unknown) => toJob(value, "What jobs_fetcher returned"))
@@ -86,7 +86,7 @@ const findJobs = Effect.fnUntraced(function*(options: Options) {
   const given = flags.testInput === undefined ? yield* readTestInput : { from: "--test_input", text: flags.testInput }
   const value = yield* Effect.try({
     try: (): unknown => JSON.parse(given.text),
-    catch: (error) => problem(`${given.from} is no JSON: ${error instanceof Error ? error.message : String(error)}`)
+    catch: (error) => problem(`${given.from} is no JSON: ${Outcome.messageOf(error)}`)
   })
   const job = yield* toJob(value, given.from)
   yield* Effect.logInfo(`Local test mode: running ${job.id} with the input from ${given.from}.`)

@@ -11,6 +11,7 @@ import * as Logger from "effect/Logger"
 import type { LogLevel } from "effect/LogLevel"
 import * as References from "effect/References"
 import * as LogLine from "./LogLine.ts"
+import { messageOf } from "./Outcome.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** The annotation that ties a line to its job. */
@@ -39,11 +40,7 @@ const MINIMUM: Record<LogLine.Level, LogLevel> = {
 const text = (part: unknown): string => {
   if (typeof part === "string") return part
   if (part instanceof Error) return part.stack ?? part.message
-  try {
-    return JSON.stringify(part) ?? String(part)
-  } catch {
-    return String(part)
-  }
+  return messageOf(part)
 }
 
 /** A logger that hands finished lines to `write`: its level, its message and the id of the job that it is about, if any. */

@@ -16,6 +16,7 @@
  * whose value does not exist in JSON (undefined, a function, a symbol) is no key at all (rulings).
  */
 import * as Predicate from "effect/Predicate"
+import { inspect } from "node:util"
 import type { Identity } from "./WorkerConfig.ts"
 
 /** The body of job-done. The job failed exactly when there is an `error`. */
@@ -82,25 +83,42 @@ export const fromStream = (collected: ReadonlyArray<unknown>, returned: unknown)
   }
 }
 
-const errorName = (error: Error): string => error.name !== "Error" && error.name !== "" ? error.name : error.constructor.name
+/** What a getter answers; undefined when it throws. Errors of foreign code have been seen to do both strange things. */
+const read = (get: () => unknown): unknown => {
+  try {
+    return get()
+  } catch {
+    return undefined
+  }
+}
+
+const textOr = (value: unknown, otherwise: string): string => Predicate.isString(value) && value !== "" ? value : otherwise
+
+/** A class that did not set its name is known by its constructor. */
+const errorName = (error: Error): string => {
+  const name = textOr(read(() => error.name), "Error")
+  return name === "Error" ? textOr(read(() => error.constructor.name), name) : name
+}
 
 /** How many causes of causes a traceback shows. */
 const MAX_CAUSES = 8
 
-const traceback = (error: unknown, depth: number): string => {
-  if (!(error instanceof Error)) return String(error)
-  const own = error.stack ?? `${errorName(error)}: ${error.message}`
-  return error.cause === undefined || depth >= MAX_CAUSES ? own : `${own}\n[cause]: ${traceback(error.cause, depth + 1)}`
-}
-
-const messageOf = (thrown: unknown): string => {
-  if (thrown instanceof Error) return thrown.message
+/** What was thrown, in words; it need not be an Error, nor anything that can become text by itself. */
+export const messageOf = (thrown: unknown): string => {
+  if (thrown instanceof Error) return textOr(read(() => thrown.message), "")
   if (typeof thrown === "string") return thrown
   try {
-    return JSON.stringify(thrown) ?? String(thrown)
+    return JSON.stringify(thrown) ?? inspect(thrown)
   } catch {
-    return String(thrown)
+    return inspect(thrown)
   }
+}
+
+const traceback = (error: unknown, depth: number): string => {
+  if (!(error instanceof Error)) return messageOf(error)
+  const own = textOr(read(() => error.stack), `${errorName(error)}: ${messageOf(error)}`)
+  const cause = read(() => error.cause)
+  return cause === undefined || depth >= MAX_CAUSES ? own : `${own}\n[cause]: ${traceback(cause, depth + 1)}`
 }
 
 /** The report of an exception: JSON text of exactly the six fields of specification 2.4. */

@@ -25,6 +25,7 @@ import * as Backoff from "./Backoff.ts"
 import { FirstTake } from "./FirstTake.ts"
 import { JobSource } from "./JobSource.ts"
 import type { JobSourceError } from "./JobSource.ts"
+import { messageOf } from "./Outcome.ts"
 import { RunJobs } from "./RunJobs.ts"
 
 /** How many jobs are taken. */
@@ -72,7 +73,7 @@ const hint = ({ reason }: JobSourceError): string => {
 const askConcurrency = Effect.fnUntraced(function*(modifier: (current: number) => number, current: number) {
   const wanted = yield* Effect.try({ try: () => modifier(current), catch: (thrown) => thrown }).pipe(
     Effect.catch((thrown) =>
-      Effect.as(Effect.logError(`concurrency_modifier threw ${String(thrown)}; the concurrency stays ${current}.`), current)
+      Effect.as(Effect.logError(`concurrency_modifier threw ${messageOf(thrown)}; the concurrency stays ${current}.`), current)
     )
   )
   if (Number.isSafeInteger(wanted) && wanted >= 1) return wanted

@@ -30,6 +30,7 @@ import * as JobSourceHttp from "./JobSourceHttp.ts"
 import * as LocalTest from "./LocalTest.ts"
 import * as Logger from "./Logger.ts"
 import * as LogLine from "./LogLine.ts"
+import { messageOf } from "./Outcome.ts"
 import * as RunJobs from "./RunJobs.ts"
 import type { Runnable } from "./Runnable.ts"
 import * as Shutdown from "./Shutdown.ts"
@@ -139,9 +140,6 @@ const surviveBrokenPipes = (): void => {
   }
 }
 
-const explain = (error: unknown): string =>
-  typeof error === "object" && error !== null && "message" in error ? String(error.message) : String(error)
-
 /** {@link launch} with options. */
 export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer<A, E, Services>): void => {
   surviveBrokenPipes()
@@ -154,7 +152,7 @@ export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer
     LogLine.write(
       WorkerConfig.logStyle(process.env, process.argv.slice(2)),
       "ERROR",
-      expected ? explain(Cause.squash(exit.cause)) : Cause.pretty(exit.cause)
+      expected ? messageOf(Cause.squash(exit.cause)) : Cause.pretty(exit.cause)
     )
     process.exit(1)
   })

@@ -1,8 +1,10 @@
 /**
  * The program of the heartbeat's thread.
  *
- * Its text is what runs, in a thread made from a string, so that it needs no file of its own and survives bundling. It must
- * therefore stand alone: no imports, and nothing from outside the function.
+ * Its text is what runs, in a thread made from a string, so that it needs no file of its own and survives bundling. It must therefore
+ * stand alone: no imports, nothing from outside the function, and nothing that bundlers put a helper of theirs around. That is why its
+ * functions are methods of one object (named functions are wrapped to keep their names when code is minified) and why nothing is
+ * spread.
  */
 
 /** What the thread is given. */
@@ -19,15 +21,15 @@ export interface ThreadData {
   readonly header: number
 }
 
-/** What the thread says: how a beat went, when that changes. */
+/** What the thread says: that beats stopped arriving, and that they arrive again. */
 export interface ThreadReport {
-  /** Undefined: beats arrive (again). */
+  /** Undefined: they arrive again. */
   readonly failure: string | undefined
 }
 
 /**
- * Beats at once and then once an interval. A beat that fails is repeated after a quarter of the interval. One that is still
- * unanswered when the next is due is given that interval, too, and then dropped (wire-facts 5.7).
+ * Beats at once and then once an interval. A beat that fails is repeated after a quarter of the interval. One that is still unanswered
+ * when the next is due is given that interval, too, and then dropped (wire-facts 5.7).
  */
 export const heartbeatThread = (): void => {
   const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads")
@@ -40,68 +42,71 @@ export const heartbeatThread = (): void => {
   const bytes = new Uint8Array(data.memory)
   const decoder = new TextDecoder()
 
-  const idAt = (start: number): string => {
-    for (;;) {
-      const version = Atomics.load(words, start / 4)
-      const length = Atomics.load(words, start / 4 + 1)
-      const id = decoder.decode(bytes.slice(start + data.header, start + data.header + length))
-      if (version % 2 === 0 && Atomics.load(words, start / 4) === version) return id
+  const thread = {
+    busy: false,
+    arriving: true,
+
+    idAt(start: number): string {
+      for (;;) {
+        const version = Atomics.load(words, start / 4)
+        const length = Atomics.load(words, start / 4 + 1)
+        const id = decoder.decode(bytes.slice(start + data.header, start + data.header + length))
+        if (version % 2 === 0 && Atomics.load(words, start / 4) === version) return id
+      }
+    },
+
+    held(): Array<string> {
+      const ids: Array<string> = []
+      for (let start = 0; start < data.memory.byteLength; start += data.slot) {
+        const id = this.idAt(start)
+        if (id !== "") ids.push(id)
+      }
+      return ids
+    },
+
+    ended(beat: { over: boolean }, failure: string | undefined): void {
+      if (beat.over) return
+      beat.over = true
+      this.busy = false
+      const arrives = failure === undefined
+      if (this.arriving !== arrives) {
+        this.arriving = arrives
+        const report: ThreadReport = { failure }
+        parentPort?.postMessage(report)
+      }
+      if (!arrives) setTimeout(() => this.beat(), data.interval / 4)
+    },
+
+    beat(): void {
+      if (this.busy) return
+      this.busy = true
+      const beat = { over: false }
+      const jobs = this.held()
+      const headers: Record<string, string | number> = Object.assign({}, data.headers)
+      let url = data.url
+      let body: string | undefined
+      if (data.form === "json") {
+        // A key of undefined does not exist in JSON: an idle worker names no jobs.
+        body = JSON.stringify({ job_id: jobs.length > 0 ? jobs : undefined, runpod_version: data.version })
+        headers["content-type"] = "application/json"
+        headers["content-length"] = Buffer.byteLength(body)
+      } else {
+        const query = new URLSearchParams({ runpod_version: data.version })
+        if (jobs.length > 0) query.set("job_id", jobs.join(","))
+        url += `${/[?&]$/.test(url) ? "" : "&"}${query.toString()}`
+      }
+      const call = request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {
+        const status = response.statusCode ?? 0
+        response.on("error", (error: NodeJS.ErrnoException) => this.ended(beat, error.code ?? error.message))
+        response.on("end", () => this.ended(beat, status >= 200 && status < 300 ? undefined : `the platform answered ${status}`))
+        response.resume()
+      })
+      call.setTimeout(Math.max(1_000, 2 * data.interval), () => call.destroy(new Error("no answer")))
+      call.on("error", (error: NodeJS.ErrnoException) => this.ended(beat, error.code ?? error.message))
+      call.end(body)
     }
   }
 
-  const held = (): Array<string> => {
-    const ids: Array<string> = []
-    for (let start = 0; start < data.memory.byteLength; start += data.slot) {
-      const id = idAt(start)
-      if (id !== "") ids.push(id)
-    }
-    return ids
-  }
-
-  let busy = false
-  let failing: boolean | undefined
-
-  const report = (failure: string | undefined) => {
-    if (failing === (failure !== undefined)) return
-    failing = failure !== undefined
-    const message: ThreadReport = { failure }
-    parentPort?.postMessage(message)
-  }
-
-  const beat = () => {
-    if (busy) return
-    busy = true
-    let over = false
-    const ended = (failure: string | undefined) => {
-      if (over) return
-      over = true
-      busy = false
-      report(failure)
-      if (failure !== undefined) setTimeout(beat, data.interval / 4)
-    }
-    const jobs = held()
-    const headers: Record<string, string | number> = { ...data.headers }
-    let url = data.url
-    let body: string | undefined
-    if (data.form === "json") {
-      body = JSON.stringify(jobs.length > 0 ? { job_id: jobs, runpod_version: data.version } : { runpod_version: data.version })
-      headers["content-type"] = "application/json"
-      headers["content-length"] = Buffer.byteLength(body)
-    } else {
-      const query = new URLSearchParams({ ...(jobs.length > 0 ? { job_id: jobs.join(",") } : {}), runpod_version: data.version })
-      url += (/[?&]$/.test(url) ? "" : "&") + query
-    }
-    const call = request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {
-      const status = response.statusCode ?? 0
-      response.on("error", (error: NodeJS.ErrnoException) => ended(error.code ?? error.message))
-      response.on("end", () => ended(status >= 200 && status < 300 ? undefined : `the platform answered ${status}`))
-      response.resume()
-    })
-    call.setTimeout(Math.max(1_000, 2 * data.interval), () => call.destroy(new Error("no answer")))
-    call.on("error", (error: NodeJS.ErrnoException) => ended(error.code ?? error.message))
-    call.end(body)
-  }
-
-  setInterval(beat, data.interval)
-  beat()
+  setInterval(() => thread.beat(), data.interval)
+  thread.beat()
 }

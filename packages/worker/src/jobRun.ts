@@ -17,7 +17,7 @@ import type { Identity } from "./WorkerConfig.ts"
 export const outcomeOf =
   <R>(handler: Runnable<R>, { wrap }: { readonly wrap: Middleware }, identity: Identity) =>
   (job: ReceivedJob, emit: Emit | undefined): Effect.Effect<Outcome.Outcome | undefined, never, Exclude<R, CurrentJob>> =>
-    wrap(handler.run(job, emit), job).pipe(
+    Effect.suspend(() => wrap(handler.run(job, emit), job)).pipe(
       Effect.provideService(CurrentJob, job),
       Effect.catchTag("BodyRefused", ({ detail }) => Effect.succeed(Outcome.failed(detail))),
       Effect.catchTag("JobLost", () => Effect.undefined),

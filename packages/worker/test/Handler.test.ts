@@ -328,6 +328,19 @@ describe("middleware", () => {
       expect(events).toEqual(["outer before j1", "inner before j1", "inner after", "outer after"])
     }).pipe(Effect.provide(JobMiddleware.layer)))
 
+  it.effect("that throws fails the job like a handler that throws", () =>
+    Effect.gen(function*() {
+      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null)
+      expect(JSON.parse(result.error ?? "")).toMatchObject({ error_type: "RangeError", error_message: "far" })
+    }).pipe(
+      Effect.provide(Layer.provideMerge(
+        JobMiddleware.layerOf(() => {
+          throw new RangeError("far")
+        }),
+        JobMiddleware.layer
+      ))
+    ))
+
   it.effect("is added by a plugin's layer", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null)

@@ -83,6 +83,16 @@ describe("an exception (specification 2.4)", () => {
 
   class OutOfMemory extends Error {}
 
+  const trap = (): never => {
+    throw new Error("do not look")
+  }
+  class Trap extends Error {
+    constructor() {
+      super("trap")
+      for (const key of ["name", "message", "stack", "cause", "constructor"]) Object.defineProperty(this, key, { get: trap })
+    }
+  }
+
   it("is the JSON text of exactly six fields", () => {
     const thrown = new RangeError("too far", { cause: new Error("the reason") })
     expect(Object.keys(report(thrown))).toEqual(fields)
@@ -101,10 +111,14 @@ describe("an exception (specification 2.4)", () => {
     ["an error class without a name of its own", new OutOfMemory("full"), "OutOfMemory", "full"],
     ["a string", "just text", "string", "just text"],
     ["an object", { code: 7 }, "object", "{\"code\":7}"],
+    ["an error without a name", Object.assign(new Error("lost"), { name: undefined }), "Error", "lost"],
+    ["an error whose message is no text", Object.assign(new Error("lost"), { message: 7, stack: undefined }), "Error", ""],
+    ["an error that throws when it is looked at", new Trap(), "Error", ""],
     ["undefined", undefined, "undefined", "undefined"],
     ["null", null, "null", "null"]
   ])("%s", (_name, thrown, type, message) => {
     expect(report(thrown)).toMatchObject({ error_type: type, error_message: message })
+    expect(Object.keys(report(thrown))).toEqual(fields)
   })
 
   it("a cause that is its own cause ends", () => {

@@ -70,7 +70,7 @@ describe("the heartbeat (specification 2.6, wire-facts 5.7)", () => {
     const { code, stdout } = await worker.ended
     expect(code).toBe(0)
     expect(stdout.match(/Heartbeats do not arrive/g)).toHaveLength(1)
-    expect(stdout.match(/Heartbeats arrive/g)).toHaveLength(1)
+    expect(stdout.match(/Heartbeats arrive again/g)).toHaveLength(1)
   })
 })
 
