@@ -396,15 +396,16 @@ const make = Effect.gen(function*() {
     const key = workerKey(endpoint, worker)
     const until = now() + waitMs
     while (true) {
+      // In line before it looks, as all waiters are: a stop that comes between the two must not be missed.
+      const ticket = yield* stoppers.take(key)
       const ids = pendingStops.get(key)
-      if (ids !== undefined) {
-        pendingStops.delete(key)
-        if (ids.size > 0) return [...ids]
-      }
+      pendingStops.delete(key)
       const left = until - now()
       // A draining worker waits like any other: it may still run a job that is cancelled.
-      if (left <= 0 || closing) return []
-      const ticket = yield* stoppers.take(key)
+      if (left <= 0 || closing || (ids !== undefined && ids.size > 0)) {
+        yield* ticket.cancel
+        return ids === undefined ? [] : [...ids]
+      }
       yield* ticket.wait(left)
     }
   })
