@@ -85,27 +85,28 @@ const layerWorkerAddress = Layer.effect(
 )
 
 /** Why a platform did not start, in words. Every reason is something that its operator can change. */
-const failureOf = ({ host, port }: PlatformOptions) => (error: { readonly message: string; readonly cause?: unknown }): CliFailure => {
-  const { cause } = error
-  const code = cause instanceof Error && "code" in cause ? cause.code : undefined
-  switch (code) {
-    case "EADDRINUSE":
-      return new CliFailure({
-        message: `Port ${port} of ${host} is taken.`,
-        hint: "Another platform may be running. Stop it, or choose another port: PORT=4601 stint serve (0 takes a free one)."
-      })
-    case "EACCES":
-      return new CliFailure({ message: `Port ${port} may not be used.`, hint: "Choose one above 1023: PORT=4600 stint serve." })
-    case "EADDRNOTAVAIL":
-    case "ENOTFOUND":
-      return new CliFailure({
-        message: `${host} is no address of this machine.`,
-        hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address that this machine has."
-      })
-    default:
-      return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint: "" })
+const failureOf =
+  ({ host, port }: PlatformOptions) => (error: { readonly message: string; readonly cause?: unknown }): CliFailure => {
+    const { cause } = error
+    const code = cause instanceof Error && "code" in cause ? cause.code : undefined
+    switch (code) {
+      case "EADDRINUSE":
+        return new CliFailure({
+          message: `Port ${port} of ${host} is taken.`,
+          hint: "Another platform may be running. Stop it, or choose another port: PORT=4601 stint serve (0 takes a free one)."
+        })
+      case "EACCES":
+        return new CliFailure({ message: `Port ${port} may not be used.`, hint: "Choose one above 1023: PORT=4600 stint serve." })
+      case "EADDRNOTAVAIL":
+      case "ENOTFOUND":
+        return new CliFailure({
+          message: `${host} is no address of this machine.`,
+          hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address that this machine has."
+        })
+      default:
+        return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint: "" })
+    }
   }
-}
 
 /** The running platform. Its services stay visible, for whoever runs it to ask. */
 export const layer = (options: PlatformOptions) => {

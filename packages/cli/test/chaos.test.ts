@@ -159,7 +159,10 @@ describe("SIGTERM under load", () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const log = join(platform.dataDir, "log")
     const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => platform.run("slow", { ms: 400, log, n })))
-    await until("two jobs to run", async () => (await historyOf(log)).length >= 2 ? true : undefined)
+    await until("two jobs to have started", async () => {
+      const started = (await historyOf(log)).filter(({ event }) => event === "started")
+      return started.length >= 2 ? true : undefined
+    })
     expect(await platform.end("SIGTERM")).toEqual({ code: 0, signal: null })
 
     const history = await historyOf(log)

@@ -102,7 +102,10 @@ describe("stint", () => {
   })
 
   it("says who is in the way when the port or the data is taken", async () => {
-    const port = await stint(undefined, ["serve"], { PORT: String(platform.port), STINT_DATA_DIR: join(platform.dataDir, "other") })
+    const port = await stint(undefined, ["serve"], {
+      PORT: String(platform.port),
+      STINT_DATA_DIR: join(platform.dataDir, "other")
+    })
     expect(port.code).toBe(1)
     expect(port.stdout + port.stderr).toContain(`Port ${platform.port} of 127.0.0.1 is taken`)
     const data = await stint(undefined, ["serve"], { PORT: "0", STINT_DATA_DIR: platform.dataDir })

@@ -54,8 +54,13 @@ const read = (file: string): Option.Option<WorkerRecord> => {
   }
 }
 
-/** Opens the records below `dataDir`; fails when their folder cannot be made. */
-export const make = (dataDir: string): Effect.Effect<WorkerRecords, Error> =>
+/** The folder of the records cannot be made. */
+export class RecordsUnusable extends Schema.TaggedError<RecordsUnusable>()("RecordsUnusable", {
+  message: Schema.String
+}) {}
+
+/** Opens the records below `dataDir`. */
+export const make = (dataDir: string): Effect.Effect<WorkerRecords, RecordsUnusable> =>
   Effect.try({
     try: () => {
       const folder = join(dataDir, "workers")
@@ -73,5 +78,5 @@ export const make = (dataDir: string): Effect.Effect<WorkerRecords, Error> =>
           readdirSync(folder).filter((name) => name.endsWith(SUFFIX)).flatMap((name) => Option.toArray(read(join(folder, name))))
       }
     },
-    catch: (cause) => cause instanceof Error ? cause : new Error(String(cause))
+    catch: (cause) => new RecordsUnusable({ message: cause instanceof Error ? cause.message : String(cause) })
   })

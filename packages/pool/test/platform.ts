@@ -96,7 +96,7 @@ const sdkWorker = Effect.fnUntraced(
       if (work.exit !== undefined) return work.exit
       if (work.deaf === true) {
         holding = []
-        yield* Effect.never
+        return yield* Effect.never
       }
       yield* Effect.ignore(queue.finish({ endpoint, worker, job: job.id }, { output: toJsonText("done"), error: null }))
       holding = []

@@ -54,7 +54,7 @@ describe("JobTimers", () => {
       assert.strictEqual(lines.length, 2)
       assert.include(lines[0], "The job timers cannot fire: the job store failed in tick: the disk is full.")
       assert.strictEqual(lines[1], "The job timers work again.")
-    }).pipe(Effect.provide(Layer.provideMerge(JobTimers.layer(), world)), Effect.provide(layer))
+    }).pipe(Effect.provide(Layer.provideMerge(JobTimers.layer(), world).pipe(Layer.provideMerge(layer))))
   })
 
   it.effect("outlive a defect", () => {
@@ -72,6 +72,6 @@ describe("JobTimers", () => {
       yield* TestClock.adjust(1_000)
       assert.isAbove(sweeps, 2)
       assert.include(lines[0], "a broken job")
-    }).pipe(Effect.provide(Layer.provideMerge(JobTimers.layer(), broken)), Effect.provide(layer))
+    }).pipe(Effect.provide(Layer.provideMerge(JobTimers.layer(), broken).pipe(Layer.provideMerge(layer))))
   })
 })

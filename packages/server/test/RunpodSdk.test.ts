@@ -145,9 +145,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
   it.effect("a refusal reaches the caller with its reason", () =>
     Effect.gen(function*() {
       const { client } = yield* open({}, "wrong")
-      const refusal: unknown = yield* Effect.flip(
-        Effect.tryPromise({ try: () => client.run({ input: {} }), catch: (error) => error })
-      )
+      const refusal = yield* Effect.promise(() => client.run({ input: {} }).then(() => undefined, (error: unknown) => error))
       expect(refusal).toMatchObject({
         response: { status: 401, data: { status: 401, error: expect.stringContaining("key"), hint: expect.any(String) } }
       })

@@ -23,6 +23,7 @@ const Measure = Handler.make("measure", {
   run: Effect.fn("measure")(function*({ url, width }) {
     const photos = yield* Photos
     const bytes = yield* photos.size(url)
+    // @effect-diagnostics-next-line globalErrorInEffectFailure:off
     if (width === 13) return yield* Effect.fail(new RangeError("thirteen"))
     return { at: new Date(0), bytes: bytes * width }
   })
@@ -129,6 +130,7 @@ describe("Handler.make", () => {
     }))
 
   it("a worker of a handler whose layer is missing does not compile", () => {
+    // @effect-diagnostics missingLayerContext:off
     // @ts-expect-error Photos is not provided
     const missing: Layer.Layer<never, never, Worker.Services> = Worker.layer(Measure)
     const whole: Layer.Layer<never, never, Worker.Services> = Worker.layer(Measure).pipe(Layer.provide(photos))
