@@ -154,28 +154,32 @@ const make = Effect.gen(function*() {
   const deliver = (what: string, send: Effect.Effect<void, JobSourceError>): Effect.Effect<void, Undelivered> =>
     Effect.catch(send, (error) => retrying(what, error, send))
 
+  /** What is delivered in place of a result that the platform will not take. */
+  const reportRefused = (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean, text: string, detail: string) => {
+    const reason = `The platform refused the result of ${size(text)}: ${detail}. ` +
+      "Return less, or upload large data and return its address."
+    const report: Outcome.Outcome = outcome.stopPod === undefined ? { error: reason } : { error: reason, stopPod: true }
+    return Effect.logError(`${reason} The job is reported as FAILED.`).pipe(
+      Effect.andThen(deliver("report of the refused result", source.done(job, JSON.stringify(report), stream))),
+      Effect.catch((error) =>
+        error._tag === "JobLost"
+          ? Effect.void
+          : Effect.logError(`The platform refused even the report of the refused result: ${error.detail}. The job is given up.`)
+      )
+    )
+  }
+
   const done = (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean): Effect.Effect<void> => {
     const { text } = Outcome.toText(outcome, identity)
-    const tip = text.length <= LARGE_RESULT ? Effect.void : Effect.logWarning(
-      `The result has ${
-        size(text)
-      }, and a platform may refuse more than ${LARGE_RESULT}. Upload large data and return its address.`
+    const delivered = Effect.catch(
+      deliver("result", source.done(job, text, stream)),
+      (error) => error._tag === "JobLost" ? Effect.void : reportRefused(job, outcome, stream, text, error.detail)
     )
-    return Effect.andThen(tip, deliver("result", source.done(job, text, stream))).pipe(
-      Effect.catchTag("BodyRefused", ({ detail }) => {
-        const reason = `The platform refused the result of ${size(text)}: ${detail}. ` +
-          "Return less, or upload large data and return its address."
-        const instead: Outcome.Outcome = outcome.stopPod === undefined ? { error: reason } : { error: reason, stopPod: true }
-        return Effect.logError(`${reason} The job is reported as FAILED.`).pipe(
-          Effect.andThen(deliver("report of the refused result", source.done(job, JSON.stringify(instead), stream))),
-          Effect.catchTag(
-            "BodyRefused",
-            (again) =>
-              Effect.logError(`The platform refused even the report of the refused result: ${again.detail}. The job is given up.`)
-          )
-        )
-      }),
-      Effect.catchTag("JobLost", () => Effect.void)
+    return text.length <= LARGE_RESULT ? delivered : Effect.andThen(
+      Effect.logWarning(
+        `The result has ${size(text)}; a platform may refuse more than ${LARGE_RESULT}. Upload large data and return its address.`
+      ),
+      delivered
     )
   }
 

@@ -35,6 +35,16 @@ export type HttpCall = (call: Call) => Effect.Effect<Answer, JobSourceError>
 
 const ORIGIN = /^https?:\/\/[^/?#]+/i
 
+/** Looks into the flat list itself, because Node makes an object of all headers when it is asked for one. */
+const contentTypeOf = (rawHeaders: ReadonlyArray<string>): string => {
+  for (let index = 0; index < rawHeaders.length; index += 2) {
+    if (rawHeaders[index]?.toLowerCase() === "content-type") {
+      return rawHeaders[index + 1]?.split(";", 1)[0]?.trim().toLowerCase() ?? ""
+    }
+  }
+  return ""
+}
+
 const why = (error: NodeJS.ErrnoException): string => error.code ?? error.message
 
 /**
@@ -114,7 +124,7 @@ export const make = (headers: { readonly [name: string]: string }): Effect.Effec
             response.on("end", () => {
               const answer: Answer = {
                 status: response.statusCode ?? 0,
-                contentType: response.headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase() ?? "",
+                contentType: contentTypeOf(response.rawHeaders),
                 text: chunks.length === 1 ? String(chunks[0]) : Buffer.concat(chunks).toString()
               }
               // The connection is given back in the next tick. Whoever calls again at once is to find it.

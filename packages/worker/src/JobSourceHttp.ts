@@ -92,54 +92,63 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
   const get = (url: string, silence: number) => call({ method: "GET", url, silence })
 
   const contentType = described ? "application/x-www-form-urlencoded" : "application/json"
-  const post = Effect.fnUntraced(function*(address: JobAddress, job: ReceivedJob, body: string, stream: boolean) {
-    let url = append(address.join(encodeURIComponent(job.id)), "isStream", String(stream))
-    if (job.attempt !== undefined) url = append(url, "attempt", job.attempt)
-    const answer = yield* call({ method: "POST", url, body, contentType, silence: ANSWER_LIMIT })
-    if (!isSuccess(answer)) return yield* refuse(answer)
-  })
+  const post = (address: JobAddress, job: ReceivedJob, body: string, stream: boolean): Effect.Effect<void, JobSourceError> => {
+    const url = append(address.join(encodeURIComponent(job.id)), "isStream", String(stream))
+    return Effect.flatMap(
+      call({
+        method: "POST",
+        url: job.attempt === undefined ? url : append(url, "attempt", job.attempt),
+        body,
+        contentType,
+        silence: ANSWER_LIMIT
+      }),
+      (answer) => isSuccess(answer) ? Effect.void : Effect.fail(refuse(answer))
+    )
+  }
 
   /** Jobs out of an answer; what is no job is left out, with a line in the log (wire-facts 5.3). */
-  const received = Effect.fnUntraced(function*(answer: HttpCall.Answer) {
+  const received = (answer: HttpCall.Answer): Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError> => {
+    if (answer.status === 204 || answer.status === 400) return Effect.succeed([])
+    if (answer.status !== 200) return Effect.fail(refuse(answer))
     const body = answer.contentType === "application/json" ? parse(answer.text) : undefined
     if (body === undefined) {
-      yield* Effect.logWarning(
-        `The platform answered a take with ${answer.status}, content type "${answer.contentType}" and ${answer.text.length} ` +
-          "characters, which is no JSON. Treating it as no job."
+      return Effect.as(
+        Effect.logWarning(
+          `The platform answered a take with ${answer.status}, content type "${answer.contentType}" and ${answer.text.length} ` +
+            "characters, which is no JSON. Treating it as no job."
+        ),
+        []
       )
-      return []
     }
-    const jobs: Array<ReceivedJob> = []
-    for (const value of Array.isArray(body) ? body : [body]) {
-      const job = readJob(value)
-      if (job !== undefined) jobs.push(job)
-      else {yield* Effect.logError(
-          "The platform sent a job without an id. It cannot be run and no result can be delivered for it."
-        )}
-    }
-    return jobs
-  })
+    const values: ReadonlyArray<unknown> = Array.isArray(body) ? body : [body]
+    const jobs = values.map(readJob).filter(Predicate.isNotUndefined)
+    return jobs.length === values.length ? Effect.succeed(jobs) : Effect.as(
+      Effect.logError(
+        `The platform sent ${
+          values.length - jobs.length
+        } of ${values.length} jobs without an id. They cannot be run, and no result ` +
+          "can be delivered for them."
+      ),
+      jobs
+    )
+  }
 
   // Platforms without the batch route answer 404 once; from then on jobs are taken one by one.
-  let batches = platform.takeBatch !== undefined
+  let batches = platform.takeBatch
 
-  const take: JobSource["Service"]["take"] = Effect.fnUntraced(function*({ count, holding }) {
+  const take: JobSource["Service"]["take"] = ({ count, holding }) => {
     const inProgress = holding ? 1 : 0
-    let answer: HttpCall.Answer | undefined
-    if (count > 1 && batches && platform.takeBatch !== undefined) {
-      const url = append(append(platform.takeBatch, "batch_size", count), "job_in_progress", inProgress)
-      answer = yield* get(url, POLL_LIMIT)
-      if (answer.status === 404) {
-        batches = false
-        answer = undefined
-        yield* Effect.logDebug("The platform has no job-take-batch; taking jobs one by one.")
+    const single = get(append(platform.take, "job_in_progress", inProgress), POLL_LIMIT)
+    const answer = count === 1 || batches === undefined ? single : Effect.flatMap(
+      get(append(append(batches, "batch_size", count), "job_in_progress", inProgress), POLL_LIMIT),
+      (batch) => {
+        if (batch.status !== 404) return Effect.succeed(batch)
+        batches = undefined
+        return Effect.andThen(Effect.logDebug("The platform has no job-take-batch; taking jobs one by one."), single)
       }
-    }
-    answer ??= yield* get(append(platform.take, "job_in_progress", inProgress), POLL_LIMIT)
-    if (answer.status === 204 || answer.status === 400) return []
-    if (answer.status !== 200) return yield* refuse(answer)
-    return yield* received(answer)
-  }, orNothing)
+    )
+    return orNothing(Effect.flatMap(answer, received))
+  }
 
   const stops: JobSource["Service"]["stops"] = platform.stop === undefined ? Effect.never : Effect.gen(function*() {
     const answer = yield* get(platform.stop ?? "", POLL_LIMIT)

@@ -47,7 +47,9 @@ const readTestInput = Effect.gen(function*() {
   const folders = [...new Set([process.cwd(), ...(program === undefined ? [] : [dirname(program)])])]
   for (const folder of folders) {
     const path = join(folder, FILE)
-    const text = yield* Effect.option(Effect.try({ try: () => readFileSync(path, "utf8"), catch: (error) => error }))
+    const text = yield* Effect.option(
+      Effect.try({ try: () => readFileSync(path, "utf8"), catch: () => problem(`${path} cannot be read.`) })
+    )
     if (Option.isSome(text)) return { from: path, text: text.value }
   }
   return yield* problem(

@@ -14,6 +14,8 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as LogLevel from "effect/LogLevel"
+import * as References from "effect/References"
 import type * as Scope from "effect/Scope"
 import type { CurrentJob, ReceivedJob } from "./CurrentJob.ts"
 import { Delivery } from "./Delivery.ts"
@@ -59,35 +61,44 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
   const services = yield* Effect.context<Exclude<R, CurrentJob>>()
   const scope = yield* Effect.scope
 
-  const runWith = outcomeOf(handler, middleware, identity)
-  const run = (job: ReceivedJob, emit: Emit | undefined) => Effect.provideContext(runWith(job, emit), services)
+  const clock = yield* Clock.Clock
+  const tracing = yield* LogLevel.isEnabled("Trace")
+  const annotations = yield* References.CurrentLogAnnotations
+  const outcome = outcomeOf(handler, middleware, identity)
 
   const heldJobs = HeldJobs.make()
   const fibers = new Map<string, Fiber.Fiber<void>>()
   /** Those who wait until fewer than so many jobs are held. */
   const waiters = new Set<{ readonly count: number; readonly resume: () => void }>()
 
-  const runOne = Effect.fnUntraced(function*(job: ReceivedJob) {
-    const started = yield* Clock.currentTimeMillis
-    let streamed = false
-    const emit: Emit | undefined = streaming
-      ? (chunk) => {
+  /** Says how it went, and delivers. This and what follows run for every job, so they are plain calls and few steps. */
+  const finish = (job: ReceivedJob, ended: Outcome.Outcome, took: number, streamed: boolean): Effect.Effect<void> => {
+    const result: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
+    let steps = delivery.done(job, result, streamed)
+    if (Outcome.isFailed(result)) {
+      steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${result.error}`), steps)
+    } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
+    // Before the delivery: from here on no other job may come to this worker.
+    return result.stopPod === true
+      ? Effect.andThen(shutdown.request({ because: "a fresh worker was asked for", exitCode: 0 }), steps)
+      : steps
+  }
+
+  const run = (job: ReceivedJob): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const started = clock.currentTimeMillisUnsafe()
+      let streamed = false
+      const emit: Emit = (chunk) => {
         streamed = true
         return delivery.chunk(job, chunk)
       }
-      : undefined
-    yield* Effect.logTrace("Started.")
-    const ended = yield* run(job, emit)
-    if (ended === undefined) return
-    const outcome: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
-    // Before the delivery: from here on no other job may come to this worker.
-    if (outcome.stopPod) yield* shutdown.request({ because: "a fresh worker was asked for", exitCode: 0 })
-    const took = (yield* Clock.currentTimeMillis) - started
-    yield* Outcome.isFailed(outcome)
-      ? Effect.logError(`The job failed after ${took} ms: ${outcome.error}`)
-      : Effect.logTrace(`Finished in ${took} ms.`)
-    yield* delivery.done(job, outcome, streamed)
-  })
+      return Effect.flatMap(
+        outcome(job, streaming ? emit : undefined),
+        (ended) => ended === undefined ? Effect.void : finish(job, ended, clock.currentTimeMillisUnsafe() - started, streamed)
+      )
+    }).pipe(
+      Effect.provideContext(Context.add(services, References.CurrentLogAnnotations, { ...annotations, [REQUEST_ID]: job.id }))
+    )
 
   /** Undoes the note that a job is held, and tells those who wait for room. */
   const gone = (id: string, release: () => void) => () => {
@@ -103,7 +114,7 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
       // The platform took the job back and handed it out again, to this same worker: the earlier attempt is for nothing.
       const earlier = fibers.get(job.id)
       if (earlier !== undefined) yield* Fiber.interrupt(earlier)
-      const fiber = yield* Effect.forkIn(Effect.annotateLogs(runOne(job), REQUEST_ID, job.id), scope, { startImmediately: true })
+      const fiber = yield* Effect.forkIn(run(job), scope, { startImmediately: true })
       fibers.set(job.id, fiber)
       fiber.addObserver(gone(job.id, releases[index] ?? (() => {})))
     }

@@ -20,8 +20,10 @@
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Backoff from "./Backoff.ts"
+import type { ReceivedJob } from "./CurrentJob.ts"
 import { FirstTake } from "./FirstTake.ts"
 import { JobSource } from "./JobSource.ts"
 import type { JobSourceError } from "./JobSource.ts"
@@ -71,8 +73,8 @@ const hint = ({ reason }: JobSourceError): string => {
 
 /** What the modifier says, or `current` where it says nothing usable. */
 const askConcurrency = Effect.fnUntraced(function*(modifier: (current: number) => number, current: number) {
-  const wanted = yield* Effect.try({ try: () => modifier(current), catch: (thrown) => thrown }).pipe(
-    Effect.catch((thrown) =>
+  const wanted = yield* Effect.sync(() => modifier(current)).pipe(
+    Effect.catchDefect((thrown) =>
       Effect.as(Effect.logError(`concurrency_modifier threw ${messageOf(thrown)}; the concurrency stays ${current}.`), current)
     )
   )
@@ -87,6 +89,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const source = yield* JobSource
   const jobs = yield* RunJobs
   const firstTake = yield* FirstTake
+  const clock = yield* Clock.Clock
   const modifier = options.concurrencyModifier
 
   let concurrency = 1
@@ -107,38 +110,40 @@ const make = Effect.fnUntraced(function*(options: Options) {
     yield* Effect.sleep(yield* Backoff.afterFailures(failures, WAITS))
   })
 
-  const taken = Effect.fnUntraced(function*(received: Effect.Success<ReturnType<typeof source.take>>, asked: number) {
-    if (failures > 0) {
-      yield* Effect.logInfo("Taking jobs again.")
-      failures = 0
-    }
-    if (received.length === 0) {
-      const took = (yield* Clock.currentTimeMillis) - asked
-      if (took >= FAST_ANSWER) fast = 0
-      else yield* Effect.sleep(yield* Backoff.afterFailures(++fast, FAST_WAITS))
-      return
-    }
-    fast = 0
-    yield* jobs.start(received)
+  const nothing = Effect.fnUntraced(function*(asked: number) {
+    if (clock.currentTimeMillisUnsafe() - asked >= FAST_ANSWER) fast = 0
+    else yield* Effect.sleep(yield* Backoff.afterFailures(++fast, FAST_WAITS))
   })
 
-  const once = Effect.gen(function*() {
-    if (modifier !== undefined) {
-      const wanted = yield* askConcurrency(modifier, concurrency)
-      if (wanted !== concurrency) yield* resize(wanted)
-    }
-    yield* jobs.below(concurrency)
+  const taken = (received: ReadonlyArray<ReceivedJob>, asked: number): Effect.Effect<void> => {
+    const next = received.length === 0 ? nothing(asked) : jobs.start(received)
+    if (received.length > 0) fast = 0
+    if (failures === 0) return next
+    failures = 0
+    return Effect.andThen(Effect.logInfo("Taking jobs again."), next)
+  }
+
+  // These run for every job, so they are plain calls and few steps.
+  const take = Effect.suspend(() => {
     const held = jobs.size()
-    const asked = yield* Clock.currentTimeMillis
+    const asked = clock.currentTimeMillisUnsafe()
     // Who waits for it wakes up in a later turn of the event loop, with the request on its way.
-    if (!Deferred.isDoneUnsafe(firstTake)) yield* Deferred.succeed(firstTake, undefined)
-    yield* Effect.matchEffect(source.take({ count: concurrency - held, holding: held > 0 }), {
+    if (!Deferred.isDoneUnsafe(firstTake)) Deferred.doneUnsafe(firstTake, Exit.void)
+    return Effect.matchEffect(source.take({ count: concurrency - held, holding: held > 0 }), {
       onFailure: failed,
       onSuccess: (received) => taken(received, asked)
     })
   })
 
-  yield* Effect.forkScoped(Effect.forever(once))
+  const whenThereIsRoom = Effect.suspend(() => jobs.size() < concurrency ? take : Effect.andThen(jobs.below(concurrency), take))
+
+  const once = modifier === undefined ? whenThereIsRoom : Effect.flatMap(
+    Effect.suspend(() => askConcurrency(modifier, concurrency)),
+    (wanted) => wanted === concurrency ? whenThereIsRoom : Effect.andThen(resize(wanted), whenThereIsRoom)
+  )
+
+  // Without a turn of the event loop between rounds: each round waits for the platform anyway.
+  yield* Effect.forkScoped(Effect.forever(once, { disableYield: true }))
 })
 
 /** The duty as a layer: it takes while the layer's scope is open. */

@@ -83,8 +83,8 @@ const services = (options: LaunchOptions): Layer.Layer<Services, StartError> =>
 const INTERRUPTED = 130
 
 /**
- * The first signal asks the worker to stop. A second SIGINT ends the process at once, as an impatient human expects; a second SIGTERM
- * says nothing new, because what sends it may well say it twice, and has SIGKILL for more.
+ * The first signal asks the worker to stop. A second SIGINT ends the process at once, as an impatient human expects; a second
+ * SIGTERM says nothing new, because what sends it may well say it twice, and has SIGKILL for more.
  */
 const onSignals = Effect.gen(function*() {
   const shutdown = yield* Shutdown.Shutdown

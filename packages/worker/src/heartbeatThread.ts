@@ -1,10 +1,10 @@
 /**
  * The program of the heartbeat's thread.
  *
- * Its text is what runs, in a thread made from a string, so that it needs no file of its own and survives bundling. It must therefore
- * stand alone: no imports, nothing from outside the function, and nothing that bundlers put a helper of theirs around. That is why its
- * functions are methods of one object (named functions are wrapped to keep their names when code is minified) and why nothing is
- * spread.
+ * Its text is what runs, in a thread made from a string, so that it needs no file of its own and survives bundling. It must
+ * therefore stand alone: no imports, nothing from outside the function, and nothing that bundlers put a helper of theirs around.
+ * That is why its functions are methods of one object (named functions are wrapped to keep their names when code is minified) and
+ * why nothing is spread.
  */
 
 /** What the thread is given. */
@@ -28,8 +28,8 @@ export interface ThreadReport {
 }
 
 /**
- * Beats at once and then once an interval. A beat that fails is repeated after a quarter of the interval. One that is still unanswered
- * when the next is due is given that interval, too, and then dropped (wire-facts 5.7).
+ * Beats at once and then once an interval. A beat that fails is repeated after a quarter of the interval. One that is still
+ * unanswered when the next is due is given that interval, too, and then dropped (wire-facts 5.7).
  */
 export const heartbeatThread = (): void => {
   const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads")

@@ -19,13 +19,15 @@ export const outcomeOf =
   (job: ReceivedJob, emit: Emit | undefined): Effect.Effect<Outcome.Outcome | undefined, never, Exclude<R, CurrentJob>> =>
     Effect.suspend(() => wrap(handler.run(job, emit), job)).pipe(
       Effect.provideService(CurrentJob, job),
-      Effect.catchTag("BodyRefused", ({ detail }) => Effect.succeed(Outcome.failed(detail))),
-      Effect.catchTag("JobLost", () => Effect.undefined),
-      // Being stopped does not come through here: it ends the fiber. What does is the handler's own doing.
-      Effect.catchCause((cause) =>
-        Effect.succeed(Outcome.fromException(
+      // Being stopped does not come through here: it ends the fiber. What does is the handler's own doing, and chunks that
+      // failed.
+      Effect.catchCause((cause) => {
+        const failure = cause.reasons.find(Cause.isFailReason)?.error
+        if (failure?._tag === "JobLost") return Effect.undefined
+        if (failure?._tag === "BodyRefused") return Effect.succeed(Outcome.failed(failure.detail))
+        return Effect.succeed(Outcome.fromException(
           Cause.hasInterruptsOnly(cause) ? new Error("The handler interrupted itself.") : Cause.squash(cause),
           identity
         ))
-      )
+      })
     )
