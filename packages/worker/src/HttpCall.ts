@@ -1,8 +1,8 @@
 /**
  * One HTTP request over a kept-alive connection.
  *
- * Why `node:http` and not undici: a take and a result in a loop reach about 0.85 of a bare undici loop over one connection and
- * 0.65 over fifty (where batch takes save more calls than that costs), while undici adds about 55 ms to the start of a worker and
+ * Why `node:http` and not undici: a take and a result in a loop reach about 0.85 of a bare undici loop over one connection and 0.65
+ * over fifty (where batch takes save more calls than that costs), while undici adds about 55 ms to the start of a worker and
  * `node:http` about 10. It is fetched with `getBuiltinModule`, because `import "node:http"` reads every export of it, `WebSocket`
  * included, and that loads Node's own undici: 20 ms more.
  */
