@@ -17,8 +17,8 @@ const segmentOf = (segment: PropertyKey | { readonly key: PropertyKey }): string
   return typeof key === "number" ? key : String(key)
 }
 
-/** The problems of a decoding that failed. Decode with `{ errors: "all" }` to get all of them. */
-export const problemsOf = ({ issue }: Schema.SchemaError): ReadonlyArray<Problem> =>
+/** The problems of a decoding that failed, from its error or from the issue in it. Decode with `{ errors: "all" }` to get all of them. */
+export const problemsOf = ({ issue }: Pick<Schema.SchemaError, "issue">): ReadonlyArray<Problem> =>
   format(issue).issues.map(({ message, path }) => ({ path: (path ?? []).map(segmentOf), message }))
 
 /** One problem in words: `workers.max: Expected number`. */

@@ -30,7 +30,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Result from "effect/Result"
-import type { JobHead, JobOutcome } from "./JobRecord.ts"
+import type { JobHead, JobOutcome, JobRecord } from "./JobRecord.ts"
 
 /** Who speaks: a worker of an endpoint and, where it knows, the attempt that it was given. */
 interface Speaker {
@@ -179,6 +179,40 @@ const tick = (job: JobHead, now: number): Result.Result<Transition, Rejection> =
   }
   return loseLease(job, now, `Worker ${job.worker} was silent for ${seconds(job.leaseMs)} and lost the job.`)
 }
+
+/** What is chosen when a job is submitted. All else of a new job is given. */
+export type Submitted = Pick<
+  JobRecord,
+  | "id"
+  | "endpoint"
+  | "input"
+  | "s3Config"
+  | "lowPriority"
+  | "createdAt"
+  | "expiresAt"
+  | "executionTimeoutMs"
+  | "leaseMs"
+  | "maxAttempts"
+  | "retentionMs"
+>
+
+/** A job as it enters the queue. */
+export const submitted = (job: Submitted): JobRecord => ({
+  ...job,
+  status: "IN_QUEUE",
+  queuedAt: job.createdAt,
+  attempt: 0,
+  retries: 0,
+  worker: null,
+  startedAt: null,
+  leaseExpiresAt: null,
+  finishedAt: null,
+  progress: null,
+  output: null,
+  error: null,
+  chunks: 0,
+  drained: 0
+})
 
 /** Decides what an event does to a job. */
 export const transition = (job: JobHead, event: JobEvent): Result.Result<Transition, Rejection> => {

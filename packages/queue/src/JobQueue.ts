@@ -20,7 +20,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import type { JobEvent } from "./JobMachine.ts"
+import { type JobEvent, submitted } from "./JobMachine.ts"
 import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 import { type Applied, type Depth, type Drained, type Durability, JobStore } from "./JobStore.ts"
 import { JobMissing, LeaseLost, NotRetryable, QueueError } from "./QueueError.ts"
@@ -217,32 +217,19 @@ const make = Effect.gen(function*() {
 
   const submit = Effect.fnUntraced(function*({ endpoint, id, input, policy, s3Config }: Submission) {
     const time = now()
-    const job: JobRecord = {
+    const job = submitted({
       id,
       endpoint: endpoint.id,
-      status: "IN_QUEUE",
       input,
       s3Config: s3Config ?? null,
       lowPriority: policy?.lowPriority ?? false,
       createdAt: time,
-      queuedAt: time,
       expiresAt: time + (policy?.ttl ?? endpoint.ttlMs),
       executionTimeoutMs: policy?.executionTimeout ?? endpoint.executionTimeoutMs,
       leaseMs: endpoint.leaseMs,
       maxAttempts: endpoint.maxAttempts,
-      retentionMs: endpoint.retentionMs,
-      attempt: 0,
-      retries: 0,
-      worker: null,
-      startedAt: null,
-      leaseExpiresAt: null,
-      finishedAt: null,
-      progress: null,
-      output: null,
-      error: null,
-      chunks: 0,
-      drained: 0
-    }
+      retentionMs: endpoint.retentionMs
+    })
     yield* store.insert(job)
     takers.wake(job.endpoint, 1)
     demand.wake(job.endpoint)

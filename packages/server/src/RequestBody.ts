@@ -5,20 +5,14 @@
  * the body is read as JSON. What is not JSON, not the right shape or too large is refused with a body that names the problem.
  */
 import { explain, InvalidRequest, PayloadTooLarge } from "@stint/contract/Problem"
+import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
 import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
 import { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
-import * as SchemaIssue from "effect/SchemaIssue"
+import type * as SchemaIssue from "effect/SchemaIssue"
 import { bytesInWords } from "./Limits.ts"
 import { excerpt } from "./ProblemText.ts"
-
-const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
-
-const segmentOf = (segment: PropertyKey | { readonly key: PropertyKey }): string | number => {
-  const key = typeof segment === "object" ? segment.key : segment
-  return typeof key === "number" ? key : excerpt(String(key))
-}
 
 /** The most offending values that an answer names: who has more, has them all from one mistake. */
 const MOST_ISSUES = 20
@@ -28,12 +22,14 @@ export const issuesOf = (issue: SchemaIssue.Issue): {
   readonly errors: ReadonlyArray<{ readonly path: ReadonlyArray<string | number>; readonly message: string }>
   readonly message: string
 } => {
-  const all = formatIssues(issue).issues
+  const all = problemsOf({ issue })
   const errors = all.slice(0, MOST_ISSUES).map(({ message, path }) => ({
-    path: (path ?? []).map(segmentOf),
+    path: path.map((key) => typeof key === "number" ? key : excerpt(key)),
     message: excerpt(message)
   }))
-  const sentences = errors.map(({ message, path }) => (path.length === 0 ? message : `${excerpt(path.join("."))}: ${message}`))
+  const sentences = errors.map(({ message, path }) =>
+    inWords({ message, path: path.length === 0 ? [] : [excerpt(path.join("."))] })
+  )
   if (all.length > errors.length) sentences.push(`and ${all.length - errors.length} more`)
   return { errors, message: sentences.join("; ") }
 }

@@ -9,8 +9,8 @@ import { JsonText } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import assert from "node:assert/strict"
-import { dueAt, type JobEvent, type WorkerEvent } from "../JobMachine.ts"
-import type { JobHead, JobRecord } from "../JobRecord.ts"
+import { dueAt, type JobEvent, submitted, type WorkerEvent } from "../JobMachine.ts"
+import type { JobHead } from "../JobRecord.ts"
 import type { Applied, JobStore } from "../JobStore.ts"
 import type { QueueError } from "../QueueError.ts"
 import * as JobStoreModel from "./JobStoreModel.ts"
@@ -197,32 +197,19 @@ export const run = Effect.fnUntraced(function*(
   const submit = (options: Extract<JobCommand, { readonly _tag: "Submit" }>) => {
     const id = JobId.make(`job-${ids.length}`)
     ids.push(id)
-    const record: JobRecord = {
+    const record = submitted({
       id,
       endpoint: ENDPOINTS[options.blue ? 1 : 0],
-      status: "IN_QUEUE",
       input: JsonText.make(`{"of":"${id}"}`),
       s3Config: options.lowPriority ? JsonText.make(`{"bucketName":"b"}`) : null,
       lowPriority: options.lowPriority,
       createdAt: now,
-      queuedAt: now,
       expiresAt: now + options.ttl,
       executionTimeoutMs: options.executionTimeout,
       leaseMs: options.lease,
       maxAttempts: options.maxAttempts,
-      retentionMs: options.retention,
-      attempt: 0,
-      retries: 0,
-      worker: null,
-      startedAt: null,
-      leaseExpiresAt: null,
-      finishedAt: null,
-      progress: null,
-      output: null,
-      error: null,
-      chunks: 0,
-      drained: 0
-    }
+      retentionMs: options.retention
+    })
     return both(`submit ${id}`, (store) => store.insert(record))
   }
 

@@ -11,6 +11,7 @@ import type * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
 import { randomUUID } from "node:crypto"
+import { submitted } from "../JobMachine.ts"
 import { type Holder, JobQueue } from "../JobQueue.ts"
 import type { JobHead, JobRecord } from "../JobRecord.ts"
 import type { QueueError } from "../QueueError.ts"
@@ -37,30 +38,19 @@ export const jobId = (): JobId => JobId.make(randomUUID())
 
 /** A job as it is when it was just submitted at time 0, for tests of a store without a queue. */
 export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
-  id: jobId(),
-  endpoint: endpoint().id,
-  status: "IN_QUEUE",
-  input: toJsonText({ text: "hello" }),
-  s3Config: null,
-  lowPriority: false,
-  createdAt: 0,
-  queuedAt: 0,
-  expiresAt: 300_000,
-  executionTimeoutMs: 60_000,
-  leaseMs: 10_000,
-  maxAttempts: 2,
-  retentionMs: 600_000,
-  attempt: 0,
-  retries: 0,
-  worker: null,
-  startedAt: null,
-  leaseExpiresAt: null,
-  finishedAt: null,
-  progress: null,
-  output: null,
-  error: null,
-  chunks: 0,
-  drained: 0,
+  ...submitted({
+    id: jobId(),
+    endpoint: endpoint().id,
+    input: toJsonText({ text: "hello" }),
+    s3Config: null,
+    lowPriority: false,
+    createdAt: 0,
+    expiresAt: 300_000,
+    executionTimeoutMs: 60_000,
+    leaseMs: 10_000,
+    maxAttempts: 2,
+    retentionMs: 600_000
+  }),
   ...changes
 })
 
