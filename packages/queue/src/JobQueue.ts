@@ -414,7 +414,6 @@ const make = Effect.gen(function*() {
     yield* announceAll(applied)
     yield* registry.gone(endpoint, worker)
     pendingStops.delete(workerKey(endpoint, worker))
-    stoppers.wake(workerKey(endpoint, worker))
     demand.wake(endpoint)
   }, Effect.uninterruptible)
 
