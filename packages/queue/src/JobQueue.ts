@@ -52,6 +52,9 @@ export interface Holder {
  */
 export type Delivery = "accepted" | "ignored"
 
+/** How long a take of a worker that is to leave is held before it comes back empty. Milliseconds. */
+const DRAINING_PAUSE = 1_000
+
 /**
  * The most jobs that one sweep of the timers looks at in one transaction. More is a little faster in all and holds up everybody else for
  * longer: 200 take SQLite about 3 ms.
@@ -316,6 +319,11 @@ const make = Effect.gen(function*() {
     yield* registry.seen(endpoint, worker)
     const until = now() + waitMs
     if (!holding) yield* reclaimUnreceived(endpoint, worker)
+    // A worker that asks although it is to leave would ask again at once: existing ones do not pause between takes (wire-facts 5.3).
+    if (yield* registry.isDraining(endpoint, worker)) {
+      yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_PAUSE)))
+      return []
+    }
     while (true) {
       if (closing || (yield* registry.isDraining(endpoint, worker))) return []
       const ticket = yield* takers.take(endpoint)
