@@ -2,8 +2,8 @@
  * The database file: opened, locked, migrated, and closed with its scope.
  *
  * All work is done on the main thread, by `node:sqlite`. A statement costs microseconds and a sync of the disk a fraction of a
- * millisecond, shared by all who write at that time ({@link GroupCommit}); handing each to another thread would cost more than it
- * takes. docs/decisions/0003-sqlite-without-sqlclient.md has the figures.
+ * millisecond, shared by all who write at that time ({@link GroupCommit}); handing a statement to another thread costs many times the
+ * statement. docs/decisions/0003-sqlite-without-sqlclient.md has the figures.
  *
  * One process at a time: the file is locked for as long as it is open. What is kept in memory beside it (the tallies, the endpoints) is
  * true because nobody else can write. To look into the file with other tools, copy it together with its `-wal`, or stop the platform.
