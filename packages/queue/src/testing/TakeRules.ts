@@ -180,19 +180,22 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(ids(yield* Fiber.join(waiting)), [job.id])
     }))
 
-  rule("a take of a worker that drains already is held for a second, so that asking on and on costs little", () =>
-    Effect.gen(function*() {
-      const { endpoint, queue, submit, take } = yield* Scenario.make()
-      yield* take("ann", { waitMs: 0 })
-      yield* queue.drainWorker(endpoint.id, "ann")
-      yield* submit()
-      const asking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
-      yield* TestClock.adjust(999)
-      yield* Scenario.settle
-      assert.isFalse(Scenario.isDone(asking))
-      yield* TestClock.adjust(1)
-      assert.deepStrictEqual(yield* Fiber.join(asking), [])
-    }))
+  rule(
+    "a take of a worker that drains already is held for a second, so that asking on and on costs little",
+    () =>
+      Effect.gen(function*() {
+        const { endpoint, queue, submit, take } = yield* Scenario.make()
+        yield* take("ann", { waitMs: 0 })
+        yield* queue.drainWorker(endpoint.id, "ann")
+        yield* submit()
+        const asking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+        yield* TestClock.adjust(999)
+        yield* Scenario.settle
+        assert.isFalse(Scenario.isDone(asking))
+        yield* TestClock.adjust(1)
+        assert.deepStrictEqual(yield* Fiber.join(asking), [])
+      })
+  )
 
   rule("a draining worker gets nothing, and its open take ends at once", () =>
     Effect.gen(function*() {
