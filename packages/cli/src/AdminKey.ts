@@ -28,17 +28,26 @@ export const find = Effect.fnUntraced(function*(config: PlatformConfig) {
   return Option.map(yield* read(config.dataDir), (key) => Redacted.make(key))
 })
 
-/** Whether a key was kept by an earlier start. */
-export const isKept = Effect.fnUntraced(function*(config: PlatformConfig) {
-  return Option.isSome(yield* read(config.dataDir))
-})
+/** The platform's key. */
+export interface AdminKey {
+  readonly key: Redacted.Redacted
+  /** Where it is from, in words. */
+  readonly origin: string
+}
 
-/** The key of the platform; a new one is generated where there is none. */
-export const obtain = Effect.fn("AdminKey.obtain")(function*(config: PlatformConfig) {
-  const known = yield* find(config)
-  if (Option.isSome(known)) return known.value
+/** The key of the platform and where it is from; a new one is generated where there is none. */
+export const obtain = Effect.fn("AdminKey.obtain")(function*(config: PlatformConfig): Effect.fn.Return<
+  AdminKey,
+  CliFailure,
+  FileSystem.FileSystem | Path.Path
+> {
   const fs = yield* FileSystem.FileSystem
+  const path = yield* Path.Path
   const file = yield* fileOf(config.dataDir)
+  const known = yield* find(config)
+  if (Option.isSome(known)) {
+    return { key: known.value, origin: Option.isSome(config.apiKey) ? "from STINT_API_KEY" : `kept in ${path.resolve(file)}` }
+  }
   const key = `stint_${randomBytes(24).toString("base64url")}`
   yield* fs.makeDirectory(config.dataDir, { recursive: true }).pipe(
     Effect.andThen(fs.writeFileString(file, `${key}\n`, { mode: 0o600, flag: "wx" })),
@@ -49,5 +58,5 @@ export const obtain = Effect.fn("AdminKey.obtain")(function*(config: PlatformCon
       })
     )
   )
-  return Redacted.make(key)
+  return { key: Redacted.make(key), origin: `new, kept in ${path.resolve(file)}` }
 })

@@ -26,7 +26,6 @@ import * as AccessKeys from "@stint/server/AccessKeys"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
 import * as Clock from "effect/Clock"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -34,14 +33,12 @@ import type * as Redacted from "effect/Redacted"
 import { join } from "node:path"
 import { CliFailure } from "./CliFailure.ts"
 import { writeWorkerLine } from "./LogFormat.ts"
+import type { PlatformConfig } from "./PlatformConfig.ts"
 
 /** What a platform is made of. */
 export interface PlatformOptions {
-  readonly host: string
-  readonly port: number
-  readonly publicUrl: Option.Option<URL>
+  readonly settings: Pick<PlatformConfig, "host" | "port" | "publicUrl" | "shutdownGrace">
   readonly apiKey: Redacted.Redacted
-  readonly shutdownGrace: Duration.Duration
   /** `memory`: jobs are gone when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
   /** For the job store, the pool's records and the workers' compile cache. */
@@ -65,13 +62,13 @@ const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
     }
   }))
 
-const layerPublicAddress = (publicUrl: Option.Option<URL>) =>
+const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
   Layer.effect(
     PublicAddress,
-    Option.match(publicUrl, {
-      onSome: (url) => Effect.succeed(PublicAddress.of({ baseUrl: url.href.replace(/\/+$/, "") })),
-      onNone: () => Effect.map(Server.baseUrl, (baseUrl) => PublicAddress.of({ baseUrl }))
-    })
+    Effect.map(
+      Option.match(publicUrl, { onSome: Effect.succeed, onNone: () => Server.baseUrl }),
+      (baseUrl) => PublicAddress.of({ baseUrl })
+    )
   )
 
 /** Workers of this machine's pool call the server where it listens, whatever the rest of the world is told. */
@@ -85,42 +82,45 @@ const layerWorkerAddress = Layer.effect(
 )
 
 /** Why a platform did not start, in words. Every reason is something that its operator can change. */
-const failureOf =
-  ({ host, port }: PlatformOptions) => (error: { readonly message: string; readonly cause?: unknown }): CliFailure => {
-    const { cause } = error
-    const code = cause instanceof Error && "code" in cause ? cause.code : undefined
-    switch (code) {
-      case "EADDRINUSE":
-        return new CliFailure({
-          message: `Port ${port} of ${host} is taken.`,
-          hint: "Another platform may be running. Stop it, or choose another port: PORT=4601 stint serve (0 takes a free one)."
-        })
-      case "EACCES":
-        return new CliFailure({ message: `Port ${port} may not be used.`, hint: "Choose one above 1023: PORT=4600 stint serve." })
-      case "EADDRNOTAVAIL":
-      case "ENOTFOUND":
-        return new CliFailure({
-          message: `${host} is no address of this machine.`,
-          hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address that this machine has."
-        })
-      default:
-        return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint: "" })
-    }
+const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
+(
+  error: { readonly message: string; readonly cause?: unknown }
+): CliFailure => {
+  const { cause } = error
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined
+  switch (code) {
+    case "EADDRINUSE":
+      return new CliFailure({
+        message: `Port ${port} of ${host} is taken.`,
+        hint: "Another platform may be running. Stop it, or choose another port: PORT=4601 stint serve (0 takes a free one)."
+      })
+    case "EACCES":
+      return new CliFailure({ message: `Port ${port} may not be used.`, hint: "Choose one above 1023: PORT=4600 stint serve." })
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return new CliFailure({
+        message: `${host} is no address of this machine.`,
+        hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address that this machine has."
+      })
+    default:
+      return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint: "" })
   }
+}
 
 /** The running platform. Its services stay visible, for whoever runs it to ask. */
 export const layer = (options: PlatformOptions) => {
+  const { host, port, shutdownGrace } = options.settings
   const queue = JobQueue.layer.pipe(
     Layer.provideMerge(Layer.merge(layerStores(options), WorkerRegistry.layer))
   )
-  const listener = layerPublicAddress(options.publicUrl).pipe(
-    Layer.provideMerge(Server.layerNode({ host: options.host, port: options.port }))
+  const listener = layerPublicAddress(options.settings).pipe(
+    Layer.provideMerge(Server.layerNode({ host, port }))
   )
   const base = Layer.mergeAll(queue, listener, AccessKeys.layer(options.apiKey))
   const serving = Layer.mergeAll(Server.layer, JobTimers.layer(), layerEndpoints(options.endpoints)).pipe(
     Layer.provideMerge(base)
   )
-  const workers = Autoscaler.layer({ shutdownGrace: options.shutdownGrace }).pipe(
+  const workers = Autoscaler.layer({ shutdownGrace }).pipe(
     Layer.provide(ProcessPool.layer({ dataDir: options.dataDir })),
     Layer.provide(layerWorkerAddress),
     Layer.provide(Layer.succeed(WorkerLog, { write: writeWorkerLine }))
@@ -129,7 +129,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(serving),
     Layer.catchTag(
       ["SqliteOpenError", "QueueError", "PoolError", "ServeError"],
-      (error) => Layer.effectContext(Effect.fail(failureOf(options)(error)))
+      (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))
     )
   )
 }

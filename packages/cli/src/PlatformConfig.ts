@@ -25,7 +25,8 @@ export interface PlatformConfig {
   readonly dataDir: string
   readonly apiKey: Option.Option<Redacted.Redacted>
   readonly durability: "D1" | "D2"
-  readonly publicUrl: Option.Option<URL>
+  /** Without a trailing slash. */
+  readonly publicUrl: Option.Option<string>
   readonly shutdownGrace: Duration.Duration
 }
 
@@ -36,6 +37,10 @@ const ApiKey = Schema.Redacted(Schema.String.check(Schema.isMinLength(16), Schem
 const WebAddress = Schema.URL.check(
   Schema.makeFilter((url) => url.protocol === "http:" || url.protocol === "https:" || "an http or https address")
 )
+
+/** An address without its trailing slash, so that paths can follow it. */
+const webAddress = (name: string): Config.Config<Option.Option<string>> =>
+  Config.option(Config.map(Config.schema(WebAddress, name), (url) => url.href.replace(/\/+$/, "")))
 
 /** One variable: its value, or a failure that says what its value has to look like. */
 const setting = <A>(name: string, shape: string, config: Config.Config<A>): Effect.Effect<A, CliFailure> =>
@@ -77,7 +82,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
   publicUrl: setting(
     "STINT_PUBLIC_URL",
     "an http or https address, for example https://jobs.example.org",
-    Config.option(Config.schema(WebAddress, "STINT_PUBLIC_URL"))
+    webAddress("STINT_PUBLIC_URL")
   ),
   shutdownGrace: setting(
     "STINT_SHUTDOWN_GRACE",
@@ -90,10 +95,10 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
 export const clientUrl: Effect.Effect<string, CliFailure> = setting(
   "STINT_URL",
   "an http or https address, for example http://127.0.0.1:4600",
-  Config.option(Config.schema(WebAddress, "STINT_URL"))
+  webAddress("STINT_URL")
 ).pipe(
   Effect.flatMap(Option.match({
-    onSome: (url) => Effect.succeed(url.href.replace(/\/+$/, "")),
+    onSome: Effect.succeed,
     onNone: () => Effect.map(load, ({ port }) => `http://127.0.0.1:${port}`)
   }))
 )

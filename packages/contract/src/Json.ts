@@ -15,5 +15,8 @@ export type Json = Schema.Json
 export const JsonText = Schema.String.pipe(Schema.brand("JsonText"))
 export type JsonText = typeof JsonText.Type
 
+/** `null`, as text. */
+export const jsonNull: JsonText = JsonText.make("null")
+
 /** The text of a JSON value. `undefined`, functions and symbols do not exist in JSON; alone they become `null`. */
 export const toJsonText = (value: unknown): JsonText => JsonText.make(JSON.stringify(value) ?? "null")

@@ -7,29 +7,26 @@ import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { RunRequest } from "@stint/contract/Job"
-import { JsonText } from "@stint/contract/Json"
+import { jsonNull } from "@stint/contract/Json"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { JobHead } from "@stint/queue/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
-import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
 import { jobText, streamText } from "./JobView.ts"
+import { json } from "./JsonAnswer.ts"
 import { memberText } from "./JsonMember.ts"
 import { Limits, type LimitSettings } from "./Limits.ts"
 import { endpointFinder, jobProblem, lookupProblem, storeProblem } from "./QueueProblems.ts"
 import { decoder, readJson } from "./RequestBody.ts"
 
-const NULL = JsonText.make("null")
-
 const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
 
 /** The body of `/run`; `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
 const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
-
-const json = (text: string) => HttpServerResponse.text(text, { contentType: "application/json" })
 
 /** A `wait` in milliseconds, pulled into the allowed range; the default where there is none or it is no number. */
 const waitOf = (wait: string | undefined, fallback: number, limits: LimitSettings): number => {
@@ -60,7 +57,7 @@ export const layer = HttpApiBuilder.group(
       return yield* storeProblem(queue.submit({
         endpoint,
         id: JobId.make(id),
-        input: memberText(body.text, "input") ?? NULL,
+        input: memberText(body.text, "input") ?? jsonNull,
         policy,
         s3Config: memberText(body.text, "s3Config")
       }))

@@ -4,7 +4,7 @@
 import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId, WorkerId } from "@stint/contract/Ids"
-import { JsonText } from "@stint/contract/Json"
+import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
 import { explain, InvalidRequest } from "@stint/contract/Problem"
 import { Ping, pingJobs } from "@stint/contract/WorkerProtocol"
@@ -18,6 +18,7 @@ import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as HandOver from "./HandOver.ts"
 import { takenText } from "./JobView.ts"
+import { json } from "./JsonAnswer.ts"
 import { memberText } from "./JsonMember.ts"
 import { Limits } from "./Limits.ts"
 import { endpointFinder, jobMissing, jobProblem, storeProblem } from "./QueueProblems.ts"
@@ -53,13 +54,10 @@ const isJobId = Schema.is(JobId)
 
 const isWorkerId = Schema.is(WorkerId)
 
-const NULL = JsonText.make("null")
-
 const resultRemedy = "Upload the result to an object store and return its address."
 
 const noContent = HttpServerResponse.empty({ status: 204 })
 const accepted = HttpServerResponse.empty({ status: 200 })
-const json = (text: string) => HttpServerResponse.text(text, { contentType: "application/json" })
 
 /** The most jobs that one batch take hands out. */
 const MAX_BATCH = 1_000
@@ -196,7 +194,7 @@ export const layer = HttpApiBuilder.group(
           return yield* tooLarge(limits.chunkBytes, "Send shorter progress: it is what callers see until the result is there.")
         }
         // Progress that comes late is no fault of anybody's: it may overtake, or be overtaken by, the result (wire-facts 5.6).
-        yield* queue.progress(holder, output ?? NULL).pipe(
+        yield* queue.progress(holder, output ?? jsonNull).pipe(
           Effect.catchReason("QueueError", "LeaseLost", () => Effect.void),
           jobProblem
         )
@@ -212,7 +210,7 @@ export const layer = HttpApiBuilder.group(
       const holder = yield* holderOf(call)
       const { text, value } = yield* readJson(call.request, limits.chunkBytes, "Yield smaller chunks.", chunkHint)
       yield* decodeChunk(value)
-      yield* jobProblem(queue.append(holder, memberText(text, "output") ?? NULL))
+      yield* jobProblem(queue.append(holder, memberText(text, "output") ?? jsonNull))
       return accepted
     })
 

@@ -6,8 +6,6 @@
  */
 import { EndpointSpec } from "@stint/contract/Endpoint"
 import { EndpointStore } from "@stint/queue/EndpointStore"
-import { JobQueue } from "@stint/queue/JobQueue"
-import { PublicAddress } from "@stint/server/PublicAddress"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
@@ -19,12 +17,11 @@ import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as AdminKey from "../AdminKey.ts"
-import * as Banner from "../Banner.ts"
+import * as Announcement from "../Announcement.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as LogFormat from "../LogFormat.ts"
 import * as Platform from "../Platform.ts"
 import * as PlatformConfig from "../PlatformConfig.ts"
-import { sampleOf } from "../Sample.ts"
 import { runUntilSignal } from "../Signals.ts"
 
 /** Changes that come this close together are one change: editors write a file in several steps. */
@@ -65,7 +62,7 @@ export const command = Command.make(
       const settings = yield* PlatformConfig.load
       const directory = path.dirname(file)
       // The kept key, so that `stint run` in another terminal of this folder finds it.
-      const apiKey = yield* AdminKey.obtain(settings)
+      const admin = yield* AdminKey.obtain(settings)
 
       /** The endpoint; every revision has other variables, which makes the autoscaler replace its workers. */
       const specOf = (revision: number) =>
@@ -100,33 +97,20 @@ export const command = Command.make(
         )
       }))
 
-      const announce = Layer.effectDiscard(Effect.gen(function*() {
-        const { baseUrl } = yield* PublicAddress
-        const { durability } = yield* JobQueue
-        const endpoints = yield* (yield* EndpointStore).list
-        yield* Console.log(Banner.text({
-          baseUrl,
-          apiKey,
-          apiKeySource: Option.isSome(settings.apiKey)
-            ? "from STINT_API_KEY"
-            : `kept in ${path.join(settings.dataDir, "api-key")}`,
-          durability,
+      const announcement = Layer.effectDiscard(Console.log(`  Watching           ${directory}\n`)).pipe(
+        Layer.provide(Announcement.layer({
+          admin,
           dataDir: undefined,
-          endpoints,
-          sample: (yield* sampleOf(endpoints)) ?? { endpoint: first.id, input: { key: "value" } }
+          sample: { endpoint: first.id, input: { key: "value" } }
         }))
-        yield* Console.log(`  Watching           ${directory}\n`)
-      }))
+      )
 
       const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
       yield* runUntilSignal(
-        Layer.merge(announce, reload).pipe(Layer.provide(Platform.layer({
-          host: settings.host,
-          port: settings.port,
-          publicUrl: settings.publicUrl,
-          apiKey,
+        Layer.merge(announcement, reload).pipe(Layer.provide(Platform.layer({
           // Somebody who presses Ctrl-C while developing does not want to wait.
-          shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)),
+          settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
+          apiKey: admin.key,
           store: "memory",
           dataDir,
           endpoints: [first]
