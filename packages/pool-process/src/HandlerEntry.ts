@@ -30,6 +30,9 @@ export const sources: HandlerEntry = {
   prepare: () => Effect.void
 }
 
+/** What esbuild says when its own process was ended. */
+const BUNDLER_GONE = /\bThe service (is no longer running|was stopped)\b/
+
 /** With bundles, kept in `directory`. */
 export const make = Effect.fnUntraced(function*(directory: string): Effect.fn.Return<HandlerEntry, never, Scope.Scope> {
   const builds = yield* FiberMap.make<string, void, never>()
@@ -42,6 +45,8 @@ export const make = Effect.fnUntraced(function*(directory: string): Effect.fn.Re
       Effect.tap(() => Effect.sync(() => problems.delete(file))),
       Effect.asVoid,
       Effect.catch((error) => {
+        // Ctrl-C in a terminal ends the bundler with the platform. That is nothing about the file.
+        if (BUNDLER_GONE.test(error.problem)) return Effect.logDebug(`${error.message}.`)
         if (problems.get(file) === error.problem) return Effect.void
         problems.set(file, error.problem)
         return Effect.logWarning(`${error.message}. It is run from its sources, which starts slower.`)
