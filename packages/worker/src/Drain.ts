@@ -49,7 +49,7 @@ const make = Effect.gen(function*() {
         }.`
       )
     }
-    const empty = Effect.interruptible(jobs.below(1))
+    const empty = Effect.interruptible(jobs.empty)
     if (shutdownGrace === undefined) return yield* empty
     if (shutdownGrace > 0 && Option.isSome(yield* Effect.timeoutOption(empty, shutdownGrace))) return
     yield* Effect.logWarning(

@@ -21,6 +21,7 @@ import type { Undelivered } from "./Delivery.ts"
 import * as Outcome from "./Outcome.ts"
 import { TypeId } from "./Runnable.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
+import { withSpan } from "./Spans.ts"
 
 export { fromFunction } from "./HandlerFunction.ts"
 export type { FunctionJob, FunctionOptions, HandlerFunction, JobContext } from "./HandlerFunction.ts"
@@ -103,7 +104,7 @@ const edges = <I extends Schema.Constraint, O extends Schema.Constraint, E exten
       job: ReceivedJob,
       next: (input: I["Type"]) => Effect.Effect<Outcome.Outcome, X, R>
     ): Effect.Effect<Outcome.Outcome, X, R | I["DecodingServices"]> =>
-      Effect.matchEffect(decode(job.input), {
+      Effect.matchEffect(withSpan("validate")(decode(job.input)), {
         onFailure: ({ issue }) => Effect.succeed(Outcome.failed(inputProblem(issue, job.input))),
         onSuccess: next
       }),

@@ -11,6 +11,7 @@
  * end; nothing in JavaScript can end a function from outside, so one that goes on is left behind with a WARN, and its result is
  * thrown away. A synchronous function cannot be stopped at all (specification 3).
  */
+import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import type { ReceivedJob } from "./CurrentJob.ts"
@@ -18,6 +19,7 @@ import type { Undelivered } from "./Delivery.ts"
 import * as Outcome from "./Outcome.ts"
 import { TypeId } from "./Runnable.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
+import * as RunningJob from "./RunningJob.ts"
 
 /** A job as a function gets it (specification 2.2), with whatever else the platform put there. */
 export interface FunctionJob<Input = unknown> {
@@ -58,8 +60,18 @@ export const SETTLE_LIMIT = 2_000
 
 /** Makes the signal only when somebody looks at it: most handlers never do. */
 class LazyContext implements JobContext {
+  readonly #job: Context.Context<never>
   #controller: AbortController | undefined
   #stopped = false
+
+  constructor(job: Context.Context<never>) {
+    this.#job = job
+  }
+
+  /** Calls the handler's code, which finds its job from wherever it is (`RunningJob`). */
+  call<A>(evaluate: () => A): A {
+    return RunningJob.within(this.#job, evaluate)
+  }
 
   get signal(): AbortSignal {
     if (this.#controller === undefined) {
@@ -122,7 +134,7 @@ const callAndSettle = (evaluate: () => unknown, context: LazyContext): Effect.Ef
   Effect.callback((resume) => {
     let value: unknown
     try {
-      value = evaluate()
+      value = context.call(evaluate)
     } catch (thrown) {
       return resume(Effect.die(thrown))
     }
@@ -144,7 +156,7 @@ const close = (iterator: AnyIterator, context: LazyContext): Effect.Effect<void>
     context.stop()
     let returned: unknown
     try {
-      returned = iterator.return?.()
+      returned = context.call(() => iterator.return?.())
     } catch {
       return Effect.void
     }
@@ -204,8 +216,8 @@ export const fromFunction = <Input>(fn: HandlerFunction<Input>, options: Functio
     [TypeId]: TypeId,
     name: options.name ?? (fn.name === "" ? "handler" : fn.name),
     run: (job: ReceivedJob, emit) =>
-      Effect.suspend(() => {
-        const context = new LazyContext()
+      Effect.contextWith((fiber: Context.Context<never>) => {
+        const context = new LazyContext(fiber)
         return Effect.flatMap(callAndSettle(() => handler(job, context), context), (value) => finish(value, context, emit))
       })
   }

@@ -14,8 +14,16 @@ import * as Layer from "effect/Layer"
 import type { ReceivedJob } from "./CurrentJob.ts"
 import type { Outcome } from "./Outcome.ts"
 
-/** Wraps the run of one job. It may change the outcome, replace it, or not run the handler at all. */
-export type Middleware = <E, R>(run: Effect.Effect<Outcome, E, R>, job: ReceivedJob) => Effect.Effect<Outcome, E, R>
+/** What a middleware surrounds: the rest of the way to the handler, and the handler. */
+export type Next<E, R> = (job: ReceivedJob) => Effect.Effect<Outcome, E, R>
+
+/**
+ * Wraps the run of one job. It may pass another job on (with a checked input, say), change the outcome, replace it, or not run the
+ * handler at all.
+ *
+ * The job that it passes on is the one that the handler gets, as its argument and as `CurrentJob`.
+ */
+export type Middleware = <E, R>(next: Next<E, R>, job: ReceivedJob) => Effect.Effect<Outcome, E, R>
 
 /** All middleware of this worker. */
 export class JobMiddleware extends Context.Service<JobMiddleware, {
@@ -30,7 +38,7 @@ export const layer: Layer.Layer<JobMiddleware> = Layer.sync(JobMiddleware, () =>
   const all: Array<Middleware> = []
   return {
     add: (middleware) => Effect.sync(() => void all.push(middleware)),
-    wrap: (run, job) => all.reduceRight((inner, middleware) => middleware(inner, job), run)
+    wrap: (next, job) => all.reduceRight((inner, middleware) => (passed: ReceivedJob) => middleware(inner, passed), next)(job)
   }
 })
 

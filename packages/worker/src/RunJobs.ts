@@ -7,7 +7,9 @@
  *                +------------- stop, end of grace --------+--> gone, nothing is sent
  * ```
  *
- * A job counts as held from `start` until it is gone, delivery included: what is not delivered is not done.
+ * A job counts as held from `start` until it is gone, delivery included: what is not delivered is not done. It counts as busy only
+ * while it runs, so that the next job is taken while a result is still on its way; with a result that nobody accepts, that ends
+ * after as many undelivered results as jobs may run at once.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -27,6 +29,7 @@ import { REQUEST_ID } from "./Logger.ts"
 import * as Outcome from "./Outcome.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
 import { Shutdown } from "./Shutdown.ts"
+import { withJobSpan, withSpan } from "./Spans.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** What happens beside running a job. */
@@ -46,8 +49,12 @@ export class RunJobs extends Context.Service<RunJobs, {
   readonly held: () => ReadonlyArray<string>
   /** How many jobs are held. */
   readonly size: () => number
-  /** Waits until fewer than `count` jobs are held. */
-  readonly below: (count: number) => Effect.Effect<void>
+  /** How many more jobs may be started where `concurrency` may run at once. */
+  readonly room: (concurrency: number) => number
+  /** Waits until there is room for one more. */
+  readonly awaitRoom: (concurrency: number) => Effect.Effect<void>
+  /** Waits until no job is held. */
+  readonly empty: Effect.Effect<void>
   /** The ids of the jobs held, for the heartbeat's thread. */
   readonly memory: SharedArrayBuffer
 }>()("@stint/worker/RunJobs") {}
@@ -57,7 +64,7 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
   const middleware = yield* JobMiddleware
   const shutdown = yield* Shutdown
   const { streaming } = yield* JobSource
-  const { identity } = yield* WorkerConfig
+  const { endpoint, identity } = yield* WorkerConfig
   const services = yield* Effect.context<Exclude<R, CurrentJob>>()
   const scope = yield* Effect.scope
 
@@ -65,27 +72,36 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
   const tracing = yield* LogLevel.isEnabled("Trace")
   const annotations = yield* References.CurrentLogAnnotations
   const outcome = outcomeOf(handler, middleware, identity)
+  const deliver = withSpan("deliver")
 
   const heldJobs = HeldJobs.make()
   const fibers = new Map<string, Fiber.Fiber<void>>()
-  /** Those who wait until fewer than so many jobs are held. */
-  const waiters = new Set<{ readonly count: number; readonly resume: () => void }>()
+  /** Which of them only wait for their result to be accepted. */
+  const delivering = new Set<string>()
+  /** Those who wait for room, or for the end of all jobs. */
+  const waiters = new Set<{ readonly until: () => boolean; readonly resume: () => void }>()
+  const wake = () => {
+    for (const waiter of [...waiters]) if (waiter.until()) waiter.resume()
+  }
 
   /** Says how it went, and delivers. This and what follows run for every job, so they are plain calls and few steps. */
   const finish = (job: ReceivedJob, ended: Outcome.Outcome, took: number, streamed: boolean): Effect.Effect<void> => {
     const result: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
-    let steps = delivery.done(job, result, streamed)
+    let steps = deliver(delivery.done(job, result, streamed))
     if (Outcome.isFailed(result)) {
       steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${result.error}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
     // Before the delivery: from here on no other job may come to this worker.
-    return result.stopPod === true
-      ? Effect.andThen(shutdown.request({ because: "a fresh worker was asked for", exitCode: 0 }), steps)
-      : steps
+    if (result.stopPod === true) {
+      return Effect.andThen(shutdown.request({ because: "a fresh worker was asked for", exitCode: 0 }), steps)
+    }
+    delivering.add(job.id)
+    wake()
+    return steps
   }
 
   const run = (job: ReceivedJob): Effect.Effect<void> =>
-    Effect.suspend(() => {
+    withJobSpan(handler.name, job, endpoint)(Effect.suspend(() => {
       const started = clock.currentTimeMillisUnsafe()
       let streamed = false
       const emit: Emit = (chunk) => {
@@ -96,7 +112,7 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
         outcome(job, streaming ? emit : undefined),
         (ended) => ended === undefined ? Effect.void : finish(job, ended, clock.currentTimeMillisUnsafe() - started, streamed)
       )
-    }).pipe(
+    })).pipe(
       Effect.provideContext(Context.add(services, References.CurrentLogAnnotations, { ...annotations, [REQUEST_ID]: job.id }))
     )
 
@@ -104,8 +120,26 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
   const gone = (id: string, release: () => void) => () => {
     release()
     fibers.delete(id)
-    for (const waiter of [...waiters]) if (fibers.size < waiter.count) waiter.resume()
+    delivering.delete(id)
+    wake()
   }
+
+  const room = (concurrency: number) => concurrency - (fibers.size - delivering.size) - Math.max(0, delivering.size - concurrency)
+
+  // Looking and beginning to wait is one step here: between two steps a fiber may give way, and what it waits for pass unseen.
+  const awaitUntil = (until: () => boolean): Effect.Effect<void> =>
+    Effect.callback((resume) => {
+      if (until()) return resume(Effect.void)
+      const waiter = {
+        until,
+        resume: () => {
+          waiters.delete(waiter)
+          resume(Effect.void)
+        }
+      }
+      waiters.add(waiter)
+      return Effect.sync(() => void waiters.delete(waiter))
+    })
 
   const start = Effect.fnUntraced(function*(taken: ReadonlyArray<ReceivedJob>) {
     // All are noted as held before the first one runs: a handler that blocks must not keep the rest out of the heartbeats.
@@ -131,20 +165,9 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
     stopAll: Effect.suspend(() => Fiber.interruptAll([...fibers.values()])),
     held: () => [...fibers.keys()],
     size: () => fibers.size,
-    // Looking and beginning to wait is one step here: between two steps a fiber may give way, and the last job leave unseen.
-    below: (count) =>
-      Effect.callback((resume) => {
-        if (fibers.size < count) return resume(Effect.void)
-        const waiter = {
-          count,
-          resume: () => {
-            waiters.delete(waiter)
-            resume(Effect.void)
-          }
-        }
-        waiters.add(waiter)
-        return Effect.sync(() => void waiters.delete(waiter))
-      }),
+    room,
+    awaitRoom: (concurrency) => awaitUntil(() => room(concurrency) > 0),
+    empty: awaitUntil(() => fibers.size === 0),
     memory: heldJobs.memory
   })
 })

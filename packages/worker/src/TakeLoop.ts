@@ -5,9 +5,9 @@
  * ```
  *        +------------------------------------------------------------------+
  *        v                                                                  |
- *   concurrency --> room? --no--> wait until a job is gone --> room         |
+ *   concurrency --> room? --no--> wait until a handler has ended --> room   |
  *        |            |                                                     |
- *        |           yes --> take (concurrency - held) --jobs--> start each-+
+ *        |           yes --> take as many as there is room --> start each --+
  *        |                     |                                            |
  *        |                     +--none------> at once, or after a short wait when the answer came too fast
  *        |                     +--429-------> 5 s
@@ -15,7 +15,8 @@
  *        +--changed--> wait until no job is held, looked at once a second
  * ```
  *
- * Nothing on the way from a free place to the next take sleeps. The end of the layer's scope ends an open take.
+ * Nothing on the way from a free place to the next take sleeps, and a place is free when its handler has ended: the next take goes out
+ * together with the result, not after it. The end of the layer's scope ends an open take.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -125,17 +126,18 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   // These run for every job, so they are plain calls and few steps.
   const take = Effect.suspend(() => {
-    const held = jobs.size()
     const asked = clock.currentTimeMillisUnsafe()
     // Who waits for it wakes up in a later turn of the event loop, with the request on its way.
     if (!Deferred.isDoneUnsafe(firstTake)) Deferred.doneUnsafe(firstTake, Exit.void)
-    return Effect.matchEffect(source.take({ count: concurrency - held, holding: held > 0 }), {
+    return Effect.matchEffect(source.take({ count: jobs.room(concurrency), holding: jobs.size() > 0 }), {
       onFailure: failed,
       onSuccess: (received) => taken(received, asked)
     })
   })
 
-  const whenThereIsRoom = Effect.suspend(() => jobs.size() < concurrency ? take : Effect.andThen(jobs.below(concurrency), take))
+  const whenThereIsRoom = Effect.suspend(() =>
+    jobs.room(concurrency) > 0 ? take : Effect.andThen(jobs.awaitRoom(concurrency), take)
+  )
 
   const once = modifier === undefined ? whenThereIsRoom : Effect.flatMap(
     Effect.suspend(() => askConcurrency(modifier, concurrency)),

@@ -3,12 +3,14 @@
  *
  * ```
  *   Worker.layer(handler)                                  closed in this order:
+ *     Fitness                   checks the machine               (before the first take)
  *     TakeLoop                  takes jobs                       1  no more takes
  *     Drain                     waits for the running ones       2  running jobs are finished and delivered, goodbye
  *     StopMonitor, Heartbeat    listens, beats                   3
  *     RunJobs, Delivery         runs, delivers                   4
  *   the handler's own layers                                     5
- *   Services: WorkerConfig, JobSource, JobMiddleware, Shutdown   6
+ *   Services: WorkerConfig, JobSource, Shutdown, and             6
+ *     what plugins add to: JobMiddleware, FitnessChecks, DebugFields
  * ```
  *
  * `Worker.launch` provides the services as the environment demands: those of a platform, or those of local test mode.
@@ -20,9 +22,12 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import type { CurrentJob } from "./CurrentJob.ts"
+import * as DebugFields from "./DebugFields.ts"
 import * as Delivery from "./Delivery.ts"
 import * as Drain from "./Drain.ts"
 import * as FirstTake from "./FirstTake.ts"
+import * as Fitness from "./Fitness.ts"
+import * as FitnessChecks from "./FitnessChecks.ts"
 import * as Heartbeat from "./Heartbeat.ts"
 import * as JobMiddleware from "./JobMiddleware.ts"
 import type { JobSource } from "./JobSource.ts"
@@ -39,7 +44,13 @@ import * as TakeLoop from "./TakeLoop.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
 
 /** What every worker and every plugin can use, and what {@link launch} provides. */
-export type Services = JobMiddleware.JobMiddleware | JobSource | Shutdown.Shutdown | WorkerConfig.WorkerConfig
+export type Services =
+  | DebugFields.DebugFields
+  | FitnessChecks.FitnessChecks
+  | JobMiddleware.JobMiddleware
+  | JobSource
+  | Shutdown.Shutdown
+  | WorkerConfig.WorkerConfig
 
 /** How the worker takes and runs jobs. */
 export interface Options extends RunJobs.Options, TakeLoop.Options {}
@@ -58,6 +69,7 @@ export const layer = <R>(
   options: Options = {}
 ): Layer.Layer<never, never, Services | Exclude<Exclude<R, CurrentJob>, Scope.Scope>> =>
   TakeLoop.layer(options).pipe(
+    Layer.provide(Fitness.layer),
     Layer.provide(Drain.layer),
     Layer.provide([StopMonitor.layer, Heartbeat.layer]),
     Layer.provide(RunJobs.layer(handler, options)),
@@ -70,12 +82,17 @@ export interface LaunchOptions {
   readonly local?: LocalTest.Options
 }
 
+/** What plugins add to, empty, and the place that asks for the worker's end: the services that need no environment. */
+export const layerSeams: Layer.Layer<
+  DebugFields.DebugFields | FitnessChecks.FitnessChecks | JobMiddleware.JobMiddleware | Shutdown.Shutdown
+> = Layer.mergeAll(JobMiddleware.layer, FitnessChecks.layer, DebugFields.layer, Shutdown.layer)
+
 const services = (options: LaunchOptions): Layer.Layer<Services, StartError> =>
   Layer.unwrap(
     Effect.map(WorkerConfig.WorkerConfig, ({ platform }) =>
       platform === undefined ? LocalTest.layer(options.local) : JobSourceHttp.layerOf(platform))
   ).pipe(
-    Layer.provideMerge(Layer.mergeAll(JobMiddleware.layer, Shutdown.layer, Logger.layer)),
+    Layer.provideMerge(Layer.merge(layerSeams, Logger.layer)),
     Layer.provideMerge(WorkerConfig.layer())
   )
 

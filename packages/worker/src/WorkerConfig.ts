@@ -2,7 +2,8 @@
  * What a worker reads from its environment (specification 2.8, wire-facts 5.1).
  *
  * Every variable is read under `PLATFORM_` and, where unset or empty, under `RUNPOD_` (rulings, "Prefix"). Without
- * `WEBHOOK_GET_JOB`, or with `--test_input`, the process is in local test mode (specification 4.2).
+ * `WEBHOOK_GET_JOB`, or with `--test_input` or `--rp_serve_api`, the process is in local test mode (specification 4.2), whose flags
+ * are described in `LocalFlags`.
  *
  * | variable | default | meaning |
  * |---|---|---|
@@ -32,6 +33,7 @@ import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { hostname } from "node:os"
+import * as LocalFlags from "./LocalFlags.ts"
 import * as LogLine from "./LogLine.ts"
 import { didYouMean } from "./Suggestion.ts"
 import { VERSION } from "./Version.ts"
@@ -81,14 +83,6 @@ export interface Platform {
   readonly key: Redacted.Redacted | undefined
 }
 
-/** The command line of local test mode (specification 4.2). */
-export interface LocalFlags {
-  /** `--test_input`: the job as JSON text, in place of `test_input.json`. */
-  readonly testInput: string | undefined
-  /** `--rp_serve_api` */
-  readonly serveApi: boolean
-}
-
 /** Everything that a worker takes from its environment, checked. */
 export interface Settings {
   readonly identity: Identity
@@ -98,7 +92,7 @@ export interface Settings {
   /** Milliseconds that running jobs get once the worker is to stop; undefined: until they are done. */
   readonly shutdownGrace: number | undefined
   readonly log: LogLine.Style
-  readonly flags: LocalFlags
+  readonly flags: LocalFlags.LocalFlags
 }
 
 /** The settings of this worker. */
@@ -121,21 +115,12 @@ const find = (env: Environment, name: string): Variable | undefined => {
   return undefined
 }
 
-/** The value of `--name value` or `--name=value`. */
-const flag = (argv: ReadonlyArray<string>, name: string): string | undefined => {
-  for (const [index, word] of argv.entries()) {
-    if (word === name) return argv[index + 1] ?? ""
-    if (word.startsWith(`${name}=`)) return word.slice(name.length + 1)
-  }
-  return undefined
-}
-
 /**
  * What the log looks like under these variables and this command line; wrong values count as unset. For code outside the runtime.
  */
 export const logStyle = (env: Environment, argv: ReadonlyArray<string>): LogLine.Style => ({
   level: LogLine.parseLevel(
-    flag(argv, "--rp_log_level") ??
+    LocalFlags.valueOf(argv, "--rp_log_level") ??
       (find(env, TuningVariable.logLevel) ?? find(env, TuningVariable.debugLevel))?.value ?? ""
   ) ?? "DEBUG",
   json: find(env, WorkerVariable.endpointId) !== undefined
@@ -143,7 +128,7 @@ export const logStyle = (env: Environment, argv: ReadonlyArray<string>): LogLine
 
 /** Whether a process with these variables and this command line is in local test mode (specification 4.2, wire-facts 5.1). */
 export const isLocal = (env: Environment, argv: ReadonlyArray<string>): boolean =>
-  find(env, WorkerVariable.getJob) === undefined || flag(argv, "--test_input") !== undefined
+  find(env, WorkerVariable.getJob) === undefined || LocalFlags.demandLocal(argv)
 
 const invalid = (variable: string, message: string) => new WorkerConfigError({ variable, message })
 
@@ -222,7 +207,7 @@ const platformOf = Effect.fnUntraced(function*(env: Environment, workerId: strin
 })
 
 const levelOf = Effect.fnUntraced(function*(env: Environment, argv: ReadonlyArray<string>) {
-  const word = flag(argv, "--rp_log_level")
+  const word = LocalFlags.valueOf(argv, "--rp_log_level")
   const variable = find(env, TuningVariable.logLevel) ?? find(env, TuningVariable.debugLevel)
   const given = word === undefined ? variable : { name: "--rp_log_level", value: word }
   if (given === undefined) return "DEBUG"
@@ -240,6 +225,10 @@ export const read = Effect.fnUntraced(function*(env: Environment, argv: Readonly
   const log: LogLine.Style = { ...logStyle(env, argv), level: yield* levelOf(env, argv) }
   const workerId = find(env, WorkerVariable.podId)?.value ?? crypto.randomUUID()
   const grace = find(env, TuningVariable.shutdownGrace)
+  const local = isLocal(env, argv)
+  const flags = yield* Effect.fromResult(
+    Result.mapError(LocalFlags.read(argv, local), ({ flag, message }) => invalid(flag, message))
+  )
   const settings: Settings = {
     identity: {
       workerId,
@@ -247,13 +236,10 @@ export const read = Effect.fnUntraced(function*(env: Environment, argv: Readonly
       version: VERSION
     },
     endpoint: find(env, WorkerVariable.endpointId)?.value,
-    platform: isLocal(env, argv) ? undefined : yield* platformOf(env, workerId),
+    platform: local ? undefined : yield* platformOf(env, workerId),
     shutdownGrace: grace === undefined ? undefined : yield* Effect.fromResult(whole(grace, 0)),
     log,
-    flags: {
-      testInput: flag(argv, "--test_input"),
-      serveApi: argv.includes("--rp_serve_api")
-    }
+    flags
   }
   return settings
 })

@@ -8,6 +8,7 @@ import type { ReceivedJob } from "./CurrentJob.ts"
 import type { Middleware } from "./JobMiddleware.ts"
 import * as Outcome from "./Outcome.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
+import { withHandlerSpan } from "./Spans.ts"
 import type { Identity } from "./WorkerConfig.ts"
 
 /**
@@ -17,7 +18,12 @@ import type { Identity } from "./WorkerConfig.ts"
 export const outcomeOf =
   <R>(handler: Runnable<R>, { wrap }: { readonly wrap: Middleware }, identity: Identity) =>
   (job: ReceivedJob, emit: Emit | undefined): Effect.Effect<Outcome.Outcome | undefined, never, Exclude<R, CurrentJob>> =>
-    Effect.suspend(() => wrap(handler.run(job, emit), job)).pipe(
+    Effect.suspend(() =>
+      wrap((passed) => {
+        const run = withHandlerSpan(handler.run(passed, emit))
+        return passed === job ? run : Effect.provideService(run, CurrentJob, passed)
+      }, job)
+    ).pipe(
       Effect.provideService(CurrentJob, job),
       // Being stopped does not come through here: it ends the fiber. What does is the handler's own doing, and chunks that
       // failed.

@@ -317,17 +317,31 @@ describe("middleware", () => {
     Effect.gen(function*() {
       const events: Array<string> = []
       const { add } = yield* JobMiddleware.JobMiddleware
-      const trace = (name: string): JobMiddleware.Middleware => (run, job) =>
+      const trace = (name: string): JobMiddleware.Middleware => (next, job) =>
         Effect.sync(() => void events.push(`${name} before ${job.id}`)).pipe(
-          Effect.andThen(run),
+          Effect.andThen(next(job)),
           Effect.tap(() => Effect.sync(() => void events.push(`${name} after`)))
         )
       yield* add(trace("outer"))
       yield* add(trace("inner"))
-      yield* add((run) => Effect.map(run, (outcome): Outcome => ({ ...outcome, output: [outcome.output] })))
+      yield* add((next, job) => Effect.map(next(job), (outcome): Outcome => ({ ...outcome, output: [outcome.output] })))
       const result = yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null, { id: "j1" })
       expect(result.output).toEqual([1])
       expect(events).toEqual(["outer before j1", "inner before j1", "inner after", "outer after"])
+    }).pipe(Effect.provide(JobMiddleware.layer)))
+
+  it.effect("may pass on another job, which the handler gets as its argument and as CurrentJob", () =>
+    Effect.gen(function*() {
+      const Double = Handler.make("double", {
+        input: Schema.Struct({ n: Schema.Number }),
+        output: Schema.Struct({ twice: Schema.Number, current: Schema.Json }),
+        run: ({ n }) => Effect.map(CurrentJob, ({ input }) => ({ twice: 2 * n, current: input }))
+      })
+      const { add } = yield* JobMiddleware.JobMiddleware
+      yield* add((next, job) => next({ ...job, input: { n: 4 } }))
+      expect((yield* WorkerTest.runJson(Double, { n: 1 })).output).toEqual({ twice: 8, current: { n: 4 } })
+      const plain = Handler.fromFunction((job: { input: unknown }) => job.input)
+      expect((yield* WorkerTest.runJson(plain, { n: 1 })).output).toEqual({ n: 4 })
     }).pipe(Effect.provide(JobMiddleware.layer)))
 
   it.effect("that throws fails the job like a handler that throws", () =>

@@ -4,10 +4,8 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import { Handler } from "../src/index.ts"
-import * as JobMiddleware from "../src/JobMiddleware.ts"
 import * as JobSourceHttp from "../src/JobSourceHttp.ts"
 import type { Runnable } from "../src/Runnable.ts"
-import * as Shutdown from "../src/Shutdown.ts"
 import * as LogMemory from "../src/testing/LogMemory.ts"
 import * as PlatformStub from "../src/testing/PlatformStub.ts"
 import * as Worker from "../src/Worker.ts"
@@ -29,7 +27,7 @@ const start = Effect.fnUntraced(function*(
       ({ platform }) => JobSourceHttp.layerOf(platform ?? fail("the variables make no platform"))
     )
   ).pipe(
-    Layer.provideMerge(Layer.mergeAll(JobMiddleware.layer, Shutdown.layer, log.layer)),
+    Layer.provideMerge(Layer.merge(Worker.layerSeams, log.layer)),
     Layer.provideMerge(
       Layer.effect(WorkerConfig.WorkerConfig, Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...env }, [])))
     )
@@ -287,7 +285,7 @@ describe("faults", () => {
       yield* close
       yield* until(stub, () => stub.of("job-take")[1]?.status === 0)
       expect(stub.of("job-take")).toHaveLength(2)
-      const goodbye = stub.of("ping").find(({ text }) => text.includes("exiting"))
+      const goodbye = stub.of("ping").findLast(({ text }) => text.includes("exiting"))
       expect(JSON.parse(goodbye?.text ?? "")).toEqual({ runpod_version: "0.0.0", status: "exiting" })
     }))
 })

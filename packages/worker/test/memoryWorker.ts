@@ -3,9 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as JobMiddleware from "../src/JobMiddleware.ts"
 import type { Runnable } from "../src/Runnable.ts"
-import * as Shutdown from "../src/Shutdown.ts"
 import * as JobSourceMemory from "../src/testing/JobSourceMemory.ts"
 import * as LogMemory from "../src/testing/LogMemory.ts"
 import * as Worker from "../src/Worker.ts"
@@ -22,8 +20,7 @@ export const services = (env: WorkerConfig.Environment = { PLATFORM_SHUTDOWN_GRA
   const log = LogMemory.make()
   const layer = Layer.mergeAll(
     JobSourceMemory.layer,
-    JobMiddleware.layer,
-    Shutdown.layer,
+    Worker.layerSeams,
     Layer.effect(WorkerConfig.WorkerConfig, Effect.orDie(WorkerConfig.read({ PLATFORM_POD_ID: "w1", ...env }, []))),
     log.layer
   )

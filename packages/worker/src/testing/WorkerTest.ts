@@ -28,6 +28,8 @@ export interface Result {
 
 const identity: Identity = { workerId: "test-worker", hostname: "test-host", version: VERSION }
 
+const NO_MIDDLEWARE: Pick<JobMiddleware["Service"], "wrap"> = { wrap: (next, job) => next(job) }
+
 const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
 const decodeBody = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Struct({ output: Schema.optionalKey(Schema.Json), error: Schema.optionalKey(Schema.String) }))
@@ -43,7 +45,7 @@ export const runJson = Effect.fnUntraced(function*<R>(
   input: unknown,
   job: Partial<ReceivedJob> = {}
 ): Effect.fn.Return<Result, never, Exclude<R, CurrentJob>> {
-  const middleware = Option.getOrElse(yield* Effect.serviceOption(JobMiddleware), () => ({ wrap: <A>(run: A) => run }))
+  const middleware = Option.getOrElse(yield* Effect.serviceOption(JobMiddleware), () => NO_MIDDLEWARE)
   const chunks: Array<Schema.Json> = []
   const received: ReceivedJob = {
     id: `test-${crypto.randomUUID()}`,
