@@ -56,6 +56,38 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("the next job runs while a result is on its way, and no third one while two results are", () => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* memory.failNext("done", 2, "unreachable")
+      yield* start(echo)
+      for (const n of [1, 2, 3]) yield* memory.submit(job(`j${n}`, n))
+      yield* settle
+      const calls = () =>
+        memory.calls().filter(({ kind }) => kind === "take" || kind === "done").map(({ about, kind }) => `${kind} ${about}`)
+      expect(calls()).toEqual(["take 1", "done j1", "take 1", "done j2"])
+      yield* TestClock.adjust("1 second")
+      expect(calls().toSorted()).toEqual([
+        ...["done j1", "done j1", "done j2", "done j2", "done j3"],
+        ...["take 1", "take 1", "take 1", "take 1"]
+      ])
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("nothing is taken any more once a result recycles the worker", () => {
+    const { layer } = services()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      yield* memory.failNext("done", 1, "unreachable")
+      yield* start(Handler.fromFunction(() => ({ refresh_worker: true })))
+      yield* memory.submit(job("j1", 1))
+      yield* memory.submit(job("j2", 2))
+      yield* settle
+      expect(memory.calls().filter(({ kind }) => kind === "take")).toHaveLength(1)
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("429 waits five seconds", () => {
     const { layer } = services()
     return Effect.gen(function*() {
