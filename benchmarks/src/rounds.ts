@@ -20,6 +20,29 @@ const median = (values: ReadonlyArray<number>): number => {
 
 const show = (value: number): string => value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)
 
+/** A table as text: the first column to the left, all others to the right. */
+const tableOf = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)))
+  return rows.map((row) =>
+    row.map((cell, column) => column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)).join("   ")
+  ).join("\n")
+}
+
+const quantile = (values: ReadonlyArray<number>, q: number): number => {
+  const all = sorted(values)
+  return all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN
+}
+
+/** Prints p50, p90, p99 and the worst of several rounds of single figures: the median of the rounds, and their range. */
+export const quantiles = (title: string, unit: string, rounds: ReadonlyArray<ReadonlyArray<number>>): void => {
+  const rows = ([["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["worst", 1]] as const).map(([name, q]) => {
+    const figures = sorted(rounds.map((round) => quantile(round, q)))
+    return [name, show(median(figures)), `${show(figures[0] ?? Number.NaN)} - ${show(figures.at(-1) ?? Number.NaN)}`]
+  })
+  const table = tableOf([["", `median ${unit}`, "range"], ...rows])
+  process.stdout.write(`${title} (${rounds.length} rounds, Node ${process.versions.node})\n\n${table}\n`)
+}
+
 /** Runs all subjects `rounds` times in turn, after one round that is not counted, and prints the table. */
 export const compare = async (title: string, unit: string, rounds: number, subjects: ReadonlyArray<Subject>): Promise<void> => {
   const figures = subjects.map((): Array<number> => [])
@@ -41,10 +64,6 @@ export const compare = async (title: string, unit: string, rounds: number, subje
       `${median(ratios).toFixed(2)}x`
     ]
   })
-  const table = [["", `median ${unit}`, "range", "ratio"], ...rows]
-  const widths = [0, 1, 2, 3].map((column) => Math.max(...table.map((row) => (row[column] ?? "").length)))
-  const lines = table.map((row) =>
-    row.map((cell, column) => column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)).join("   ")
-  )
-  process.stdout.write(`${title} (${rounds} rounds, Node ${process.versions.node})\n\n${lines.join("\n")}\n`)
+  const table = tableOf([["", `median ${unit}`, "range", "ratio"], ...rows])
+  process.stdout.write(`${title} (${rounds} rounds, Node ${process.versions.node})\n\n${table}\n\n`)
 }

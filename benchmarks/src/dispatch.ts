@@ -1,0 +1,82 @@
+/**
+ * P2: from a caller's request to the start of the handler, in a worker that waits; embedded platform, separate processes, one job after the
+ * other.
+ *
+ * ```
+ *   this process        --POST /runsync-->   platform (SQLite, D2)   --take-->   worker
+ *   clock before it                                                              clock in the handler, sent back as the output
+ * ```
+ *
+ * The figure holds the request's way to the platform and its durable commit, too, which "job available" leaves out: it is an upper bound. The
+ * clock is the system's monotonic one, which all processes of a machine share.
+ */
+import { spawn } from "node:child_process"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { quantiles } from "./rounds.ts"
+
+const REQUESTS = 2_000
+const WARM_UP = 300
+const ROUNDS = 5
+const KEY = "benchmark-benchmark"
+
+const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+const sdk = resolve(import.meta.dirname, "../../packages/sdk/src/index.ts")
+const bin = resolve(import.meta.dirname, "../../packages/cli/src/bin.ts")
+await writeFile(
+  join(folder, "handler.ts"),
+  `import * as sdk from ${JSON.stringify(sdk)}
+sdk.serverless.start({ handler: () => ({ at: String(process.hrtime.bigint()) }) })
+`
+)
+await writeFile(
+  join(folder, "stint.config.ts"),
+  `export default { endpoints: { clock: { handler: ${JSON.stringify(join(folder, "handler.ts"))}, workers: { min: 1, max: 1 } } } }\n`
+)
+const platform = spawn(process.execPath, [bin, "serve", "--config", join(folder, "stint.config.ts")], {
+  env: {
+    PATH: process.env["PATH"],
+    HOME: process.env["HOME"],
+    PORT: "0",
+    STINT_DATA_DIR: join(folder, "data"),
+    STINT_API_KEY: KEY,
+    PLATFORM_LOG_LEVEL: "WARN"
+  },
+  stdio: ["ignore", "pipe", "ignore"]
+})
+const url = await new Promise<string>((found) => {
+  let text = ""
+  platform.stdout.on("data", (data: Buffer) => {
+    text += data.toString()
+    const match = /Stint is up at +(\S+)/.exec(text)
+    if (match?.[1] !== undefined) found(match[1])
+  })
+})
+
+const body = JSON.stringify({ input: { text: "x".repeat(200) } })
+
+/** Milliseconds from before the request to the start of the handler. */
+const once = async (): Promise<number> => {
+  const before = process.hrtime.bigint()
+  const response = await fetch(`${url}/v2/clock/runsync`, { method: "POST", headers: { authorization: `Bearer ${KEY}` }, body })
+  const text = await response.text()
+  const at = /"at":"(\d+)"/.exec(text)?.[1]
+  if (at === undefined) throw new Error(text)
+  return Number(BigInt(at) - before) / 1e6
+}
+
+try {
+  for (let n = 0; n < WARM_UP; n++) await once()
+  const rounds: Array<ReadonlyArray<number>> = []
+  for (let round = 0; round < ROUNDS; round++) {
+    const all: Array<number> = []
+    for (let n = 0; n < REQUESTS; n++) all.push(await once())
+    rounds.push(all)
+  }
+  quantiles(`Dispatch to a waiting worker, ${REQUESTS} jobs one after the other`, "ms", rounds)
+} finally {
+  platform.kill("SIGTERM")
+  await new Promise((ended) => platform.once("exit", ended))
+  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+}

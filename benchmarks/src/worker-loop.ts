@@ -1,0 +1,137 @@
+/**
+ * P1: what the worker runtime costs. Jobs a second through take -> no-op handler -> done, at concurrency 1 and 50.
+ *
+ * ```
+ *   this process: a stub platform                     a process of its own, started anew each round
+ *     takes are answered at once, with 256 B   <---   bare:    undici, one take and one done in a loop; 50 such loops
+ *     results are counted: the figure          <---   worker:  @stint/sdk, from the pool's bundle, a handler that returns 64 B
+ * ```
+ *
+ * Both ends run on one machine and share its cores, as a worker and its platform on one machine do. The first results of a process are not
+ * counted, because they measure how fast Node compiles.
+ */
+import { bundle } from "@stint/pool-process/HandlerBundle"
+import * as Effect from "effect/Effect"
+import { spawn } from "node:child_process"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { createServer } from "node:http"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { compare } from "./rounds.ts"
+
+const WARM_UP = 4_000
+const COUNTED = 12_000
+const ROUNDS = 7
+
+const input = { text: "x".repeat(200) }
+let jobs = 0
+let results = 0
+let onResult = () => {}
+
+const nextJob = () => ({ id: `job-${++jobs}`, input })
+
+const stub = createServer((request, response) => {
+  const url = request.url ?? ""
+  const answer = (status: number, body?: unknown) => {
+    response.writeHead(status, { "content-type": "application/json" })
+    response.end(body === undefined ? undefined : JSON.stringify(body))
+  }
+  request.resume()
+  request.once("end", () => {
+    if (url.includes("/job-done/")) {
+      results++
+      onResult()
+      answer(200, {})
+    } else if (url.includes("/job-take-batch/")) {
+      const size = Number(new URL(url, "http://stub").searchParams.get("batch_size") ?? 1)
+      answer(200, Array.from({ length: size }, nextJob))
+    } else if (url.includes("/job-take/")) answer(200, nextJob())
+    else if (url.includes("/job-stop/")) return // A stop poll is held; nobody is stopped here.
+    else answer(200, {})
+  })
+})
+await new Promise<void>((up) => stub.listen(0, "127.0.0.1", up))
+const address = stub.address()
+const origin = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`
+
+const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+
+/** Runs a program against the stub until enough results came; results a second. */
+const throughput = (file: string, concurrency: number) => async (): Promise<number> => {
+  results = 0
+  const base = `${origin}/v2/bench`
+  const child = spawn(process.execPath, [file], {
+    env: {
+      PATH: process.env["PATH"],
+      CONCURRENCY: String(concurrency),
+      STUB: base,
+      PLATFORM_WEBHOOK_GET_JOB: `${base}/job-take/$ID?gpu=none`,
+      PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/job-done/$PLATFORM_POD_ID/$ID?gpu=none`,
+      PLATFORM_WEBHOOK_PING: `${base}/ping/$PLATFORM_POD_ID?gpu=none`,
+      PLATFORM_SKIP_AUTO_SYSTEM_CHECKS: "true",
+      PLATFORM_LOG_LEVEL: "WARN",
+      PLATFORM_POD_ID: "bench"
+    },
+    stdio: ["ignore", "inherit", "inherit"]
+  })
+  const ended = new Promise<void>((gone) => child.once("exit", () => gone()))
+  try {
+    return await new Promise<number>((done, failed) => {
+      let started = 0
+      child.once("exit", (code) => failed(new Error(`${file} ended with ${code}`)))
+      onResult = () => {
+        if (results === WARM_UP) started = performance.now()
+        else if (results === WARM_UP + COUNTED) done(COUNTED / ((performance.now() - started) / 1000))
+      }
+    })
+  } finally {
+    onResult = () => {}
+    child.kill("SIGKILL")
+    await ended
+  }
+}
+
+const bare = join(folder, "bare.mjs")
+await writeFile(
+  bare,
+  `import { Pool } from ${JSON.stringify(import.meta.resolve("undici"))}
+const pool = new Pool(${JSON.stringify(origin)}, { connections: Number(process.env.CONCURRENCY), pipelining: 1 })
+const loop = async () => {
+  for (;;) {
+    const taken = await pool.request({ method: "GET", path: "/v2/bench/job-take/bench?gpu=none&job_in_progress=0" })
+    const job = await taken.body.json()
+    const body = JSON.stringify({ output: { text: "y".repeat(50) } })
+    const done = await pool.request({
+      method: "POST", path: "/v2/bench/job-done/bench/" + job.id + "?gpu=none&isStream=false", body,
+      headers: { "content-type": "application/json" }
+    })
+    await done.body.dump()
+  }
+}
+for (let n = 0; n < Number(process.env.CONCURRENCY); n++) void loop()
+`
+)
+const source = join(folder, "handler.ts")
+await writeFile(
+  source,
+  `import * as sdk from ${JSON.stringify(resolve(import.meta.dirname, "../../packages/sdk/src/index.ts"))}
+sdk.serverless.start({
+  handler: () => ({ text: "y".repeat(50) }),
+  concurrency_modifier: () => Number(process.env["CONCURRENCY"])
+})
+`
+)
+const worker = await Effect.runPromise(bundle(source, join(folder, "bundles")))
+
+try {
+  for (const concurrency of [1, 50]) {
+    await compare(`Worker loop at concurrency ${concurrency}`, "jobs/s", ROUNDS, [
+      { name: "bare undici loop", run: throughput(bare, concurrency) },
+      { name: "worker", run: throughput(worker, concurrency) }
+    ])
+  }
+} finally {
+  stub.closeAllConnections()
+  stub.close()
+  await rm(folder, { recursive: true, force: true })
+}
