@@ -56,4 +56,6 @@ export class JobSource extends Context.Service<JobSource, {
   readonly ping: (ping: Ping) => Effect.Effect<void, JobSourceError>
   /** False: generators are not to be consumed (local test mode without a flag). */
   readonly streaming: boolean
+  /** False: a result that asks for a fresh worker does not end this one, because nobody would start another. Default: true. */
+  readonly recycles?: boolean
 }>()("@stint/worker/JobSource") {}

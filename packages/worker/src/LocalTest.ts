@@ -70,11 +70,14 @@ const toJob = Effect.fnUntraced(function*(value: unknown, from: string) {
 
 const findJobs = Effect.fnUntraced(function*(options: Options) {
   const { flags } = yield* WorkerConfig
-  if (flags.serveApi) {
-    return yield* problem(
-      "--rp_serve_api is not there yet. To call this handler over HTTP, run `stint dev` with its file: it starts a platform " +
-        "and the worker."
-    )
+  for (
+    const [name, value] of [
+      ["--rp_api_port", flags.apiPort],
+      ["--rp_api_host", flags.apiHost],
+      ["--rp_api_concurrency", flags.apiConcurrency]
+    ]
+  ) {
+    if (value !== undefined) yield* Effect.logWarning(`${name} has no effect without --rp_serve_api.`)
   }
   const { jobs: fetcher } = options
   if (fetcher !== undefined) {

@@ -63,7 +63,7 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
   const delivery = yield* Delivery
   const middleware = yield* JobMiddleware
   const shutdown = yield* Shutdown
-  const { streaming } = yield* JobSource
+  const { recycles = true, streaming } = yield* JobSource
   const { endpoint, identity } = yield* WorkerConfig
   const services = yield* Effect.context<Exclude<R, CurrentJob>>()
   const scope = yield* Effect.scope
@@ -92,7 +92,7 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
       steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${result.error}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
     // Before the delivery: from here on no other job may come to this worker.
-    if (result.stopPod === true) {
+    if (result.stopPod === true && recycles) {
       return Effect.andThen(shutdown.request({ because: "a fresh worker was asked for", exitCode: 0 }), steps)
     }
     delivering.add(job.id)

@@ -30,11 +30,13 @@ import { JobSource } from "./JobSource.ts"
 import type { JobSourceError } from "./JobSource.ts"
 import { messageOf } from "./Outcome.ts"
 import { RunJobs } from "./RunJobs.ts"
+import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** How many jobs are taken. */
 export interface Options {
   /**
-   * How many jobs may run at once, given how many may now; asked before each take (specification 2.7). Default: always 1.
+   * How many jobs may run at once, given how many may now; asked before each take (specification 2.7). Default: always 1, or what
+   * `--rp_api_concurrency` says in local test mode, which is also the most that this function can reach there.
    *
    * A change waits until no job is held, and no job is taken meanwhile. An exception or anything but a whole number of 1 or more
    * leaves the number as it is, with a line in the log.
@@ -91,9 +93,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const jobs = yield* RunJobs
   const firstTake = yield* FirstTake
   const clock = yield* Clock.Clock
+  const { flags } = yield* WorkerConfig
   const modifier = options.concurrencyModifier
 
-  let concurrency = 1
+  /** The most jobs at once that the local API was asked to run (rulings, "Local test mode"). */
+  const most = flags.serveApi ? flags.apiConcurrency : undefined
+  let concurrency = most ?? 1
   /** Failed takes in a row, and empty answers in a row that came too fast. */
   let failures = 0
   let fast = 0
@@ -141,7 +146,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const once = modifier === undefined ? whenThereIsRoom : Effect.flatMap(
     Effect.suspend(() => askConcurrency(modifier, concurrency)),
-    (wanted) => wanted === concurrency ? whenThereIsRoom : Effect.andThen(resize(wanted), whenThereIsRoom)
+    (asked) => {
+      const wanted = Math.min(asked, most ?? asked)
+      return wanted === concurrency ? whenThereIsRoom : Effect.andThen(resize(wanted), whenThereIsRoom)
+    }
   )
 
   // Without a turn of the event loop between rounds: each round waits for the platform anyway.
@@ -149,5 +157,5 @@ const make = Effect.fnUntraced(function*(options: Options) {
 })
 
 /** The duty as a layer: it takes while the layer's scope is open. */
-export const layer = (options: Options = {}): Layer.Layer<never, never, FirstTake | JobSource | RunJobs> =>
+export const layer = (options: Options = {}): Layer.Layer<never, never, FirstTake | JobSource | RunJobs | WorkerConfig> =>
   Layer.effectDiscard(make(options))

@@ -32,6 +32,7 @@ import * as Heartbeat from "./Heartbeat.ts"
 import * as JobMiddleware from "./JobMiddleware.ts"
 import type { JobSource } from "./JobSource.ts"
 import * as JobSourceHttp from "./JobSourceHttp.ts"
+import type { LocalServeError } from "./LocalServe.ts"
 import * as LocalTest from "./LocalTest.ts"
 import * as Logger from "./Logger.ts"
 import * as LogLine from "./LogLine.ts"
@@ -56,7 +57,7 @@ export type Services =
 export interface Options extends RunJobs.Options, TakeLoop.Options {}
 
 /** Why a worker did not start. */
-export type StartError = WorkerConfig.WorkerConfigError | LocalTest.LocalTestError | ConfigError
+export type StartError = WorkerConfig.WorkerConfigError | LocalServeError | LocalTest.LocalTestError | ConfigError
 
 /**
  * The worker of this handler: it takes jobs and runs them while the layer's scope is open, and finishes what it holds when the
@@ -89,8 +90,15 @@ export const layerSeams: Layer.Layer<
 
 const services = (options: LaunchOptions): Layer.Layer<Services, StartError> =>
   Layer.unwrap(
-    Effect.map(WorkerConfig.WorkerConfig, ({ platform }) =>
-      platform === undefined ? LocalTest.layer(options.local) : JobSourceHttp.layerOf(platform))
+    Effect.map(
+      WorkerConfig.WorkerConfig,
+      ({ flags, platform }): Layer.Layer<JobSource, StartError, Shutdown.Shutdown | WorkerConfig.WorkerConfig> => {
+        if (platform !== undefined) return JobSourceHttp.layerOf(platform)
+        if (!flags.serveApi) return LocalTest.layer(options.local)
+        // Loaded only where it serves: a worker of a platform starts without it.
+        return Layer.unwrap(Effect.map(Effect.promise(() => import("./LocalServe.ts")), ({ layer }) => layer(options.local)))
+      }
+    )
   ).pipe(
     Layer.provideMerge(Layer.merge(layerSeams, Logger.layer)),
     Layer.provideMerge(WorkerConfig.layer())

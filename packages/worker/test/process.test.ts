@@ -213,8 +213,7 @@ describe("local test mode (specification 4.2)", () => {
   it.each<[string, { readonly [name: string]: string }, ReadonlyArray<string>, RegExp]>([
     ["no file", {}, [], /no test_input\.json in .*Create one.*--test_input/],
     ["a file that is no JSON", { "test_input.json": "{" }, [], /test_input\.json is no JSON/],
-    ["a file without input", { "test_input.json": "{}" }, [], /key "input"/],
-    ["the server of a later version", {}, ["--rp_serve_api"], /stint dev/]
+    ["a file without input", { "test_input.json": "{}" }, [], /key "input"/]
   ])("%s: says what to do, and ends with 1", async (_name, files, args, expected) => {
     const { code, stdout } = await local("worker", files, args)
     expect(stdout).toMatch(/^ERROR \| /)
