@@ -59,18 +59,13 @@ export interface FunctionOptions {
 export const SETTLE_LIMIT = 2_000
 
 /** Makes the signal only when somebody looks at it: most handlers never do. */
-class LazyContext implements JobContext {
-  readonly #job: Context.Context<never>
+class LazyContext implements JobContext, RunningJob.Running {
+  readonly context: Context.Context<never>
   #controller: AbortController | undefined
   #stopped = false
 
-  constructor(job: Context.Context<never>) {
-    this.#job = job
-  }
-
-  /** Calls the handler's code, which finds its job from wherever it is (`RunningJob`). */
-  call<A>(evaluate: () => A): A {
-    return RunningJob.within(this.#job, evaluate)
+  constructor(context: Context.Context<never>) {
+    this.context = context
   }
 
   get signal(): AbortSignal {
@@ -134,7 +129,7 @@ const callAndSettle = (evaluate: () => unknown, context: LazyContext): Effect.Ef
   Effect.callback((resume) => {
     let value: unknown
     try {
-      value = context.call(evaluate)
+      value = RunningJob.within(context, evaluate)
     } catch (thrown) {
       return resume(Effect.die(thrown))
     }
@@ -156,7 +151,7 @@ const close = (iterator: AnyIterator, context: LazyContext): Effect.Effect<void>
     context.stop()
     let returned: unknown
     try {
-      returned = context.call(() => iterator.return?.())
+      returned = RunningJob.within(context, () => iterator.return?.())
     } catch {
       return Effect.void
     }

@@ -5,20 +5,38 @@
  * code at module level, and callbacks that were registered there, belong to none.
  */
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import { AsyncLocalStorage } from "node:async_hooks"
 
-const storage = new AsyncLocalStorage<Context.Context<never>>()
+/** One run of a handler function. */
+export interface Running {
+  /** The context of the job's fiber: its `CurrentJob`, its span, the services of its worker. */
+  readonly context: Context.Context<never>
+  /** Fires when the job is stopped. Made when it is first looked at. */
+  readonly signal: AbortSignal
+}
 
-/** Calls a function for the job whose fiber has this context. */
-export const within = <A>(context: Context.Context<never>, evaluate: () => A): A => storage.run(context, evaluate)
+const storage = new AsyncLocalStorage<Running>()
 
-/**
- * The context of the job that the caller runs for: its `CurrentJob`, its span, the services of its worker. Undefined: it runs for no job.
- */
-export const context = (): Context.Context<never> | undefined => storage.getStore()
+/** Calls a function for a job. */
+export const within = <A>(running: Running, evaluate: () => A): A => storage.run(running, evaluate)
+
+/** The run that the caller belongs to; undefined: none. */
+export const current = (): Running | undefined => storage.getStore()
 
 /** A service of the job that the caller runs for; undefined where there is no job, or no such service. */
 export const service = <Id, Service>(tag: Context.Key<Id, Service>): Service | undefined => {
-  const current = storage.getStore()
-  return current === undefined ? undefined : Context.getOrUndefined(current, tag)
+  const running = storage.getStore()
+  return running === undefined ? undefined : Context.getOrUndefined(running.context, tag)
+}
+
+/**
+ * Runs an effect for the job that the caller runs for, as a part of it: with its services, its log and its span, and interrupted when
+ * the job is stopped. For no job where there is none.
+ */
+export const runPromise = <A, E>(effect: Effect.Effect<A, E>): Promise<A> => {
+  const running = storage.getStore()
+  return running === undefined
+    ? Effect.runPromise(effect)
+    : Effect.runPromiseWith(running.context)(effect, { signal: running.signal })
 }
