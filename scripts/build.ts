@@ -1,6 +1,8 @@
 /**
  * Builds the package in the current folder: src/ -> dist/ as ESM with declarations. turbo runs it, dependencies first.
  *
+ * With `--declarations` only those are written: `bundle.ts` makes the rest.
+ *
  * In the workspace a package's exports lead to its sources, so compiling one package would compile all that it imports. Here the
  * names of the workspace lead to the declarations in dist/ instead.
  */
@@ -26,6 +28,7 @@ writeFileSync(
       declarationMap: true,
       stripInternal: true,
       noEmitOnError: true,
+      emitDeclarationOnly: process.argv.includes("--declarations"),
       paths: Object.fromEntries(packages.flatMap((one) => [
         [one.name, [join(one.path, "dist/index.d.ts")]],
         [`${one.name}/*`, [join(one.path, "dist/*.d.ts")]]

@@ -32,7 +32,9 @@ sdk.serverless.start({ handler: () => ({ at: String(process.hrtime.bigint()) }) 
 )
 await writeFile(
   join(folder, "stint.config.ts"),
-  `export default { endpoints: { clock: { handler: ${JSON.stringify(join(folder, "handler.ts"))}, workers: { min: 1, max: 1 } } } }\n`
+  `export default { endpoints: { clock: { handler: ${
+    JSON.stringify(join(folder, "handler.ts"))
+  }, workers: { min: 1, max: 1 } } } }\n`
 )
 const platform = spawn(process.execPath, [bin, "serve", "--config", join(folder, "stint.config.ts")], {
   env: {

@@ -16,7 +16,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
-import { Worker } from "node:worker_threads"
 import { FirstTake } from "./FirstTake.ts"
 import { heartbeatThread } from "./heartbeatThread.ts"
 import type { ThreadData, ThreadReport } from "./heartbeatThread.ts"
@@ -31,9 +30,11 @@ const RESTART_WAIT = 1_000
 const runThread = (data: ThreadData): Effect.Effect<string, never, Scope.Scope> =>
   Effect.gen(function*() {
     const thread = yield* Effect.acquireRelease(
-      Effect.sync(() =>
-        new Worker(`(${String(heartbeatThread)})()`, { eval: true, execArgv: [], name: "heartbeat", workerData: data })
-      ),
+      Effect.sync(() => {
+        // Not imported: nothing before the first take needs it.
+        const { Worker } = process.getBuiltinModule("node:worker_threads")
+        return new Worker(`(${String(heartbeatThread)})()`, { eval: true, execArgv: [], name: "heartbeat", workerData: data })
+      }),
       (started) => Effect.promise(() => started.terminate())
     )
     thread.unref()

@@ -16,7 +16,6 @@
  * whose value does not exist in JSON (undefined, a function, a symbol) is no key at all (rulings).
  */
 import * as Predicate from "effect/Predicate"
-import { inspect } from "node:util"
 import type { Identity } from "./WorkerConfig.ts"
 
 /** The body of job-done. The job failed exactly when there is an `error`. */
@@ -102,6 +101,9 @@ const errorName = (error: Error): string => {
 
 /** How many causes of causes a traceback shows. */
 const MAX_CAUSES = 8
+
+/** Fetched when it is needed: `import "node:util"` reads every export of it, which costs a cold start 3 ms. */
+const inspect = (value: unknown): string => process.getBuiltinModule("node:util").inspect(value)
 
 /** What was thrown, in words; it need not be an Error, nor anything that can become text by itself. */
 export const messageOf = (thrown: unknown): string => {

@@ -1,0 +1,88 @@
+/**
+ * P8: from the start of a process to its first take, over `node` on an empty program.
+ *
+ * - `bare`: `node -e 0`, to its end.
+ * - `published`: a handler that imports the SDK as a registry gets it (`pnpm build` makes it), to its first take at a stub platform.
+ * - `bundle`: the same handler from its sources, as the pool bundles it.
+ *
+ * All with V8's compile cache, as the pool runs workers; the first round, which fills it, is not counted.
+ */
+import { bundle } from "@stint/pool-process/HandlerBundle"
+import * as Effect from "effect/Effect"
+import { spawn } from "node:child_process"
+import { existsSync } from "node:fs"
+import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { createServer } from "node:http"
+import { tmpdir } from "node:os"
+import { join, resolve } from "node:path"
+import { compare } from "./rounds.ts"
+
+const packages = resolve(import.meta.dirname, "../../packages")
+const built = join(packages, "sdk/dist/index.js")
+if (!existsSync(built)) throw new Error(`${built} is not there. Run \`npx -y pnpm@12 build\` first.`)
+
+let onTake = () => {}
+const stub = createServer((request, response) => {
+  request.resume()
+  if (request.url?.includes("/job-take/") === true) onTake()
+  else response.end()
+})
+await new Promise<void>((up) => stub.listen(0, "127.0.0.1", up))
+const address = stub.address()
+const base = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}/v2/bench`
+
+const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+const environment = {
+  PATH: process.env["PATH"],
+  NODE_COMPILE_CACHE: join(folder, "compile-cache"),
+  PLATFORM_WEBHOOK_GET_JOB: `${base}/job-take/$ID?gpu=none`,
+  PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/job-done/$PLATFORM_POD_ID/$ID?gpu=none`,
+  PLATFORM_WEBHOOK_PING: `${base}/ping/$PLATFORM_POD_ID?gpu=none`,
+  PLATFORM_MIN_MEMORY_GB: "0.1",
+  PLATFORM_MIN_DISK_PERCENT: "0.1",
+  PLATFORM_LOG_LEVEL: "WARN"
+}
+
+/** Milliseconds to the end of a process. */
+const toEnd = (args: ReadonlyArray<string>) => (): Promise<number> =>
+  new Promise((done) => {
+    const started = performance.now()
+    spawn(process.execPath, args, { env: environment, stdio: "ignore" }).once("exit", () => done(performance.now() - started))
+  })
+
+/** Milliseconds to a worker's first take. */
+const toTake = (file: string) => async (): Promise<number> => {
+  const started = performance.now()
+  const taken = new Promise<number>((done) => {
+    onTake = () => done(performance.now() - started)
+  })
+  const child = spawn(process.execPath, [file], { env: environment, stdio: ["ignore", "inherit", "inherit"] })
+  const ended = new Promise<void>((gone) => child.once("exit", () => gone()))
+  try {
+    return await Promise.race([taken, ended.then(() => Promise.reject(new Error(`${file} ended before its first take`)))])
+  } finally {
+    // In order, so that Node writes its compile cache.
+    child.kill("SIGTERM")
+    await ended
+  }
+}
+
+const handlerOf = (sdk: string) =>
+  `import * as sdk from ${JSON.stringify(sdk)}\nsdk.serverless.start({ handler: () => "done" })\n`
+const published = join(folder, "published.mjs")
+await writeFile(published, handlerOf(built))
+const source = join(folder, "source.ts")
+await writeFile(source, handlerOf(join(packages, "sdk/src/index.ts")))
+const bundled = await Effect.runPromise(bundle(source, join(folder, "bundles")))
+
+try {
+  await compare("From the start of a process to its first take", "ms", 25, [
+    { name: "bare: `node -e 0`", run: toEnd(["-e", "0"]) },
+    { name: "published", run: toTake(published) },
+    { name: "bundle", run: toTake(bundled) }
+  ])
+} finally {
+  stub.closeAllConnections()
+  stub.close()
+  await rm(folder, { recursive: true, force: true })
+}
