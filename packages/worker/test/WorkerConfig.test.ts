@@ -133,18 +133,25 @@ describe("local test mode", () => {
     ["without an address for jobs", {}, [], true],
     ["with one", minimal, [], false],
     ["with --test_input", minimal, ["--test_input", "{}"], true],
-    ["with --test_input=", minimal, ["--test_input={}"], true]
+    ["with --test_input=", minimal, ["--test_input={}"], true],
+    ["with --rp_serve_api", minimal, ["--rp_serve_api"], true],
+    ["with the other flags", minimal, ["--rp_debugger", "--rp_api_port", "1", "--rp_log_level", "INFO"], false]
   ])("%s", (_name, env, argv, local) => {
     expect(WorkerConfig.isLocal(env, argv)).toBe(local)
     expect(read(env, argv).platform === undefined).toBe(local)
   })
 
   it("reads its flags", () => {
-    expect(read({}, ["--rp_serve_api", "--test_input", "{\"input\":1}", "--rp_log_level=warn"])).toMatchObject({
-      flags: { serveApi: true, testInput: "{\"input\":1}" },
+    expect(read({}, ["--rp_serve_api", "--test_input", "{\"input\":1}", "--rp_log_level=warn", "--rp_debugger"])).toMatchObject({
+      flags: { serveApi: true, testInput: "{\"input\":1}", debugger: true },
       log: { level: "WARN" }
     })
   })
+})
+
+it("a flag that makes no sense stops the start", () => {
+  expect(problem({}, ["--rp_api_port", "http"])).toMatch(/--rp_api_port is "http"/)
+  expect(problem({}, ["--rp_log_level", "loud"])).toMatch(/--rp_log_level is "loud".*NOTSET, TRACE, DEBUG, INFO, WARN, ERROR/)
 })
 
 describe("what makes no sense is said with its name and value", () => {
