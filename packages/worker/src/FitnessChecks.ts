@@ -11,6 +11,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
 
 /** One check. Failing with anything, or dying, fails it; the message of what it failed with is the reason that the platform shows. */
 export interface FitnessCheck {
@@ -36,10 +37,13 @@ export const layer: Layer.Layer<FitnessChecks> = Layer.sync(FitnessChecks, () =>
   }
 })
 
-/** A layer that adds one check. */
-export const layerOf = <R>(name: string, run: Effect.Effect<void, unknown, R>): Layer.Layer<never, never, FitnessChecks | R> =>
+/** A layer that adds one check. What the check acquires is released when the check has ended. */
+export const layerOf = <R>(
+  name: string,
+  run: Effect.Effect<void, unknown, R>
+): Layer.Layer<never, never, FitnessChecks | Exclude<R, Scope.Scope>> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const { add } = yield* FitnessChecks
-    const context = yield* Effect.context<R>()
-    yield* add({ name, run: Effect.provideContext(run, context) })
+    const context = yield* Effect.context<Exclude<R, Scope.Scope>>()
+    yield* add({ name, run: Effect.provideContext(Effect.scoped(run), context) })
   }))
