@@ -2,16 +2,18 @@
  * The other end of the wire: a small platform in this process, written from wire-facts 5, for tests of real workers.
  *
  * ```
- *   submit --> waiting --job-take--> running --job-done--> results
+ *   submit --> waiting --job-take--> running --job-done----> results, or the latest progress
  *   stop   --> job-stop (long poll)        \--job-stream--> chunks
  * ```
  *
- * It keeps everything in memory and records every request. Faults are verbs: `failNext`, `dropNext`, `answerNext`, `down`, `up`.
+ * It keeps everything in memory and records every request. Faults are verbs: `failNext`, `dropNext`, `holdNext`, `answerNext`,
+ * `down`, `up`.
  * It never sleeps and neither need its user: `until` waits for what the next requests bring.
  */
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { createServer } from "node:http"
@@ -55,7 +57,7 @@ export interface Options {
 export type StubJob = { readonly id: string; readonly [key: string]: unknown }
 
 /** What happens to a request instead of the ordinary: a status, a cut connection, or any body. */
-type Fault = number | "drop" | { readonly contentType: string; readonly body: string }
+type Fault = number | "drop" | { readonly until: Promise<void> } | { readonly contentType: string; readonly body: string }
 
 interface Poll {
   readonly worker: string
@@ -67,6 +69,11 @@ const ROUTES: ReadonlyArray<Route> = ["job-take", "job-take-batch", "job-done", 
 const PATH = /^\/v2\/([^/]+)\/([a-z-]+)\/([^/?&]+)(?:\/([^/?&]+))?[?&]?(.*)$/
 
 const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
+
+/** A body of job-done that is progress and no result (wire-facts 5.6). */
+const decodeProgress = Schema.decodeUnknownOption(
+  Schema.Struct({ status: Schema.Literal("IN_PROGRESS"), output: Schema.Json })
+)
 
 const readText = async (request: IncomingMessage): Promise<string> => {
   const parts: Array<Buffer> = []
@@ -86,6 +93,7 @@ export class PlatformStub {
   readonly #waiting: Array<StubJob> = []
   readonly #stops = new Map<string, Array<string>>()
   readonly #results = new Map<string, Schema.Json>()
+  readonly #progress = new Map<string, Schema.Json>()
   readonly #chunks = new Map<string, Array<Schema.Json>>()
   readonly #owner = new Map<string, string>()
   #takers: Array<Poll> = []
@@ -167,6 +175,19 @@ export class PlatformStub {
     this.#addFaults(route, times, "drop")
   }
 
+  /**
+   * The next `times` requests of this route are read, and answered only after the function that this gives back was called. A
+   * request whose worker has hung up by then changes nothing.
+   */
+  holdNext(route: Route, times: number): () => void {
+    let release = () => {}
+    const until = new Promise<void>((resolve) => {
+      release = resolve
+    })
+    this.#addFaults(route, times, { until })
+    return release
+  }
+
   /** The next request of this route is answered with 200 and this body, whatever it is. */
   answerNext(route: Route, contentType: string, body: string): void {
     this.#addFaults(route, 1, { contentType, body })
@@ -180,6 +201,11 @@ export class PlatformStub {
   /** The accepted result of a job; undefined while there is none. */
   result(id: string): Schema.Json | undefined {
     return this.#results.get(id)
+  }
+
+  /** The latest progress of a job, as its status would show it: what came before its result. */
+  progress(id: string): Schema.Json | undefined {
+    return this.#progress.get(id)
   }
 
   /** The accepted chunks of a job, in the order of their coming. */
@@ -281,7 +307,10 @@ export class PlatformStub {
 
     const fault = this.#faults.get(route)?.shift()
     if (fault === "drop") request.socket.destroy()
-    else if (typeof fault === "object") answer(200, fault.body, fault.contentType)
+    else if (typeof fault === "object" && "until" in fault) {
+      await fault.until
+      if (recorded.status === undefined) this.#answer(recorded, response, answer)
+    } else if (typeof fault === "object") answer(200, fault.body, fault.contentType)
     else if (fault !== undefined) answer(fault, JSON.stringify({ error: `the stub was told to answer ${fault}` }))
     else if (request.headers.authorization !== this.#options.key) answer(401, JSON.stringify({ error: "wrong key" }))
     else this.#answer(recorded, response, answer)
@@ -309,10 +338,15 @@ export class PlatformStub {
         this.#hold(poll, response)
         return this.#handOut()
       }
-      case "job-done":
-        // A second result of the same job is ignored, as the platform ignores it.
-        if (!this.#results.has(job)) this.#results.set(job, decodeJson(text))
+      case "job-done": {
+        // What comes after the result is ignored, as the platform ignores it.
+        const body = decodeJson(text)
+        if (this.#results.has(job)) return answer(200)
+        const progress = decodeProgress(body)
+        if (Option.isNone(progress)) this.#results.set(job, body)
+        else this.#progress.set(job, progress.value.output)
         return answer(200)
+      }
       case "job-stream":
         this.#chunks.set(job, [...this.chunks(job), decodeJson(text)])
         return answer(200)
