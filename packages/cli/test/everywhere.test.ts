@@ -1,0 +1,49 @@
+/**
+ * One handler file, unchanged, wherever handlers run.
+ */
+import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { FIXTURES, PlatformProcess } from "./PlatformProcess.ts"
+
+const HANDLER = join(FIXTURES, "everywhere.ts")
+const CONFIG = ["serve", "--config", join(FIXTURES, "everywhere.config.ts")]
+const output = { greeting: "Hello, Ada" }
+
+describe("the same handler file", () => {
+  it("runs in local test mode", async () => {
+    const { code, stdout } = await WorkerProcess.start(HANDLER, { args: ["--test_input", `{"input":{"name":"Ada"}}`] }).ended
+    expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining("Hello, Ada") })
+  })
+
+  it("runs on our platform", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    expect(await platform.runSync("everywhere", { name: "Ada" })).toMatchObject({ status: "COMPLETED", output })
+  })
+
+  it.each(["RUNPOD_", "PLATFORM_"] as const)("runs on a stub of the described platform's wire, under %s", async (prefix) => {
+    const stub = new PlatformStub.PlatformStub()
+    await stub.up()
+    const worker = WorkerProcess.start(HANDLER, {
+      env: { ...stub.environment({ prefix }), PLATFORM_MIN_MEMORY_GB: "0.1", PLATFORM_MIN_DISK_PERCENT: "1" }
+    })
+    try {
+      expect(await stub.resultOf(stub.submit({ name: "Ada" }))).toEqual({ output })
+      worker.kill("SIGTERM")
+      expect(await worker.ended).toMatchObject({ code: 0 })
+    } finally {
+      worker.kill("SIGKILL")
+      await stub.down()
+    }
+  })
+})
+
+describe("a synchronous handler that blocks for 30 s", () => {
+  it("keeps its job under a lease of 10 s", async () => {
+    await using platform = await PlatformProcess.create(CONFIG)
+    const job = await platform.runSync("everywhere", { name: "Ada", block: 30_000 })
+    expect(job).toMatchObject({ status: "COMPLETED", output })
+    expect(job).not.toHaveProperty("retries")
+    expect(job.executionTime).toBeGreaterThanOrEqual(30_000)
+  }, 60_000)
+})
