@@ -2,15 +2,19 @@
  * "Did you mean": the nearest of a few known words, for errors about a wrong one.
  */
 
-/** How many letters must be inserted, removed or changed to get from one word to the other. */
+/** How many letters must be inserted, removed, changed, or swapped with their neighbour, to get from one word to the other. */
 const distance = (from: string, to: string): number => {
+  let beforePrevious: ReadonlyArray<number> = []
   let previous = Array.from({ length: to.length + 1 }, (_, index) => index)
   for (let row = 1; row <= from.length; row++) {
     const current = [row]
     for (let column = 1; column <= to.length; column++) {
       const changed = (previous[column - 1] ?? 0) + (from[row - 1] === to[column - 1] ? 0 : 1)
-      current.push(Math.min(changed, (previous[column] ?? 0) + 1, (current[column - 1] ?? 0) + 1))
+      const isSwap = row > 1 && column > 1 && from[row - 1] === to[column - 2] && from[row - 2] === to[column - 1]
+      const swapped = isSwap ? (beforePrevious[column - 2] ?? 0) + 1 : changed
+      current.push(Math.min(changed, swapped, (current[column - 1] ?? 0) + 1, (previous[column] ?? 0) + 1))
     }
+    beforePrevious = previous
     previous = current
   }
   return previous[to.length] ?? 0
@@ -26,7 +30,7 @@ const isBeginning = (word: string, other: string) => word.length >= BEGINNING &&
 /**
  * The known word that was probably meant, or undefined when none is near. Case, `_` and `-` do not count, so
  * `returnAggregateStream` finds `return_aggregate_stream`; beyond that one letter in three may differ, or one word be the
- * beginning of the other.
+ * beginning of the other. Two neighbours that were swapped differ in one. Words that share nothing are not near, however short.
  */
 export const nearest = (word: string, known: ReadonlyArray<string>): string | undefined => {
   let best: string | undefined
@@ -34,7 +38,7 @@ export const nearest = (word: string, known: ReadonlyArray<string>): string | un
   for (const candidate of known) {
     const [given, meant] = [bare(word), bare(candidate)]
     const far = isBeginning(given, meant) || isBeginning(meant, given) ? 1 : distance(given, meant)
-    if (far < least) {
+    if (far < least && far < Math.max(given.length, meant.length)) {
       least = far
       best = candidate
     }

@@ -9,7 +9,8 @@ it.each([
   ["returnAggregateStream", "return_aggregate_stream"],
   ["concurrency_modifer", "concurrency_modifier"],
   ["refreshWorkers", "refresh_worker"],
-  ["concurrency", "concurrency_modifier"]
+  ["concurrency", "concurrency_modifier"],
+  ["hanlder", "handler"]
 ])("%s is nearly %s", (word, meant) => {
   expect(nearest(word, keys)).toBe(meant)
   expect(didYouMean(word, keys)).toBe(` Did you mean "${meant}"?`)
@@ -18,4 +19,13 @@ it.each([
 it.each(["timeout", "x", ""])("%j is near to none", (word) => {
   expect(nearest(word, keys)).toBeUndefined()
   expect(didYouMean(word, keys)).toBe("")
+})
+
+it("two letters that were swapped are one slip", () => {
+  expect(nearest("widht", ["width"])).toBe("width")
+  expect(nearest("ulr", ["url"])).toBe("url")
+})
+
+it("of one letter there is nothing to guess", () => {
+  expect(nearest("z", ["a"])).toBeUndefined()
 })
