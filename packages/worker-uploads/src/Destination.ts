@@ -1,0 +1,261 @@
+/**
+ * Where an upload goes.
+ *
+ * ```
+ *   credentials of the call          upload_file_to_bucket(..., bucket_creds)
+ *        | none
+ *   the job's s3Config               the caller's own bucket (wire-facts 1.2)
+ *        | none
+ *   BUCKET_* variables               the endpoint's bucket (specification 2.8)
+ *        | unset
+ *   a folder in the working directory (specification 4.3, "Upload rule")
+ * ```
+ *
+ * The first that is there counts; none is ever completed from the next, so that no key is sent to an address that it was not made
+ * for. Half of one is a mistake and is reported.
+ */
+import { S3Config } from "@stint/contract/Job"
+import { CurrentJob } from "@stint/worker/CurrentJob"
+import type { ReceivedJob } from "@stint/worker/CurrentJob"
+import * as Clock from "effect/Clock"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+import * as Endpoint from "./Endpoint.ts"
+import * as ObjectName from "./ObjectName.ts"
+import { badConfig } from "./UploadError.ts"
+import type { UploadError } from "./UploadError.ts"
+
+/** A key to a storage, and its address. */
+export interface Credentials {
+  /** Any form that `Endpoint` knows. */
+  readonly endpointUrl: string
+  readonly accessId: string
+  readonly accessSecret: string | Redacted.Redacted
+  /** Default: the bucket in the address; without one, the month. */
+  readonly bucketName?: string
+  /** Goes before every object's name. */
+  readonly objectPath?: string
+  /** Default: what the address tells, then `AWS_REGION`, then `us-east-1`. */
+  readonly region?: string
+}
+
+/** Who named the bucket; decides what an error advises. */
+export type Origin = "options" | "job" | "environment"
+
+/** A bucket, ready to be written to. */
+export interface Bucket {
+  readonly _tag: "Bucket"
+  readonly origin: Origin
+  /** The storage's address, without the bucket. */
+  readonly endpoint: string
+  readonly region: string
+  readonly pathStyle: boolean
+  readonly accessId: string
+  readonly accessSecret: Redacted.Redacted
+  readonly bucket: string
+  /** Nobody named a bucket, so it is the month. */
+  readonly unnamed: boolean
+  /** Goes before every object's name; may be empty. */
+  readonly prefix: string
+}
+
+/** A folder on this machine. */
+export interface Folder {
+  readonly _tag: "Folder"
+}
+
+/** Where an upload goes. */
+export type Destination = Bucket | Folder
+
+/** What the environment says: a key, or nothing, and the region that requests of this machine are in by default. */
+export interface Environment {
+  readonly credentials: Credentials | undefined
+  readonly region: string | undefined
+}
+
+/** The names of the three variables of specification 2.8. */
+export const VARIABLES = ["BUCKET_ENDPOINT_URL", "BUCKET_ACCESS_KEY_ID", "BUCKET_SECRET_ACCESS_KEY"] as const
+
+const variable = (name: string): Config.Config<string | undefined> =>
+  Config.map(Config.option(Config.String(name)), (value) => {
+    const text = Option.getOrElse(value, () => "").trim()
+    return text === "" ? undefined : text
+  })
+
+/**
+ * Reads the variables. Fails where some of the three are set and some are not: whoever set one of them meant a bucket, and a
+ * worker that silently writes to its own disk instead loses every result.
+ */
+export const environment: Effect.Effect<Environment, UploadError | Config.ConfigError> = Effect.gen(function*() {
+  const [endpointUrl, accessId, accessSecret] = [
+    yield* variable(VARIABLES[0]),
+    yield* variable(VARIABLES[1]),
+    yield* variable(VARIABLES[2])
+  ]
+  const bucketName = yield* variable("BUCKET_NAME")
+  const bucketRegion = yield* variable("BUCKET_REGION")
+  const region = (yield* variable("AWS_REGION")) ?? (yield* variable("AWS_DEFAULT_REGION"))
+  if (endpointUrl === undefined && accessId === undefined && accessSecret === undefined) {
+    return { credentials: undefined, region }
+  }
+  if (endpointUrl === undefined || accessId === undefined || accessSecret === undefined) {
+    const values = [endpointUrl, accessId, accessSecret]
+    const missing = VARIABLES.filter((_, index) => values[index] === undefined)
+    const present = VARIABLES.filter((_, index) => values[index] !== undefined)
+    return yield* badConfig(
+      missing[0] ?? VARIABLES[0],
+      `${present.join(" and ")} ${present.length === 1 ? "is" : "are"} set, so uploads are meant to go to a bucket, but ` +
+        `${missing.join(" and ")} ${
+          missing.length === 1 ? "is" : "are"
+        } not. Set all three, or none to write uploads to a local folder.`
+    )
+  }
+  const credentials: Credentials = {
+    endpointUrl,
+    accessId,
+    accessSecret: Redacted.make(accessSecret),
+    ...(bucketName === undefined ? {} : { bucketName }),
+    ...(bucketRegion === undefined ? {} : { region: bucketRegion })
+  }
+  yield* bucketOf("environment", credentials, undefined, region)
+  return { credentials, region }
+})
+
+/** What a setting is called, depending on where it was given. */
+const SETTINGS: Record<Origin, { readonly [Key in "endpointUrl" | "accessId" | "accessSecret" | "bucketName"]: string }> = {
+  environment: {
+    endpointUrl: VARIABLES[0],
+    accessId: VARIABLES[1],
+    accessSecret: VARIABLES[2],
+    bucketName: "BUCKET_NAME"
+  },
+  job: {
+    endpointUrl: "s3Config.endpointUrl",
+    accessId: "s3Config.accessId",
+    accessSecret: "s3Config.accessSecret",
+    bucketName: "s3Config.bucketName"
+  },
+  options: {
+    endpointUrl: "credentials.endpointUrl",
+    accessId: "credentials.accessId",
+    accessSecret: "credentials.accessSecret",
+    bucketName: "bucket"
+  }
+}
+
+/** The names of the settings that brought a bucket. */
+export const settingsOf = (origin: Origin) => SETTINGS[origin]
+
+/** What S3 allows, and what older and other storages allow besides: upper case, underscores. */
+const BUCKET_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/
+
+/**
+ * The bucket of months, `MM-YY` in UTC: what the original SDK writes to where nobody names a bucket. It is kept, because workers
+ * that rely on it exist; who sees it in an error is told how to name another.
+ */
+const monthOf = (millis: number): string => {
+  const date = new Date(millis)
+  return `${String(date.getUTCMonth() + 1).padStart(2, "0")}-${String(date.getUTCFullYear() % 100).padStart(2, "0")}`
+}
+
+/** The bucket that these credentials lead to, or which setting is wrong. */
+export const bucketOf = Effect.fnUntraced(function*(
+  origin: Origin,
+  credentials: Credentials,
+  named: string | undefined,
+  machineRegion: string | undefined
+): Effect.fn.Return<Bucket, UploadError> {
+  const settings = SETTINGS[origin]
+  const accessSecret = typeof credentials.accessSecret === "string"
+    ? Redacted.make(credentials.accessSecret)
+    : credentials.accessSecret
+  const empty = credentials.endpointUrl.trim() === ""
+    ? settings.endpointUrl
+    : credentials.accessId.trim() === ""
+    ? settings.accessId
+    : Redacted.value(accessSecret).trim() === ""
+    ? settings.accessSecret
+    : undefined
+  if (empty !== undefined) return yield* badConfig(empty, `${empty} is empty; an upload to a bucket needs it.`)
+
+  const asked = [named, credentials.bucketName].find((one) => one !== undefined && one.trim() !== "")?.trim()
+  const endpoint = yield* Effect.mapError(
+    Effect.fromResult(Endpoint.parse(credentials.endpointUrl, asked)),
+    (problem) =>
+      badConfig(
+        settings.endpointUrl,
+        `${settings.endpointUrl} ${problem}. It is the storage's address, such as https://s3.eu-west-1.amazonaws.com.`
+      )
+  )
+  const bucket = endpoint.bucket ?? monthOf(yield* Clock.currentTimeMillis)
+  if (!BUCKET_NAME.test(bucket)) {
+    const setting = asked === undefined ? settings.endpointUrl : settings.bucketName
+    return yield* badConfig(
+      setting,
+      `The bucket's name ${JSON.stringify(bucket)}, from ${setting}, is none: it has letters, digits, dots and hyphens.`
+    )
+  }
+  return {
+    _tag: "Bucket",
+    origin,
+    endpoint: endpoint.url,
+    region: credentials.region ?? endpoint.region ?? machineRegion ?? "us-east-1",
+    pathStyle: endpoint.pathStyle,
+    accessId: credentials.accessId.trim(),
+    accessSecret,
+    bucket,
+    unnamed: endpoint.bucket === undefined,
+    prefix: ObjectName.join(ObjectName.path(endpoint.prefix), ObjectName.path(credentials.objectPath ?? ""))
+  }
+})
+
+const JobConfig = Schema.Struct({ ...S3Config.fields, accessSecret: Schema.RedactedFromValue(Schema.String) })
+const decodeJobConfig = Schema.decodeUnknownEffect(JobConfig)
+const issuesOf = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** The bucket that a job came with, undefined where it came with none. */
+export const jobCredentials = Effect.fnUntraced(
+  function*(job: ReceivedJob): Effect.fn.Return<Credentials | undefined, UploadError> {
+    const config = job["s3Config"]
+    if (config === undefined || config === null) return undefined
+    return yield* Effect.mapError(decodeJobConfig(config, { errors: "all" }), ({ issue }) => {
+      // The issues' own texts quote what they found, which may be the secret at the wrong place.
+      const keys = issuesOf(issue).issues.map(({ path }) => ["s3Config", ...(path ?? []).map(String)].join("."))
+      const wrong = [...new Set(keys)].join(" and ")
+      return badConfig(
+        keys[0] ?? "s3Config",
+        `The job's s3Config cannot be used: ${wrong} must be ${
+          keys.length === 1 && wrong === "s3Config" ? "an object" : "a text"
+        }. ` +
+          "It is {accessId, accessSecret, bucketName, endpointUrl, objectPath?}."
+      )
+    })
+  }
+)
+
+/** Who may say where an upload goes. */
+export interface Choice {
+  readonly credentials?: Credentials | undefined
+  readonly bucket?: string | undefined
+}
+
+/** Where this call's upload goes. */
+export const resolve = Effect.fnUntraced(function*(
+  { bucket, credentials }: Choice,
+  environment: Environment,
+  acceptJobConfig: boolean
+): Effect.fn.Return<Destination, UploadError> {
+  if (credentials !== undefined) return yield* bucketOf("options", credentials, bucket, environment.region)
+  const job = yield* Effect.serviceOption(CurrentJob)
+  const fromJob = acceptJobConfig && Option.isSome(job) ? yield* jobCredentials(job.value) : undefined
+  // The region of this machine says nothing about a caller's bucket.
+  if (fromJob !== undefined) return yield* bucketOf("job", fromJob, bucket, undefined)
+  if (environment.credentials !== undefined) {
+    return yield* bucketOf("environment", environment.credentials, bucket, environment.region)
+  }
+  return { _tag: "Folder" }
+})

@@ -1,0 +1,124 @@
+/**
+ * Why something was not uploaded. No reason ever holds a secret, and none holds the storage client's own error, which does: it has
+ * the key's id and the request as it was signed on it.
+ */
+import * as Schema from "effect/Schema"
+
+/** A setting is missing or makes no sense: a variable, a key of the job's `s3Config`, or an option of the call. Nothing was sent. */
+export class BadConfig extends Schema.TaggedError<BadConfig>()("BadConfig", {
+  /** The setting: `BUCKET_ACCESS_KEY_ID`, `s3Config.bucketName`, `credentials.endpointUrl`, `expires`. */
+  setting: Schema.String,
+  /** What is wrong with it and what it should be, as sentences. */
+  problem: Schema.String
+}) {}
+
+/** The file to upload cannot be read. */
+export class FileUnreadable extends Schema.TaggedError<FileUnreadable>()("FileUnreadable", {
+  path: Schema.String,
+  /** Without a full stop: "there is no such file". */
+  problem: Schema.String
+}) {}
+
+/** The storage does not accept the key: unknown, wrong secret, or not allowed to write there. */
+export class Denied extends Schema.TaggedError<Denied>()("Denied", {
+  endpoint: Schema.String,
+  bucket: Schema.String,
+  /** The storage's word for it: `InvalidAccessKeyId`, `SignatureDoesNotMatch`, `AccessDenied`. */
+  code: Schema.String,
+  /** What to do about it, as a sentence. */
+  hint: Schema.String
+}) {}
+
+/** There is no such bucket at that address. */
+export class NoSuchBucket extends Schema.TaggedError<NoSuchBucket>()("NoSuchBucket", {
+  endpoint: Schema.String,
+  bucket: Schema.String,
+  /** What to do about it, as a sentence. */
+  hint: Schema.String
+}) {}
+
+/** The bucket is in another region than the one the request was signed for. */
+export class WrongRegion extends Schema.TaggedError<WrongRegion>()("WrongRegion", {
+  endpoint: Schema.String,
+  bucket: Schema.String,
+  /** The region that was used. */
+  region: Schema.String,
+  /** What to do about it, as a sentence. */
+  hint: Schema.String
+}) {}
+
+/** No answer, or the connection broke, on every try. */
+export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", {
+  endpoint: Schema.String,
+  /** Without a full stop: "ECONNREFUSED". */
+  problem: Schema.String,
+  /** How often it was tried. */
+  attempts: Schema.Int
+}) {}
+
+/** The storage answered something else than success. */
+export class Rejected extends Schema.TaggedError<Rejected>()("Rejected", {
+  endpoint: Schema.String,
+  bucket: Schema.String,
+  /** Absent where the answer made no sense at all. */
+  status: Schema.optionalKey(Schema.Int),
+  /** What the storage said, shortened, without a full stop. */
+  problem: Schema.String
+}) {}
+
+/** The folder that takes the place of a bucket cannot be written. */
+export class FolderUnwritable extends Schema.TaggedError<FolderUnwritable>()("FolderUnwritable", {
+  folder: Schema.String,
+  /** Without a full stop: "ENOSPC". */
+  problem: Schema.String
+}) {}
+
+/** All reasons. */
+export const Reason = Schema.Union([
+  BadConfig,
+  FileUnreadable,
+  Denied,
+  NoSuchBucket,
+  WrongRegion,
+  Unreachable,
+  Rejected,
+  FolderUnwritable
+])
+/** One of the reasons. */
+export type Reason = typeof Reason.Type
+
+const sentence = (reason: Reason): string => {
+  switch (reason._tag) {
+    case "BadConfig":
+      return reason.problem
+    case "FileUnreadable":
+      return `${reason.path} cannot be uploaded: ${reason.problem}.`
+    case "Denied":
+      return `The storage at ${reason.endpoint} does not let this key write to bucket "${reason.bucket}" (${reason.code}). ${reason.hint}`
+    case "NoSuchBucket":
+      return `There is no bucket "${reason.bucket}" at ${reason.endpoint}. ${reason.hint}`
+    case "WrongRegion":
+      return `Bucket "${reason.bucket}" at ${reason.endpoint} is not in region "${reason.region}". ${reason.hint}`
+    case "Unreachable":
+      return `The storage at ${reason.endpoint} does not answer: ${reason.problem}, on ${reason.attempts} ` +
+        `${reason.attempts === 1 ? "try" : "tries"}. Check the address, and that this machine may reach it.`
+    case "Rejected":
+      return `The storage at ${reason.endpoint} did not take the upload to bucket "${reason.bucket}": ${reason.problem}` +
+        `${reason.status === undefined ? "" : ` (HTTP ${reason.status})`}.`
+    case "FolderUnwritable":
+      return `The folder ${reason.folder}, which takes the place of a bucket, cannot be written: ${reason.problem}.`
+  }
+}
+
+/** Something was not uploaded; the reason says why. */
+export class UploadError extends Schema.TaggedError<UploadError>()("UploadError", {
+  reason: Reason
+}) {
+  override get message(): string {
+    return sentence(this.reason)
+  }
+}
+
+/** A setting that is missing or makes no sense. */
+export const badConfig = (setting: string, problem: string): UploadError =>
+  new UploadError({ reason: new BadConfig({ setting, problem }) })

@@ -1,0 +1,137 @@
+/**
+ * A storage that does what a test tells it to, at the level of HTTP: it answers as S3 does, unless a fault is set for the request.
+ */
+import { createServer } from "node:http"
+import type { IncomingMessage, ServerResponse } from "node:http"
+
+/** The requests of an upload. */
+export type Operation = "put" | "create" | "part" | "complete" | "abort"
+
+/** What happens to a request in place of an answer. */
+export type Fault =
+  /** Nothing ever comes back. */
+  | "hang"
+  /** The connection is cut in the middle of the body. */
+  | "cut"
+  /** This answer. */
+  | { readonly status: number; readonly body: string; readonly headers?: { readonly [name: string]: string } }
+
+/** One request that came. */
+export interface Recorded {
+  readonly operation: Operation
+  readonly url: URL
+  readonly headers: IncomingMessage["headers"]
+  /** Bytes that came. */
+  size: number
+  /** The other end hung up before there was an answer. */
+  abandoned: boolean
+}
+
+const operationOf = (method: string, url: URL): Operation => {
+  if (method === "POST") return url.searchParams.has("uploads") ? "create" : "complete"
+  if (method === "DELETE") return "abort"
+  return url.searchParams.has("partNumber") ? "part" : "put"
+}
+
+const ANSWERS: Record<Operation, { readonly status: number; readonly body: string }> = {
+  put: { status: 200, body: "" },
+  create: {
+    status: 200,
+    body: `<?xml version="1.0"?><InitiateMultipartUploadResult><UploadId>upload-1</UploadId></InitiateMultipartUploadResult>`
+  },
+  part: { status: 200, body: "" },
+  complete: {
+    status: 200,
+    body: `<?xml version="1.0"?><CompleteMultipartUploadResult><ETag>"whole"</ETag></CompleteMultipartUploadResult>`
+  },
+  abort: { status: 204, body: "" }
+}
+
+/** The body of an error as S3 writes it. */
+export const errorBody = (code: string, message: string, more = ""): string =>
+  `<?xml version="1.0" encoding="UTF-8"?><Error><Code>${code}</Code><Message>${message}</Message>${more}</Error>`
+
+/** The server. */
+export class HostileStorage {
+  readonly requests: Array<Recorded> = []
+  readonly #faults = new Map<Operation, Array<Fault>>()
+  readonly #always = new Map<Operation, Fault>()
+  readonly #watchers = new Set<() => void>()
+  readonly #server = createServer((request, response) => this.#serve(request, response))
+
+  /** Listens on a free local port. */
+  async up(): Promise<void> {
+    await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve))
+  }
+
+  async down(): Promise<void> {
+    this.#server.closeAllConnections()
+    await new Promise((resolve) => this.#server.close(resolve))
+  }
+
+  get url(): string {
+    const address = this.#server.address()
+    return typeof address === "object" && address !== null ? `http://127.0.0.1:${address.port}` : ""
+  }
+
+  /** The next request of this kind fails so; after that, the one after that, and so on. */
+  fail(operation: Operation, ...faults: ReadonlyArray<Fault>): void {
+    this.#faults.set(operation, [...this.#faults.get(operation) ?? [], ...faults])
+  }
+
+  /** Every request of this kind fails so. */
+  failAlways(operation: Operation, fault: Fault): void {
+    this.#always.set(operation, fault)
+  }
+
+  of(operation: Operation): ReadonlyArray<Recorded> {
+    return this.requests.filter((request) => request.operation === operation)
+  }
+
+  /** Waits until something is so. It is looked at whenever a request came, was answered, or was given up. */
+  until(check: () => boolean): Promise<void> {
+    return new Promise((resolve) => {
+      const watcher = () => {
+        if (!check()) return
+        this.#watchers.delete(watcher)
+        resolve()
+      }
+      this.#watchers.add(watcher)
+      watcher()
+    })
+  }
+
+  #look(): void {
+    for (const watcher of [...this.#watchers]) watcher()
+  }
+
+  #serve(request: IncomingMessage, response: ServerResponse): void {
+    const url = new URL(request.url ?? "/", this.url)
+    const operation = operationOf(request.method ?? "", url)
+    const recorded: Recorded = { operation, url, headers: request.headers, size: 0, abandoned: false }
+    this.requests.push(recorded)
+    const fault = this.#faults.get(operation)?.shift() ?? this.#always.get(operation)
+    response.on("close", () => {
+      recorded.abandoned = !response.writableEnded
+      this.#look()
+    })
+    request.on("error", () => {})
+    request.on("data", (chunk: Buffer) => {
+      recorded.size += chunk.byteLength
+      if (fault === "cut") request.socket.destroy()
+    })
+    request.on("end", () => {
+      this.#look()
+      if (fault === "hang") return
+      if (fault === "cut") {
+        request.socket.destroy()
+        return
+      }
+      const { body, headers, status } = { headers: undefined, ...ANSWERS[operation], ...fault }
+      const etag = fault === undefined && (operation === "put" || operation === "part") ? { etag: `"${recorded.size}"` } : {}
+      response.writeHead(status, { "content-type": "application/xml", ...etag, ...headers })
+      response.end(body)
+    })
+    this.#look()
+  }
+}
