@@ -1,0 +1,153 @@
+/**
+ * Why a guarded request brought nothing. The messages never show a URL's query or its password: both tend to be secrets.
+ */
+import * as Schema from "effect/Schema"
+import { NotResolved } from "./Resolver.ts"
+
+/** The text is no URL that can be requested. */
+export class InvalidUrl extends Schema.TaggedError<InvalidUrl>()("InvalidUrl", { detail: Schema.String }) {}
+
+/** The host is, or resolves to, an address that may not be reached. No connection was made. */
+export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", {
+  host: Schema.String,
+  address: Schema.String,
+  /** The range's name, as `AddressGuard.reasonOf` gives it. */
+  range: Schema.String
+}) {}
+
+/** No connection, or it was lost before the answer began. */
+export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", { detail: Schema.String }) {}
+
+/** Nothing came in time. */
+export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
+  /** `body`: the connection was silent in the middle of the body. `total`: the whole request took too long. */
+  phase: Schema.Literals(["resolve", "connect", "headers", "body", "total"]),
+  /** Milliseconds. */
+  limit: Schema.Number
+}) {}
+
+/** Redirect after redirect. */
+export class TooManyRedirects extends Schema.TaggedError<TooManyRedirects>()("TooManyRedirects", { limit: Schema.Int }) {}
+
+/** A redirect that is not followed: to no http address, or from https to http. */
+export class BadRedirect extends Schema.TaggedError<BadRedirect>()("BadRedirect", { detail: Schema.String }) {}
+
+/** The body is larger than asked for, decoded. */
+export class TooLarge extends Schema.TaggedError<TooLarge>()("TooLarge", {
+  /** Bytes. */
+  limit: Schema.Number,
+  /** Bytes that the server announced; undefined when it sent them without a word. */
+  announced: Schema.UndefinedOr(Schema.Number)
+}) {}
+
+/** The connection was lost in the middle of the body. */
+export class Cut extends Schema.TaggedError<Cut>()("Cut", {
+  /** Bytes that had come, decoded. */
+  received: Schema.Number,
+  detail: Schema.String
+}) {}
+
+/** What came is no HTTP, or not decodable. */
+export class Malformed extends Schema.TaggedError<Malformed>()("Malformed", { detail: Schema.String }) {}
+
+/** A status that is no success, where success was asked for. */
+export class Refused extends Schema.TaggedError<Refused>()("Refused", {
+  status: Schema.Int,
+  /** When the server wants to be asked again (`Retry-After`). Milliseconds from now. */
+  retryAfter: Schema.UndefinedOr(Schema.Number)
+}) {}
+
+/** All reasons. */
+export const Reason = Schema.Union([
+  InvalidUrl,
+  Forbidden,
+  NotResolved,
+  Unreachable,
+  TimedOut,
+  TooManyRedirects,
+  BadRedirect,
+  TooLarge,
+  Cut,
+  Malformed,
+  Refused
+])
+/** One of {@link Reason}. */
+export type Reason = typeof Reason.Type
+
+const PHASES = {
+  resolve: "its name could not be resolved",
+  connect: "no connection could be made",
+  headers: "no answer came",
+  body: "nothing more of the body came",
+  total: "it was not done"
+} as const
+
+const describe = (reason: Reason): string => {
+  switch (reason._tag) {
+    case "InvalidUrl":
+      return `it cannot be requested: ${reason.detail}`
+    case "Forbidden":
+      return (reason.host === reason.address ? reason.address : `${reason.host} is ${reason.address}, which`) +
+        ` may not be reached: ${reason.range}. Whoever runs this machine can allow the address`
+    case "NotResolved":
+      return `${reason.host} could not be resolved (${reason.detail})`
+    case "Unreachable":
+      return `no answer (${reason.detail})`
+    case "TimedOut":
+      return `${PHASES[reason.phase]} within ${reason.limit} ms`
+    case "TooManyRedirects":
+      return `more than ${reason.limit} redirects`
+    case "BadRedirect":
+      return `its redirect is not followed: ${reason.detail}`
+    case "TooLarge":
+      return reason.announced === undefined
+        ? `it has more than the ${reason.limit} bytes that are accepted`
+        : `it has ${reason.announced} bytes, and ${reason.limit} are accepted`
+    case "Cut":
+      return `the connection was lost after ${reason.received} bytes of the body (${reason.detail})`
+    case "Malformed":
+      return `the answer makes no sense: ${reason.detail}`
+    case "Refused":
+      return `the server answered ${reason.status}`
+  }
+}
+
+const TRANSIENT_STATUS = new Set([408, 425, 429])
+
+/** Whether the same request may well succeed a little later. */
+const isTransient = (reason: Reason): boolean => {
+  switch (reason._tag) {
+    case "Unreachable":
+    case "Cut":
+      return true
+    case "NotResolved":
+      return reason.temporary
+    case "TimedOut":
+      return reason.phase !== "total"
+    case "Refused":
+      return TRANSIENT_STATUS.has(reason.status) || (reason.status >= 500 && reason.status !== 501 && reason.status !== 505)
+    case "InvalidUrl":
+    case "Forbidden":
+    case "TooManyRedirects":
+    case "BadRedirect":
+    case "TooLarge":
+    case "Malformed":
+      return false
+  }
+}
+
+/** A guarded request failed. */
+export class GuardedHttpError extends Schema.TaggedError<GuardedHttpError>()("GuardedHttpError", {
+  /** The URL of the hop that failed, without its query and its password. */
+  url: Schema.String,
+  reason: Reason
+}) {
+  override get message(): string {
+    return `${this.url}: ${describe(this.reason)}.`
+  }
+
+  /** Whether the same request may well succeed a little later: lost connections, silence, 408, 425, 429 and 5xx. */
+  get transient(): boolean {
+    return isTransient(this.reason)
+  }
+}
