@@ -11,7 +11,7 @@
  * | `--rp_log_level LEVEL` | DEBUG | read with the variables, by `WorkerConfig` |
  * | `--rp_debugger` | off | has an effect on a deployed endpoint only |
  *
- * A value follows its flag as the next word or after `=`. Flags without our prefix are the program's own.
+ * A value follows its flag as the next word or after `=`; of several of one flag the last counts. Flags without our prefix are the program's own.
  */
 import * as Result from "effect/Result"
 import { didYouMean } from "./Suggestion.ts"
@@ -50,13 +50,12 @@ export interface Mistake {
   readonly message: string
 }
 
-/** The value of `--name value` or `--name=value`; empty where the command line ends after the name. */
+/** The value of `--name value` or `--name=value`, of several the last; empty where the command line ends after the name. */
 export const valueOf = (argv: ReadonlyArray<string>, name: (typeof VALUES)[number]): string | undefined => {
-  for (const [index, word] of argv.entries()) {
-    if (word === name) return argv[index + 1] ?? ""
-    if (word.startsWith(`${name}=`)) return word.slice(name.length + 1)
-  }
-  return undefined
+  const index = argv.findLastIndex((word) => word === name || word.startsWith(`${name}=`))
+  const word = argv[index]
+  if (word === undefined) return undefined
+  return word === name ? argv[index + 1] ?? "" : word.slice(name.length + 1)
 }
 
 /** Whether the command line has this switch. */

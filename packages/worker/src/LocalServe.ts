@@ -162,9 +162,26 @@ const make = Effect.fnUntraced(function*(options: Options) {
     response.on("close", () => fiber.interruptUnsafe())
   })
 
+  /** Takes no more jobs and gives up those that have not started. Once; what runs is for the worker to finish. */
+  const stop = (because: string) =>
+    Effect.suspend(() => {
+      if (state.stopping !== undefined) return Effect.void
+      state.stopping = because
+      const dropped = jobs.close("waiting", stopped(because))
+      const running = jobs.counts().IN_PROGRESS
+      return Effect.logInfo(
+        `Stopping: ${because}.` +
+          (running === 0 ? "" : ` ${running} running ${running === 1 ? "job is" : "jobs are"} finished first.`) +
+          (dropped === 0 ? "" : ` ${dropped} that had not started ${dropped === 1 ? "is" : "are"} given up.`)
+      )
+    })
+
   yield* Effect.addFinalizer(() =>
     Effect.gen(function*() {
-      state.stopping ??= "the worker ended"
+      // A worker without jobs is gone before whoever listens for its end has been heard.
+      const reason = yield* Effect.raceFirst(shutdown.requested, Effect.undefined)
+      if (reason !== undefined) yield* stop(reason.because)
+      state.stopping ??= "the worker did not start"
       jobs.close("all", stopped(state.stopping))
       yield* Effect.timeoutOption(FiberSet.awaitEmpty(calls), CLOSE_LIMITS.answers)
       const closed = Effect.callback<void>((resume) => {
@@ -200,19 +217,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       `curl -s -X POST ${url}/runsync -H 'Content-Type: application/json' -d '{"input":{"name":"Ada"}}'`
   )
 
-  yield* shutdown.requested.pipe(
-    Effect.flatMap(({ because }) => {
-      state.stopping = because
-      const dropped = jobs.close("waiting", stopped(because))
-      const running = jobs.counts().IN_PROGRESS
-      return Effect.logInfo(
-        `Stopping: ${because}.` +
-          (running === 0 ? "" : ` ${running} running ${running === 1 ? "job is" : "jobs are"} finished first.`) +
-          (dropped === 0 ? "" : ` ${dropped} that had not started ${dropped === 1 ? "is" : "are"} given up.`)
-      )
-    }),
-    Effect.forkScoped
-  )
+  yield* Effect.forkScoped(Effect.flatMap(shutdown.requested, ({ because }) => stop(because)))
 
   let saidFresh = false
   const tooLarge = (what: string, limit: number) =>

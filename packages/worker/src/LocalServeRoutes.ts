@@ -200,7 +200,8 @@ export const make = Effect.fnUntraced(function*(jobs: LocalJobs.LocalJobs, state
       })
     }
     const { parts, query } = yield* Http.readTarget(url)
-    const document = parts.length <= 1 ? documents[parts[0] ?? ""] : undefined
+    const first = parts[0] ?? ""
+    const document = parts.length <= 1 && Object.hasOwn(documents, first) ? documents[first] : undefined
     if (document !== undefined) {
       if (method === "GET" || method === "HEAD") return document(request)
       return yield* notAllowed(method, parts.join("/"), ["GET", "HEAD"], "")
