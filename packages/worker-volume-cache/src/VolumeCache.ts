@@ -1,0 +1,308 @@
+/**
+ * Directories of a worker that live on a network volume in between workers (specification 4.3).
+ *
+ * ```
+ *   layer is built               the worker takes jobs                 the layer's scope closes
+ *   (before the first take)                                            (after the last result)
+ *        |                                                                    |
+ *     hydrate:  mirror -> directories     sync, at will or after jobs      sync:  directories -> mirror
+ *        |                                                                    |
+ *     no volume, no endpoint id: nothing happens, with one DEBUG line ---------+
+ * ```
+ *
+ * It is best effort: a volume that is broken, full, slow or hostile leaves a cold worker, with a WARN line that says what to do. The only
+ * errors are wrong options, when the layer is built.
+ *
+ * @example
+ * ```ts
+ * Worker.layer(Thumbnail).pipe(
+ *   Layer.provide(VolumeCache.layer({ dirs: ["/root/.cache/models"] })),
+ *   Worker.launch
+ * )
+ * ```
+ */
+import * as JobMiddleware from "@stint/worker/JobMiddleware"
+import * as Logger from "@stint/worker/Logger"
+import * as LogLine from "@stint/worker/LogLine"
+import { logStyle } from "@stint/worker/WorkerConfig"
+import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as EffectLogger from "effect/Logger"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
+import * as References from "effect/References"
+import * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import { join } from "node:path"
+import * as CacheConfig from "./CacheConfig.ts"
+import type { CachedDirectory } from "./CachedDirectory.ts"
+import * as Hydrate from "./Hydrate.ts"
+import { LocalFiles } from "./LocalFiles.ts"
+import * as Mirror from "./Mirror.ts"
+import * as Report from "./Report.ts"
+import * as Sync from "./Sync.ts"
+import { VolumeFiles } from "./VolumeFiles.ts"
+
+export { VolumeCacheError } from "./CacheConfig.ts"
+export type { Options } from "./CacheConfig.ts"
+export { defaultExcludes } from "./Exclude.ts"
+export type { Hydrated, Synced } from "./Report.ts"
+
+/** A cache at work. */
+export interface Cache {
+  /** False: there is no volume or no endpoint id, and nothing is cached. */
+  readonly active: boolean
+  /** What came from the volume, one report a directory; empty when not active. */
+  readonly hydrated: ReadonlyArray<Report.Hydrated>
+  /** Mirrors what is new, now. It never fails; the reports say what happened, one a directory. One sync runs at a time. */
+  readonly sync: Effect.Effect<ReadonlyArray<Report.Synced>>
+}
+
+/** The cache of this worker. */
+export class VolumeCache extends Context.Service<VolumeCache, Cache>()("@stint/worker-volume-cache/VolumeCache") {}
+
+/** Mirrors what is new, now: {@link Cache.sync} of the cache in the context. */
+export const sync: Effect.Effect<ReadonlyArray<Report.Synced>, never, VolumeCache> = Effect.flatMap(
+  VolumeCache,
+  (cache) => cache.sync
+)
+
+/** A cache that caches nothing. */
+export const inactive: Cache = { active: false, hydrated: [], sync: Effect.succeed([]) }
+
+const messageOf = (cause: Cause.Cause<unknown>): string => {
+  const error = Cause.squash(cause)
+  return error instanceof Error ? error.message : String(error)
+}
+
+interface Ended {
+  readonly milliseconds: number
+  readonly complete: boolean
+  readonly trouble: string | undefined
+}
+
+/** Runs to the end or to the limit. What went wrong is a sentence; interruption stays interruption. */
+const bounded = Effect.fnUntraced(function*<A, E, R>(run: Effect.Effect<A, E, R>, limit: Duration.Duration) {
+  const started = performance.now()
+  // Scopes close where nothing can be interrupted; a limit is an interruption.
+  const exit = yield* Effect.exit(Effect.timeoutOption(Effect.interruptible(run), limit))
+  const milliseconds = performance.now() - started
+  if (Exit.isFailure(exit)) {
+    if (Cause.hasInterruptsOnly(exit.cause)) return yield* Effect.interrupt
+    const ended: Ended = { milliseconds, complete: false, trouble: messageOf(exit.cause) }
+    return ended
+  }
+  const late = Option.isNone(exit.value)
+  const ended: Ended = {
+    milliseconds,
+    complete: !late,
+    trouble: late ? `it was not done after ${Duration.format(limit)}` : undefined
+  }
+  return ended
+})
+
+/** Takes an operation's own account together with how it ended. */
+const report = <P extends { readonly trouble: string | undefined }>(directory: string, counts: P, ended: Ended) => ({
+  ...counts,
+  directory,
+  milliseconds: Math.round(ended.milliseconds),
+  complete: ended.complete,
+  trouble: ended.trouble ?? counts.trouble
+})
+
+/**
+ * A volume that does not answer keeps a thread of Node's pool, and `process.exit` waits for all of them, for ever. When the process
+ * exits, all is done that can be done; then nothing is lost by ending it the hard way.
+ */
+const endDespite = (files: VolumeFiles): void => {
+  process.once("exit", () => {
+    if (files.pending() > 0) process.kill(process.pid, "SIGKILL")
+  })
+}
+
+const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: Duration.Duration) {
+  const counts = Hydrate.progress()
+  const ended = yield* bounded(Hydrate.hydrate(directory, counts), limit)
+  const done: Report.Hydrated = report(directory.root, counts, ended)
+  const { bytes, damaged, differing, files, milliseconds, present, skipped, trouble } = done
+  const amount = `${files} files (${Report.bytes(bytes)}) in ${Report.time(milliseconds)}`
+  if (trouble !== undefined) {
+    yield* Effect.logWarning(
+      `Volume cache: ${directory.root} was filled with ${amount}, but ${damaged + skipped} files are missing: ${trouble}. ` +
+        `The worker goes on without. ${Report.advice(trouble)} The mirror is ${directory.mirror.directory}.`
+    )
+  } else if (files > 0) {
+    yield* Effect.logInfo(`Volume cache: ${directory.root} was filled with ${amount}.`)
+  } else {
+    yield* Effect.logDebug(
+      `Volume cache: nothing to put into ${directory.root}; ${present} files are there already, ${differing} differ.`
+    )
+  }
+  return done
+})
+
+const syncOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: Duration.Duration) {
+  const counts = Sync.progress()
+  const ended = yield* bounded(Sync.sync(directory, counts), limit)
+  const done: Report.Synced = { ...report(directory.root, counts, ended), generation: directory.held?.generation ?? 0 }
+  const { bytes, changing, files, milliseconds, removed, skipped, trouble, unchanged } = done
+  const amount = `${files} files (${Report.bytes(bytes)}) of ${directory.root}`
+  if (trouble !== undefined) {
+    yield* Effect.logWarning(
+      `Volume cache: ${amount} are new on the volume, but ${done.complete ? `${skipped} files are not` : "not all of them"}: ` +
+        `${trouble}. ${Report.advice(trouble)} The mirror is ${directory.mirror.directory}.`
+    )
+  } else if (files + removed > 0) {
+    yield* Effect.logInfo(
+      `Volume cache: ${amount} are new on the volume, ${unchanged} were there` +
+        `${removed > 0 ? `, ${removed} were taken out` : ""}, in ${Report.time(milliseconds)}.`
+    )
+  } else {
+    yield* Effect.logDebug(`Volume cache: nothing new in ${directory.root}; ${changing} files are being written to.`)
+  }
+  return done
+})
+
+/** After every job, beside the next one; requests that come while a sync runs are one. */
+const syncAfterJobs = Effect.fnUntraced(function*(run: Effect.Effect<unknown>) {
+  const middleware = yield* Effect.serviceOption(JobMiddleware.JobMiddleware)
+  if (Option.isNone(middleware)) {
+    return yield* Effect.logWarning(
+      "Volume cache: syncAfter is \"job\", but there is no worker around this cache whose jobs could end. It syncs at the end only."
+    )
+  }
+  const requests = yield* Queue.sliding<void>(1)
+  yield* middleware.value.add((next, job) => Effect.ensuring(next(job), Queue.offer(requests, undefined)))
+  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Queue.take(requests), run)))
+})
+
+/**
+ * Fills the directories, and syncs them when the scope closes. For programs that are no workers, and for {@link layer}.
+ *
+ * It fails for wrong options only.
+ */
+export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheConfig.Options) {
+  const checked = yield* CacheConfig.check(options)
+  const files = yield* VolumeFiles
+  const local = yield* LocalFiles
+  const open = Effect.gen(function*() {
+    const location = yield* CacheConfig.locate(options)
+    if ("why" in location) return location
+    const directories: Array<CachedDirectory> = []
+    for (const { folder, path } of checked.directories) {
+      if (CacheConfig.contains(path, location.volume) || CacheConfig.contains(location.volume, path)) {
+        yield* Effect.logWarning(
+          `Volume cache: ${path} and the volume ${location.volume} contain one another, so it is not cached. Name a directory elsewhere.`
+        )
+        continue
+      }
+      const mirror = yield* Mirror.make({
+        volume: location.volume,
+        folders: [...location.folders, folder],
+        limits: checked.settings.limits,
+        grace: checked.settings.grace
+      })
+      directories.push({ root: path, mirror, settings: checked.settings, known: new Map(), damaged: new Map(), held: undefined })
+    }
+    return directories
+  })
+  const opened = yield* Effect.exit(Effect.timeoutOption(open, checked.accessLimit))
+  const found = Exit.isFailure(opened)
+    ? { why: `the volume cannot be used: ${messageOf(opened.cause)}`, unexpected: true }
+    : Option.getOrElse(opened.value, () => ({
+      why: `the volume did not answer within ${Duration.format(checked.accessLimit)}. Look at its mount`,
+      unexpected: true
+    }))
+  if ("why" in found) {
+    if (files.pending() > 0) endDespite(files)
+    const line = `Volume cache: nothing is cached: ${found.why}.`
+    yield* found.unexpected ? Effect.logWarning(line) : Effect.logDebug(line)
+    return inactive
+  }
+
+  const onFiles = <A, E>(effect: Effect.Effect<A, E>) =>
+    effect.pipe(
+      Effect.provideService(VolumeFiles, files),
+      Effect.provideService(LocalFiles, local),
+      Effect.tap(() => Effect.sync(() => files.pending() > 0 && endDespite(files)))
+    )
+  const turn = yield* Semaphore.make(1)
+  const run = onFiles(turn.withPermits(1)(Effect.forEach(found, (directory) => syncOne(directory, checked.syncLimit))))
+  const hydrated = yield* onFiles(Effect.forEach(found, (directory) => hydrateOne(directory, checked.hydrateLimit)))
+  yield* Effect.addFinalizer(() => run)
+  if (checked.syncAfter === "job") yield* syncAfterJobs(run)
+  const cache: Cache = { active: true, hydrated, sync: run }
+  return cache
+})
+
+/**
+ * The cache as a layer: it fills the directories while it is built, and syncs them when it is closed.
+ *
+ * Provided to `Worker.layer(handler)`, that is before the first take and after the last result.
+ */
+export const layer = (options: CacheConfig.Options): Layer.Layer<VolumeCache, CacheConfig.VolumeCacheError> =>
+  Layer.effect(VolumeCache, scoped(options))
+
+/** A cache that caches nothing, for programs that need one in their types and have no volume. */
+export const layerNoop: Layer.Layer<VolumeCache> = Layer.succeed(VolumeCache, inactive)
+
+/** A cache for plain code. `await using` syncs it at the end of the block. */
+export interface Handle extends AsyncDisposable {
+  readonly active: boolean
+  readonly hydrated: ReadonlyArray<Report.Hydrated>
+  /** Mirrors what is new, now. Never rejects. */
+  readonly sync: () => Promise<ReadonlyArray<Report.Synced>>
+  /** Syncs for the last time. Further calls wait for the first. Never rejects. */
+  readonly close: () => Promise<void>
+}
+
+/** The log of specification 6, as the worker around writes it. */
+const plainLog = Layer.suspend(() => {
+  const style = logStyle(process.env, process.argv.slice(2))
+  return Layer.merge(
+    EffectLogger.layer([Logger.make((level, message, requestId) => LogLine.write(style, level, message, requestId))]),
+    Layer.succeed(References.MinimumLogLevel, "All")
+  )
+})
+
+/**
+ * The cache for plain code: resolves when the directories are filled. Wrong options reject with a `TypeError`.
+ *
+ * A process that ends by `process.exit` or by a signal does not get to the end of the block; a worker should use {@link layer}, which its
+ * shutdown waits for.
+ *
+ * @example
+ * ```ts
+ * await using cache = await VolumeCache.open({ dirs: ["/root/.cache/models"] })
+ * ```
+ */
+export const open = async (options: CacheConfig.Options): Promise<Handle> => {
+  const scope = Scope.makeUnsafe()
+  const provided = <A, E>(effect: Effect.Effect<A, E>) => Effect.provide(effect, plainLog)
+  const exit = await Effect.runPromiseExit(provided(Effect.provideService(scoped(options), Scope.Scope, scope)))
+  if (Exit.isFailure(exit)) {
+    const error = Cause.squash(exit.cause)
+    throw error instanceof CacheConfig.VolumeCacheError ? new TypeError(error.message) : error
+  }
+  const cache = exit.value
+  let closed: Promise<void> | undefined
+  const close = () => closed ??= Effect.runPromise(provided(Scope.close(scope, Exit.void)))
+  return {
+    active: cache.active,
+    hydrated: cache.hydrated,
+    sync: () => Effect.runPromise(provided(cache.sync)).then((reports) => [...reports]),
+    close,
+    [Symbol.asyncDispose]: close
+  }
+}
+
+/** Where the mirror of a directory would be, for people who look for it: below the volume. */
+export const mirrorPath = Effect.fnUntraced(function*(options: CacheConfig.Options) {
+  const { directories } = yield* CacheConfig.check(options)
+  const location = yield* CacheConfig.locate(options)
+  return "why" in location ? [] : directories.map(({ folder }) => join(location.volume, ...location.folders, folder))
+})
