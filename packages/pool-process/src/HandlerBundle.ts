@@ -99,6 +99,20 @@ const packagesStayOutside = (links: Set<string>): Plugin => ({
   }
 })
 
+/**
+ * The local API of a worker stays outside: on a platform it is never loaded, and with a module inside that is loaded later, all that it
+ * shares with the rest becomes code that is loaded later. That is about 5 ms of each cold start.
+ */
+const localApiStaysOutside: Plugin = {
+  name: "local-api-stays-outside",
+  setup(build) {
+    build.onResolve({ filter: /\/LocalServe\.[jt]s$/ }, async ({ importer, kind, path, resolveDir }) => {
+      if (kind !== "dynamic-import" || (await manifestOf(importer)).name !== "@stint/worker") return undefined
+      return { path: pathToFileURL(resolve(resolveDir, path)).href, external: true }
+    })
+  }
+}
+
 /** In a bundle `import.meta` is the bundle's; each source gets its own back. */
 const ownLocation: Plugin = {
   name: "own-location",
@@ -151,7 +165,7 @@ const build = async (file: string, output: string, links: Set<string>): Promise<
     legalComments: "none",
     logLevel: "silent",
     metafile: true,
-    plugins: [packagesStayOutside(links), ownLocation],
+    plugins: [localApiStaysOutside, packagesStayOutside(links), ownLocation],
     // CommonJS files among the handler's own still have `require`.
     banner: {
       js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${

@@ -5,8 +5,9 @@ import { endpointOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
-import { mkdirSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
+import { mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { fileURLToPath } from "node:url"
 import { folder, fresh, line, start, withPool } from "./family.ts"
 
 /** A handler with a file and a package of its own, written some time ago. */
@@ -87,6 +88,15 @@ describe("HandlerBundle", () => {
       assert.isTrue(yield* state)
       changed(write)
       assert.isFalse(yield* state)
+    }))
+
+  it.effect("the local API of a worker is not in the bundle, where it would cost each cold start", () =>
+    Effect.gen(function*() {
+      const handler = fileURLToPath(new URL("../../../examples/01-hello/handler.ts", import.meta.url))
+      const text = readFileSync(yield* HandlerBundle.bundle(handler, join(folder, fresh("bundles"))), "utf8")
+      assert.match(text, /import\("file:\/\/[^"]*\/worker\/[^"]*\/LocalServe\.[jt]s"\)/)
+      assert.notInclude(text, "src/LocalJobs.ts")
+      assert.notInclude(text, "__esm")
     }))
 
   it.effect("says once why a handler cannot be bundled", () =>
