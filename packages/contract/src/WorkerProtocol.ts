@@ -91,7 +91,10 @@ export const TakenJob = Schema.Struct({
    * earlier attempt is never taken for this one's.
    */
   attempt: Schema.optionalKey(Schema.Int),
-  s3Config: Schema.optionalKey(Schema.Json)
+  s3Config: Schema.optionalKey(Schema.Json),
+  /** The caller's span (`TraceContext.ts`), where the request came with one. Ours. */
+  traceparent: Schema.optionalKey(Schema.String),
+  tracestate: Schema.optionalKey(Schema.String)
 })
 export type TakenJob = typeof TakenJob.Type
 

@@ -100,8 +100,9 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
     return steps
   }
 
-  const run = (job: ReceivedJob): Effect.Effect<void> =>
-    withJobSpan(handler.name, job, endpoint)(Effect.suspend(() => {
+  const run = (job: ReceivedJob): Effect.Effect<void> => {
+    let error: string | undefined
+    const steps = Effect.suspend(() => {
       const started = clock.currentTimeMillisUnsafe()
       let streamed = false
       const emit: Emit = (chunk) => {
@@ -110,11 +111,16 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
       }
       return Effect.flatMap(
         outcome(job, streaming ? emit : undefined),
-        (ended) => ended === undefined ? Effect.void : finish(job, ended, clock.currentTimeMillisUnsafe() - started, streamed)
+        (ended) => {
+          error = ended?.error
+          return ended === undefined ? Effect.void : finish(job, ended, clock.currentTimeMillisUnsafe() - started, streamed)
+        }
       )
-    })).pipe(
+    })
+    return withJobSpan(handler.name, job, endpoint, () => error)(steps).pipe(
       Effect.provideContext(Context.add(services, References.CurrentLogAnnotations, { ...annotations, [REQUEST_ID]: job.id }))
     )
+  }
 
   /** Undoes the note that a job is held, and tells those who wait for room. */
   const gone = (id: string, release: () => void) => () => {

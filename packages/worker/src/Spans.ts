@@ -9,10 +9,15 @@
  *     deliver                     until the platform has accepted the result
  * ```
  *
+ * What a middleware opens is a child of `job`, and `handler` is a child of that. A failed job is a failed `handler` and a failed `job`,
+ * with the job's error; a job that was stopped is interrupted in both.
+ *
  * They exist only where a tracer was provided, by `@stint/telemetry` or by anything else that provides Effect's `Tracer`. Without one,
  * each of these functions costs one look at the fiber.
  */
+import { parseTraceparent } from "@stint/contract/TraceContext"
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
@@ -20,7 +25,6 @@ import * as Option from "effect/Option"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 import type { ReceivedJob } from "./CurrentJob.ts"
-import { isFailed } from "./Outcome.ts"
 import type { Outcome } from "./Outcome.ts"
 
 /** Whether somebody wants to have spans: Effect's own tracer keeps them for nobody. */
@@ -31,85 +35,100 @@ const isTraced = (fiber: Fiber.Fiber<unknown, unknown>): boolean =>
 export const withSpan = (name: string, attributes?: Record<string, unknown>) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.withFiber((fiber) => isTraced(fiber) ? Effect.withSpan(self, name, { attributes, captureStackTrace: false }) : self)
 
-/** version "-" trace id "-" parent id "-" flags: W3C Trace Context. */
-const TRACEPARENT = /^[0-9a-f]{2}-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(?:-|$)/
+/** The caller's `tracestate`, on the caller's span: Effect's own spans have no place for it. A tracer that can hand it on looks here. */
+export class TraceState extends Context.Service<TraceState, string>()("@stint/worker/Spans/TraceState") {}
 
 /** The caller's span, out of the job's `traceparent`; none where there is none, or no valid one. */
 export const parentOf = (job: ReceivedJob): Option.Option<Tracer.ExternalSpan> => {
-  const header = job["traceparent"]
-  const [, traceId = "", spanId = "", flags = "0"] = typeof header === "string" ? TRACEPARENT.exec(header) ?? [] : []
-  return /^0*$/.test(traceId) || /^0*$/.test(spanId)
-    ? Option.none()
-    : Option.some(Tracer.externalSpan({ traceId, spanId, sampled: (Number.parseInt(flags, 16) & 1) === 1 }))
+  const { traceparent, tracestate } = job
+  // Other platforms may put anything there.
+  const parent = typeof traceparent === "string" ? parseTraceparent(traceparent) : undefined
+  if (parent === undefined) return Option.none()
+  return Option.some(Tracer.externalSpan({
+    ...parent,
+    ...(typeof tracestate === "string" ? { annotations: Context.make(TraceState, tracestate) } : {})
+  }))
 }
 
-/** A failed job is no failed effect; its span is one that failed. */
-class FailedOutcome {
-  readonly _tag = "FailedOutcome"
-  readonly outcome: Outcome
+const now = (fiber: Fiber.Fiber<unknown, unknown>): bigint => fiber.getRef(Clock.Clock).currentTimeNanosUnsafe()
+
+/** Why a span failed whose effect did not: a failed job is an ordinary value. */
+class FailedJob {
+  readonly _tag = "FailedJob"
   readonly message: string
-  constructor(outcome: Outcome, message: string) {
-    this.outcome = outcome
+  constructor(message: string) {
     this.message = message
   }
 }
 
+/** A span that fails with the error of what the effect gives, where that has one. The effect itself goes on as it was. */
+const withJudgedSpan = <A, E, R>(
+  name: string,
+  options: Tracer.SpanOptionsNoTrace,
+  run: (span: Tracer.Span) => Effect.Effect<A, E, R>,
+  errorOf: (value: A) => string | undefined
+): Effect.Effect<A, E, R> =>
+  Effect.useSpan(name, options, (span) =>
+    Effect.withFiber((fiber) =>
+      Effect.map(Effect.provideService(run(span), Tracer.ParentSpan, span), (value) => {
+        const error = errorOf(value)
+        // A span ends once: that the effect succeeds comes too late for it.
+        if (error !== undefined) span.end(now(fiber), Exit.fail(new FailedJob(error)))
+        return value
+      })
+    ))
+
 /** The span of the handler: it failed where its outcome did. */
 export const withHandlerSpan = <E, R>(run: Effect.Effect<Outcome, E, R>): Effect.Effect<Outcome, E, R> =>
-  Effect.withFiber((fiber) =>
-    isTraced(fiber)
-      ? Effect.withSpan(
-        Effect.flatMap(run, (outcome) =>
-          isFailed(outcome) ? Effect.fail(new FailedOutcome(outcome, outcome.error)) : Effect.succeed(outcome)),
-        "handler",
-        { captureStackTrace: false }
-      ).pipe(
-        Effect.catchIf((error) =>
-          error instanceof FailedOutcome, ({ outcome }) => Effect.succeed(outcome))
-      )
-      : run
-  )
+  Effect.withFiber((fiber) => isTraced(fiber) ? withJudgedSpan("handler", {}, () => run, ({ error }) => error) : run)
 
 const NANOS = 1_000_000n
 
 /** What the job waited for is over when it is taken; its span is made after the fact. */
-const recordWait = (fiber: Fiber.Fiber<unknown, unknown>, span: Tracer.Span, delayTime: number, now: bigint): void => {
+const recordWait = (fiber: Fiber.Fiber<unknown, unknown>, span: Tracer.Span, delayTime: number): void => {
+  const taken = now(fiber)
   fiber.getRef(Tracer.Tracer).span({
     name: "wait",
     parent: Option.some(span),
     annotations: span.annotations,
     links: [],
-    startTime: now - BigInt(Math.round(delayTime)) * NANOS,
+    startTime: taken - BigInt(Math.round(delayTime)) * NANOS,
     kind: "internal",
     root: false,
     sampled: span.sampled
-  }).end(now, Exit.void)
+  }).end(taken, Exit.void)
 }
 
-/** The span of a whole job: from its being taken until its result is delivered. */
+/**
+ * The span of a whole job: from its being taken until its result is delivered. `errorOf` is asked at its end for the error of a job that
+ * failed.
+ */
 export const withJobSpan = (
   name: string,
   job: ReceivedJob,
-  endpoint: string | undefined
+  endpoint: string | undefined,
+  errorOf: () => string | undefined
 ) =>
 <A, E, R>(run: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
     if (!isTraced(fiber)) return run
     const parent = Option.getOrUndefined(parentOf(job))
-    const traced = Effect.flatMap(Effect.orDie(Effect.currentSpan), (span) => {
-      const { delayTime } = job
-      if (delayTime !== undefined) recordWait(fiber, span, delayTime, fiber.getRef(Clock.Clock).currentTimeNanosUnsafe())
-      return run
-    })
-    return Effect.withSpan(traced, `job ${name}`, {
+    const options: Tracer.SpanOptionsNoTrace = {
       kind: "consumer",
-      root: parent === undefined,
-      ...(parent === undefined ? {} : { parent }),
+      ...(parent === undefined ? { root: true } : { parent }),
       attributes: {
         "stint.job.id": job.id,
         ...(job.attempt === undefined ? {} : { "stint.job.attempt": job.attempt }),
         ...(endpoint === undefined ? {} : { "stint.endpoint": endpoint })
+      }
+    }
+    return withJudgedSpan(
+      `job ${name}`,
+      options,
+      (span) => {
+        if (job.delayTime !== undefined) recordWait(fiber, span, job.delayTime)
+        return run
       },
-      captureStackTrace: false
-    })
+      errorOf
+    )
   })

@@ -1,0 +1,245 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as TestClock from "effect/testing/TestClock"
+import * as Tracer from "effect/Tracer"
+import type { ReceivedJob } from "../src/CurrentJob.ts"
+import { Handler, JobMiddleware, Outcome } from "../src/index.ts"
+import type { Runnable } from "../src/Runnable.ts"
+import * as Spans from "../src/Spans.ts"
+import { Memory } from "../src/testing/JobSourceMemory.ts"
+import { job, services, start } from "./memoryWorker.ts"
+
+const TRACE = "0af7651916cd43dd8448eb211c80319c"
+const CALLER = "b7ad6b7169203331"
+const traceparent = `00-${TRACE}-${CALLER}-01`
+
+/** A tracer that keeps every span. */
+const recording = () => {
+  const spans: Array<Tracer.Span> = []
+  const tracer = Tracer.make({
+    span: (options) => {
+      const span = new Tracer.NativeSpan(options)
+      spans.push(span)
+      return span
+    }
+  })
+  return { spans, layer: Layer.succeed(Tracer.Tracer, tracer) }
+}
+
+const named = (spans: ReadonlyArray<Tracer.Span>, name: string): Tracer.Span => {
+  const span = spans.find((one) => one.name === name)
+  if (span === undefined) throw new Error(`no span ${name} among ${spans.map((one) => one.name).join(", ")}`)
+  return span
+}
+
+const parentId = ({ parent }: Tracer.Span): string | undefined => Option.getOrUndefined(parent)?.spanId
+
+/** Milliseconds since 1970, of the virtual clock. */
+const times = ({ status }: Tracer.Span) =>
+  status._tag === "Ended"
+    ? { start: Number(status.startTime / 1_000_000n), end: Number(status.endTime / 1_000_000n) }
+    : undefined
+
+const failure = ({ status }: Tracer.Span) => {
+  if (status._tag !== "Ended") return "still open"
+  return Exit.match(status.exit, {
+    onSuccess: () => undefined,
+    onFailure: (cause) => cause.reasons.map((reason) => reason._tag === "Fail" ? reason.error : reason._tag)
+  })
+}
+
+/** Runs one job to its delivery and gives the spans that were opened. */
+const spansOf = Effect.fnUntraced(function*(handler: Runnable, received: ReceivedJob, around: Layer.Layer<never> = Layer.empty) {
+  const { spans, layer } = recording()
+  const worker = services({ PLATFORM_SHUTDOWN_GRACE: "0", PLATFORM_ENDPOINT_ID: "ep" })
+  yield* Effect.gen(function*() {
+    const memory = yield* Memory
+    yield* Effect.provide(start(handler), Layer.merge(layer, around))
+    yield* memory.submit(received)
+    yield* TestClock.adjust("1 second")
+    yield* memory.nextDone
+  }).pipe(Effect.provide(worker.layer))
+  return spans
+})
+
+const Square = Handler.make("square", {
+  input: Schema.Struct({ n: Schema.Number }),
+  output: Schema.Number,
+  run: ({ n }) => Effect.succeed(n * n).pipe(Effect.withSpan("multiply"))
+})
+
+describe("the spans of a job", () => {
+  it.effect("are children of its span: wait, validate, handler, deliver", () =>
+    Effect.gen(function*() {
+      const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, attempt: 2, delayTime: 5 })
+      const root = named(spans, "job square")
+      expect(root.kind).toBe("consumer")
+      expect(Option.isNone(root.parent)).toBe(true)
+      expect(Object.fromEntries(root.attributes)).toEqual({
+        "stint.job.id": "j1",
+        "stint.job.attempt": 2,
+        "stint.endpoint": "ep"
+      })
+      for (const name of ["wait", "handler", "deliver"]) expect(parentId(named(spans, name))).toBe(root.spanId)
+      const handler = named(spans, "handler")
+      expect(parentId(named(spans, "validate"))).toBe(handler.spanId)
+      expect(parentId(named(spans, "multiply"))).toBe(handler.spanId)
+      expect(spans.map(({ traceId }) => traceId)).toEqual(spans.map(() => root.traceId))
+      expect(spans.map(failure)).toEqual(spans.map(() => undefined))
+      expect(spans).toHaveLength(6)
+    }))
+
+  it.effect("join the trace of the caller that the job names", () =>
+    Effect.gen(function*() {
+      const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, traceparent, tracestate: "vendor=1" })
+      const root = named(spans, "job square")
+      expect(parentId(root)).toBe(CALLER)
+      expect(spans.map(({ traceId }) => traceId)).toEqual(spans.map(() => TRACE))
+      const parent = Option.getOrUndefined(root.parent)
+      expect(parent?._tag).toBe("ExternalSpan")
+      expect(Option.map(root.parent, ({ annotations }) => annotations.mapUnsafe.get(Spans.TraceState.key))).toEqual(
+        Option.some("vendor=1")
+      )
+    }))
+
+  it.effect("are not recorded where the caller does not record its trace", () =>
+    Effect.gen(function*() {
+      const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, delayTime: 3, traceparent: `00-${TRACE}-${CALLER}-00` })
+      expect(spans).toHaveLength(6)
+      expect(spans.map(({ sampled }) => sampled)).toEqual(spans.map(() => false))
+    }))
+
+  it.effect.each<[string, unknown]>([
+    ["is no text", 7],
+    ["is empty", ""],
+    ["has a trace id of zeros", `00-${"0".repeat(32)}-${CALLER}-01`],
+    ["has a span id of zeros", `00-${TRACE}-${"0".repeat(16)}-01`],
+    ["is in upper case", `00-${TRACE.toUpperCase()}-${CALLER}-01`],
+    ["is of version ff", `ff-${TRACE}-${CALLER}-01`]
+  ])("begin a trace of their own where the traceparent %s", ([, broken]) =>
+    Effect.gen(function*() {
+      const received = { ...job("j1"), traceparent: broken }
+      // What a platform sends is not checked before it gets here.
+      const spans = yield* spansOf(Handler.fromFunction(() => 1, { name: "fn" }), received as ReceivedJob)
+      expect(Option.isNone(named(spans, "job fn").parent)).toBe(true)
+    }))
+
+  it.effect("say how long it waited, up to its being taken", () =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("1 hour")
+      const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, delayTime: 1_500 })
+      const taken = times(named(spans, "job square"))?.start ?? Number.NaN
+      expect(times(named(spans, "wait"))).toEqual({ start: taken - 1_500, end: taken })
+    }))
+
+  it.effect("have no wait where the platform measured none", () =>
+    Effect.gen(function*() {
+      const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 } })
+      expect(spans.map(({ name }) => name)).not.toContain("wait")
+    }))
+
+  it.effect("last as long as what they stand for", () =>
+    Effect.gen(function*() {
+      const slow = Handler.make("slow", {
+        input: Schema.Unknown,
+        output: Schema.Null,
+        run: () => Effect.as(Effect.sleep(400), null)
+      })
+      const spans = yield* spansOf(slow, job("j1"))
+      const { end = 0, start: from = 0 } = times(named(spans, "handler")) ?? {}
+      expect(end - from).toBe(400)
+      expect(times(named(spans, "deliver"))).toEqual({ start: end, end })
+      expect(times(named(spans, "job slow"))).toEqual({ start: from, end })
+    }))
+
+  it.effect("have those of a middleware between the job and its handler", () =>
+    Effect.gen(function*() {
+      const around = JobMiddleware.layerOf((next, received) => Effect.withSpan(next(received), "hydrate"))
+      const handler = Handler.fromFunction(() => 1, { name: "fn" })
+      const { layer, spans } = recording()
+      yield* Effect.gen(function*() {
+        const memory = yield* Memory
+        yield* Layer.build(around)
+        yield* Effect.provide(start(handler), layer)
+        yield* memory.submit(job("j1"))
+        yield* memory.nextDone
+      }).pipe(Effect.provide(services().layer))
+      const between = named(spans, "hydrate")
+      expect(parentId(between)).toBe(named(spans, "job fn").spanId)
+      expect(parentId(named(spans, "handler"))).toBe(between.spanId)
+    }))
+})
+
+describe("a failed job", () => {
+  it.effect.each<[string, () => unknown, string]>([
+    ["a returned error", () => ({ error: "no such model" }), "no such model"],
+    ["an exception", () => {
+      throw new RangeError("too far")
+    }, "Die"]
+  ])("is a failed handler and a failed job, by %s", ([, fn, reason]) =>
+    Effect.gen(function*() {
+      const spans = yield* spansOf(Handler.fromFunction(fn, { name: "fn" }), job("j1"))
+      const [failed] = failure(named(spans, "handler")) ?? []
+      if (reason === "Die") expect(failed).toBe("Die")
+      else expect(failed).toMatchObject({ message: reason })
+      expect(failure(named(spans, "job fn"))).toMatchObject([{ message: expect.stringContaining(reason === "Die" ? "too far" : reason) }])
+      expect(failure(named(spans, "deliver"))).toBeUndefined()
+    }))
+
+  it.effect("that a middleware refused is a failed job without a handler", () =>
+    Effect.gen(function*() {
+      const { layer, spans } = recording()
+      yield* Effect.gen(function*() {
+        const memory = yield* Memory
+        yield* Layer.build(JobMiddleware.layerOf(() => Effect.succeed(Outcome.failed("no such key"))))
+        yield* Effect.provide(start(Handler.fromFunction(() => 1, { name: "fn" })), layer)
+        yield* memory.submit(job("j1"))
+        yield* memory.nextDone
+      }).pipe(Effect.provide(services().layer))
+      expect(spans.map(({ name }) => name)).toEqual(["job fn", "deliver"])
+      expect(failure(named(spans, "job fn"))).toMatchObject([{ message: "no such key" }])
+    }))
+
+  it.effect("that was stopped is interrupted, and delivers nothing", () =>
+    Effect.gen(function*() {
+      const { layer, spans } = recording()
+      yield* Effect.gen(function*() {
+        const memory = yield* Memory
+        const endless = Handler.make("endless", { input: Schema.Unknown, output: Schema.Never, run: () => Effect.never })
+        yield* Effect.provide(start(endless), layer)
+        yield* memory.submit(job("j1"))
+        yield* TestClock.adjust("1 second")
+        expect(named(spans, "handler").status._tag).toBe("Started")
+        yield* memory.stop("j1")
+        yield* TestClock.adjust("1 second")
+      }).pipe(Effect.provide(services().layer))
+      expect(failure(named(spans, "handler"))).toEqual(["Interrupt"])
+      expect(failure(named(spans, "job endless"))).toEqual(["Interrupt"])
+      expect(spans.map(({ name }) => name)).not.toContain("deliver")
+    }))
+})
+
+describe("without a tracer", () => {
+  it.effect("nothing opens a span", () =>
+    Effect.gen(function*() {
+      let seen: unknown
+      const curious = Handler.make("curious", {
+        input: Schema.Unknown,
+        output: Schema.Null,
+        run: () =>
+          Effect.map(Effect.option(Effect.currentSpan), (span) => {
+            seen = span
+            return null
+          })
+      })
+      const memory = yield* Memory
+      yield* start(curious)
+      yield* memory.submit({ ...job("j1"), delayTime: 5, traceparent })
+      yield* memory.nextDone
+      expect(seen).toEqual(Option.none())
+    }).pipe(Effect.provide(services().layer)))
+})
