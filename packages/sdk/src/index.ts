@@ -10,4 +10,6 @@
  * ```
  */
 export * as log from "./log.ts"
+export * as rp_progress from "./rp_progress.ts"
+export * as rp_validator from "./rp_validator.ts"
 export * as serverless from "./serverless.ts"

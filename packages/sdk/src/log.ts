@@ -1,11 +1,15 @@
 /**
  * The logger for plain handlers (specification 6): the same lines as the runtime's own.
  *
+ * A line belongs to the job that the caller runs for, and carries its id on a platform; `jobId` says which where that cannot be known.
+ *
  * `PLATFORM_LOG_LEVEL` (or `RUNPOD_LOG_LEVEL`, or `--rp_log_level`) sets the lowest level that is shown; default `DEBUG`. The
  * variables are read once, when this module is loaded.
  */
+import { CurrentJob } from "@stint/worker/CurrentJob"
 import * as LogLine from "@stint/worker/LogLine"
 import { messageOf } from "@stint/worker/Outcome"
+import * as RunningJob from "@stint/worker/RunningJob"
 import * as WorkerConfig from "@stint/worker/WorkerConfig"
 import * as Redacted from "effect/Redacted"
 
@@ -14,21 +18,21 @@ const style = WorkerConfig.logStyle(process.env, process.argv.slice(2))
 const textOf = (message: unknown): string => message instanceof Error ? message.stack ?? message.message : messageOf(message)
 
 const write = (level: LogLine.LineLevel, message: unknown, jobId: string | undefined): void =>
-  LogLine.write(style, level, textOf(message), jobId)
+  LogLine.write(style, level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id)
 
-/** A line of level TRACE. `jobId` files it under that job. */
+/** A line of level TRACE. Filed under the job that it is written in, or under `jobId`. */
 export const trace = (message: unknown, jobId?: string): void => write("TRACE", message, jobId)
 
-/** A line of level DEBUG. `jobId` files it under that job. */
+/** A line of level DEBUG. Filed under the job that it is written in, or under `jobId`. */
 export const debug = (message: unknown, jobId?: string): void => write("DEBUG", message, jobId)
 
-/** A line of level INFO. `jobId` files it under that job. */
+/** A line of level INFO. Filed under the job that it is written in, or under `jobId`. */
 export const info = (message: unknown, jobId?: string): void => write("INFO", message, jobId)
 
-/** A line of level WARN. `jobId` files it under that job. */
+/** A line of level WARN. Filed under the job that it is written in, or under `jobId`. */
 export const warn = (message: unknown, jobId?: string): void => write("WARN", message, jobId)
 
-/** A line of level ERROR. `jobId` files it under that job. */
+/** A line of level ERROR. Filed under the job that it is written in, or under `jobId`. */
 export const error = (message: unknown, jobId?: string): void => write("ERROR", message, jobId)
 
 /**

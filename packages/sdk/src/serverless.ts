@@ -1,15 +1,28 @@
 /**
  * `serverless.start`: a handler becomes this process's program (specification 1, 2.7, 4.3).
  */
+import * as Progress from "@stint/worker-progress/Progress"
 import { fromFunction } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
 import * as Worker from "@stint/worker/Worker"
 import { isLocal } from "@stint/worker/WorkerConfig"
+import * as Layer from "effect/Layer"
+import * as fitness from "./fitness.ts"
 import * as log from "./log.ts"
+import * as rp_progress from "./rp_progress.ts"
 import { problemOf } from "./StartConfig.ts"
 import type { StartConfig } from "./StartConfig.ts"
 
+export { register_fitness_check } from "./fitness.ts"
+export type { FitnessCheck } from "./fitness.ts"
+export { progress_update } from "./rp_progress.ts"
 export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
+
+/** What comes with every worker of the facade. Each is a plugin of its own, for those who put their worker together themselves. */
+const plugins = Layer.mergeAll(
+  fitness.layer,
+  rp_progress.layer.pipe(Layer.provideMerge(Progress.layer))
+)
 
 /**
  * Takes over this process: it polls for jobs and runs the handler once per job, until it is told to stop. Code before it, and
@@ -37,6 +50,6 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
     Worker.layer(runnable, {
       refreshWorker: refresh_worker,
       ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })
-    })
+    }).pipe(Layer.provide(plugins))
   )
 }

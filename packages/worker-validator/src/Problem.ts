@@ -10,6 +10,8 @@
  * Paths and values come from outside: whatever their size, what is shown of them is short.
  */
 
+import { shortened, shownValue } from "@stint/worker/ShownValue"
+
 /** One thing that is wrong. */
 export interface Problem {
   /** Where: keys and indexes, from the top of the input. Empty: the input as a whole. */
@@ -24,13 +26,6 @@ export interface Problem {
   readonly unexpected?: true
 }
 
-const MAX_TEXT = 60
-const MAX_ENTRIES = 3
-const MAX_DEPTH = 2
-
-/** The beginning of a text, and the dots that say that there is more. */
-export const shortened = (text: string, max = MAX_TEXT): string => text.length > max ? `${text.slice(0, max)}...` : text
-
 const PLAIN_KEY = /^[A-Za-z_$][\w$]*$/
 
 const segment = (key: PropertyKey, first: boolean): string => {
@@ -43,28 +38,6 @@ const segment = (key: PropertyKey, first: boolean): string => {
 /** A path as one writes it: `images[2].url`. */
 export const pathText = (path: ReadonlyArray<PropertyKey>): string =>
   path.length === 0 ? "The input" : path.map((key, index) => segment(key, index === 0)).join("")
-
-const entries = (shown: ReadonlyArray<string>, total: number): string =>
-  [...shown, ...(total > shown.length ? [`... ${total - shown.length} more`] : [])].join(", ")
-
-/** A value as JSON shows it, short: the first few entries, the first few letters. */
-export const shownValue = (value: unknown, depth = 0): string => {
-  if (typeof value === "string") return JSON.stringify(shortened(value))
-  if (typeof value === "bigint") return `${shortened(value.toString())}n`
-  if (typeof value === "function") return "a function"
-  if (typeof value !== "object" || value === null) return String(value)
-  if (Array.isArray(value)) {
-    if (value.length > 0 && depth >= MAX_DEPTH) return "[...]"
-    const items: ReadonlyArray<unknown> = value.slice(0, MAX_ENTRIES)
-    return `[${entries(items.map((item) => shownValue(item, depth + 1)), value.length)}]`
-  }
-  const keys = Object.keys(value)
-  if (keys.length > 0 && depth >= MAX_DEPTH) return "{...}"
-  const shown = keys.slice(0, MAX_ENTRIES).map((key) =>
-    `${JSON.stringify(shortened(key))}: ${shownValue(Reflect.get(value, key), depth + 1)}`
-  )
-  return `{${entries(shown, keys.length)}}`
-}
 
 /** What a value is, with its article: `a string`. */
 export const describe = (value: unknown): string => {

@@ -8,9 +8,10 @@
  * ```
  */
 import { messageOf } from "@stint/worker/Outcome"
+import { shortened } from "@stint/worker/ShownValue"
 import { didYouMean } from "@stint/worker/Suggestion"
 import { fill } from "./fill.ts"
-import { describe, either, type Problem, shortened } from "./Problem.ts"
+import { describe, either, type Problem } from "./Problem.ts"
 import { isDict, isList, type Keys, type Kind, type Node, own } from "./RuleTree.ts"
 
 /** Where the looking stops: nobody mends more than this in one go, and a huge wrong input costs no more than a small one. */

@@ -2,10 +2,11 @@
  * Reads rules. A rule that cannot be meant is the mistake of the one who wrote it: a TypeError that names the rule, what is wrong, and
  * what to write. It comes when the rules are read, not when the first job does.
  */
+import { shownValue } from "@stint/worker/ShownValue"
 import { didYouMean } from "@stint/worker/Suggestion"
 import { check } from "./check.ts"
 import { fill } from "./fill.ts"
-import { sentence, shownValue } from "./Problem.ts"
+import { sentence } from "./Problem.ts"
 import { type Field, isDict, isList, type Keys, type Kind, type Node, own } from "./RuleTree.ts"
 
 const words: ReadonlyArray<readonly [Kind, ReadonlyArray<unknown>]> = [

@@ -21,6 +21,7 @@ import type { Undelivered } from "./Delivery.ts"
 import * as Outcome from "./Outcome.ts"
 import { TypeId } from "./Runnable.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
+import { shownValue } from "./ShownValue.ts"
 import { withSpan } from "./Spans.ts"
 
 export { fromFunction } from "./HandlerFunction.ts"
@@ -56,12 +57,8 @@ type Needs<I extends Schema.Constraint, O extends Schema.Constraint, E extends S
   | O["EncodingServices"]
   | E["EncodingServices"]
 
-const MAX_SHOWN = 60
-
-const shown = (value: unknown): string => {
-  const text = JSON.stringify(value) ?? String(value)
-  return text.length > MAX_SHOWN ? `${text.slice(0, MAX_SHOWN)}...` : text
-}
+/** How many offending values an error names. More are said to be there; a caller who sent a wrong list of a million gets no novel. */
+const MAX_PROBLEMS = 20
 
 const at = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown => {
   let found = value
@@ -76,16 +73,18 @@ const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** One sentence that names every offending value by its path: `input.width: Expected number, got "wide"`. */
 export const inputProblem = (issue: SchemaIssue.Issue, input: unknown): string => {
-  const problems = formatIssue(issue).issues.map(({ message, path = [] }) => {
+  const { issues } = formatIssue(issue)
+  const problems = issues.slice(0, MAX_PROBLEMS).map(({ message, path = [] }) => {
     const keys = path.map((segment) => typeof segment === "object" ? segment.key : segment)
     const where = keys.reduce<string>(
       (text, key) => typeof key === "number" ? `${text}[${key}]` : `${text}.${String(key)}`,
       "input"
     )
     const value = at(input, keys)
-    return `${where}: ${message}${value === undefined ? "" : `, got ${shown(value)}`}`
+    return `${where}: ${message}${value === undefined ? "" : `, got ${shownValue(value)}`}`
   })
-  return `The input does not fit. ${problems.join("; ")}`
+  const more = issues.length > problems.length ? `; and ${issues.length - problems.length} more` : ""
+  return `The input does not fit. ${problems.join("; ")}${more}`
 }
 
 /** The Schema side of a handler: how its input is read, its output written and its declared failures reported. */

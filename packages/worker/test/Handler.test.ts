@@ -89,6 +89,21 @@ describe("Handler.make", () => {
       expect(JSON.parse(result.error ?? "")).toMatchObject({ error_type: "SchemaError" })
     }))
 
+  it.effect("names the first 20 of many offending values, and each of them briefly", () =>
+    Effect.gen(function*() {
+      const Numbers = Handler.make("numbers", {
+        input: Schema.Array(Schema.Number),
+        output: Schema.Void,
+        run: () => Effect.void
+      })
+      const wrong = Array.from({ length: 1_000 }, () => ({ text: "x".repeat(10_000) }))
+      const { error = "" } = yield* WorkerTest.runJson(Numbers, wrong)
+      expect(error).toContain("input[19]: ")
+      expect(error).not.toContain("input[20]: ")
+      expect(error).toMatch(/; and 980 more$/)
+      expect(error.length).toBeLessThan(4_000)
+    }))
+
   it.effect("obeys the signals of specification 2.3", () =>
     Effect.gen(function*() {
       const Refresh = Handler.make("refresh", {
