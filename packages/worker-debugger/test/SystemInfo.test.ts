@@ -1,0 +1,82 @@
+import { afterAll, describe, expect, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import * as os from "node:os"
+import { join } from "node:path"
+import { Debugger } from "../src/index.ts"
+import * as SystemInfo from "../src/SystemInfo.ts"
+import { debugged, machine } from "./debugged.ts"
+
+const folder = mkdtempSync(join(os.tmpdir(), "nvidia-smi-"))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+/** A program in place of nvidia-smi. */
+const program = (name: string, script: string) => {
+  const path = join(folder, name)
+  writeFileSync(path, `#!/bin/sh\n${script}\n`)
+  chmodSync(path, 0o755)
+  return path
+}
+
+describe("system_info", () => {
+  it.live("says what the machine is", () =>
+    Effect.gen(function*() {
+      const info = yield* SystemInfo.read({ nvidiaSmi: join(folder, "missing") })
+      expect(info).toEqual({
+        os: `${os.type()} ${os.release()}`,
+        platform: process.platform,
+        kernel: os.release(),
+        arch: process.arch,
+        processor: expect.any(String),
+        cpu_count: os.availableParallelism(),
+        memory_total_bytes: os.totalmem(),
+        node_version: process.versions.node,
+        runpod: expect.stringMatching(/^\d+\.\d+\.\d+/),
+        gpus: []
+      })
+      expect(JSON.parse(JSON.stringify(info))).toEqual(info)
+    }))
+
+  it.live("names the GPUs, as nvidia-smi does", () =>
+    Effect.gen(function*() {
+      const nvidiaSmi = program(
+        "two",
+        "[ \"$1 $2\" = \"--query-gpu=name --format=csv,noheader\" ] && printf 'NVIDIA H200\\nNVIDIA L4\\n'"
+      )
+      expect((yield* SystemInfo.read({ nvidiaSmi })).gpus).toEqual(["NVIDIA H200", "NVIDIA L4"])
+    }))
+
+  it.live("has none where nvidia-smi fails", () =>
+    Effect.gen(function*() {
+      const nvidiaSmi = program("fails", "echo 'NVIDIA-SMI has failed'; exit 9")
+      expect((yield* SystemInfo.read({ nvidiaSmi })).gpus).toEqual([])
+    }))
+
+  it.live("does not wait for an nvidia-smi that hangs", () =>
+    Effect.gen(function*() {
+      const nvidiaSmi = program("hangs", "echo 'NVIDIA H200'; exec sleep 600")
+      expect((yield* SystemInfo.read({ nvidiaSmi, gpuLimit: 100 })).gpus).toEqual([])
+    }))
+
+  it.effect("is looked up once, by the first job", () => {
+    let reads = 0
+    const systemInfo = Effect.sync(() => {
+      reads++
+      return machine
+    })
+    const layer = Layer.provideMerge(Debugger.layerAlwaysWith({ systemInfo }), Worker.layerSeams)
+    return Effect.gen(function*() {
+      expect(reads).toBe(0)
+      for (let job = 0; job < 3; job++) {
+        expect((yield* debugged(Handler.fromFunction(() => ({})))).report.system_info).toEqual(machine)
+      }
+      expect(reads).toBe(1)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("is the machine's own unless told otherwise", () =>
+    Effect.gen(function*() {
+      const { report } = yield* debugged(Handler.fromFunction(() => ({})))
+      expect(report.system_info).toMatchObject({ platform: process.platform, node_version: process.versions.node })
+    }).pipe(Effect.provide(Layer.provideMerge(Debugger.layerAlways, Worker.layerSeams))))
+})
