@@ -111,6 +111,9 @@ const ignoredPlatform = Effect.gen(function*() {
   return undefined
 })
 
+/** Waits, but not longer than that; in a finalizer, where nothing else could end the wait. */
+const atMost = (wait: Effect.Effect<unknown>, limit: number) => Effect.timeoutOption(Effect.interruptible(wait), limit)
+
 const make = Effect.fnUntraced(function*(options: Options) {
   const { flags, identity } = yield* WorkerConfig
   const shutdown = yield* Shutdown
@@ -179,18 +182,20 @@ const make = Effect.fnUntraced(function*(options: Options) {
   yield* Effect.addFinalizer(() =>
     Effect.gen(function*() {
       // A worker without jobs is gone before whoever listens for its end has been heard.
-      const reason = yield* Effect.raceFirst(shutdown.requested, Effect.undefined)
+      const reason = yield* Effect.raceFirst(Effect.interruptible(shutdown.requested), Effect.undefined)
       if (reason !== undefined) yield* stop(reason.because)
       state.stopping ??= "the worker did not start"
       jobs.close("all", stopped(state.stopping))
-      yield* Effect.timeoutOption(FiberSet.awaitEmpty(calls), CLOSE_LIMITS.answers)
+      yield* atMost(FiberSet.awaitEmpty(calls), CLOSE_LIMITS.answers)
       const closed = Effect.callback<void>((resume) => {
         server.close(() => resume(Effect.void))
         server.closeIdleConnections()
       })
-      yield* Effect.timeoutOption(closed, CLOSE_LIMITS.answers)
+      yield* atMost(closed, CLOSE_LIMITS.answers)
       server.closeAllConnections()
-      yield* Effect.timeoutOption(FiberSet.awaitEmpty(webhooks), CLOSE_LIMITS.webhooks)
+      if (Option.isNone(yield* atMost(FiberSet.awaitEmpty(webhooks), CLOSE_LIMITS.webhooks))) {
+        yield* Effect.logWarning("Some webhooks did not take their results in time; those are lost.")
+      }
     })
   )
   const bound = yield* listen(server, flags.apiHost ?? DEFAULT_HOST, flags.apiPort ?? DEFAULT_PORT)

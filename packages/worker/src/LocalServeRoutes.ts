@@ -36,8 +36,10 @@ export interface State {
 
 const RUN_HINT = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
 
+/** `input` came out of `JSON.parse`: that it is JSON needs no second look, which would cost time that grows with it. */
 const RunBody = Schema.Struct({
   ...RunRequest.fields,
+  input: Schema.Unknown,
   webhook: Schema.optionalKey(
     Schema.String.check(
       Schema.makeFilter((text) => LocalWebhook.isAddress(text) ? undefined : "Expected an http or https address")
@@ -45,6 +47,7 @@ const RunBody = Schema.Struct({
   )
 })
 const parseRun = Http.parseAs(RunBody, RUN_HINT)
+const isJson = (value: unknown): value is Schema.Json => value !== undefined
 
 /** A `wait` in milliseconds, pulled into what is allowed. */
 const waitOf = (query: URLSearchParams, fallback: number): number => {
@@ -63,7 +66,7 @@ export const make = Effect.fnUntraced(function*(jobs: LocalJobs.LocalJobs, state
   const receipt = ({ id }: LocalJobs.LocalJob, status: string) => Http.json(`{"id":"${id}","status":"${status}"}`)
 
   const submit = Effect.fnUntraced(function*(request: IncomingMessage, limit: number) {
-    const body = yield* parseRun(yield* Http.readText(request, limit))
+    const { input, ...rest } = yield* parseRun(yield* Http.readText(request, limit))
     if (state.stopping !== undefined) {
       return yield* new Http.Refusal({
         status: 503,
@@ -71,7 +74,7 @@ export const make = Effect.fnUntraced(function*(jobs: LocalJobs.LocalJobs, state
         hint: "Start it again, and send the job again."
       })
     }
-    const job = jobs.submit(body)
+    const job = jobs.submit({ ...rest, input: isJson(input) ? input : null })
     if (job !== undefined) return job
     return yield* new Http.Refusal({
       status: 429,

@@ -51,7 +51,8 @@ export const make = (workerId: string): Effect.Effect<(job: LocalJob) => Effect.
     return (job) => {
       const { input, webhook } = job.request
       if (webhook === undefined) return Effect.void
-      const body = `{${members(job, workerId)},"input":${JSON.stringify(input)},"webhook":${JSON.stringify(webhook)}}`
-      return Effect.annotateLogs(deliver(webhook, body), REQUEST_ID, job.id)
+      return Effect.suspend(() =>
+        deliver(webhook, `{${members(job, workerId)},"input":${JSON.stringify(input)},"webhook":${JSON.stringify(webhook)}}`)
+      ).pipe(Effect.annotateLogs(REQUEST_ID, job.id))
     }
   })

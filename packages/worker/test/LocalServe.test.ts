@@ -491,6 +491,14 @@ describe("requests that the local API refuses", () => {
       expect(problem.error).toMatch(/percent-encoding/)
     }))
 
+  it.live("an input that is nested very deeply reaches the handler", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(Handler.fromFunction((job) => Array.isArray(job.input)))
+      const deep = "[".repeat(100_000) + "]".repeat(100_000)
+      const response = yield* api.call("POST", "/runsync", `{"input":${deep}}`)
+      expect(yield* Effect.promise(() => response.json())).toMatchObject({ status: "COMPLETED", output: true })
+    }))
+
   it.live.each([["/run", 10], ["/runsync", 20]] as const)(
     "a body over the limit of %s is 413 and says the limit, announced or not",
     ([path, limit]) =>
