@@ -15,7 +15,7 @@ import * as Timing from "./Timing.ts"
  * @example
  * ```ts
  * async function handler(job) {
- *   using timer = new LineTimer("resize")
+ *   using _ = new LineTimer("resize")
  *   return await resize(job.input)
  * }
  * ```

@@ -37,7 +37,7 @@ describe("the debugger's report (specification 4.2)", () => {
       const fiber = yield* Effect.forkChild(WorkerTest.runJson(
         Handler.fromFunction(async () => {
           await time.sleep()
-          using _timer = new LineTimer("all of it")
+          using _ = new LineTimer("all of it")
           await time.sleep()
           const size = await resize()
           return { size }
@@ -255,7 +255,7 @@ describe("a result that the report cannot stand in", () => {
     return Effect.gen(function*() {
       const result = yield* WorkerTest.runJson(
         Handler.fromFunction(() => {
-          using _timer = new LineTimer("lines")
+          using _ = new LineTimer("lines")
           throw new RangeError("too wide")
         }),
         null

@@ -1,5 +1,8 @@
 import { afterAll, describe, expect, it } from "@effect/vitest"
+import { Handler } from "@stint/worker"
+import * as Worker from "@stint/worker/Worker"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import * as os from "node:os"
 import { join } from "node:path"

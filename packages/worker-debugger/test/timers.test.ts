@@ -28,14 +28,14 @@ describe("LineTimer", () => {
   it("ends with its block, however that ends", async () => {
     const timings = await timingsOf(async () => {
       {
-        using _timer = new LineTimer("using")
+        using _ = new LineTimer("using")
       }
       {
-        await using _timer = new LineTimer("await using")
+        await using _ = new LineTimer("await using")
         await setImmediate()
       }
       try {
-        using _timer = new LineTimer("throws")
+        using _ = new LineTimer("throws")
         throw new Error("over")
       } catch {
         new LineTimer("after").stop()
@@ -135,7 +135,7 @@ describe("FunctionTimer", () => {
     const timings = await timingsOf(async () => {
       generate()
       for await (const n of generate()) {
-        using _timer = new LineTimer("outside")
+        using _ = new LineTimer("outside")
         if (n === 1) break
       }
       await generate().return(undefined)
@@ -147,7 +147,6 @@ describe("FunctionTimer", () => {
   it("does not begin the work of a lazy thenable", async () => {
     let begun = 0
     const query = FunctionTimer("query", () => ({
-      // oxlint-disable-next-line unicorn/no-thenable
       then: (resolve: (rows: number) => void) => {
         begun++
         resolve(3)
@@ -172,12 +171,12 @@ describe("FunctionTimer", () => {
 describe("timers of jobs that run at the same time", () => {
   it("never mix, however their steps interleave", async () => {
     const inner = FunctionTimer("inner", async (tag: string, turns: number) => {
-      using _timer = new LineTimer(`${tag}: line`)
+      using _ = new LineTimer(`${tag}: line`)
       for (let turn = 0; turn < turns; turn++) await setImmediate()
     })
     const handler = Handler.fromFunction<{ tag: string; turns: ReadonlyArray<number> }>(async ({ input: { tag, turns } }) => {
       for (const count of turns) {
-        using _timer = new LineTimer(`${tag}: round`)
+        using _ = new LineTimer(`${tag}: round`)
         await inner(tag, count)
       }
       return {}
@@ -226,7 +225,7 @@ describe("nesting", () => {
   const runOne = async ({ kind, parts }: Program, name: string): Promise<ReadonlyArray<Tree>> => {
     switch (kind) {
       case "line": {
-        using _timer = new LineTimer(name)
+        using _ = new LineTimer(name)
         return [[name, await run(parts, name)]]
       }
       case "function":
@@ -328,12 +327,14 @@ describe("spans", () => {
   }
 
   const step = FunctionTimer("step", async () => {
-    using _timer = new LineTimer("line")
-    using _inner = new LineTimer("inner line")
+    using _ = new LineTimer("line")
+    const inner = new LineTimer("inner line")
     await RunningJob.runPromise(Effect.sleep(7).pipe(Debugger.timed("effect")))
+    inner.stop()
+    new LineTimer("second line").stop()
   })
   const handler = Handler.fromFunction(async () => {
-    using _timer = new LineTimer("outer line")
+    using _ = new LineTimer("outer line")
     await step()
     await FunctionTimer("fails", () => Promise.reject(new Error("no")))().catch(() => {})
     return {}
@@ -344,6 +345,7 @@ describe("spans", () => {
     ["line", "step"],
     ["inner line", "line"],
     ["effect", "inner line"],
+    ["second line", "line"],
     ["fails", "outer line"]
   ]
 
@@ -402,7 +404,7 @@ describe("with neither a debugger nor a tracer", () => {
       const promise = Promise.resolve(1)
       const result = yield* WorkerTest.runJson(
         Handler.fromFunction(async () => {
-          using _timer = new LineTimer("nobody asks")
+          using _ = new LineTimer("nobody asks")
           const before = RunningJob.current()
           const seen = FunctionTimer("f", () => RunningJob.current())()
           return { same: seen === before, promise: FunctionTimer("p", () => promise)() === promise }

@@ -42,7 +42,7 @@ const start = Effect.fnUntraced(function*(
 
 const work = FunctionTimer("work", (n: number) => n + 1)
 const handler = Handler.fromFunction<number>((job) => {
-  using _timer = new LineTimer("lines")
+  using _ = new LineTimer("lines")
   return { ü: work(job.input), list: [1, null], nested: { b: 1, a: 2 } }
 })
 
@@ -117,12 +117,11 @@ describe("a job that is stopped", () => {
   it.live("is stopped with a debugger, too, and nothing is delivered or reported", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
-      let running = 0
+      const running: Array<LineTimer> = []
       const { log } = yield* start(
         stub,
         Handler.fromFunction<string>((job, { signal }) => {
-          new LineTimer("left open")
-          running++
+          running.push(new LineTimer("left open"))
           stub.look()
           return job.input === "stay"
             ? new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))))
@@ -131,7 +130,7 @@ describe("a job that is stopped", () => {
         { argv: ["--rp_debugger"] }
       )
       const id = stub.submit("stay")
-      yield* Effect.promise(() => stub.until(() => running === 1))
+      yield* Effect.promise(() => stub.until(() => running.length === 1))
       stub.stop(id)
       const next = stub.submit("go")
       yield* Effect.promise(() => stub.resultOf(next))
