@@ -23,6 +23,7 @@ import * as Exit from "effect/Exit"
 import * as RcMap from "effect/RcMap"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { Content, NextPart } from "./Content.ts"
 import type { Bucket } from "./Destination.ts"
@@ -77,6 +78,12 @@ const ABORT_LIMIT = Duration.seconds(15)
 /** A client that nobody uses is closed after this time: its connections would be closed by the other end anyway. */
 const IDLE = Duration.seconds(60)
 
+/**
+ * Requests to one storage at the same time, each on a connection of its own. More wait here, because one that waited for a connection
+ * inside of the client would wear down the time that a connection may take.
+ */
+const MAX_REQUESTS = 48
+
 /** Who may read an object at its plain address; most storages of today ignore or refuse anything but `private`. */
 export type Acl =
   | "private"
@@ -113,6 +120,23 @@ export interface S3 {
 
 const load = Effect.promise(() => Promise.all([import("@aws-sdk/client-s3"), import("@aws-sdk/s3-request-presigner")]))
 
+/** A client, and who may use it now. */
+interface Connection {
+  readonly client: S3Client
+  readonly turns: Semaphore.Semaphore
+}
+
+/** One request of a bucket's client, when it is its turn; interruption cuts it. */
+const request = <A>(
+  bucket: Bucket,
+  { client, turns }: Connection,
+  send: (client: S3Client, abortSignal: AbortSignal) => Promise<A>
+) =>
+  Semaphore.withPermit(
+    turns,
+    Effect.tryPromise({ try: (abortSignal) => send(client, abortSignal), catch: errorOf(bucket) })
+  )
+
 /** What a client is made of: one for all buckets of a key. */
 const clientKey = ({ accessId, accessSecret, endpoint, pathStyle, region }: Bucket) => ({
   accessId,
@@ -130,7 +154,8 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
     idleTimeToLive: IDLE,
     lookup: Effect.fnUntraced(function*(key: ReturnType<typeof clientKey>) {
       const [{ S3Client }] = yield* loaded
-      return yield* Effect.acquireRelease(
+      const turns = yield* Semaphore.make(MAX_REQUESTS)
+      const client = yield* Effect.acquireRelease(
         Effect.sync(() =>
           new S3Client({
             endpoint: key.endpoint,
@@ -141,8 +166,12 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
             retryMode: tuning.retryMode,
             requestHandler: {
               connectionTimeout: Duration.toMillis(tuning.connectTimeout),
-              socketTimeout: Duration.toMillis(tuning.silenceTimeout)
+              socketTimeout: Duration.toMillis(tuning.silenceTimeout),
+              httpAgent: { keepAlive: true, maxSockets: MAX_REQUESTS },
+              httpsAgent: { keepAlive: true, maxSockets: MAX_REQUESTS }
             },
+            // The client makes a new connection for each request that asks first, and some storages never answer the question.
+            expectContinueHeader: false,
             // The client's own checksums go into trailers, which many storages refuse. The signature covers the content.
             requestChecksumCalculation: "WHEN_REQUIRED",
             responseChecksumValidation: "WHEN_REQUIRED",
@@ -153,23 +182,19 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
         ),
         (client) => Effect.sync(() => client.destroy())
       )
+      return { client, turns }
     })
   })
 
-  const put = Effect.fnUntraced(function*(client: S3Client, bucket: Bucket, object: ObjectToBe, body: Uint8Array) {
+  const put = Effect.fnUntraced(function*(to: Connection, bucket: Bucket, object: ObjectToBe, body: Uint8Array) {
     const [{ PutObjectCommand }] = yield* loaded
-    const { ETag } = yield* Effect.tryPromise({
-      try: (abortSignal) =>
-        client.send(new PutObjectCommand({ ...paramsOf(bucket, object), Body: body, ContentLength: body.byteLength }), {
-          abortSignal
-        }),
-      catch: errorOf(bucket)
-    })
+    const command = new PutObjectCommand({ ...paramsOf(bucket, object), Body: body, ContentLength: body.byteLength })
+    const { ETag } = yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal }))
     if (ETag === undefined) return yield* noStorage(bucket)
   })
 
   const parts = <E, R>(
-    client: S3Client,
+    to: Connection,
     bucket: Bucket,
     key: string,
     uploadId: string,
@@ -187,21 +212,15 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
         Stream.mapEffect(({ body, number }) =>
           Effect.gen(function*() {
             const [{ UploadPartCommand }] = yield* loaded
-            const { ETag } = yield* Effect.tryPromise({
-              try: (abortSignal) =>
-                client.send(
-                  new UploadPartCommand({
-                    Bucket: bucket.bucket,
-                    Key: key,
-                    UploadId: uploadId,
-                    PartNumber: number,
-                    Body: body,
-                    ContentLength: body.byteLength
-                  }),
-                  { abortSignal }
-                ),
-              catch: errorOf(bucket)
+            const command = new UploadPartCommand({
+              Bucket: bucket.bucket,
+              Key: key,
+              UploadId: uploadId,
+              PartNumber: number,
+              Body: body,
+              ContentLength: body.byteLength
             })
+            const { ETag } = yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal }))
             if (ETag === undefined) return yield* noStorage(bucket)
             yield* advance(body.byteLength)
             const part: CompletedPart & { readonly size: number } = { ETag, PartNumber: number, size: body.byteLength }
@@ -210,13 +229,10 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
         Stream.runCollect
       )
 
-  const abort = Effect.fnUntraced(function*(client: S3Client, bucket: Bucket, key: string, uploadId: string) {
+  const abort = Effect.fnUntraced(function*(to: Connection, bucket: Bucket, key: string, uploadId: string) {
     const [{ AbortMultipartUploadCommand }] = yield* loaded
-    yield* Effect.tryPromise({
-      try: (abortSignal) =>
-        client.send(new AbortMultipartUploadCommand({ Bucket: bucket.bucket, Key: key, UploadId: uploadId }), { abortSignal }),
-      catch: errorOf(bucket)
-    }).pipe(
+    const command = new AbortMultipartUploadCommand({ Bucket: bucket.bucket, Key: key, UploadId: uploadId })
+    yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal })).pipe(
       Effect.timeoutOrElse({ duration: ABORT_LIMIT, orElse: () => Effect.fail({ message: "It does not answer." }) }),
       Effect.catch(({ message }) =>
         Effect.logWarning(
@@ -228,7 +244,7 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
   })
 
   const multipart = <E, R>(
-    client: S3Client,
+    to: Connection,
     bucket: Bucket,
     object: ObjectToBe,
     first: Uint8Array,
@@ -239,30 +255,24 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
       Effect.gen(function*() {
         const [{ CompleteMultipartUploadCommand, CreateMultipartUploadCommand }] = yield* loaded
         // Interrupted in the middle of this one, an upload without parts may stay behind, which costs nothing.
-        const { UploadId: uploadId } = yield* restore(Effect.tryPromise({
-          try: (abortSignal) => client.send(new CreateMultipartUploadCommand(paramsOf(bucket, object)), { abortSignal }),
-          catch: errorOf(bucket)
-        }))
+        const create = new CreateMultipartUploadCommand(paramsOf(bucket, object))
+        const { UploadId: uploadId } = yield* restore(
+          request(bucket, to, (client, abortSignal) => client.send(create, { abortSignal }))
+        )
         if (uploadId === undefined) return yield* noStorage(bucket)
         const uploaded = Effect.gen(function*() {
-          const done = yield* parts(client, bucket, object.key, uploadId, first, next, advance)
-          yield* Effect.tryPromise({
-            try: (abortSignal) =>
-              client.send(
-                new CompleteMultipartUploadCommand({
-                  Bucket: bucket.bucket,
-                  Key: object.key,
-                  UploadId: uploadId,
-                  MultipartUpload: { Parts: done.map(({ ETag, PartNumber }) => ({ ETag, PartNumber })) }
-                }),
-                { abortSignal }
-              ),
-            catch: errorOf(bucket)
+          const done = yield* parts(to, bucket, object.key, uploadId, first, next, advance)
+          const complete = new CompleteMultipartUploadCommand({
+            Bucket: bucket.bucket,
+            Key: object.key,
+            UploadId: uploadId,
+            MultipartUpload: { Parts: done.map(({ ETag, PartNumber }) => ({ ETag, PartNumber })) }
           })
+          yield* request(bucket, to, (client, abortSignal) => client.send(complete, { abortSignal }))
           return done.reduce((sum, { size }) => sum + size, 0)
         })
         return yield* restore(uploaded).pipe(
-          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : abort(client, bucket, object.key, uploadId))
+          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : abort(to, bucket, object.key, uploadId))
         )
       })
     )
@@ -270,21 +280,21 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
   return {
     write: <E, R>(bucket: Bucket, object: ObjectToBe, content: Content<E, R>, advance: Advance) =>
       Effect.scoped(Effect.gen(function*() {
-        const client = yield* RcMap.get(clients, clientKey(bucket))
+        const to = yield* RcMap.get(clients, clientKey(bucket))
         const partSize = Math.max(tuning.partSize, Math.ceil((content.size ?? 0) / MAX_PARTS))
         const next = yield* content.read(partSize)
         const first = (yield* next) ?? new Uint8Array(0)
         if (first.byteLength === content.size || first.byteLength < partSize) {
-          yield* put(client, bucket, object, first)
+          yield* put(to, bucket, object, first)
           yield* advance(first.byteLength)
           return first.byteLength
         }
-        return yield* multipart(client, bucket, object, first, next, advance)
+        return yield* multipart(to, bucket, object, first, next, advance)
       })),
     sign: Effect.fnUntraced(
       function*(bucket, key, seconds) {
         const [{ GetObjectCommand }, { getSignedUrl }] = yield* loaded
-        const client = yield* RcMap.get(clients, clientKey(bucket))
+        const { client } = yield* RcMap.get(clients, clientKey(bucket))
         const address = yield* Effect.tryPromise({
           try: () => getSignedUrl(client, new GetObjectCommand({ Bucket: bucket.bucket, Key: key }), { expiresIn: seconds }),
           catch: errorOf(bucket)

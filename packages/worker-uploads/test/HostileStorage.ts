@@ -11,6 +11,8 @@ export type Operation = "put" | "create" | "part" | "complete" | "abort"
 export type Fault =
   /** Nothing ever comes back. */
   | "hang"
+  /** The answer comes when the test lets it. */
+  | "hold"
   /** The connection is cut in the middle of the body. */
   | "cut"
   /** This answer. */
@@ -54,6 +56,9 @@ export const errorBody = (code: string, message: string, more = ""): string =>
 /** The server. */
 export class HostileStorage {
   readonly requests: Array<Recorded> = []
+  /** How many connections were made. */
+  connections = 0
+  #held: Array<() => void> = []
   readonly #faults = new Map<Operation, Array<Fault>>()
   readonly #always = new Map<Operation, Fault>()
   readonly #watchers = new Set<() => void>()
@@ -61,6 +66,7 @@ export class HostileStorage {
 
   /** Listens on a free local port. */
   async up(): Promise<void> {
+    this.#server.on("connection", () => void this.connections++)
     await new Promise<void>((resolve) => this.#server.listen(0, "127.0.0.1", resolve))
   }
 
@@ -82,6 +88,12 @@ export class HostileStorage {
   /** Every request of this kind fails so. */
   failAlways(operation: Operation, fault: Fault): void {
     this.#always.set(operation, fault)
+  }
+
+  /** Answers everything that is held, and holds nothing more. */
+  release(): void {
+    for (const [operation, fault] of this.#always) if (fault === "hold") this.#always.delete(operation)
+    for (const answer of this.#held.splice(0)) answer()
   }
 
   of(operation: Operation): ReadonlyArray<Recorded> {
@@ -127,11 +139,16 @@ export class HostileStorage {
         request.socket.destroy()
         return
       }
+      if (fault !== "hold") answer(fault)
+      else if (this.#always.get(operation) === "hold") this.#held.push(() => answer(undefined))
+      else answer(undefined)
+    })
+    const answer = (fault: Exclude<Fault, string> | undefined) => {
       const { body, headers, status } = { headers: undefined, ...ANSWERS[operation], ...fault }
       const etag = fault === undefined && (operation === "put" || operation === "part") ? { etag: `"${recorded.size}"` } : {}
       response.writeHead(status, { "content-type": "application/xml", ...etag, ...headers })
       response.end(body)
-    })
+    }
     this.#look()
   }
 }

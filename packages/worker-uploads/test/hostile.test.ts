@@ -3,6 +3,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
+import * as TestClock from "effect/testing/TestClock"
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { Uploads } from "../src/index.ts"
@@ -180,6 +181,36 @@ describe("an upload in parts", () => {
       })
     ))
 
+  it.live("that is interrupted before it has begun ends at once", () =>
+    withStorage((storage) =>
+      Effect.gen(function*() {
+        storage.failAlways("create", "hang")
+        const fiber = yield* Effect.forkChild(Uploads.bytes(pattern(2 * PART)))
+        yield* until(storage, () => storage.of("create").length === 1)
+        yield* Fiber.interrupt(fiber)
+        yield* until(storage, () => storage.of("create").every(({ abandoned }) => abandoned))
+        expect(storage.requests).toHaveLength(1)
+      }), { silenceTimeout: "30 seconds" }))
+
+  it.effect("whose abort gets no answer holds nobody up for more than 15 seconds", () =>
+    withStorage((storage) =>
+      Effect.gen(function*() {
+        storage.failAlways("part", "hang")
+        storage.failAlways("abort", "hang")
+        const log = yield* Effect.forkChild(logged(Effect.gen(function*() {
+          const fiber = yield* Effect.forkChild(Uploads.bytes(pattern(2 * PART)))
+          yield* until(storage, () => storage.of("part").length === 2)
+          yield* Fiber.interrupt(fiber)
+        })))
+        yield* until(storage, () => storage.of("abort").length === 1)
+        yield* TestClock.adjust("15 seconds")
+        const { lines } = yield* Fiber.join(log)
+        expect(lines).toEqual([
+          expect.objectContaining({ level: "WARN", message: expect.stringContaining("its parts may still lie") })
+        ])
+        yield* until(storage, () => storage.of("abort").every(({ abandoned }) => abandoned))
+      }), { silenceTimeout: "30 seconds" }))
+
   it.live("holds no more parts than it sends at once, and one", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
@@ -194,6 +225,30 @@ describe("an upload in parts", () => {
         yield* Fiber.interrupt(fiber)
         expect(read).toBeLessThanOrEqual(3 * 5 + 1)
       }), { concurrency: 2, silenceTimeout: "30 seconds" }))
+})
+
+describe("many uploads at once", () => {
+  it.live("make 48 requests at a time; the others wait without wearing down the time that a connection may take", () =>
+    withStorage((storage) =>
+      Effect.gen(function*() {
+        storage.failAlways("put", "hold")
+        const fiber = yield* Effect.forkChild(
+          Effect.forEach(Array.from({ length: 100 }), () => Uploads.bytes("x"), { concurrency: "unbounded" })
+        )
+        yield* until(storage, () => storage.of("put").length === 48)
+        storage.release()
+        expect(yield* Fiber.join(fiber)).toHaveLength(100)
+        expect(storage.of("put")).toHaveLength(100)
+        expect(storage.connections).toBeLessThanOrEqual(48)
+      }), { attempts: 1, silenceTimeout: "30 seconds" }))
+
+  it.live("use their connections again, for large parts, too", () =>
+    withStorage((storage) =>
+      Effect.gen(function*() {
+        for (let round = 0; round < 3; round++) yield* Uploads.bytes(pattern(3 * PART))
+        expect(storage.of("part")).toHaveLength(9)
+        expect(storage.connections).toBe(1)
+      }), { concurrency: 1 }))
 })
 
 describe("a file", () => {
