@@ -82,7 +82,8 @@ const PHASES = {
   total: "it was not done"
 } as const
 
-const describe = (reason: Reason): string => {
+/** What happened, as the rest of a sentence that names the URL. */
+export const describe = (reason: Reason): string => {
   switch (reason._tag) {
     case "InvalidUrl":
       return `it cannot be requested: ${reason.detail}`

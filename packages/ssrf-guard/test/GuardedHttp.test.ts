@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
 import * as fc from "fast-check"
@@ -350,6 +351,30 @@ describe("limits", () => {
       expect((yield* fetched(`${url}/`, { maxBytes: MIB })).bytes.length).toBe(MIB)
       expect(yield* reason(`${url}/endless`, { maxBytes: MIB })).toMatchObject({ _tag: "TooLarge", announced: undefined })
       yield* Deferred.await(closed)
+    }).pipe(Effect.provide(client())))
+
+  it.effect("does not read faster than the consumer does", () =>
+    Effect.gen(function*() {
+      const total = 256
+      let sent = 0
+      const outside = yield* http((_, response) => {
+        const more = () => {
+          while (sent < total && !response.destroyed) {
+            sent++
+            if (!response.write(Buffer.alloc(MIB))) return
+          }
+          response.end()
+        }
+        response.on("drain", more)
+        more()
+      })
+      const response = yield* GuardedHttp.request(`http://127.0.0.2:${outside.port}/`, { maxBytes: total * MIB })
+      const turns = Effect.promise(async () => {
+        for (let turn = 0; turn < 1000; turn++) await new Promise((resolve) => setImmediate(resolve))
+      })
+      // A thousand turns of the loop move hundreds of megabytes when nothing holds them back; what is sent fills the sockets' buffers.
+      const first = yield* Stream.runHead(Stream.mapEffect(response.body, () => Effect.as(turns, sent)))
+      expect(Option.getOrThrow(first)).toBeLessThan(total / 4)
     }).pipe(Effect.provide(client())))
 
   const encodings = [

@@ -5,7 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { GuardedHttp, type Options } from "../GuardedHttp.ts"
-import type { GuardedHttpError } from "../GuardedHttpError.ts"
+import { GuardedHttpError } from "../GuardedHttpError.ts"
+import * as RequestUrl from "../RequestUrl.ts"
 
 /** What a request is answered with. */
 export interface Answer {
@@ -22,13 +23,17 @@ export const layer = (
   answer: (url: URL, options: Options) => Effect.Effect<Answer, GuardedHttpError>
 ): Layer.Layer<GuardedHttp> =>
   Layer.succeed(GuardedHttp, {
-    request: (target, options = {}) => {
-      const url = new URL(target)
-      return Effect.map(answer(url, options), ({ body, headers = {}, status = 200 }) => ({
+    request: Effect.fnUntraced(function*(target, options = {}) {
+      const url = yield* Effect.mapError(
+        Effect.fromResult(RequestUrl.parse(target)),
+        (reason) => new GuardedHttpError({ url: RequestUrl.shown(target), reason })
+      )
+      const { body, headers = {}, status = 200 } = yield* answer(url, options)
+      return {
         status,
         headers,
         url,
         body: body === undefined ? Stream.empty : body instanceof Uint8Array ? Stream.succeed(body) : body
-      }))
-    }
+      }
+    })
   })

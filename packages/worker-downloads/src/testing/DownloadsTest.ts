@@ -1,0 +1,56 @@
+/**
+ * Downloads without a network: a test says what each URL holds. Names, limits, retries and the folder are those of the real ones.
+ */
+import { GuardedHttpError } from "@stint/ssrf-guard/GuardedHttpError"
+import { NotResolved } from "@stint/ssrf-guard/Resolver"
+import { GuardedHttpTest } from "@stint/ssrf-guard/testing"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { readFile } from "node:fs/promises"
+import type { Downloads, Settings } from "../Downloads.ts"
+import { layerNoDeps } from "../Downloads.ts"
+
+/** What a URL holds: bytes, or the path of a file. */
+export type Content = Uint8Array | string
+
+/** What a URL is answered with. */
+export interface Answer {
+  /** Default: 200. */
+  readonly status?: number
+  /** Names in lower case: `content-type`, `content-disposition`, `retry-after`. Default: none. */
+  readonly headers?: { readonly [name: string]: string }
+  /** Default: empty. */
+  readonly content?: Content
+}
+
+const isAnswer = (value: Content | Answer): value is Answer => typeof value !== "string" && !(value instanceof Uint8Array)
+
+/**
+ * Downloads that know these URLs. Any other fails at once, with a message that lists the known ones.
+ *
+ * @example
+ * ```ts
+ * DownloadsTest.layer({ "https://example.com/photo.png": photo, "https://example.com/gone": { status: 404 } })
+ * ```
+ */
+export const layer = (
+  table: { readonly [url: string]: Content | Answer },
+  settings: Settings = {}
+): Layer.Layer<Downloads> => {
+  const known = new Map(Object.entries(table).map(([url, value]) => [new URL(url).href, value]))
+  return layerNoDeps(settings).pipe(Layer.provide(GuardedHttpTest.layer(
+    Effect.fnUntraced(function*(url: URL) {
+      const value = known.get(url.href)
+      if (value === undefined) {
+        const detail = `DownloadsTest.layer does not know ${url.href}; it knows ${[...known.keys()].join(", ") || "nothing"}`
+        return yield* new GuardedHttpError({
+          url: url.href,
+          reason: new NotResolved({ host: url.hostname, detail, temporary: false })
+        })
+      }
+      const { content = new Uint8Array(), headers = {}, status = 200 } = isAnswer(value) ? value : { content: value }
+      const body = typeof content === "string" ? yield* Effect.promise(() => readFile(content)) : content
+      return { status, headers, body }
+    })
+  )))
+}

@@ -1,0 +1,4 @@
+/**
+ * What tests of handlers that download are written with.
+ */
+export * as DownloadsTest from "./DownloadsTest.ts"
