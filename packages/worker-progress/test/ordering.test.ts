@@ -5,6 +5,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { Handler, RunningJob } from "@stint/worker"
 import { JobSourceMemory, PlatformStub } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as TestClock from "effect/testing/TestClock"
 import * as fc from "fast-check"
@@ -88,7 +89,7 @@ describe("in any interleaving, in virtual time", () => {
       const idle = typeof steps.at(-1) === "number" && Number(steps.at(-1)) >= INTERVAL
       if (!hindered && idle && end !== "stop" && reported > 0) expect(values.at(-1)).toBe(reported)
       expect(log.filter(({ level }) => level === "WARN").length).toBeLessThanOrEqual(1)
-    }).pipe(Effect.provide(layer), Effect.provide(TestClock.layer()), Effect.runPromise)
+    }).pipe(Effect.provide(Layer.provideMerge(layer, TestClock.layer())), Effect.runPromise)
   }
 
   it("progress keeps its order and its distance, and none is sent, or still on its way, when the result goes", () =>

@@ -20,7 +20,7 @@ export interface Answer {
 }
 
 /** What came to the platform, in order. `answered` is undefined while it waits, or where the worker hung up. */
-export interface Seen {
+interface Seen {
   readonly kind: "progress" | "done"
   readonly job: string
   readonly value: unknown
