@@ -1,0 +1,23 @@
+/**
+ * Does CUDA start, on every GPU (specification 8, "CUDA init")?
+ *
+ * Where nothing can try it (see `CudaProbe`), the check passes.
+ */
+import * as FitnessChecks from "@stint/worker/FitnessChecks"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import { CudaProbe } from "./CudaProbe.ts"
+import { Unfit } from "./Unfit.ts"
+
+/** The check's name in reports. */
+export const NAME = "cuda_init"
+
+/** Fails where the driver cannot be loaded or started, finds no GPU, or gives none of its contexts. */
+export const check = Effect.gen(function*() {
+  const { result } = yield* CudaProbe
+  const found = yield* result
+  if (found._tag === "Failed" && found.part === "init") return yield* new Unfit({ check: NAME, message: found.why })
+})
+
+/** Adds the check `cuda_init`. */
+export const layer: Layer.Layer<never, never, CudaProbe | FitnessChecks.FitnessChecks> = FitnessChecks.layerOf(NAME, check)

@@ -1,0 +1,136 @@
+/**
+ * The variables of the automatic checks (specification 2.8), each read under `PLATFORM_` and, where unset or blank, under `RUNPOD_`.
+ *
+ * | variable | default | meaning |
+ * |---|---|---|
+ * | `MIN_MEMORY_GB` | 4.0 | memory that has to be available |
+ * | `MIN_DISK_PERCENT` | 10.0 | how much of the disk has to be free |
+ * | `MIN_CUDA_VERSION` | 11.8 | the CUDA version that the GPU driver has to offer |
+ * | `SKIP_GPU_CHECK` | no | no check of the GPU group |
+ * | `SKIP_AUTO_SYSTEM_CHECKS` | no | no automatic check at all; a worker's own ones run |
+ * | `NETWORK_CHECK_TIMEOUT` | 5 | seconds until the platform has to be reached |
+ * | `GPU_TEST_TIMEOUT` | 30 | seconds that one program which looks at the GPU may take |
+ * | `GPU_BENCHMARK_TIMEOUT` | 2 | seconds that the compute benchmark may take |
+ * | `GPU_TEST_COMMAND` | none | a program of the user's own that tests the GPU: its exit code 0 is health |
+ *
+ * Of the last four, three are known to the described SDK under these names; `GPU_TEST_COMMAND` is ours. Besides these, `PATH` says
+ * whether there is an `nvidia-smi`, and `CUDA_VISIBLE_DEVICES` whether the GPUs are hidden from this worker on purpose.
+ */
+import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
+import { WorkerConfigError } from "@stint/worker/WorkerConfig"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+
+/** A value, and the variable that it came from or would come from. */
+export interface Setting<A> {
+  readonly value: A
+  readonly name: string
+}
+
+/** What the variables say. */
+export interface Settings {
+  readonly minimumMemoryGb: Setting<number>
+  readonly minimumDiskPercent: Setting<number>
+  readonly minimumCudaVersion: Setting<string>
+  readonly skipGpu: boolean
+  /** The variable that turns all automatic checks off, where one does. */
+  readonly skipAll: string | undefined
+  /** Seconds. */
+  readonly networkLimit: Setting<number>
+  /** Seconds. */
+  readonly gpuLimit: Setting<number>
+  /** Seconds. */
+  readonly benchmarkLimit: Setting<number>
+  /** A program and its arguments. */
+  readonly testCommand: Setting<readonly [string, ...Array<string>]> | undefined
+  readonly path: string
+  /** `CUDA_VISIBLE_DEVICES` names no device. */
+  readonly gpuHidden: boolean
+}
+
+/** What a value has to be, in words, and the value out of its text: undefined where it is none. */
+interface Shape<A> {
+  readonly words: string
+  readonly read: (text: string) => A | undefined
+}
+
+/** The longest that a limit can be: the worker itself gives a check up then. Seconds. */
+const MOST_SECONDS = 60
+
+const DECIMAL = /^(\d+\.?\d*|\.\d+)$/
+
+const number = (words: string, holds: (value: number) => boolean = () => true): Shape<number> => ({
+  words,
+  read: (text) => DECIMAL.test(text) && holds(Number(text)) ? Number(text) : undefined
+})
+
+const gigabytes = number("a number of gigabytes without a unit, 0 or more, such as 4.0")
+const percent = number("a percentage from 0 to 100 without a sign, such as 10.0", (value) => value <= 100)
+const seconds = number(
+  `a number of seconds without a unit, more than 0 and at most ${MOST_SECONDS}, such as 5`,
+  (value) => value > 0 && value <= MOST_SECONDS
+)
+const version: Shape<string> = {
+  words: "a version of numbers and points, such as 11.8",
+  read: (text) => /^\d+(\.\d+)*$/.test(text) ? text : undefined
+}
+const flag: Shape<boolean> = {
+  words: "true or false (or 1 or 0, yes or no, on or off)",
+  read: (text) => {
+    const word = text.toLowerCase()
+    if (["true", "1", "yes", "y", "on"].includes(word)) return true
+    return ["false", "0", "no", "n", "off"].includes(word) ? false : undefined
+  }
+}
+const command: Shape<readonly [string, ...Array<string>]> = {
+  words: "a program and its arguments",
+  read: (text) => {
+    const [program, ...args] = text.split(/\s+/)
+    return program === undefined ? undefined : [program, ...args]
+  }
+}
+
+const textOf = Effect.fnUntraced(function*(name: string) {
+  return Option.getOrUndefined(yield* Config.option(Config.String(name)))
+})
+
+/** The value under the first prefix that has one that is not blank. */
+const find = Effect.fnUntraced(function*<A>(name: string, { read, words }: Shape<A>) {
+  for (const prefix of ENV_PREFIXES) {
+    const variable = prefix + name
+    const text = (yield* textOf(variable))?.trim()
+    if (text === undefined || text === "") continue
+    const value = read(text)
+    if (value !== undefined) return { value, name: variable }
+    return yield* new WorkerConfigError({ variable, message: `${variable} is ${JSON.stringify(text)}; it must be ${words}.` })
+  }
+  return undefined
+})
+
+const withDefault = <A>(name: string, shape: Shape<A>, value: A) =>
+  Effect.map(find(name, shape), (found) => found ?? { value, name: ENV_PREFIXES[0] + name })
+
+/** Without any device: nothing, or an index that no device has, as is customary. */
+const hidden = (devices: string | undefined) => devices !== undefined && ["", "-1", "none", "NoDevFiles"].includes(devices.trim())
+
+const DEVICES = "CUDA_VISIBLE_DEVICES"
+
+/** Reads all of them, from the current `ConfigProvider`. A wrong one stops the boot, also where its check would be skipped. */
+export const settings: Effect.Effect<Settings, WorkerConfigError | Config.ConfigError> = Effect.gen(function*() {
+  const skipAll = yield* find("SKIP_AUTO_SYSTEM_CHECKS", flag)
+  return {
+    minimumMemoryGb: yield* withDefault("MIN_MEMORY_GB", gigabytes, 4),
+    minimumDiskPercent: yield* withDefault("MIN_DISK_PERCENT", percent, 10),
+    minimumCudaVersion: yield* withDefault("MIN_CUDA_VERSION", version, "11.8"),
+    skipGpu: (yield* find("SKIP_GPU_CHECK", flag))?.value ?? false,
+    skipAll: skipAll?.value === true ? skipAll.name : undefined,
+    networkLimit: yield* withDefault("NETWORK_CHECK_TIMEOUT", seconds, 5),
+    gpuLimit: yield* withDefault("GPU_TEST_TIMEOUT", seconds, 30),
+    benchmarkLimit: yield* withDefault("GPU_BENCHMARK_TIMEOUT", seconds, 2),
+    testCommand: yield* find("GPU_TEST_COMMAND", command),
+    path: (yield* textOf("PATH")) ?? "",
+    // A ConfigProvider takes an empty value for none at all, and to CUDA the two are opposites.
+    gpuHidden: hidden((yield* textOf(DEVICES)) ?? process.env[DEVICES])
+  }
+})

@@ -1,0 +1,179 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as CudaInitCheck from "@stint/worker-fitness/CudaInitCheck"
+import * as CudaProbe from "@stint/worker-fitness/CudaProbe"
+import * as GpuBenchmarkCheck from "@stint/worker-fitness/GpuBenchmarkCheck"
+import * as Programs from "@stint/worker-fitness/Programs"
+import { LogMemory } from "@stint/worker/testing"
+import * as Effect from "effect/Effect"
+import { spawnSync } from "node:child_process"
+import { readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { program, reason, temporaryFolder } from "./setup.ts"
+
+const folder = temporaryFolder()
+const path = process.env["PATH"] ?? ""
+/** Itself, and not what stands in for it in the PATH and takes its time. */
+const python = spawnSync("python3", ["-c", "import ctypes, sys; print(sys.executable)"], { encoding: "utf8" }).stdout?.trim()
+const compiler = Programs.find("cc", path)
+
+/** What the two checks say of CUDA as this python3 finds it, and what the log says. */
+const tried = Effect.fnUntraced(function*(options: CudaProbe.Options, limit?: number) {
+  const log = LogMemory.make()
+  const [init, benchmark] = yield* Effect.all([
+    reason(CudaInitCheck.check),
+    reason(GpuBenchmarkCheck.check(limit === undefined ? {} : { limit, setting: "PLATFORM_GPU_BENCHMARK_TIMEOUT" }))
+  ]).pipe(Effect.provide([CudaProbe.layer(options), log.layer]))
+  return { init, benchmark, log: log.lines.map(({ message }) => message) }
+})
+
+/** A python3 of the shell. */
+const fake = (name: string, script: string) => ({ python: program(folder, name, script) })
+
+describe("what python3 says of CUDA (specification 8, \"CUDA init\", \"compute benchmark\")", () => {
+  it.live("two GPUs that work pass both, and python3 is run once", () =>
+    Effect.gen(function*() {
+      const runs = join(folder, "runs")
+      const found = yield* tried(fake(
+        "working",
+        `echo run >> ${runs}
+         echo '{"at": "cuInit", "part": "init"}'
+         echo '{"devices": [{"name": "One", "ms": 1.5}, {"name": "Two", "ms": 2}]}'`
+      ))
+      expect(found).toEqual({ init: undefined, benchmark: undefined, log: [] })
+      expect(readFileSync(runs, "utf8")).toBe("run\n")
+    }))
+
+  it.live("a GPU that is slower than allowed fails the benchmark", () =>
+    Effect.gen(function*() {
+      const slow = fake("slow", `echo '{"devices": [{"name": "One", "ms": 99}, {"name": "Two", "ms": 100.6}]}'`)
+      expect(yield* tried(slow, 0.1)).toMatchObject({
+        init: undefined,
+        benchmark: "GPU 1 (Two) took 101 ms for the benchmark, 100 ms are allowed (PLATFORM_GPU_BENCHMARK_TIMEOUT)"
+      })
+      expect(yield* tried(slow)).toMatchObject({ benchmark: undefined })
+    }))
+
+  it.live("CUDA that does not start fails, with the driver's own words", () =>
+    Effect.gen(function*() {
+      const why = "cuInit failed with CUDA_ERROR_NO_DEVICE (100)"
+      const found = yield* tried(fake("no-device", `echo '{"failed": "${why}", "part": "init"}'`))
+      expect(found).toEqual({ init: why, benchmark: why, log: [] })
+    }))
+
+  it.live("a GPU that does its work wrong fails the benchmark alone", () =>
+    Effect.gen(function*() {
+      const why = "GPU 0 (One): memory that was filled and copied holds something else"
+      expect(yield* tried(fake("wrong", `echo '{"failed": "${why}", "part": "compute"}'`)))
+        .toMatchObject({ init: undefined, benchmark: why })
+    }))
+
+  it.live("a driver that hangs fails after the limit, with where it hung, and is killed", () =>
+    Effect.gen(function*() {
+      const pid = join(folder, "pid")
+      const { python } = fake("hangs", `echo $$ > ${pid}; echo '{"at": "cuInit", "part": "init"}'; exec sleep 600`)
+      expect(yield* tried({ python, limit: 1 })).toMatchObject({ init: `${python} did not end within 1 s, at cuInit` })
+      const gone = () => spawnSync("kill", ["-0", readFileSync(pid, "utf8").trim()]).status !== 0
+      yield* Effect.promise(() => expect.poll(gone, { timeout: 10_000 }).toBe(true))
+    }))
+
+  it.live("a driver that crashes fails, with where and how", () =>
+    Effect.gen(function*() {
+      const { python } = fake(
+        "crashes",
+        `echo '{"at": "GPU 0 (One): cuMemAlloc_v2", "part": "compute"}'; echo oh >&2; kill -SEGV $$`
+      )
+      expect(yield* tried({ python })).toMatchObject({
+        init: undefined,
+        benchmark: `${python} ended with SIGSEGV (oh), at GPU 0 (One): cuMemAlloc_v2`
+      })
+    }))
+
+  it.live.each(
+    [
+      ["that is not there", { python: "/no/such/python3" }, /\/no\/such\/python3 cannot be started \(ENOENT\)/],
+      [
+        "that cannot run",
+        fake("broken", "echo 'Fatal Python error' >&2; exit 1"),
+        /broken ended with exit code 1 \(Fatal Python error\)/
+      ],
+      [
+        "without ctypes",
+        fake("bare", `echo '{"unavailable": "No module named ctypes"}'`),
+        /python3 is of no use: No module named ctypes/
+      ]
+    ] as const
+  )("a python3 %s is no fault of the GPU: both pass, and the log says so once", ([, options, why]) =>
+    Effect.gen(function*() {
+      const { benchmark, init, log } = yield* tried(options)
+      expect([init, benchmark]).toEqual([undefined, undefined])
+      expect(log).toEqual([expect.stringMatching(why)])
+      expect(log[0]).toMatch(/^CUDA itself is not tried: .*PLATFORM_GPU_TEST_COMMAND can name a program that tests the GPU\.$/)
+    }))
+})
+
+describe.skipIf(python === undefined || python === "")("the program that tries CUDA", () => {
+  const libraries = temporaryFolder()
+
+  /** The real python3, with another driver than this machine's, if it has any. */
+  const withDriver = (name: string, fault: string) =>
+    fake(name, `LD_LIBRARY_PATH=${libraries} FAKE_CUDA='${fault}' exec ${python} "$@"`)
+
+  it.live("says so where there is no driver that can be loaded", () =>
+    Effect.gen(function*() {
+      const broken = temporaryFolder()
+      writeFileSync(join(broken, "libcuda.so.1"), "not a library")
+      const { init } = yield* tried(fake("no-driver", `LD_LIBRARY_PATH=${broken} exec ${python} "$@"`))
+      expect(init).toMatch(/^libcuda\.so\.1 cannot be loaded: .*libcuda\.so\.1/)
+    }))
+
+  describe.skipIf(compiler === undefined)("with a driver in C", () => {
+    const compiled = spawnSync(compiler ?? "", [
+      "-shared",
+      "-fPIC",
+      "-O2",
+      "-o",
+      join(libraries, "libcuda.so.1"),
+      join(import.meta.dirname, "fixtures/libcuda.c")
+    ], { encoding: "utf8" })
+
+    it.live("passes two GPUs that do their work", () =>
+      Effect.gen(function*() {
+        expect(compiled.stderr).toBe("")
+        const result = yield* Effect.flatMap(CudaProbe.CudaProbe, ({ result }) => result).pipe(
+          Effect.provide(CudaProbe.layer(withDriver("c-good", "")))
+        )
+        expect(result).toEqual({
+          _tag: "Done",
+          devices: [{ name: "Fake One", ms: expect.any(Number) }, { name: "Fake Two", ms: expect.any(Number) }]
+        })
+      }))
+
+    it.live.each(
+      [
+        ["no device", "cuInit failed with CUDA_ERROR_NO_DEVICE (100)", "the same"],
+        ["count is zero", "CUDA finds no GPU", "the same"],
+        ["no context", "GPU 1 (Fake Two): cuDevicePrimaryCtxRetain failed with CUDA_ERROR_OUT_OF_MEMORY (2)", "the same"],
+        ["no memory", undefined, "GPU 1 (Fake Two): cuMemAlloc_v2 failed with CUDA_ERROR_OUT_OF_MEMORY (2)"],
+        ["wrong memory", undefined, "GPU 0 (Fake One): memory that was filled and copied holds something else"]
+      ] as const
+    )("%s: %s", ([fault, init, benchmark]) =>
+      Effect.gen(function*() {
+        expect(yield* tried(withDriver("c-fault", fault), 60))
+          .toEqual({ init, benchmark: benchmark === "the same" ? init : benchmark, log: [] })
+      }))
+
+    it.live.each(
+      [
+        ["init hangs", /did not end within 3 s, at cuInit$/, /at cuInit$/],
+        ["compute hangs", undefined, /did not end within 3 s, at GPU 0 \(Fake One\): cuCtxSynchronize$/],
+        ["init crashes", /ended with SIGABRT.*, at cuInit$/, /SIGABRT/]
+      ] as const
+    )("%s: says where", ([fault, init, benchmark]) =>
+      Effect.gen(function*() {
+        const found = yield* tried({ ...withDriver("c-stuck", fault), limit: 3 })
+        if (init === undefined) expect(found.init).toBeUndefined()
+        else expect(found.init).toMatch(init)
+        expect(found.benchmark).toMatch(benchmark)
+      }))
+  })
+})

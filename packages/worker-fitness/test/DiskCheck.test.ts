@@ -1,0 +1,40 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as DiskCheck from "@stint/worker-fitness/DiskCheck"
+import * as Effect from "effect/Effect"
+import { existsSync, statfsSync } from "node:fs"
+import { reason } from "./setup.ts"
+
+const here = statfsSync(".")
+const percent = here.bavail / here.blocks * 100
+
+describe("the check \"disk\" (specification 2.8 and 8)", () => {
+  it.effect("passes where as much of the working directory's file system is free as is required", () =>
+    Effect.gen(function*() {
+      expect(yield* reason(DiskCheck.check({ minimumPercent: 0 }))).toBeUndefined()
+      expect(yield* reason(DiskCheck.check({ minimumPercent: Math.max(0, percent - 2) }))).toBeUndefined()
+    }))
+
+  it.effect("fails where less is free, and says how much, where, and what asks for more", () =>
+    Effect.gen(function*() {
+      const message = yield* reason(
+        DiskCheck.check({ minimumPercent: Math.ceil(percent) + 1, setting: "PLATFORM_MIN_DISK_PERCENT" })
+      )
+      const [, free, required, where] =
+        /^(\d+\.\d) % of the disk are free and (\d+) % are required \(PLATFORM_MIN_DISK_PERCENT\); \d+\.\d of \d+\.\d GB at (.*)$/
+          .exec(message ?? "") ?? []
+      expect(Math.abs(Number(free) - percent)).toBeLessThan(2)
+      expect(required).toBe(String(Math.ceil(percent) + 1))
+      expect(where).toBe(process.cwd())
+    }))
+
+  it.effect("fails where the file system does not answer", () =>
+    Effect.gen(function*() {
+      expect(yield* reason(DiskCheck.check({ minimumPercent: 10, path: "/no such folder" })))
+        .toMatch(/^the file system of \/no such folder does not answer: ENOENT/)
+    }))
+
+  it.effect.skipIf(!existsSync("/proc/self"))("passes on a file system without a size", () =>
+    Effect.gen(function*() {
+      expect(yield* reason(DiskCheck.check({ minimumPercent: 100, path: "/proc" }))).toBeUndefined()
+    }))
+})

@@ -1,0 +1,153 @@
+import { describe, expect, it } from "@effect/vitest"
+import { memoryBound } from "@stint/worker-fitness/Cgroup"
+import * as MemoryCheck from "@stint/worker-fitness/MemoryCheck"
+import { SystemFiles } from "@stint/worker-fitness/SystemFiles"
+import * as Effect from "effect/Effect"
+import * as fc from "fast-check"
+import { freemem, totalmem } from "node:os"
+import { reason } from "./setup.ts"
+
+const GB = 2 ** 30
+
+type Files = { readonly [path: string]: string }
+
+const reader = (files: Files): SystemFiles => (path) => files[path]
+
+const meminfo = (totalGb: number, availableGb: number): Files => ({
+  "/proc/meminfo": [
+    `MemTotal:       ${totalGb * 2 ** 20} kB`,
+    `MemFree:          ${2 ** 10} kB`,
+    `MemAvailable:   ${Math.floor(availableGb * 2 ** 20)} kB`,
+    "Buffers:           42284 kB",
+    ""
+  ].join("\n")
+})
+
+/** The files of a group of version 2. */
+const v2 = (path: string, limit: number | "max", current: number, cache: number): Files => {
+  const folder = `/sys/fs/cgroup${path === "/" ? "" : path}`
+  return {
+    [`${folder}/memory.max`]: `${limit}\n`,
+    [`${folder}/memory.current`]: `${current}\n`,
+    [`${folder}/memory.stat`]: `anon 1\nfile 2\ninactive_anon 3\nactive_anon 4\ninactive_file ${cache}\nactive_file 5\n`
+  }
+}
+
+/** The files of a group of version 1. */
+const v1 = (path: string, limit: number, usage: number, cache: number): Files => {
+  const folder = `/sys/fs/cgroup/memory${path === "/" ? "" : path}`
+  return {
+    [`${folder}/memory.limit_in_bytes`]: `${limit}\n`,
+    [`${folder}/memory.usage_in_bytes`]: `${usage}\n`,
+    [`${folder}/memory.stat`]:
+      `cache 1\nrss 2\ninactive_file 7\nhierarchical_memory_limit ${limit}\ntotal_inactive_file ${cache}\n`
+  }
+}
+
+/** What version 1 says where there is no limit. */
+const UNLIMITED_V1 = 9223372036854771712
+
+const group = (text: string): Files => ({ "/proc/self/cgroup": `${text}\n` })
+
+describe("the memory that control groups leave", () => {
+  it.each<[string, Files, { readonly limit: number; readonly used: number } | undefined]>([
+    ["no control groups", {}, undefined],
+    ["version 2, in a container", { ...group("0::/"), ...v2("/", 2 * GB, GB, 0) }, { limit: 2 * GB, used: GB }],
+    ["version 2, cache that nobody uses is free", { ...group("0::/"), ...v2("/", 2 * GB, 2 * GB, 1.5 * GB) }, {
+      limit: 2 * GB,
+      used: 0.5 * GB
+    }],
+    ["version 2, without a limit", { ...group("0::/"), ...v2("/", "max", GB, 0) }, undefined],
+    ["version 2, in a group below the root", { ...group("0::/system.slice/app"), ...v2("/system.slice/app", 3 * GB, GB, 0) }, {
+      limit: 3 * GB,
+      used: GB
+    }],
+    ["version 2, the group above is tighter", {
+      ...group("0::/slice/app"),
+      ...v2("/slice/app", 8 * GB, GB, 0),
+      ...v2("/slice", 4 * GB, 3.5 * GB, 0)
+    }, { limit: 4 * GB, used: 3.5 * GB }],
+    ["version 2, the path is one of the host", { ...group("0::/docker/0123"), ...v2("/", GB, 0, 0) }, { limit: GB, used: 0 }],
+    ["version 2, the path is outside of what is seen", {
+      ...group("0::/../../kubepods/pod1"),
+      ...v2("/", GB, 0, 0),
+      "/sys/fs/cgroup/../../kubepods/pod1/memory.max": "1\n"
+    }, { limit: GB, used: 0 }],
+    ["version 1, in a container", {
+      ...group("5:cpu,cpuacct:/docker/0123\n4:memory:/docker/0123\n1:name=systemd:/docker/0123\n0::/"),
+      ...v1("/", GB, 0.75 * GB, 0.25 * GB)
+    }, { limit: GB, used: 0.5 * GB }],
+    ["version 1, in a group below the root", {
+      ...group("4:memory:/a/b"),
+      ...v1("/", UNLIMITED_V1, 20 * GB, 0),
+      ...v1("/a/b", 2 * GB, 0, 0)
+    }, { limit: 2 * GB, used: 0 }],
+    ["version 1, without a limit", { ...group("4:memory:/"), ...v1("/", UNLIMITED_V1, GB, 0) }, undefined],
+    ["a limit of another resource", { ...group("3:cpu:/a"), ...v1("/a", GB, 0, 0) }, undefined],
+    ["files that make no sense", { ...group("what\n0::/"), "/sys/fs/cgroup/memory.max": "lots\n" }, undefined]
+  ])("%s", (_name, files, expected) => {
+    expect(memoryBound(reader(files))).toEqual(
+      expected === undefined ? undefined : { ...expected, available: expected.limit - expected.used }
+    )
+  })
+
+  it("what is in use beyond the limit leaves nothing, and not less than that", () =>
+    expect(memoryBound(reader({ ...group("0::/"), ...v2("/", GB, 2 * GB, 0) }))?.available).toBe(0))
+})
+
+describe("the memory of a process", () => {
+  it("is the smaller of what the machine has left and of what the container's limit leaves", () =>
+    fc.assert(fc.property(
+      fc.integer({ min: 0, max: 64 }),
+      fc.integer({ min: 1, max: 64 }),
+      fc.integer({ min: 0, max: 64 }),
+      fc.boolean(),
+      (machine, limit, used, modern) => {
+        const files = {
+          ...meminfo(64, machine),
+          ...modern
+            ? { ...group("0::/"), ...v2("/", limit * GB, used * GB, 0) }
+            : { ...group("4:memory:/"), ...v1("/", limit * GB, used * GB, 0) }
+        }
+        const { available, container } = MemoryCheck.memoryOf(reader(files))
+        expect(available).toBe(Math.min(machine, Math.max(0, limit - used)) * GB)
+        expect(container === undefined).toBe(machine <= Math.max(0, limit - used))
+      }
+    )))
+
+  it("is what Node knows where there is no /proc", () => {
+    const before = freemem()
+    const { available, total } = MemoryCheck.memoryOf(reader({}))
+    expect(total).toBe(totalmem())
+    expect(Math.abs(available - before)).toBeLessThan(2 * GB)
+  })
+
+  it.effect("is read from this machine unless a test says otherwise", () =>
+    Effect.gen(function*() {
+      const { available, total } = MemoryCheck.memoryOf(yield* SystemFiles)
+      expect(available).toBeGreaterThan(0)
+      expect(available).toBeLessThanOrEqual(total)
+    }))
+})
+
+describe("the check \"memory\" (specification 2.8 and 8)", () => {
+  const on = (files: Files, options: MemoryCheck.Options) =>
+    reason(MemoryCheck.check(options)).pipe(Effect.provideService(SystemFiles, reader(files)))
+
+  it.effect("passes with as much as is required, and fails with less", () =>
+    Effect.gen(function*() {
+      expect(yield* on(meminfo(8, 4), { minimumGb: 4 })).toBeUndefined()
+      expect(yield* on(meminfo(8, 3.999), { minimumGb: 4, setting: "PLATFORM_MIN_MEMORY_GB" })).toBe(
+        "3.99 GB of memory are available and 4 GB are required (PLATFORM_MIN_MEMORY_GB); the machine has 8.00 GB in all"
+      )
+    }))
+
+  it.effect("says so when it is the container that is too small", () =>
+    Effect.gen(function*() {
+      const files = { ...meminfo(64, 60), ...group("0::/"), ...v2("/", 2 * GB, 0.75 * GB, 0) }
+      expect(yield* on(files, { minimumGb: 1.25 })).toBeUndefined()
+      expect(yield* on(files, { minimumGb: 4 })).toBe(
+        "1.25 GB of memory are available and 4 GB are required; the container may use 2.00 GB, of which 0.75 GB are in use"
+      )
+    }))
+})
