@@ -8,9 +8,11 @@
  *
  * A worker inherits the platform's environment, for `PATH`, `HOME`, proxies, certificates and whatever else its program expects of the machine,
  * without the platform's own settings: `STINT_*`, where its secrets are, and `PORT`. The endpoint's `env` comes over that, the worker's
- * variables over both.
+ * variables over both. Thresholds of fitness checks that nobody sets are lower than elsewhere, because these workers share the platform's
+ * own machine (docs/decisions/0006).
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
+import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 import { PoolError, SpawnFailed, Unsupported } from "@stint/pool/PoolError"
 import type { StartRequest } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
@@ -39,6 +41,26 @@ export const inherited = (environment: Readonly<Record<string, string | undefine
   const result: Record<string, string> = {}
   for (const [name, value] of Object.entries(environment)) {
     if (value !== undefined && name !== "PORT" && !name.startsWith("STINT_")) result[name] = value
+  }
+  return result
+}
+
+/**
+ * The thresholds of workers on the platform's own machine, without their prefix. 0.1 GB is about what a worker needs to start; of a disk 1 %
+ * is what the platform's own store had better have, too.
+ */
+const THRESHOLDS = { MIN_MEMORY_GB: "0.1", MIN_DISK_PERCENT: "1" } as const
+
+/**
+ * Those of {@link THRESHOLDS} that this environment does not set, under both prefixes: SDKs that know only one of them are to see it,
+ * too. One that is set under either prefix is left alone under both, so that it counts. A blank value sets nothing.
+ */
+export const thresholdsFor = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
+  const result: Record<string, string> = {}
+  for (const [name, value] of Object.entries(THRESHOLDS)) {
+    const names = ENV_PREFIXES.map((prefix) => prefix + name)
+    if (names.some((one) => (environment[one] ?? "").trim() !== "")) continue
+    for (const one of names) result[one] = value
   }
   return result
 }
@@ -83,7 +105,8 @@ export const programOf = Effect.fnUntraced(function*({ endpoint, variables }: St
   const cache = endpoint.source.type !== "handler" || options.compileCache === undefined
     ? {}
     : { NODE_COMPILE_CACHE: options.compileCache }
-  const program: Program = { ...line, environment: { ...cache, ...base, ...endpoint.env, PWD: line.directory, ...variables } }
+  const environment = { ...cache, ...base, ...endpoint.env, PWD: line.directory, ...variables }
+  const program: Program = { ...line, environment: { ...environment, ...thresholdsFor(environment) } }
   return program
 })
 
