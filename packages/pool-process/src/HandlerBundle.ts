@@ -9,6 +9,14 @@
  * - `import.meta.url`, `dirname` and `filename` are those of each source file.
  * - Stack traces name the sources, by a source map (`node --enable-source-maps`).
  *
+ * What is loaded by `import()` stays apart, in a chunk of its own: a start pays only for what it uses.
+ *
+ * ```
+ *   directory/<hash of the file's path>/
+ *     recipe.json          which bundle is good, and what it was made from; written last
+ *     <bundle>/worker.mjs  + chunks; a finished bundle never changes
+ * ```
+ *
  * A bundle is used again as long as none of its inputs changed, and every package that it imports is found where it was: an upgrade leaves
  * the files of the old version as they are and points to others. What cannot be bundled is run from its sources; the caller says so in the
  * log.
@@ -18,9 +26,18 @@ import * as Schema from "effect/Schema"
 import type { Metafile, Plugin } from "esbuild"
 import { createHash } from "node:crypto"
 import { existsSync } from "node:fs"
-import { mkdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
+import { readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, extname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
+
+const PROGRAM = "worker"
+const RECIPE = "recipe.json"
+
+/**
+ * Bundles that are kept beside the newest: workers that run may still load a chunk. By the time of a second change they have been
+ * replaced.
+ */
+const KEPT = 2
 
 /** The file cannot be bundled; it may still run from its sources. */
 export class BundleError extends Schema.TaggedError<BundleError>()("BundleError", {
@@ -34,7 +51,9 @@ export class BundleError extends Schema.TaggedError<BundleError>()("BundleError"
 
 /** What a bundle was made from: if all of it is as it was, the bundle is still good. */
 const Recipe = Schema.fromJsonString(Schema.Struct({
-  format: Schema.Literal(2),
+  format: Schema.Literal(3),
+  /** The folder of the bundle. */
+  bundle: Schema.String,
   inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number })),
   /** Where the packages were found: the folder in `node_modules`, and what it really is. */
   packages: Schema.Array(Schema.Struct({ link: Schema.String, target: Schema.String }))
@@ -99,20 +118,6 @@ const packagesStayOutside = (links: Set<string>): Plugin => ({
   }
 })
 
-/**
- * The local API of a worker stays outside: on a platform it is never loaded, and with a module inside that is loaded later, all that it
- * shares with the rest becomes code that is loaded later. That is about 5 ms of each cold start.
- */
-const localApiStaysOutside: Plugin = {
-  name: "local-api-stays-outside",
-  setup(build) {
-    build.onResolve({ filter: /\/LocalServe\.[jt]s$/ }, async ({ importer, kind, path, resolveDir }) => {
-      if (kind !== "dynamic-import" || (await manifestOf(importer)).name !== "@stint/worker") return undefined
-      return { path: pathToFileURL(resolve(resolveDir, path)).href, external: true }
-    })
-  }
-}
-
 /** In a bundle `import.meta` is the bundle's; each source gets its own back. */
 const ownLocation: Plugin = {
   name: "own-location",
@@ -138,25 +143,47 @@ const inputOf = async (path: string) => {
   return { path, size, mtimeMs }
 }
 
-const isFresh = Effect.fnUntraced(function*(recipeFile: string) {
-  const text = yield* Effect.tryPromise(() => readFile(recipeFile, "utf8"))
-  const { inputs, packages } = yield* decodeRecipe(text)
+/** The program of a bundle. */
+const programOf = (folder: string, bundle: string): string => join(folder, bundle, `${PROGRAM}.mjs`)
+
+/** The bundle that the recipe tells of, if nothing that it was made from has changed. */
+const freshBundle = Effect.fnUntraced(function*(folder: string) {
+  const text = yield* Effect.tryPromise(() => readFile(join(folder, RECIPE), "utf8"))
+  const { bundle, inputs, packages } = yield* decodeRecipe(text)
   const targets = yield* Effect.tryPromise(() => Promise.all(packages.map(({ link }) => realpath(link))))
-  if (!packages.every(({ target }, index) => target === targets[index])) return false
-  const now = yield* Effect.tryPromise(() => Promise.all(inputs.map(({ path }) => inputOf(path))))
+  if (!packages.every(({ target }, index) => target === targets[index])) return undefined
+  const program = programOf(folder, bundle)
+  const now = yield* Effect.tryPromise(() => Promise.all([...inputs.map(({ path }) => inputOf(path)), inputOf(program)]))
   return inputs.every(({ mtimeMs, size }, index) => now[index]?.mtimeMs === mtimeMs && now[index].size === size)
+    ? program
+    : undefined
 })
+
+/** Removes all bundles of a handler but the newest, and those that other processes are still making. */
+const prune = async (folder: string): Promise<void> => {
+  const entries = await readdir(folder, { withFileTypes: true })
+  const bundles = await Promise.all(
+    entries.filter((entry) => entry.isDirectory()).map(async ({ name }) => ({
+      name,
+      at: (await stat(join(folder, name))).mtimeMs
+    }))
+  )
+  const old = bundles.sort((a, b) => b.at - a.at).slice(1 + KEPT)
+  await Promise.all(old.map(({ name }) => rm(join(folder, name), { recursive: true, force: true })))
+}
 
 const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> =>
   Object.keys(metafile.inputs).filter((path) => !path.startsWith("<")).map((path) => resolve(directory, path))
 
-const build = async (file: string, output: string, links: Set<string>): Promise<Metafile> => {
+const build = async (file: string, directory: string, links: Set<string>): Promise<Metafile> => {
   const esbuild = await import("esbuild")
   const { metafile } = await esbuild.build({
     absWorkingDir: dirname(file),
-    entryPoints: [file],
-    outfile: output,
+    entryPoints: { [PROGRAM]: file },
+    outdir: directory,
+    outExtension: { ".js": ".mjs" },
     bundle: true,
+    splitting: true,
     platform: "node",
     format: "esm",
     target: "node22",
@@ -165,7 +192,7 @@ const build = async (file: string, output: string, links: Set<string>): Promise<
     legalComments: "none",
     logLevel: "silent",
     metafile: true,
-    plugins: [localApiStaysOutside, packagesStayOutside(links), ownLocation],
+    plugins: [packagesStayOutside(links), ownLocation],
     // CommonJS files among the handler's own still have `require`.
     banner: {
       js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${
@@ -176,47 +203,39 @@ const build = async (file: string, output: string, links: Set<string>): Promise<
   return metafile
 }
 
-const placesOf = (file: string, directory: string) => {
-  const folder = join(directory, createHash("sha256").update(file).digest("hex").slice(0, 16))
-  return { folder, output: join(folder, "worker.mjs"), recipeFile: join(folder, "recipe.json") }
-}
+const folderOf = (file: string, directory: string) =>
+  join(directory, createHash("sha256").update(file).digest("hex").slice(0, 16))
 
 /** The bundle of a handler file that is kept in `directory`, if there is one that is still good. Costs a look at each of its inputs. */
 export const find = Effect.fn("HandlerBundle.find")(function*(file: string, directory: string) {
-  const { output, recipeFile } = placesOf(file, directory)
-  return (yield* Effect.orElseSucceed(isFresh(recipeFile), () => false)) ? output : undefined
+  return yield* Effect.orElseSucceed(freshBundle(folderOf(file, directory)), () => undefined)
 })
 
 /**
  * The bundle of a handler file, kept in `directory`; made if there is none that is still good.
  *
- * Two who ask at once both build; the later one replaces the bundle of the earlier by renaming, so no worker ever reads half of one.
+ * Two who ask at once both build, each into a folder of its own; the recipe of the later one counts.
  */
 export const bundle = Effect.fn("HandlerBundle.bundle")(function*(file: string, directory: string) {
   const found = yield* find(file, directory)
   if (found !== undefined) return found
-  const { folder, output, recipeFile } = placesOf(file, directory)
+  const folder = folderOf(file, directory)
   return yield* Effect.tryPromise({
     try: async () => {
-      await mkdir(folder, { recursive: true })
-      const fresh = join(folder, `${process.pid}-${Math.random().toString(36).slice(2)}.mjs`)
+      const name = `${Date.now()}-${process.pid}-${Math.random().toString(36).slice(2)}`
       const links = new Set<string>()
       const startedAt = Date.now()
-      const metafile = await build(file, fresh, links)
+      const metafile = await build(file, join(folder, name), links)
       const inputs = await Promise.all(inputsOf(metafile, dirname(file)).map(inputOf))
       const packages = await Promise.all([...links].map(async (link) => ({ link, target: await realpath(link) })))
-      // The name of its map stands in a bundle, so the map is moved, and named anew, with it.
-      const text = await readFile(fresh, "utf8")
-      await writeFile(fresh, text.replace(/\/\/# sourceMappingURL=.*\s*$/, "//# sourceMappingURL=worker.mjs.map\n"))
-      // Between the two renames the recipe is that of neither.
-      await rm(recipeFile, { force: true })
-      await rename(`${fresh}.map`, `${output}.map`)
-      await rename(fresh, output)
       // What changed while it was read may be in the bundle or not: such a bundle is used once.
       if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
-        await writeFile(recipeFile, encodeRecipe({ format: 2, inputs, packages }))
+        const recipe = join(folder, `${name}.json`)
+        await writeFile(recipe, encodeRecipe({ format: 3, bundle: name, inputs, packages }))
+        await rename(recipe, join(folder, RECIPE))
       }
-      return output
+      await prune(folder)
+      return programOf(folder, name)
     },
     catch: (cause) => new BundleError({ file, problem: cause instanceof Error ? cause.message : String(cause) })
   })

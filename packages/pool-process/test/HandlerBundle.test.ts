@@ -5,8 +5,8 @@ import { endpointOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
-import { mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
-import { join } from "node:path"
+import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
+import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { folder, fresh, line, start, withPool } from "./family.ts"
 
@@ -90,13 +90,33 @@ describe("HandlerBundle", () => {
       assert.isFalse(yield* state)
     }))
 
-  it.effect("the local API of a worker is not in the bundle, where it would cost each cold start", () =>
+  it.effect("what is loaded later is in a chunk of its own, and costs a start nothing", () =>
     Effect.gen(function*() {
       const handler = fileURLToPath(new URL("../../../examples/01-hello/handler.ts", import.meta.url))
-      const text = readFileSync(yield* HandlerBundle.bundle(handler, join(folder, fresh("bundles"))), "utf8")
-      assert.match(text, /import\("file:\/\/[^"]*\/worker\/[^"]*\/LocalServe\.[jt]s"\)/)
-      assert.notInclude(text, "src/LocalJobs.ts")
-      assert.notInclude(text, "__esm")
+      const program = yield* HandlerBundle.bundle(handler, join(folder, fresh("bundles")))
+      const loaded = (file: string): string => {
+        const text = readFileSync(file, "utf8")
+        const imports = Array.from(text.matchAll(/^import .*"(\.\/[^"]+)"|^\} from "(\.\/[^"]+)"/gm), ([, a, b]) => a ?? b ?? "")
+        return [text, ...imports.map((path) => loaded(join(dirname(program), path)))].join("\n")
+      }
+      const atStart = loaded(program)
+      assert.include(atStart, "src/TakeLoop.ts")
+      assert.notInclude(atStart, "src/LocalJobs.ts")
+      assert.notInclude(atStart, "__esm")
+    }))
+
+  it.effect("keeps the bundles that workers may still load chunks of, and removes older ones", () =>
+    Effect.gen(function*() {
+      const { file, write } = project(fresh("many"))
+      const directory = join(folder, fresh("bundles"))
+      const made: Array<string> = []
+      for (const seconds of [50, 40, 30, 20, 10]) {
+        const at = new Date(Date.now() - seconds * 1_000)
+        utimesSync(write("word.ts", `export const word: string = "${seconds}"`), at, at)
+        made.push(yield* HandlerBundle.bundle(file, directory))
+      }
+      assert.deepStrictEqual(made.map((program) => existsSync(program)), [false, false, true, true, true])
+      assert.strictEqual(yield* HandlerBundle.find(file, directory), made[4])
     }))
 
   it.effect("says once why a handler cannot be bundled", () =>
