@@ -6,7 +6,8 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { EndpointId } from "./Ids.ts"
-import { MAX_JOB_MILLIS } from "./Job.ts"
+import { MAX_JOB_MILLIS, Retry } from "./Job.ts"
+import { RateLimit } from "./RateLimit.ts"
 
 /**
  * What a worker of the endpoint is.
@@ -80,10 +81,17 @@ export const EndpointSpec = Schema.Struct({
   leaseMs: withDefault(millis(1_000, 3_600_000), 30_000),
   /** How often a job may be given to a worker before a lost worker makes it FAILED. 2 is what existing clients know. */
   maxAttempts: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })), 2),
+  /**
+   * How failed attempts are tried again, where the request does not say. `retry.maxAttempts` counts where both it and `maxAttempts` are
+   * there. Default: lost workers at once, errors never.
+   */
+  retry: Schema.optionalKey(Retry),
   /** How long a finished job can be asked for. A day, where the described platform keeps 1 to 30 minutes (users.md, pain 21). */
   retentionMs: withDefault(millis(1_000, 30 * 86_400_000), 86_400_000),
   /** `none` strips `error_traceback` from what callers see (rulings, "`error` on the wire"). */
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
+  /** How often each key may call this endpoint, per kind of operation. Default: as often as it likes. A key's own limit stands in its place. */
+  rateLimit: Schema.optionalKey(RateLimit),
   /** Extra environment of the workers. */
   env: withDefault(Schema.Record(Schema.String, Schema.String), {})
 })
