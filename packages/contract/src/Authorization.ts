@@ -5,15 +5,15 @@
  * documentation send (wire-facts 0, facts 1 and 2).
  */
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
-import { Forbidden, Unauthorized } from "./Problem.ts"
+import { Forbidden, TooManyRequests, Unauthorized } from "./Problem.ts"
 
 const security = { key: HttpApiSecurity.apiKey({ in: "header", key: "authorization" }) }
 const error = [Unauthorized, Forbidden] as const
 
-/** Callers: a jobs key, or an admin key. */
+/** Callers: a jobs key of this endpoint, or an admin key; and no more calls than their rate limit allows. */
 export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorization>()(
   "@stint/contract/JobsAuthorization",
-  { security, error }
+  { security, error: [...error, TooManyRequests] }
 ) {}
 
 /** Workers: the key of a worker of this endpoint. */

@@ -19,14 +19,14 @@ export class InvalidRequest extends HttpApiError.Problem<InvalidRequest>()("Inva
   errors: Schema.optionalKey(Schema.Array(HttpApiError.ProblemIssue))
 }) {}
 
-/** 401: no key, or one that nobody issued. */
+/** 401: no key, one that nobody issued, or one that is not valid any more. */
 export class Unauthorized extends HttpApiError.Problem<Unauthorized>()("Unauthorized", {
   type: "/problems/unauthorized",
   status: 401,
   title: "Unauthorized"
 }, members) {}
 
-/** 403: a good key, but for something else. */
+/** 403: a good key, but for another scope or another endpoint. */
 export class Forbidden extends HttpApiError.Problem<Forbidden>()("Forbidden", {
   type: "/problems/forbidden",
   status: 403,
@@ -45,6 +45,13 @@ export class JobNotFound extends HttpApiError.Problem<JobNotFound>()("JobNotFoun
   type: "/problems/job-not-found",
   status: 404,
   title: "Job not found"
+}, members) {}
+
+/** 404: no such key. */
+export class KeyNotFound extends HttpApiError.Problem<KeyNotFound>()("KeyNotFound", {
+  type: "/problems/key-not-found",
+  status: 404,
+  title: "Key not found"
 }, members) {}
 
 /** 404: no such address. */
@@ -67,6 +74,16 @@ export class PayloadTooLarge extends HttpApiError.Problem<PayloadTooLarge>()("Pa
   status: 413,
   title: "Payload too large"
 }, { ...members, limit: Schema.Int }) {}
+
+/**
+ * 429: more calls than the rate limit allows. `retryAfter` is in seconds, as in the header `Retry-After`. When the rate was exceeded, waiting
+ * that long is enough for one call; when too many calls were open at once, it is a guess.
+ */
+export class TooManyRequests extends HttpApiError.Problem<TooManyRequests>()("TooManyRequests", {
+  type: "/problems/too-many-requests",
+  status: 429,
+  title: "Too many requests"
+}, { ...members, retryAfter: Schema.Int }) {}
 
 /** 503: the platform cannot keep what it was given (disk full, store gone). Nothing was accepted. */
 export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailable", {

@@ -3,6 +3,7 @@
  *
  * A worker imports the small modules by path (`@stint/contract/WorkerProtocol`), because this index brings the HTTP API with it.
  */
+export * from "./AccessKey.ts"
 export * from "./Api.ts"
 export * from "./Authorization.ts"
 export * from "./ControlApi.ts"
@@ -12,7 +13,9 @@ export * from "./Ids.ts"
 export * from "./Job.ts"
 export * from "./JobsApi.ts"
 export * from "./Json.ts"
+export * from "./KeysApi.ts"
 export * from "./Problem.ts"
+export * from "./RateLimit.ts"
 export * from "./TraceContext.ts"
 export * from "./WorkerApi.ts"
 export * from "./WorkerProtocol.ts"

@@ -12,6 +12,7 @@
  *   chunks    what was streamed      /
  *   tallies   one row an endpoint: how many jobs are in which state
  *   endpoints
+ *   keys      digests of their secrets, what they open, how often
  * ```
  *
  * The first three indexes are partial: they hold the jobs of now, however many finished ones are kept. A job's row number (`seq`) is
@@ -87,7 +88,15 @@ CREATE TABLE endpoints (
 ) STRICT, WITHOUT ROWID;
 `
 
-const steps: ReadonlyArray<string> = [v1]
+/** Keys, as digests of their secrets. */
+const keys = `
+CREATE TABLE keys (
+  id TEXT PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+`
+
+const steps: ReadonlyArray<string> = [v1, keys]
 
 /** The version that this program writes. */
 export const LATEST = steps.length

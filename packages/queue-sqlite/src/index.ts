@@ -3,22 +3,27 @@
  */
 import type { EndpointStore } from "@stint/queue/EndpointStore"
 import type { JobStore } from "@stint/queue/JobStore"
+import type { KeyStore } from "@stint/queue/KeyStore"
 import type { QueueError } from "@stint/queue/QueueError"
 import * as Layer from "effect/Layer"
 import * as SpaceReclaimer from "./SpaceReclaimer.ts"
 import * as SqliteDatabase from "./SqliteDatabase.ts"
 import * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
 import * as SqliteJobStore from "./SqliteJobStore.ts"
+import * as SqliteKeyStore from "./SqliteKeyStore.ts"
 import type { SqliteOpenError } from "./SqliteOpenError.ts"
 
 export * as SpaceReclaimer from "./SpaceReclaimer.ts"
 export * as SqliteDatabase from "./SqliteDatabase.ts"
 export * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
 export * as SqliteJobStore from "./SqliteJobStore.ts"
+export * as SqliteKeyStore from "./SqliteKeyStore.ts"
 export * as SqliteOpenError from "./SqliteOpenError.ts"
 
-/** Everything in one: both stores over one file, and the duty that keeps the file small. */
-export const layer = (options: SqliteDatabase.Options): Layer.Layer<JobStore | EndpointStore, SqliteOpenError | QueueError> =>
-  Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer, SpaceReclaimer.layer()).pipe(
+/** Everything in one: all stores over one file, and the duty that keeps the file small. */
+export const layer = (
+  options: SqliteDatabase.Options
+): Layer.Layer<JobStore | EndpointStore | KeyStore, SqliteOpenError | QueueError> =>
+  Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer, SqliteKeyStore.layer, SpaceReclaimer.layer()).pipe(
     Layer.provide(SqliteDatabase.layer(options))
   )

@@ -4,6 +4,7 @@
 export * from "./EndpointSuite.ts"
 export * as History from "./History.ts"
 export * as JobCommands from "./JobCommands.ts"
+export * from "./KeySuite.ts"
 export * as Scenario from "./Scenario.ts"
 export * as StoreFaults from "./StoreFaults.ts"
 export * from "./suite.ts"
