@@ -20,6 +20,7 @@ import * as Sqlite from "@stint/queue-sqlite"
 import * as EndpointStore from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
+import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
@@ -49,7 +50,7 @@ export interface PlatformOptions {
 
 const layerStores = ({ dataDir, store }: PlatformOptions) =>
   store === "memory"
-    ? Layer.merge(MemoryJobStore.layer, EndpointStore.layerMemory)
+    ? Layer.mergeAll(MemoryJobStore.layer, EndpointStore.layerMemory, KeyStore.layerMemory)
     : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
@@ -116,7 +117,7 @@ export const layer = (options: PlatformOptions) => {
   const listener = layerPublicAddress(options.settings).pipe(
     Layer.provideMerge(Server.layerNode({ host, port }))
   )
-  const base = Layer.mergeAll(queue, listener, AccessKeys.layer(options.apiKey))
+  const base = Layer.merge(AccessKeys.layer(options.apiKey).pipe(Layer.provideMerge(queue)), listener)
   const serving = Layer.mergeAll(Server.layer, JobTimers.layer(), layerEndpoints(options.endpoints)).pipe(
     Layer.provideMerge(base)
   )

@@ -51,6 +51,8 @@ const Moment = Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 8_640_00
 export const AccessKey = Schema.Struct({
   id: KeyId,
   name: KeyName,
+  /** What the drawing above calls it. Only an ACTIVE key opens anything. */
+  status: Schema.Literals(["ACTIVE", "EXPIRED", "REVOKED"]),
   scopes: KeyScopes,
   endpoints: KeyEndpoints,
   /** How its present secret begins, for people who have to tell keys apart. */
@@ -59,7 +61,7 @@ export const AccessKey = Schema.Struct({
   createdAt: Moment,
   /** When the present secret was made, if it is not the first. */
   rotatedAt: Schema.optionalKey(Moment),
-  /** Until when the latest secret but one is accepted, while it is. */
+  /** Until when a secret from before the last rotation is still accepted, while one is. */
   previousUntil: Schema.optionalKey(Moment),
   /** When it ends by itself. Absent: never. */
   expiresAt: Schema.optionalKey(Moment),

@@ -4,11 +4,13 @@
 import { HttpApi, OpenApi } from "effect/http-api"
 import { ControlApi } from "./ControlApi.ts"
 import { JobsApi } from "./JobsApi.ts"
+import { KeysApi } from "./KeysApi.ts"
 import { WorkerApi } from "./WorkerApi.ts"
 
 export class Api extends HttpApi.make("stint")
   .add(JobsApi)
   .add(WorkerApi)
   .add(ControlApi)
+  .add(KeysApi)
   .annotateMerge(OpenApi.annotations({ title: "Stint", version: "2", description: "Typed serverless jobs on your own machines" }))
 {}

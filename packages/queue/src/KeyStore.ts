@@ -9,11 +9,13 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import type { QueueError } from "./QueueError.ts"
 
 /** A key with the digests of its secrets: SHA-256, in hexadecimal (docs/decisions/0009-keys-at-rest.md). */
 export const KeyRecord = Schema.Struct({
-  ...AccessKey.fields,
+  // What follows from the rest and the time is not kept.
+  ...Struct.omit(AccessKey.fields, ["status", "previousUntil"]),
   digest: Schema.String,
   /** Secrets from before, latest first, each with the time at which it ends. Some are kept longer, to tell who still uses them. */
   previous: Schema.Array(Schema.Struct({ digest: Schema.String, until: Schema.Int }))

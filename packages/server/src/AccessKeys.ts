@@ -1,42 +1,122 @@
 /**
- * Keys: who may call what.
+ * Keys: whom a request speaks for.
  *
- * There is one admin key, given by the operator; it opens the jobs API and the control API. Each endpoint has a worker key, derived from
- * the admin key by HMAC-SHA-256, so that it needs no storage and is the same after a restart; it opens the worker API of that endpoint and
- * nothing else. A new admin key therefore changes every worker key as well.
+ * ```
+ *   the platform's key    given by the operator            opens the jobs API and the control API
+ *   worker keys           derived from it, one each        open the worker API of their endpoint
+ *   keys that were made   kept by KeyStore                 open what their scopes and endpoints say
+ * ```
  *
- * Keys are compared by their SHA-256 digests in constant time.
+ * A worker key is an HMAC-SHA-256 under the platform's key, so that it needs no storage and is the same after a restart
+ * (docs/decisions/0004-worker-keys-are-derived.md). A new platform key therefore changes every worker key as well.
+ *
+ * All are compared by their SHA-256 digests in constant time. Nothing is read from a disk or a database for it.
  */
+import type { KeyId, KeyScope } from "@stint/contract/AccessKey"
+import type { RateLimit } from "@stint/contract/RateLimit"
+import { type KeyRecord, KeyStore } from "@stint/queue/KeyStore"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { createHmac, hash, timingSafeEqual } from "node:crypto"
+import { createHmac, timingSafeEqual } from "node:crypto"
+import * as KeySecret from "./KeySecret.ts"
+
+/** Whom a valid key speaks for, and what it opens. */
+export interface Caller {
+  /** The key's id. The platform's own key has one that no other has. */
+  readonly id: string
+  /** What people call it, for messages. */
+  readonly name: string
+  readonly scopes: ReadonlyArray<KeyScope>
+  readonly endpoints: "all" | ReadonlyArray<string>
+  readonly rateLimit: RateLimit | undefined
+}
+
+/** What a presented key turned out to be. */
+export type Presented =
+  | { readonly _tag: "Caller"; readonly caller: Caller }
+  | {
+    readonly _tag: "Ended"
+    readonly key: KeyRecord
+    readonly why: "revoked" | "expired" | "rotated"
+    /** Since when, in milliseconds since 1970. */
+    readonly at: number
+  }
+  | { readonly _tag: "Unknown" }
 
 export class AccessKeys extends Context.Service<AccessKeys, {
-  /** Whether a presented key is the admin key. */
-  readonly isAdmin: (key: Redacted.Redacted) => boolean
-  /** Whether a presented key is the worker key of that endpoint. */
+  /** What a presented key is. Worker keys that were derived are unknown to it: see `isWorkerOf`. */
+  readonly identify: (key: Redacted.Redacted) => Effect.Effect<Presented>
+  /** Whether a presented key is the derived worker key of that endpoint. */
   readonly isWorkerOf: (endpoint: string, key: Redacted.Redacted) => boolean
-  /** Whether a key has the shape of a worker key: to say which kind of key was used in the wrong place. */
+  /** Whether a key has the shape of a derived worker key: to say which kind of key was used in the wrong place. */
   readonly looksLikeWorkerKey: (key: Redacted.Redacted) => boolean
-  /** The worker key of an endpoint. */
+  /** The derived worker key of an endpoint. */
   readonly workerKey: (endpoint: string) => Redacted.Redacted
 }>()("@stint/server/AccessKeys") {}
 
+/** What the platform's own key opens. */
+const platform: Presented = {
+  _tag: "Caller",
+  caller: { id: "platform", name: "the platform's API key", scopes: ["admin"], endpoints: "all", rateLimit: undefined }
+}
+
+const unknown: Presented = { _tag: "Unknown" }
+
 const WORKER_PREFIX = "stint_worker_"
 
-const digest = (text: string): Buffer => hash("sha256", text, "buffer")
+/** How often it is noted that a key was used: seldom enough to cost nothing, often enough to find the keys that nobody uses. */
+const USE_NOTED_MILLIS = 60_000
 
-/** Keys from the operator's admin key. */
-export const layer = (adminKey: Redacted.Redacted): Layer.Layer<AccessKeys> =>
-  Layer.sync(AccessKeys, () => {
-    const adminDigest = digest(Redacted.value(adminKey))
-    const workerKeyOf = (endpoint: string) =>
-      WORKER_PREFIX + createHmac("sha256", Redacted.value(adminKey)).update(`worker:${endpoint}`).digest("base64url")
-    return AccessKeys.of({
-      isAdmin: (key) => timingSafeEqual(digest(Redacted.value(key)), adminDigest),
-      isWorkerOf: (endpoint, key) => timingSafeEqual(digest(Redacted.value(key)), digest(workerKeyOf(endpoint))),
-      looksLikeWorkerKey: (key) => Redacted.value(key).startsWith(WORKER_PREFIX),
-      workerKey: (endpoint) => Redacted.make(workerKeyOf(endpoint))
+/** Keys from the platform's own key and those that were made. */
+export const layer = (platformKey: Redacted.Redacted): Layer.Layer<AccessKeys, never, KeyStore> =>
+  Layer.effect(
+    AccessKeys,
+    Effect.gen(function*() {
+      const store = yield* KeyStore
+      const clock = yield* Clock.Clock
+      const scope = yield* Effect.scope
+      const platformDigest = KeySecret.digestOf(Redacted.value(platformKey))
+      const workerKeyOf = (endpoint: string) =>
+        WORKER_PREFIX + createHmac("sha256", Redacted.value(platformKey)).update(`worker:${endpoint}`).digest("base64url")
+
+      const notedUses = new Map<KeyId, number>()
+      const noteUse = (id: KeyId, now: number) =>
+        store.update(id, (key) => ({ ...key, lastUsedAt: Math.max(now, key.lastUsedAt ?? 0) })).pipe(
+          Effect.catchCause((cause) => Effect.logDebug(`It could not be noted that the key ${id} was used.`, cause)),
+          Effect.forkIn(scope)
+        )
+
+      const ofKept = Effect.fnUntraced(function*(id: string, digest: Buffer): Effect.fn.Return<Presented> {
+        const key = yield* store.get(id)
+        if (key === undefined) return unknown
+        const now = clock.currentTimeMillisUnsafe()
+        const found = KeySecret.standing(key, digest, now)
+        if (found._tag === "Foreign") return unknown
+        if (found._tag === "Ended") return { ...found, key }
+        if (now - Math.max(notedUses.get(key.id) ?? 0, key.lastUsedAt ?? 0) >= USE_NOTED_MILLIS) {
+          notedUses.set(key.id, now)
+          yield* noteUse(key.id, now)
+        }
+        const { endpoints, name, rateLimit, scopes } = key
+        return { _tag: "Caller", caller: { id: key.id, name: `the key "${name}"`, scopes, endpoints, rateLimit } }
+      })
+
+      return AccessKeys.of({
+        identify: (key) =>
+          Effect.suspend((): Effect.Effect<Presented> => {
+            const text = Redacted.value(key)
+            const digest = KeySecret.digestOf(text)
+            if (timingSafeEqual(digest, platformDigest)) return Effect.succeed(platform)
+            const id = KeySecret.idIn(text)
+            return id === undefined ? Effect.succeed(unknown) : ofKept(id, digest)
+          }),
+        isWorkerOf: (endpoint, key) =>
+          timingSafeEqual(KeySecret.digestOf(Redacted.value(key)), KeySecret.digestOf(workerKeyOf(endpoint))),
+        looksLikeWorkerKey: (key) => Redacted.value(key).startsWith(WORKER_PREFIX),
+        workerKey: (endpoint) => Redacted.make(workerKeyOf(endpoint))
+      })
     })
-  })
+  )

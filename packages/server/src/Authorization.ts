@@ -1,88 +1,207 @@
 /**
  * The guards of the three surfaces.
  *
- * A refusal says which kind of key is wanted and for which endpoint, because 401 and 404 are easily confused (users.md, pain 26). It
- * never repeats the key.
+ * ```
+ *   a request --> whose key?  --> scope?  --> endpoint?  --> how often?  --> the operation
+ *                   401            403         403            429           jobs API only
+ * ```
  */
 import { ControlAuthorization, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
-import { explain, Forbidden, Unauthorized } from "@stint/contract/Problem"
+import { explain, Forbidden, TooManyRequests } from "@stint/contract/Problem"
+import type { RateLimit } from "@stint/contract/RateLimit"
+import { EndpointStore } from "@stint/queue/EndpointStore"
 import * as Effect from "effect/Effect"
-import { HttpRouter } from "effect/http"
+import { HttpEffect, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
+import type { HttpApiEndpoint } from "effect/http-api"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { AccessKeys } from "./AccessKeys.ts"
+import { AccessKeys, type Caller } from "./AccessKeys.ts"
+import * as Refusals from "./KeyRefusals.ts"
 import { Limits } from "./Limits.ts"
 import { excerpt } from "./ProblemText.ts"
+import { PublicAddress } from "./PublicAddress.ts"
+import * as RateLimits from "./RateLimits.ts"
 
 /** The key in an `Authorization` header: what follows `Bearer`, or all of it. */
 const keyOf = (credential: Redacted.Redacted): Redacted.Redacted =>
   Redacted.make(Redacted.value(credential).replace(/^bearer\s+/i, "").trim())
 
-const isMissing = (key: Redacted.Redacted): boolean => Redacted.value(key) === ""
+const isMissing = (key: Redacted.Redacted): boolean => /^(?:bearer)?$/i.test(Redacted.value(key))
 
-const noKey = new Unauthorized(explain(
-  "The request carries no key.",
-  "Send the header `Authorization: Bearer KEY`. The platform prints its key when it starts; the CLI reads it from STINT_API_KEY."
-))
+const opens = ({ endpoints }: Caller, endpoint: string): boolean => endpoints === "all" || endpoints.includes(endpoint)
 
-const unknownKey = (wanted: string) =>
-  new Unauthorized(explain(
-    "The platform does not know this key.",
-    `Use ${wanted}. The platform prints its API key when it starts; check that STINT_API_KEY and the address belong to the same platform.`
-  ))
+/** Says how to come back with a key (RFC 9110, 11.6.1). */
+const challenge = HttpEffect.appendPreResponseHandler((_, response) =>
+  Effect.succeed(HttpServerResponse.setHeader(response, "www-authenticate", "Bearer realm=\"stint\""))
+)
 
-const adminOnly = (surface: string) =>
-  Effect.map(AccessKeys, (keys) => ({
-    key: Effect.fnUntraced(function*<A, E, R>(
-      respond: Effect.Effect<A, E, R>,
-      { credential }: { readonly credential: Redacted.Redacted }
-    ) {
-      const key = keyOf(credential)
-      if (keys.isAdmin(key)) return yield* respond
-      if (isMissing(key)) return yield* noKey
-      if (keys.looksLikeWorkerKey(key)) {
-        return yield* new Forbidden(explain(
-          `A worker's key does not open the ${surface}.`,
-          "Use the platform's API key here. A worker's key is for job-take, job-done, job-stream, job-stop and ping of its own endpoint."
-        ))
-      }
-      return yield* unknownKey("the platform's API key")
-    })
-  }))
+/** What the guards of callers and operators share: whose key it is, or why it is nobody's. */
+const identifier = Effect.map(Effect.all({ keys: AccessKeys, address: PublicAddress }), ({ address, keys }) => {
+  const { baseUrl } = address
+  const refuse = Effect.fnUntraced(function*(credential: Redacted.Redacted, wanted: string) {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    yield* challenge
+    return yield* isMissing(keyOf(credential))
+      ? Refusals.noKey(baseUrl, request)
+      : Refusals.unknownKey(baseUrl, Redacted.value(credential), wanted)
+  })
+  const ofDerivedWorker = (surface: string) =>
+    new Forbidden(explain(
+      `A worker's key does not open the ${surface}.`,
+      "Use a key with the scope for it, or the platform's API key. A worker's key is for job-take, job-done, job-stream, job-stop and " +
+        `ping of its own endpoint. This is ${baseUrl}.`
+    ))
+  return Effect.fnUntraced(function*(credential: Redacted.Redacted, surface: string, wanted: string) {
+    const key = keyOf(credential)
+    const presented = yield* keys.identify(key)
+    if (presented._tag === "Caller") return presented.caller
+    if (presented._tag === "Ended") {
+      yield* challenge
+      return yield* Refusals.endedKey(baseUrl, presented)
+    }
+    if (keys.looksLikeWorkerKey(key)) return yield* ofDerivedWorker(surface)
+    return yield* refuse(credential, wanted)
+  })
+})
 
-const layerJobs: Layer.Layer<JobsAuthorization, never, AccessKeys> = Layer.effect(
+/** What a call does: the part of its path after the endpoint. GET and POST of the same are the same. */
+const operationOf = ({ path }: HttpApiEndpoint.Top): string => path.split("/")[3] ?? ""
+
+/** Tells load balancers and dashboards how things are; it is asked often, and costs nothing. */
+const UNLIMITED = "health"
+
+/** `10 s`, `1 h`: the largest unit that says it exactly. */
+const windowInWords = (millis: number): string => {
+  const units = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"]] as const
+  const [size, unit] = units.find(([size]) => millis % size === 0) ?? [1_000, "s"]
+  return `${millis / size} ${unit}`
+}
+
+const tooMany = (caller: Caller, { endpoint, operation }: RateLimits.Subject, limit: RateLimit, pass: RateLimits.Pass) => {
+  const name = caller.name.charAt(0).toUpperCase() + caller.name.slice(1)
+  const what = pass.refused === "open"
+    ? `have ${limit.concurrent} calls of ${operation} open at once on the endpoint "${endpoint}"`
+    : `call ${operation} of the endpoint "${endpoint}" ${limit.limit} times in ${windowInWords(limit.perMs)}`
+  return new TooManyRequests({
+    ...explain(
+      `${name} may ${what}; this was one more.`,
+      `Send the request again in ${pass.retryAfter} s. For more, an operator changes the rateLimit of the ${
+        caller.rateLimit === undefined ? "endpoint" : "key"
+      }.`
+    ),
+    retryAfter: pass.retryAfter
+  })
+}
+
+const layerJobs = Layer.effect(
   JobsAuthorization,
-  adminOnly("jobs API")
+  Effect.gen(function*() {
+    const identify = yield* identifier
+    const endpoints = yield* EndpointStore
+    const limits = yield* RateLimits.RateLimits
+    const { baseUrl } = yield* PublicAddress
+
+    /** The call, counted; or its refusal. */
+    const limited = <A, E, R>(respond: Effect.Effect<A, E, R>, caller: Caller, subject: RateLimits.Subject, limit: RateLimit) =>
+      Effect.acquireUseRelease(
+        Effect.sync(() => limits.enter(subject, limit)),
+        (pass): Effect.Effect<A, E | TooManyRequests, R | HttpServerRequest.HttpServerRequest> => {
+          const headers = pass.refused === undefined
+            ? pass.headers
+            : { ...pass.headers, "retry-after": String(pass.retryAfter) }
+          const tell = HttpEffect.appendPreResponseHandler((_, response) =>
+            Effect.succeed(HttpServerResponse.setHeaders(response, headers))
+          )
+          return pass.refused === undefined
+            ? Effect.andThen(tell, respond)
+            : Effect.andThen(tell, Effect.fail(tooMany(caller, subject, limit, pass)))
+        },
+        (pass) => Effect.sync(pass.leave)
+      )
+
+    return {
+      key: Effect.fnUntraced(function*(respond, { credential, endpoint: call }) {
+        const caller = yield* identify(credential, "jobs API", "a key that opens this endpoint, or the platform's API key")
+        const { endpoint = "" } = yield* HttpRouter.params
+        if (!caller.scopes.includes("admin")) {
+          if (!caller.scopes.includes("jobs")) {
+            const hint = `Use a key with the scope "jobs" that opens the endpoint "${excerpt(endpoint)}".`
+            return yield* Refusals.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
+          }
+          if (!opens(caller, endpoint)) return yield* Refusals.wrongEndpoint(baseUrl, caller, endpoint)
+        }
+        // What fails or is missing here is the operation's to tell.
+        const known = yield* Effect.orElseSucceed(endpoints.get(endpoint), () => undefined)
+        const limit = known === undefined ? undefined : caller.rateLimit ?? known.rateLimit
+        if (limit === undefined) return yield* respond
+        const operation = operationOf(call)
+        if (operation === UNLIMITED) return yield* respond
+        return yield* limited(respond, caller, { key: caller.id, endpoint, operation }, limit)
+      })
+    }
+  })
 )
 
-const layerControl: Layer.Layer<ControlAuthorization, never, AccessKeys> = Layer.effect(
+const layerControl = Layer.effect(
   ControlAuthorization,
-  adminOnly("control API")
+  Effect.gen(function*() {
+    const identify = yield* identifier
+    const { baseUrl } = yield* PublicAddress
+    return {
+      key: Effect.fnUntraced(function*(respond, { credential }) {
+        const caller = yield* identify(credential, "control API", "the platform's API key, or a key with the scope \"admin\"")
+        if (caller.scopes.includes("admin")) return yield* respond
+        const hint = "Use the platform's API key, or a key with the scope \"admin\"."
+        return yield* Refusals.wrongScope(baseUrl, caller, "control API", "admin", hint)
+      })
+    }
+  })
 )
 
-const layerWorker: Layer.Layer<WorkerAuthorization, never, AccessKeys> = Layer.effect(
+const layerWorker = Layer.effect(
   WorkerAuthorization,
-  Effect.map(Effect.all({ keys: AccessKeys, limits: Limits }), ({ keys, limits }) => ({
-    key: Effect.fnUntraced(function*(respond, { credential }) {
-      const refuse = <E>(error: E) => Effect.delay(Effect.fail(error), limits.refusalWaitMs)
+  Effect.gen(function*() {
+    const keys = yield* AccessKeys
+    const limits = yield* Limits
+    const { baseUrl } = yield* PublicAddress
+
+    const refusalOf = Effect.fnUntraced(function*(credential: Redacted.Redacted, endpoint: string) {
       const key = keyOf(credential)
-      const { endpoint = "" } = yield* HttpRouter.params
       const name = excerpt(endpoint)
-      if (keys.isWorkerOf(endpoint, key)) return yield* respond
-      if (isMissing(key)) return yield* refuse(noKey)
-      if (keys.looksLikeWorkerKey(key) || keys.isAdmin(key)) {
-        return yield* refuse(
-          new Forbidden(explain(
-            `This key is not a worker key of the endpoint "${name}".`,
-            `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has a worker key of its own.`
-          ))
-        )
+      const hint =
+        `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has a worker key of its own.`
+      if (keys.looksLikeWorkerKey(key)) {
+        return new Forbidden(explain(`This key is not a worker key of the endpoint "${name}".`, `${hint} This is ${baseUrl}.`))
       }
-      return yield* refuse(unknownKey(`the worker key of the endpoint "${name}" (\`stint worker-env ${name}\`)`))
+      const presented = yield* keys.identify(key)
+      if (presented._tag === "Caller") {
+        const { caller } = presented
+        if (!caller.scopes.includes("worker")) return Refusals.wrongScope(baseUrl, caller, "worker API", "worker", hint)
+        return opens(caller, endpoint) ? undefined : Refusals.wrongEndpoint(baseUrl, caller, endpoint)
+      }
+      yield* challenge
+      if (presented._tag === "Ended") return Refusals.endedKey(baseUrl, presented)
+      if (isMissing(key)) return Refusals.noKey(baseUrl, yield* HttpServerRequest.HttpServerRequest)
+      const wanted = `the worker key of the endpoint "${name}" (\`stint worker-env ${name}\`)`
+      return Refusals.unknownKey(baseUrl, Redacted.value(credential), wanted)
     })
-  }))
+
+    return {
+      key: Effect.fnUntraced(function*(respond, { credential }) {
+        const key = keyOf(credential)
+        const { endpoint = "" } = yield* HttpRouter.params
+        if (keys.looksLikeWorkerKey(key) && keys.isWorkerOf(endpoint, key)) return yield* respond
+        const refusal = yield* refusalOf(credential, endpoint)
+        if (refusal === undefined) return yield* respond
+        return yield* Effect.delay(Effect.fail(refusal), limits.refusalWaitMs)
+      })
+    }
+  })
 )
 
 /** All three guards. */
-export const layer: Layer.Layer<JobsAuthorization | ControlAuthorization | WorkerAuthorization, never, AccessKeys> = Layer
-  .mergeAll(layerJobs, layerControl, layerWorker)
+export const layer: Layer.Layer<
+  JobsAuthorization | ControlAuthorization | WorkerAuthorization,
+  never,
+  AccessKeys | EndpointStore | PublicAddress
+> = Layer.mergeAll(layerJobs.pipe(Layer.provide(RateLimits.layer)), layerControl, layerWorker)

@@ -81,7 +81,7 @@ const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => 
     type: "route-not-found",
     error: `Nothing is at ${method} ${excerpt(path)}.`,
     hint: "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, cancel/{id}, retry/{id}, purge-queue and health; " +
-      `operators use /api/v1/endpoints. All of it is described at ${OPENAPI_PATH}.`
+      `operators use /api/v1/endpoints and /api/v1/keys. All of it is described at ${OPENAPI_PATH}.`
   })
 }
 

@@ -5,6 +5,7 @@
  *   caller   --/v2/{endpoint}/run ...-------> JobsHandlers -----+
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, EndpointStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
+ *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  * ```
  */
 import { Api } from "@stint/contract/Api"
@@ -17,12 +18,13 @@ import * as Authorization from "./Authorization.ts"
 import * as ControlHandlers from "./ControlHandlers.ts"
 import * as Fallback from "./Fallback.ts"
 import * as JobsHandlers from "./JobsHandlers.ts"
+import * as KeyHandlers from "./KeyHandlers.ts"
 import * as WorkerHandlers from "./WorkerHandlers.ts"
 
 /** All routes, for a router of the reader's choice. */
 export const layerRoutes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: Fallback.OPENAPI_PATH }).pipe(
-    Layer.provide([JobsHandlers.layer, WorkerHandlers.layer, ControlHandlers.layer]),
+    Layer.provide([JobsHandlers.layer, WorkerHandlers.layer, ControlHandlers.layer, KeyHandlers.layer]),
     Layer.provide(Authorization.layer)
   ),
   Fallback.layer

@@ -63,7 +63,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       })
       const operations = operationsOf(yield* read)
       expect(operations.map(({ method, path }) => `${method} ${path}`).toSorted()).toEqual(declared.toSorted())
-      expect(declared).toHaveLength(25)
+      expect(declared).toHaveLength(31)
       const ids = operations.map(({ operation }) => operation.operationId)
       expect(new Set(ids).size).toBe(ids.length)
     }))
@@ -95,14 +95,16 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
     Effect.gen(function*() {
       const document = yield* read
       const expected: Record<string, ReadonlyArray<string>> = {
-        "POST /v2/{endpoint}/run": ["200", "400", "401", "403", "404", "413", "503"],
-        "POST /v2/{endpoint}/runsync": ["200", "400", "401", "403", "404", "413", "503"],
-        "GET /v2/{endpoint}/status/{id}": ["200", "400", "401", "403", "404", "503"],
-        "POST /v2/{endpoint}/retry/{id}": ["200", "400", "401", "403", "404", "409", "503"],
+        "POST /v2/{endpoint}/run": ["200", "400", "401", "403", "404", "413", "429", "503"],
+        "POST /v2/{endpoint}/runsync": ["200", "400", "401", "403", "404", "413", "429", "503"],
+        "GET /v2/{endpoint}/status/{id}": ["200", "400", "401", "403", "404", "429", "503"],
+        "POST /v2/{endpoint}/retry/{id}": ["200", "400", "401", "403", "404", "409", "429", "503"],
         "GET /v2/{endpoint}/job-take/{worker}": ["200", "204", "400", "401", "403", "404", "503"],
         "POST /v2/{endpoint}/job-done/{worker}/{id}": ["200", "400", "401", "403", "404", "409", "413", "503"],
         "POST /api/v1/endpoints": ["201", "400", "401", "403", "409", "413", "503"],
-        "DELETE /api/v1/endpoints/{endpoint}": ["204", "401", "403", "404", "409", "503"]
+        "DELETE /api/v1/endpoints/{endpoint}": ["204", "401", "403", "404", "409", "503"],
+        "POST /api/v1/keys": ["201", "400", "401", "403", "404", "413", "503"],
+        "PATCH /api/v1/keys/{key}": ["200", "400", "401", "403", "404", "409", "413", "503"]
       }
       const operations = operationsOf(document)
       for (const [operation, statuses] of Object.entries(expected)) {

@@ -4,6 +4,7 @@
  */
 import { expect, layer } from "@effect/vitest"
 import * as EndpointStore from "@stint/queue/EndpointStore"
+import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
 import { StoreFaults } from "@stint/queue/testing"
 import * as Duration from "effect/Duration"
@@ -15,7 +16,9 @@ import { expectProblem } from "../src/testing/WireClient.ts"
 const faulty = StoreFaults.layer(MemoryJobStore.layer)
 
 layer(
-  layerServer({ stores: Layer.merge(faulty, EndpointStore.layerMemory) }).pipe(Layer.provideMerge(faulty)),
+  layerServer({ stores: Layer.mergeAll(faulty, EndpointStore.layerMemory, KeyStore.layerMemory) }).pipe(
+    Layer.provideMerge(faulty)
+  ),
   { excludeTestServices: true }
 )("a store that fails", (it) => {
   it.effect("is a 503 for whoever writes; nothing is kept, and the next request is as good as ever", () =>

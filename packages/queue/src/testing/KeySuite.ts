@@ -35,7 +35,6 @@ const everything = decode({
   prefix: "stint_0000000000000fff_abcd",
   createdAt: 1_700_000_000_000,
   rotatedAt: 1_700_000_000_001,
-  previousUntil: 1_700_000_000_002,
   expiresAt: 1_700_000_000_003,
   revokedAt: 1_700_000_000_004,
   lastUsedAt: 1_700_000_000_005,

@@ -7,6 +7,7 @@ import * as EndpointStore from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import type { JobStore } from "@stint/queue/JobStore"
 import * as JobTimers from "@stint/queue/JobTimers"
+import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Context from "effect/Context"
@@ -91,8 +92,8 @@ const layerTest = Layer.effect(
 
 /** What a server under test is made of. */
 export interface Options<E = never> {
-  /** Jobs and endpoints. Default: in memory. */
-  readonly stores?: Layer.Layer<JobStore | EndpointStore.EndpointStore, E>
+  /** Jobs, endpoints and keys. Default: in memory. */
+  readonly stores?: Layer.Layer<JobStore | EndpointStore.EndpointStore | KeyStore.KeyStore, E>
   /** Over {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>
   /** Over the defaults of `Server.layerNode`, but for the port. */
@@ -103,15 +104,15 @@ export interface Options<E = never> {
  * A server with the queue, its timers and its stores. The queue and the registry are given out as well, for what the wire does not show.
  */
 export const layer = <E = never>(options: Options<E> = {}) => {
-  const stores: Layer.Layer<JobStore | EndpointStore.EndpointStore, E> = options.stores ??
-    Layer.merge(MemoryJobStore.layer, EndpointStore.layerMemory)
+  const stores: Layer.Layer<JobStore | EndpointStore.EndpointStore | KeyStore.KeyStore, E> = options.stores ??
+    Layer.mergeAll(MemoryJobStore.layer, EndpointStore.layerMemory, KeyStore.layerMemory)
   const address = Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))
   return layerTest.pipe(
     Layer.provide([Server.layer, JobTimers.layer({ interval: 25 })]),
     Layer.provide(address.pipe(Layer.provideMerge(Server.layerNode({ ...options.listen, port: 0 })))),
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(WorkerRegistry.layer),
-    Layer.provide([stores, AccessKeys.layer(Redacted.make(ADMIN_KEY))]),
+    Layer.provide(AccessKeys.layer(Redacted.make(ADMIN_KEY)).pipe(Layer.provideMerge(stores))),
     Layer.provide([layerLogs, Layer.succeed(Limits, { ...LIMITS, ...options.limits })])
   )
 }

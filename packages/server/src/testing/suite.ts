@@ -2,12 +2,13 @@
  * The HTTP conformance suite: the rules of the wire, checked from outside against the real server over whatever stores are given.
  *
  * ```ts
- * suite("memory", Layer.merge(MemoryJobStore.layer, EndpointStore.layerMemory))
+ * suite("memory", Layer.mergeAll(MemoryJobStore.layer, EndpointStore.layerMemory, KeyStore.layerMemory))
  * ```
  */
 import { describe, layer } from "@effect/vitest"
 import type { EndpointStore } from "@stint/queue/EndpointStore"
 import type { JobStore } from "@stint/queue/JobStore"
+import type { KeyStore } from "@stint/queue/KeyStore"
 import type * as Layer from "effect/Layer"
 import { authorization } from "./AuthorizationSuite.ts"
 import { badInput } from "./BadInputSuite.ts"
@@ -24,7 +25,7 @@ import { submits } from "./SubmitSuite.ts"
 import { takes } from "./TakeSuite.ts"
 
 /** Registers the suite. One server serves all tests; each test has endpoints of its own. */
-export const suite = <E>(name: string, stores: Layer.Layer<JobStore | EndpointStore, E>): void => {
+export const suite = <E>(name: string, stores: Layer.Layer<JobStore | EndpointStore | KeyStore, E>): void => {
   layer(ServerTest.layer({ stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
     describe("submit", () => submits(it))
     describe("follow", () => follows(it))
