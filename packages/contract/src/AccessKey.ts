@@ -73,10 +73,7 @@ export const AccessKey = Schema.Struct({
 })
 export type AccessKey = typeof AccessKey.Type
 
-/** A misspelt setting would leave a key more open than was meant, so that an unknown member is an error here. */
-const strict = { parseOptions: { onExcessProperty: "error" } } as const
-
-/** The body of `POST /api/v1/keys`. */
+/** The body of `POST /api/v1/keys`. A misspelt setting would leave a key more open than was meant: the server refuses unknown members. */
 export const KeySpec = Schema.Struct({
   name: KeyName,
   /** Default: `["jobs"]`. */
@@ -98,16 +95,16 @@ export const KeySpec = Schema.Struct({
     return { path: ["endpoints"], issue: "name the endpoints that the key opens, or say \"all\"" }
   }
   return undefined
-})).annotate(strict)
+}))
 export type KeySpec = typeof KeySpec.Type
 
-/** The body of `PATCH /api/v1/keys/{key}`. What is left out stays; null takes a limit away. */
+/** The body of `PATCH /api/v1/keys/{key}`. What is left out stays; null takes a limit away; unknown members are refused. */
 export const KeyPatch = Schema.Struct({
   name: Schema.optionalKey(KeyName),
   endpoints: Schema.optionalKey(KeyEndpoints),
   expiresAt: Schema.optionalKey(Schema.NullOr(Moment)),
   rateLimit: Schema.optionalKey(Schema.NullOr(RateLimit))
-}).annotate(strict)
+})
 export type KeyPatch = typeof KeyPatch.Type
 
 /** How long a secret outlives its rotation where nobody says otherwise: a day, to move all callers. */
@@ -117,7 +114,7 @@ export const DEFAULT_ROTATION_GRACE_MILLIS = 86_400_000
 export const KeyRotation = Schema.Struct({
   /** How long the present secret stays valid: 0 (a secret that leaked) to 90 days. Default: 24 hours. */
   graceMs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 90 * 86_400_000 })))
-}).annotate(strict)
+})
 export type KeyRotation = typeof KeyRotation.Type
 
 /** A key with its new secret: the only time that it is told. */

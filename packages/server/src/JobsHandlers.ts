@@ -149,7 +149,7 @@ export const layer = HttpApiBuilder.group(
               completed: depth.completed,
               failed: depth.failed,
               inProgress: depth.running,
-              inQueue: depth.waiting,
+              inQueue: depth.waiting + depth.delayed,
               retried: depth.retried
             },
             workers: {

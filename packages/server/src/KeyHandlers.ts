@@ -29,9 +29,10 @@ const patchHint =
   "limit or an expiry away."
 const rotationHint = "Send nothing, or how long the present secret stays valid: {\"graceMs\": 3600000}."
 
-const decodeSpec = decoder(KeySpec, specHint)
-const decodePatch = decoder(KeyPatch, patchHint)
-const decodeRotation = decoder(KeyRotation, rotationHint)
+const strict = { unknown: "error" } as const
+const decodeSpec = decoder(KeySpec, specHint, strict)
+const decodePatch = decoder(KeyPatch, patchHint, strict)
+const decodeRotation = decoder(KeyRotation, rotationHint, strict)
 
 const statusOf = (key: KeyRecord, now: number): AccessKey["status"] => {
   if (key.revokedAt !== undefined) return "REVOKED"

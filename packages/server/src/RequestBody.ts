@@ -76,12 +76,16 @@ export const parseJson = (text: string, hint: string): Effect.Effect<Body, Inval
       ))
   })
 
-/** A decoder of JSON values that answers what does not fit with 400 and the path of each offending value. */
+/**
+ * A decoder of JSON values that answers what does not fit with 400 and the path of each offending value. Members that the schema does not
+ * know are dropped, or with `unknown: "error"` do not fit.
+ */
 export const decoder = <S extends Schema.ConstraintDecoder<unknown>>(
   schema: S,
-  hint: string
+  hint: string,
+  { unknown = "ignore" }: { readonly unknown?: "ignore" | "error" } = {}
 ): (value: unknown) => Effect.Effect<S["Type"], InvalidRequest> => {
-  const decode = Schema.decodeUnknownEffect(schema, { errors: "all" })
+  const decode = Schema.decodeUnknownEffect(schema, { errors: "all", onExcessProperty: unknown })
   return (value) =>
     Effect.mapError(decode(value), ({ issue }) => {
       const { errors, message } = issuesOf(issue)

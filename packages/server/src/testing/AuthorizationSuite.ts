@@ -97,7 +97,10 @@ export const authorization = (it: SuiteIt): void => {
         ...operations.map(([method, operation]) => [method, `/v2/no-such-endpoint/${operation}`] as const),
         ...["GET", "POST"].map((method) => [method, "/api/v1/endpoints"] as const),
         ...["GET", "PUT", "DELETE"].map((method) => [method, "/api/v1/endpoints/no-such-endpoint"] as const),
-        ["GET", "/api/v1/endpoints/no-such-endpoint/worker-env"] as const
+        ["GET", "/api/v1/endpoints/no-such-endpoint/worker-env"] as const,
+        ...["GET", "POST"].map((method) => [method, "/api/v1/keys"] as const),
+        ...["GET", "PATCH"].map((method) => [method, "/api/v1/keys/no-such-key"] as const),
+        ...["rotate", "revoke"].map((operation) => ["POST", `/api/v1/keys/no-such-key/${operation}`] as const)
       ]
       yield* Effect.forEach(calls, ([method, path]) =>
         Effect.gen(function*() {

@@ -96,7 +96,8 @@ export const ProblemBody = Schema.Struct({
     path: Schema.Array(Schema.Union([Schema.String, Schema.Number])),
     message: Schema.NonEmptyString
   }))),
-  limit: Schema.optionalKey(Schema.Int)
+  limit: Schema.optionalKey(Schema.Int),
+  retryAfter: Schema.optionalKey(Schema.Int)
 })
 
 /** A problem body. */

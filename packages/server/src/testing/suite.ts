@@ -18,6 +18,8 @@ import { deliveries } from "./DeliverSuite.ts"
 import { disconnects } from "./DisconnectSuite.ts"
 import { ends } from "./EndSuite.ts"
 import { follows } from "./FollowSuite.ts"
+import { keys } from "./KeySuite.ts"
+import { rateLimits } from "./RateLimitSuite.ts"
 import { routes } from "./RouteSuite.ts"
 import * as ServerTest from "./ServerTest.ts"
 import { streams } from "./StreamSuite.ts"
@@ -34,6 +36,8 @@ export const suite = <E>(name: string, stores: Layer.Layer<JobStore | EndpointSt
     describe("take", () => takes(it))
     describe("deliver", () => deliveries(it))
     describe("keys", () => authorization(it))
+    describe("keys that are made", () => keys(it))
+    describe("rate limits", () => rateLimits(it))
     describe("control API", () => control(it))
     describe("bad input", () => badInput(it))
     describe("routes", () => routes(it))
