@@ -149,7 +149,7 @@ export const layer = HttpApiBuilder.group(
               completed: depth.completed,
               failed: depth.failed,
               inProgress: depth.running,
-              inQueue: depth.waiting + depth.delayed,
+              inQueue: depth.waiting,
               retried: depth.retried
             },
             workers: {

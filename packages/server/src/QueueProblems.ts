@@ -4,14 +4,7 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { Conflict, EndpointNotFound, explain, JobNotFound, Unavailable } from "@stint/contract/Problem"
 import { EndpointStore } from "@stint/queue/EndpointStore"
-import {
-  type ChunkGap,
-  type IdempotencyConflict,
-  type LeaseLost,
-  type NotRetryable,
-  QueueError,
-  type StoreUnavailable
-} from "@stint/queue/QueueError"
+import type { LeaseLost, NotRetryable, QueueError, StoreUnavailable } from "@stint/queue/QueueError"
 import * as Effect from "effect/Effect"
 import { excerpt } from "./ProblemText.ts"
 
@@ -45,18 +38,6 @@ const notRetryable = (reason: NotRetryable) =>
     "Submit a new job with the same input."
   ))
 
-const keyTaken = (reason: IdempotencyConflict) =>
-  new Conflict(explain(
-    `The idempotency key "${excerpt(reason.key)}" stands for another request: job "${reason.id}" was made from it.`,
-    "Send the same request again to get that job, or choose another key for another request."
-  ))
-
-const chunkGap = (reason: ChunkGap) =>
-  new Conflict(explain(
-    `Chunk ${reason.chunk} of job "${reason.id}" came before chunk ${reason.expected}. It was not kept.`,
-    "Send the missing chunk first."
-  ))
-
 /** For calls about one job. */
 export const jobProblem = <A, R>(
   effect: Effect.Effect<A, QueueError, R>
@@ -71,14 +52,6 @@ export const jobProblem = <A, R>(
         return Effect.fail(leaseLost(reason))
       case "NotRetryable":
         return Effect.fail(notRetryable(reason))
-      case "IdempotencyConflict":
-        return Effect.fail(keyTaken(reason))
-      case "ChunkGap":
-        return Effect.fail(chunkGap(reason))
-      case "EndpointGone":
-      case "InvalidPlace":
-        // Of submissions and lists, which are not about one job.
-        return Effect.die(new QueueError({ reason }))
     }
   })
 
