@@ -4,6 +4,7 @@
 import { Command } from "effect/cli"
 import * as Dev from "./commands/Dev.ts"
 import * as Endpoints from "./commands/Endpoints.ts"
+import * as Keys from "./commands/Keys.ts"
 import * as Run from "./commands/Run.ts"
 import * as Serve from "./commands/Serve.ts"
 import * as Status from "./commands/Status.ts"
@@ -18,7 +19,8 @@ const client = [
   Status.status.pipe(Command.provide(PlatformClient.layer)),
   Status.cancel.pipe(Command.provide(PlatformClient.layer)),
   Endpoints.endpoints.pipe(Command.provide(PlatformClient.layer)),
-  Endpoints.workerEnv.pipe(Command.provide(PlatformClient.layer))
+  Endpoints.workerEnv.pipe(Command.provide(PlatformClient.layer)),
+  Keys.keys.pipe(Command.provide(PlatformClient.layer))
 ] as const
 
 export const command = Command.make("stint").pipe(

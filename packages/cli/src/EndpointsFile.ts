@@ -44,6 +44,8 @@ export interface EndpointDefinition {
   readonly maxAttempts?: number
   readonly retention?: DurationInput
   readonly errorTraceback?: "full" | "none"
+  /** How often each key may call it, per kind of operation. */
+  readonly rateLimit?: { readonly limit: number; readonly per: DurationInput; readonly concurrent?: number }
   readonly env?: Readonly<Record<string, string>>
 }
 
@@ -77,6 +79,11 @@ export const Definition = Schema.Struct({
   maxAttempts: Schema.optionalKey(Schema.Int),
   retention: Schema.optionalKey(TimeSpan),
   errorTraceback: Schema.optionalKey(Schema.Literals(["full", "none"])),
+  rateLimit: Schema.optionalKey(Schema.Struct({
+    limit: Schema.Int,
+    per: TimeSpan,
+    concurrent: Schema.optionalKey(Schema.Int)
+  })),
   env: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
 })
 export type Definition = typeof Definition.Type
@@ -119,7 +126,7 @@ const scalerOf = (scaler: Definition["scaler"]) => {
 /** The platform's words for one definition. Paths are taken relative to `directory`. */
 export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
   const path = yield* Path.Path
-  const { errorTraceback, env, maxAttempts, workers } = definition
+  const { errorTraceback, env, maxAttempts, rateLimit, workers } = definition
   const spec = {
     id,
     source: yield* sourceOf(id, definition, directory, path),
@@ -137,6 +144,13 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
     ...millis("retentionMs", definition.retention),
     ...(maxAttempts === undefined ? {} : { maxAttempts }),
     ...(errorTraceback === undefined ? {} : { errorTraceback }),
+    ...(rateLimit === undefined ? {} : {
+      rateLimit: {
+        limit: rateLimit.limit,
+        ...millis("perMs", rateLimit.per),
+        ...(rateLimit.concurrent === undefined ? {} : { concurrent: rateLimit.concurrent })
+      }
+    }),
     ...(env === undefined ? {} : { env })
   }
   return yield* decodeSpec(spec).pipe(

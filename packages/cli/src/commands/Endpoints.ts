@@ -21,6 +21,12 @@ const sourceText = ({ source }: Endpoint): string =>
 const scalerText = ({ scaler }: Endpoint): string =>
   scaler.type === "QUEUE_DELAY" ? `one more worker after ${scaler.value} s of waiting` : `one worker for ${scaler.value} jobs`
 
+const limitText = ({ rateLimit }: Endpoint): string => {
+  if (rateLimit === undefined) return "none"
+  const open = rateLimit.concurrent === undefined ? "" : `, ${rateLimit.concurrent} open at once`
+  return `${rateLimit.limit} calls of each kind in ${rateLimit.perMs / 1000} s a key${open}`
+}
+
 const details = (endpoint: Endpoint): string =>
   Output.table([
     ["id", endpoint.id],
@@ -32,6 +38,7 @@ const details = (endpoint: Endpoint): string =>
     ["lease", `${endpoint.leaseMs / 1000} s`],
     ["attempts", String(endpoint.maxAttempts)],
     ["retention", `${endpoint.retentionMs / 1000} s`],
+    ["rate limit", limitText(endpoint)],
     ["created", new Date(endpoint.createdAt).toISOString()]
   ])
 

@@ -1,0 +1,174 @@
+/**
+ * Keys over the life of a platform: made by the command line, used by an existing client, rotated, revoked, kept over restarts, and never
+ * written down.
+ */
+import { readdir, readFile } from "node:fs/promises"
+import { join } from "node:path"
+import runpodSdk from "runpod-sdk"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
+
+interface Made {
+  readonly key: { readonly id: string; readonly name: string; readonly previousUntil?: number }
+  readonly secret: string
+}
+
+const madeOf = ({ code, stderr, stdout }: Awaited<ReturnType<typeof stint>>): Made => {
+  if (code !== 0) throw new Error(`stint ended with ${code}: ${stderr}`)
+  return JSON.parse(stdout)
+}
+
+/** Every file of a folder, as it is on disk. */
+const filesOf = async (folder: string): Promise<ReadonlyArray<readonly [name: string, bytes: Buffer]>> => {
+  const entries = await readdir(folder, { recursive: true, withFileTypes: true })
+  return Promise.all(
+    entries.filter((entry) => entry.isFile()).map(async (entry) => {
+      const file = join(entry.parentPath, entry.name)
+      return [file, await readFile(file)] as const
+    })
+  )
+}
+
+describe("stint keys", () => {
+  let platform: PlatformProcess
+  /** Every secret that was made here. */
+  const secrets: Array<string> = []
+
+  const make = async (...args: ReadonlyArray<string>): Promise<Made> => {
+    const made = madeOf(await stint(platform, ["keys", ...args, "--json"]))
+    secrets.push(made.secret)
+    return made
+  }
+  const status = async (endpoint: string, key: string): Promise<number> =>
+    (await fetch(`${platform.url}/v2/${endpoint}/health`, { headers: { authorization: `Bearer ${key}` } })).status
+
+  beforeAll(async () => {
+    // The client reports what it does on the console.
+    vi.spyOn(console, "log").mockImplementation(() => {})
+    platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
+  })
+  afterAll(async () => {
+    vi.restoreAllMocks()
+    await platform[Symbol.asyncDispose]()
+  })
+
+  it("a key of one endpoint runs its jobs through the runpod-sdk client, and no other endpoint's", async () => {
+    const { key, secret } = await make("create", "shop", "--endpoint", "slow")
+    expect(secret.startsWith(`stint_${key.id}_`)).toBe(true)
+    const client = (endpoint: string) => {
+      const found = runpodSdk(secret, { baseUrl: `${platform.url}/v2` }).endpoint(endpoint)
+      if (found === null) throw new Error("no endpoint")
+      return found
+    }
+    expect(await client("slow").runSync({ input: { n: 3 } })).toMatchObject({ status: "COMPLETED", output: { n: 3 } })
+    const refusal = await client("one").run({ input: {} }).then(() => undefined, (error: unknown) => error)
+    expect(refusal).toMatchObject({
+      response: {
+        status: 403,
+        data: {
+          error: expect.stringContaining("opens the endpoint \"slow\", not \"one\""),
+          hint: expect.stringContaining(platform.url)
+        }
+      }
+    })
+    const cli = await stint(platform, ["keys", "list"], { STINT_API_KEY: secret })
+    expect(cli.code).toBe(1)
+    expect(cli.stderr).toContain("needs the scope \"admin\"")
+  })
+
+  it("prints the secret once, with a warning, and never in a list", async () => {
+    const made = await stint(platform, [
+      "keys",
+      "create",
+      "for people",
+      "--all-endpoints",
+      "--limit",
+      "100",
+      "--expires-in",
+      "30 days"
+    ])
+    expect(made.code).toBe(0)
+    const secret = /stint_[0-9a-f]{16}_\S{43}/.exec(made.stdout)?.[0] ?? ""
+    secrets.push(secret)
+    expect(made.stdout).toContain("the only time that the secret is shown")
+    const list = await stint(platform, ["keys", "list"])
+    expect(list.stdout).toMatch(/for people +ACTIVE +jobs +all +100 in 10 s/)
+    const json = await stint(platform, ["keys", "list", "--json"])
+    expect(JSON.parse(json.stdout)).toContainEqual(
+      expect.objectContaining({ name: "for people", endpoints: "all", rateLimit: { limit: 100, perMs: 10_000 } })
+    )
+    for (const one of secrets) expect(list.stdout + json.stdout).not.toContain(one)
+  })
+
+  it("a rotated key's old secret works until its grace is over, over a restart too; a revoked one not at all", async () => {
+    const { key, secret: first } = await make("create", "moving", "--endpoint", "slow")
+    const second = await make("rotate", key.id, "--grace", "1 hour")
+    expect(second.key.previousUntil).toBeGreaterThan(Date.now())
+    expect([await status("slow", first), await status("slow", second.secret)]).toEqual([200, 200])
+
+    await platform.end("SIGKILL")
+    await platform.start()
+    expect([await status("slow", first), await status("slow", second.secret)]).toEqual([200, 200])
+
+    const third = await make("rotate", key.id, "--grace", "1 second")
+    await until("the old secrets to end", async () => (await status("slow", first)) === 401 ? true : undefined)
+    expect([await status("slow", second.secret), await status("slow", third.secret)]).toEqual([401, 200])
+
+    // The whole secret in place of the id is an easy mistake, and does no harm.
+    const revoked = await stint(platform, ["keys", "revoke", third.secret])
+    expect(revoked).toMatchObject({ code: 0, stdout: expect.stringContaining("Revoked the key \"moving\"") })
+    expect(await status("slow", third.secret)).toBe(401)
+    await platform.end("SIGTERM")
+    await platform.start()
+    expect(await status("slow", third.secret)).toBe(401)
+    const used = await stint(platform, ["run", "slow", "--input", "{}"], { STINT_API_KEY: third.secret })
+    expect(used.stderr).toMatch(/The key "moving" \([0-9a-f]{16}\) was revoked on \d{4}-/)
+  })
+
+  it("a worker's key that was made lets a worker join", async () => {
+    const { secret } = await make("create", "rack", "--scope", "worker", "--endpoint", "joined")
+    const id = await platform.run("joined", { n: 1 })
+    const worker = (path: string, body?: unknown) =>
+      fetch(`${platform.url}/v2/joined/${path}`, {
+        method: body === undefined ? "GET" : "POST",
+        headers: { authorization: secret },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) })
+      })
+    expect(await (await worker("job-take/w")).json()).toMatchObject({ id })
+    expect((await worker(`job-done/w/${id}`, { output: "joined" })).status).toBe(200)
+    expect(await platform.job("joined", id)).toMatchObject({ status: "COMPLETED", output: "joined" })
+    expect(await status("joined", secret)).toBe(403)
+  })
+
+  it.each([
+    [["create", "x"], "has to open something"],
+    [["create", "x", "--endpoint", "nope"], "no endpoint \"nope\""],
+    [["create", "x", "--endpoint", "slow", "--all-endpoints"], "not both"],
+    [["create", "x", "--endpoint", "slow", "--scope", "admin"], "scope admin opens every endpoint"],
+    [["create", "x", "--endpoint", "slow", "--concurrent", "3"], "--concurrent needs --limit"],
+    [["create", "x", "--endpoint", "slow", "--limit", "3", "--per", "1500 millis"], "perMs"],
+    [["rotate", "nope"], "no key \"nope\""],
+    [["revoke", "nope"], "no key \"nope\""]
+  ])("explains what is wrong with keys %j", async (args, words) => {
+    const { code, stderr, stdout } = await stint(platform, ["keys", ...args])
+    expect(code).toBe(1)
+    expect(stderr + stdout).toContain(words)
+    expect(stderr + stdout).not.toMatch(/\n\s+at /)
+  })
+
+  it("no secret is in the data folder or in what the platform printed, while it runs and after it ended", async () => {
+    expect(secrets.length).toBeGreaterThanOrEqual(5)
+    const holders = async () =>
+      (await filesOf(platform.dataDir)).filter(([, bytes]) => secrets.some((secret) => bytes.includes(secret))).map(([file]) =>
+        file
+      )
+    expect(await holders()).toEqual([])
+    await platform.end("SIGTERM")
+    const files = await filesOf(platform.dataDir)
+    // The keys are there, so that looking for their secrets there means something.
+    expect(files.some(([, bytes]) => bytes.includes("for people"))).toBe(true)
+    expect(await holders()).toEqual([])
+    for (const secret of secrets) expect(platform.output).not.toContain(secret)
+    await platform.start()
+  })
+})
