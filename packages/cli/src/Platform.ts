@@ -50,7 +50,7 @@ export interface PlatformOptions {
 
 const layerStores = ({ dataDir, store }: PlatformOptions) =>
   store === "memory"
-    ? Layer.mergeAll(MemoryJobStore.layer, EndpointStore.layerMemory, KeyStore.layerMemory)
+    ? Layer.merge(MemoryJobStore.layerWithEndpoints, KeyStore.layerMemory)
     : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */

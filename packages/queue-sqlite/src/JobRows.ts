@@ -8,8 +8,19 @@
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
+import type { ListPlace } from "@stint/queue/JobListing"
 import { dueAt } from "@stint/queue/JobMachine"
-import { JobHead, JobInput, JobOutcome, type JobRecord, JobReport } from "@stint/queue/JobRecord"
+import {
+  JobHead,
+  JobInput,
+  JobOutcome,
+  type JobRecord,
+  JobReport,
+  JobSummary,
+  JobWebhook,
+  RetryRule
+} from "@stint/queue/JobRecord"
+import type { SubmissionKey } from "@stint/queue/JobStore"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
@@ -20,23 +31,59 @@ export interface Row {
   readonly head: JobHead
 }
 
+/** What was found, and how many rows were put aside because they cannot be read. */
+export interface Found {
+  readonly rows: ReadonlyArray<Row>
+  readonly unreadable: number
+}
+
+/** A stretch of time, ends included, and in it all that comes after a place. */
+export interface Stretch {
+  readonly from: number
+  readonly to: number
+  readonly after: ListPlace
+}
+
+/** A place in a list, and the row that is there. */
+export interface Listed extends ListPlace {
+  readonly row: unknown
+}
+
+/** A row that cannot be read is left alone for so many milliseconds. */
+const PUT_ASIDE = 3_600_000
+
 /** The rows of all jobs. Everything throws when the database fails. */
 export interface JobRows {
   readonly find: (id: JobId) => Row | undefined
   readonly report: (id: JobId) => JobReport | undefined
   readonly payload: (seq: number) => JobInput & JobOutcome
-  /** Waiting jobs of an endpoint, in order of submission. */
-  readonly ready: (endpoint: EndpointId, limit: number) => ReadonlyArray<Row>
+  /** The job that an idempotency key stands for. */
+  readonly ofKey: (endpoint: EndpointId, key: string) => { readonly row: Row; readonly fingerprint: string } | undefined
+  /** Whether the endpoint was removed. */
+  readonly isRefused: (endpoint: EndpointId) => boolean
+  /** Ready jobs of an endpoint, in the order in which they are claimed. Puts those aside that cannot be read. */
+  readonly ready: (endpoint: EndpointId, limit: number, now: number) => Found
+  /** How many ready jobs come before a ready one, counted up to `limit`. */
+  readonly ahead: (row: Row, limit: number) => number
+  /** All jobs of an endpoint that are IN_QUEUE, in order of submission. */
+  readonly queued: (endpoint: EndpointId, limit: number) => ReadonlyArray<Row>
+  /** Jobs of one status in a stretch of time, newest first, as {@link JobRows.summary} takes them. */
+  readonly listed: (endpoint: EndpointId, status: string, stretch: Stretch, limit: number) => ReadonlyArray<Listed>
+  /** The same for the jobs of a tag. */
+  readonly tagged: (endpoint: EndpointId, tag: string, stretch: Stretch, limit: number) => ReadonlyArray<ListPlace>
+  readonly summary: (seq: number) => JobSummary | undefined
   readonly running: (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all") => ReadonlyArray<Row>
   readonly isHolding: (endpoint: EndpointId, worker: string) => boolean
-  /** Jobs whose timer has fired, those due longest first. */
-  readonly due: (now: number, limit: number) => ReadonlyArray<Row>
+  /** Jobs whose timer has fired, those due longest first. Puts those aside that cannot be read. */
+  readonly due: (now: number, limit: number) => Found
   readonly isDue: (now: number) => boolean
   readonly oldestQueuedAt: (endpoint: EndpointId) => number | null
   /** The highest place in line that was given out; 0 when there is none. */
   readonly lastSeq: () => number
+  /** What is wrong with rows that were put aside and nobody has been told of. Each is told of once. */
+  readonly takeComplaints: () => ReadonlyArray<string>
   /** False, and nothing is written, when there is a job of that id. */
-  readonly insert: (seq: number, job: JobRecord) => boolean
+  readonly insert: (seq: number, job: JobRecord, key: SubmissionKey | undefined) => boolean
   /** Writes what a transition changed. */
   readonly save: (row: Row, after: JobHead, outcome: Partial<JobOutcome>, discardChunks: boolean) => void
   readonly remove: (row: Row) => void
@@ -49,7 +96,10 @@ export interface JobRows {
 const HEAD = `jobs.seq, id, endpoint, status, low_priority AS lowPriority, created_at AS createdAt, queued_at AS queuedAt,
   expires_at AS expiresAt, execution_timeout_ms AS executionTimeoutMs, lease_ms AS leaseMs, max_attempts AS maxAttempts,
   retention_ms AS retentionMs, attempt, retries, worker, started_at AS startedAt, lease_expires_at AS leaseExpiresAt,
-  finished_at AS finishedAt, chunks, drained`
+  finished_at AS finishedAt, chunks, drained, priority, not_before AS notBefore, ttl_ms AS ttlMs, retry, webhook, tags`
+
+/** A job without an outcome has none of these. */
+const OUTCOME = `progress, output, error, last_error AS lastError`
 
 /** Decodes rows. Names the job whose row it cannot understand, and shows nothing else of it: payloads are nobody's business. */
 const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
@@ -64,26 +114,82 @@ const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
   }
 }
 
-const decodeHead = decoder(Schema.Struct({ ...JobHead.fields, lowPriority: Schema.BooleanFromBit, seq: Schema.Int }))
-const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, lowPriority: Schema.BooleanFromBit }))
+/** How a head is written: what SQLite has no type for is a number or JSON text, and what is seldom there is null. */
+const columns = {
+  lowPriority: Schema.BooleanFromBit,
+  retry: Schema.NullOr(Schema.fromJsonString(RetryRule)),
+  webhook: Schema.NullOr(Schema.fromJsonString(JobWebhook)),
+  tags: Schema.NullOr(Schema.fromJsonString(JobHead.fields.tags))
+}
+
+const decodeHead = decoder(Schema.Struct({ ...JobHead.fields, ...columns, seq: Schema.Int }))
+const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, ...columns }))
+const decodeSummary = decoder(Schema.Struct({ ...JobSummary.fields, ...columns, seq: Schema.Int }))
 const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
 const decodeChunk = decoder(Schema.Struct({ body: JsonText }))
 const decodeTime = decoder(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
+const decodePlace = decoder(Schema.Struct({ createdAt: Schema.Int, seq: Schema.Int }))
+const decodeSeq = decoder(Schema.Struct({ seq: Schema.Int }))
+const decodeFingerprint = decoder(Schema.Struct({ fingerprint: Schema.String }))
+
+const NO_TAGS: ReadonlyArray<string> = []
+
+const withTags = <A extends { readonly tags: ReadonlyArray<string> | null }>(row: A) => ({ ...row, tags: row.tags ?? NO_TAGS })
 
 const toRow = (row: unknown): Row => {
-  const { seq, ...head } = decodeHead(row)
-  return { seq, head }
+  const { seq, tags, ...head } = decodeHead(row)
+  return { seq, head: { ...head, tags: tags ?? NO_TAGS } }
 }
+
+/** A row as a list shows it. */
+export const toSummary = (row: unknown): JobSummary => {
+  const { seq: _, ...summary } = withTags(decodeSummary(row))
+  return summary
+}
+
+const jsonOrNull = (value: unknown): string | null => value === null ? null : JSON.stringify(value)
 
 /** Prepares the statements. */
 export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const find = db.statement(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
-  const report = db.statement(`SELECT ${HEAD}, progress, output, error FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
+  const report = db.statement(`SELECT ${HEAD}, ${OUTCOME} FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
   const payload = db.statement(
-    `SELECT input, s3_config AS s3Config, progress, output, error FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
+    `SELECT input, s3_config AS s3Config, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
   )
+  const ofKey = db.statement(
+    `SELECT ${HEAD}, fingerprint FROM jobs INDEXED BY jobs_keys WHERE endpoint = ? AND idempotency_key = ?`
+  )
+  const isRefused = db.statement(`SELECT 1 FROM removed_endpoints WHERE id = ?`)
   const ready = db.statement(
-    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY seq LIMIT ?`
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL
+     ORDER BY priority DESC, seq LIMIT ?`
+  )
+  const above = db.statement(
+    `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority > ? LIMIT ?)`
+  )
+  const before = db.statement(
+    `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND seq < ? LIMIT ?)`
+  )
+  const queued = db.statement(
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY created_at, seq LIMIT ?`
+  )
+  const listed = db.statement(
+    `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs INDEXED BY jobs_listed LEFT JOIN outcomes USING (seq)
+     WHERE endpoint = ? AND status = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR jobs.seq < ?)
+     ORDER BY created_at DESC, jobs.seq DESC LIMIT ?`
+  )
+  const tagged = db.statement(
+    `SELECT created_at AS createdAt, seq FROM tags
+     WHERE endpoint = ? AND tag = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR seq < ?)
+     ORDER BY created_at DESC, seq DESC LIMIT ?`
+  )
+  const summary = db.statement(
+    `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs LEFT JOIN outcomes USING (seq) WHERE jobs.seq = ?`
+  )
+  const putAside = db.statement(
+    `UPDATE jobs SET due_at = ?, not_before = CASE status WHEN 'IN_QUEUE' THEN ? ELSE not_before END WHERE seq = ?`
   )
   const running = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' ORDER BY seq`
@@ -98,27 +204,33 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const isDue = db.statement(`SELECT 1 FROM jobs INDEXED BY jobs_due WHERE due_at <= ? LIMIT 1`)
   const oldest = db.statement(
     `SELECT min(queued_at) AS time FROM jobs INDEXED BY jobs_oldest
-     WHERE endpoint = ? AND status = 'IN_QUEUE' AND low_priority = 0`
+     WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND low_priority = 0`
   )
   const lastSeq = db.statement(`SELECT max(seq) AS time FROM jobs`)
 
   const insertJob = db.statement(
     `INSERT INTO jobs (seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
-       max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+       max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
+       priority, not_before, ttl_ms, retry, webhook, tags, idempotency_key, fingerprint)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config) VALUES (?, ?, ?)`)
   // A heartbeat or a chunk: leaves the indexes of ready and running jobs alone.
   const touch = db.statement(`UPDATE jobs SET lease_expires_at = ?, chunks = ?, due_at = ? WHERE seq = ?`)
   const move = db.statement(
-    `UPDATE jobs SET status = ?, created_at = ?, queued_at = ?, expires_at = ?, attempt = ?, retries = ?, worker = ?, started_at = ?,
+    `UPDATE jobs SET status = ?, queued_at = ?, not_before = ?, expires_at = ?, attempt = ?, retries = ?, worker = ?, started_at = ?,
        lease_expires_at = ?, finished_at = ?, chunks = ?, drained = ?, due_at = ? WHERE seq = ?`
   )
-  const putOutcome = db.statement(`INSERT OR REPLACE INTO outcomes (seq, progress, output, error) VALUES (?, ?, ?, ?)`)
+  const putOutcome = db.statement(
+    `INSERT OR REPLACE INTO outcomes (seq, progress, output, error, last_error) VALUES (?, ?, ?, ?, ?)`
+  )
   const putProgress = db.statement(
     `INSERT INTO outcomes (seq, progress) VALUES (?, ?) ON CONFLICT (seq) DO UPDATE SET progress = excluded.progress`
   )
+  const clearProgress = db.statement(`UPDATE outcomes SET progress = NULL WHERE seq = ?`)
   const removeOutcome = db.statement(`DELETE FROM outcomes WHERE seq = ?`)
+  const addTag = db.statement(`INSERT INTO tags (endpoint, tag, created_at, seq) VALUES (?, ?, ?, ?)`)
+  const removeTag = db.statement(`DELETE FROM tags WHERE endpoint = ? AND tag = ? AND created_at = ? AND seq = ?`)
   const removeJob = db.statement(`DELETE FROM jobs WHERE seq = ?`)
   const removeInput = db.statement(`DELETE FROM inputs WHERE seq = ?`)
   const addChunk = db.statement(`INSERT INTO chunks (job, attempt, number, body) VALUES (?, ?, ?, ?)`)
@@ -126,17 +238,43 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const removeChunks = db.statement(`DELETE FROM chunks WHERE job = ?`)
   const setDrained = db.statement(`UPDATE jobs SET drained = ? WHERE seq = ?`)
 
+  /** A job of which nothing came out has no row here. */
   const saveOutcome = (seq: number, outcome: Partial<JobOutcome>) => {
-    const { error, output, progress } = outcome
+    const { error, lastError, output, progress } = outcome
     if (error === undefined && output === undefined) {
-      if (progress !== undefined && progress !== null) putProgress.run(seq, progress)
-      // While nothing has come out there is no row, and progress is all that can have come out of a job that has not ended.
-      if (progress === null) removeOutcome.run(seq)
+      // Before the end, so these two are all that can be there.
+      if (lastError !== undefined && lastError !== null) putOutcome.run(seq, progress ?? null, null, null, lastError)
+      else if (progress === null) clearProgress.run(seq)
+      else if (progress !== undefined) putProgress.run(seq, progress)
     } else if (error == null && output == null) {
       removeOutcome.run(seq)
     } else {
-      putOutcome.run(seq, progress ?? null, output ?? null, error ?? null)
+      putOutcome.run(seq, progress ?? null, output ?? null, error ?? null, lastError ?? null)
     }
+  }
+
+  /** Jobs that were complained of. */
+  const known = new Set<number>()
+  let complaints: Array<string> = []
+
+  /** The rows that can be read. What happens to the others is up to `aside`. */
+  const readable = (found: ReadonlyArray<unknown>, aside: (seq: number) => void = () => {}): Found => {
+    const rows: Array<Row> = []
+    for (const row of found) {
+      try {
+        rows.push(toRow(row))
+      } catch (cause) {
+        const { seq } = decodeSeq(row)
+        aside(seq)
+        if (!known.has(seq)) complaints.push(cause instanceof Error ? cause.message : String(cause))
+        known.add(seq)
+      }
+    }
+    return { rows, unreadable: found.length - rows.length }
+  }
+
+  const asideFrom = (now: number) => (seq: number) => {
+    putAside.run(now + PUT_ASIDE, now + PUT_ASIDE, seq)
   }
 
   return {
@@ -146,17 +284,41 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     },
     report: (id) => {
       const row = report.get(id)
-      return row === undefined ? undefined : decodeReport(row)
+      return row === undefined ? undefined : withTags(decodeReport(row))
     },
     payload: (seq) => decodePayload(payload.get(seq)),
-    ready: (endpoint, limit) => ready.all(endpoint, limit).map(toRow),
-    running: (filter) => (filter === "all" ? allRunning.all() : running.all(filter.endpoint, filter.worker)).map(toRow),
+    ofKey: (endpoint, key) => {
+      const row = ofKey.get(endpoint, key)
+      return row === undefined ? undefined : { row: toRow(row), ...decodeFingerprint(row) }
+    },
+    isRefused: (endpoint) => isRefused.get(endpoint) !== undefined,
+    ready: (endpoint, limit, now) => readable(ready.all(endpoint, limit), asideFrom(now)),
+    ahead: ({ head, seq }, limit) => {
+      const higher = decodeTime(above.get(head.endpoint, head.priority, limit)).time ?? 0
+      if (higher === limit) return limit
+      return higher + (decodeTime(before.get(head.endpoint, head.priority, seq, limit - higher)).time ?? 0)
+    },
+    queued: (endpoint, limit) => readable(queued.all(endpoint, limit)).rows,
+    listed: (endpoint, status, { after, from, to }, limit) =>
+      listed.all(endpoint, status, from, to, after.createdAt, after.seq, limit).map((row) => ({ ...decodePlace(row), row })),
+    tagged: (endpoint, tag, { after, from, to }, limit) =>
+      tagged.all(endpoint, tag, from, to, after.createdAt, after.seq, limit).map(decodePlace),
+    summary: (seq) => {
+      const row = summary.get(seq)
+      return row === undefined ? undefined : toSummary(row)
+    },
+    running: (filter) => readable(filter === "all" ? allRunning.all() : running.all(filter.endpoint, filter.worker)).rows,
     isHolding: (endpoint, worker) => isHolding.get(endpoint, worker) !== undefined,
-    due: (now, limit) => due.all(now, limit).map(toRow),
+    due: (now, limit) => readable(due.all(now, limit), asideFrom(now)),
+    takeComplaints: () => {
+      const taken = complaints
+      complaints = []
+      return taken
+    },
     isDue: (now) => isDue.get(now) !== undefined,
     oldestQueuedAt: (endpoint) => decodeTime(oldest.get(endpoint)).time,
     lastSeq: () => decodeTime(lastSeq.get()).time ?? 0,
-    insert: (seq, job) => {
+    insert: (seq, job, key) => {
       const { changes } = insertJob.run(
         seq,
         job.id,
@@ -178,21 +340,32 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         job.finishedAt,
         job.chunks,
         job.drained,
-        dueAt(job)
+        dueAt(job),
+        job.priority,
+        job.notBefore,
+        job.ttlMs,
+        jsonOrNull(job.retry),
+        jsonOrNull(job.webhook),
+        job.tags.length === 0 ? null : JSON.stringify(job.tags),
+        key?.key ?? null,
+        key?.fingerprint ?? null
       )
       if (changes === 0) return false
       insertInput.run(seq, job.input, job.s3Config)
-      saveOutcome(seq, { progress: job.progress, output: job.output, error: job.error })
+      for (const tag of job.tags) addTag.run(job.endpoint, tag, job.createdAt, seq)
+      if (job.error !== null || job.output !== null || job.progress !== null || job.lastError !== null) {
+        putOutcome.run(seq, job.progress, job.output, job.error, job.lastError)
+      }
       return true
     },
     save: ({ head: before, seq }, after, outcome, discardChunks) => {
-      if (before.status === after.status) {
+      if (before.status === after.status && before.notBefore === after.notBefore) {
         touch.run(after.leaseExpiresAt, after.chunks, dueAt(after), seq)
       } else {
         move.run(
           after.status,
-          after.createdAt,
           after.queuedAt,
+          after.notBefore,
           after.expiresAt,
           after.attempt,
           after.retries,
@@ -213,6 +386,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       removeJob.run(seq)
       removeInput.run(seq)
       removeOutcome.run(seq)
+      for (const tag of head.tags) removeTag.run(head.endpoint, tag, head.createdAt, seq)
       if (head.chunks > 0) removeChunks.run(seq)
     },
     addChunk: (seq, job, body) => {

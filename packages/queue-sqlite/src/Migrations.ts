@@ -3,19 +3,23 @@
  *
  * ```
  *   jobs      one small row a job: what the state machine decides by. All that is ever scanned, and only by its indexes:
- *               jobs_ready     waiting, by endpoint and order of submission        claim, purge
- *               jobs_oldest    waiting and not low priority, by time in the queue   depth
- *               jobs_running   running, by endpoint and worker                     a worker is gone
- *               jobs_due       all, by the time of the next timer                  tick
+ *               jobs_ready     ready, by endpoint, priority and order of submission  claim
+ *               jobs_oldest    ready and not low priority, by time in the queue      depth
+ *               jobs_running   running, by endpoint and worker                       a worker is gone
+ *               jobs_keys      those with an idempotency key, by it                  submit
+ *               jobs_due       all, by the time of the next timer                    tick
+ *               jobs_listed    all, by endpoint, status and time of submission       list, purge
+ *   tags      one row a tag of a job                                                 list
  *   inputs    what was put in        \
  *   outcomes  what came out           > payloads, found by the job's row number when they are asked for
  *   chunks    what was streamed      /
  *   tallies   one row an endpoint: how many jobs are in which state
- *   endpoints
+ *   endpoints, removed_endpoints: the ids of those that were, and take no more jobs
+ *   deliveries, delivery_bodies: the webhook outbox; the log is read without the bodies
  *   keys      digests of their secrets, what they open, how often
  * ```
  *
- * The first three indexes are partial: they hold the jobs of now, however many finished ones are kept. A job's row number (`seq`) is
+ * The first four indexes are partial: they hold the jobs of now, however many finished ones are kept. A job's row number (`seq`) is
  * its place in line.
  *
  * A step that was released never changes; a change of the tables is a new step at the end.
@@ -96,7 +100,68 @@ CREATE TABLE keys (
 ) STRICT, WITHOUT ROWID;
 `
 
-const steps: ReadonlyArray<string> = [v1, keys]
+/** Priority, backoff, tags, idempotency keys, lists, webhooks, and endpoints that are gone for good. */
+const options = `
+ALTER TABLE jobs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN not_before INTEGER;
+ALTER TABLE jobs ADD COLUMN ttl_ms INTEGER NOT NULL DEFAULT 0;
+ALTER TABLE jobs ADD COLUMN retry TEXT;
+ALTER TABLE jobs ADD COLUMN webhook TEXT;
+ALTER TABLE jobs ADD COLUMN tags TEXT;
+ALTER TABLE jobs ADD COLUMN idempotency_key TEXT;
+ALTER TABLE jobs ADD COLUMN fingerprint TEXT;
+UPDATE jobs SET ttl_ms = expires_at - created_at;
+DROP INDEX jobs_ready;
+DROP INDEX jobs_oldest;
+CREATE INDEX jobs_ready ON jobs (endpoint, priority DESC) WHERE status = 'IN_QUEUE' AND not_before IS NULL;
+CREATE INDEX jobs_oldest ON jobs (endpoint, queued_at) WHERE status = 'IN_QUEUE' AND not_before IS NULL AND low_priority = 0;
+CREATE UNIQUE INDEX jobs_keys ON jobs (endpoint, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX jobs_listed ON jobs (endpoint, status, created_at);
+
+ALTER TABLE outcomes ADD COLUMN last_error TEXT;
+ALTER TABLE tallies ADD COLUMN delayed INTEGER NOT NULL DEFAULT 0;
+
+CREATE TABLE tags (
+  endpoint TEXT NOT NULL,
+  tag TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  seq INTEGER NOT NULL,
+  PRIMARY KEY (endpoint, tag, created_at, seq)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE removed_endpoints (
+  id TEXT PRIMARY KEY
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE deliveries (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  id TEXT NOT NULL UNIQUE,
+  job TEXT NOT NULL,
+  endpoint TEXT NOT NULL,
+  event TEXT NOT NULL,
+  url TEXT NOT NULL,
+  state TEXT NOT NULL,
+  created_at INTEGER NOT NULL,
+  attempts INTEGER NOT NULL,
+  next_at INTEGER,
+  settled_at INTEGER,
+  last_status INTEGER,
+  last_error TEXT
+) STRICT;
+CREATE INDEX deliveries_due ON deliveries (next_at) WHERE next_at IS NOT NULL;
+CREATE INDEX deliveries_unsent ON deliveries (job) WHERE event = 'progress' AND attempts = 0;
+CREATE INDEX deliveries_of_job ON deliveries (job);
+CREATE INDEX deliveries_of_endpoint ON deliveries (endpoint, state);
+CREATE INDEX deliveries_in_state ON deliveries (state);
+CREATE INDEX deliveries_ended ON deliveries (settled_at) WHERE next_at IS NULL;
+
+CREATE TABLE delivery_bodies (
+  seq INTEGER PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT;
+`
+
+const steps: ReadonlyArray<string> = [v1, keys, options]
 
 /** The version that this program writes. */
 export const LATEST = steps.length

@@ -1,8 +1,11 @@
 /**
  * Endpoints in the same file as their jobs. Few and read with every request, so all are kept in memory.
+ *
+ * The id of an endpoint that was removed is written down: the jobs of the next transactions are refused by it, so none can slip in between
+ * the look for jobs and the removal.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
-import { EndpointStore } from "@stint/queue/EndpointStore"
+import { EndpointStore, type Removal } from "@stint/queue/EndpointStore"
 import type { QueueError } from "@stint/queue/QueueError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -15,7 +18,7 @@ const encodeBody = Schema.encodeSync(Body)
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { endpoints, put, remove } = yield* db.read("open", () => ({
+  const { endpoints, isBusy, isKept, put, refuse, remove, welcome } = yield* db.read("open", () => ({
     endpoints: new Map<string, Endpoint>(
       db.statement(`SELECT body FROM endpoints`).all().map((row) => {
         const endpoint = decodeRow(row).body
@@ -23,22 +26,46 @@ const make = Effect.gen(function*() {
       })
     ),
     put: db.statement(`INSERT OR REPLACE INTO endpoints (id, body) VALUES (?, ?)`),
-    remove: db.statement(`DELETE FROM endpoints WHERE id = ?`)
+    remove: db.statement(`DELETE FROM endpoints WHERE id = ?`),
+    isKept: db.statement(`SELECT 1 FROM endpoints WHERE id = ?`),
+    isBusy: db.statement(
+      `SELECT 1 FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status IN ('IN_QUEUE', 'IN_PROGRESS') LIMIT 1`
+    ),
+    refuse: db.statement(`INSERT OR IGNORE INTO removed_endpoints (id) VALUES (?)`),
+    welcome: db.statement(`DELETE FROM removed_endpoints WHERE id = ?`)
   }))
+
+  const keep = (endpoint: Endpoint) => {
+    put.run(endpoint.id, encodeBody(endpoint))
+    welcome.run(endpoint.id)
+  }
 
   return EndpointStore.of({
     get: (id) => Effect.sync(() => endpoints.get(id)),
     list: Effect.sync(() => [...endpoints.values()].sort((a, b) => (a.id < b.id ? -1 : 1))),
-    put: (endpoint) =>
-      db.write("put endpoint", () => {
-        put.run(endpoint.id, encodeBody(endpoint))
+    create: (endpoint) =>
+      db.write("create endpoint", () => {
+        if (isKept.get(endpoint.id) !== undefined) return false
+        keep(endpoint)
+        return true
       }).pipe(
+        Effect.tap((created) => Effect.sync(() => created && endpoints.set(endpoint.id, endpoint))),
+        Effect.uninterruptible
+      ),
+    put: (endpoint) =>
+      db.write("put endpoint", () => keep(endpoint)).pipe(
         Effect.tap(() => Effect.sync(() => endpoints.set(endpoint.id, endpoint))),
         Effect.uninterruptible
       ),
     remove: (id) =>
-      db.write("remove endpoint", () => remove.run(id).changes > 0).pipe(
-        Effect.tap(() => Effect.sync(() => endpoints.delete(id))),
+      db.write("remove endpoint", (): Removal => {
+        if (isKept.get(id) === undefined) return "missing"
+        if (isBusy.get(id) !== undefined) return "busy"
+        remove.run(id)
+        refuse.run(id)
+        return "removed"
+      }).pipe(
+        Effect.tap((removal) => Effect.sync(() => removal === "removed" && endpoints.delete(id))),
         Effect.uninterruptible
       )
   })

@@ -9,29 +9,60 @@
  * A look that finds nothing (nothing to claim, nothing due, a worker without jobs, no new chunk) is a read: waiting costs no
  * transactions.
  */
+import type { EndpointId } from "@stint/contract/Ids"
+import { JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
-import { type JobEvent, transition } from "@stint/queue/JobMachine"
-import type { JobRecord } from "@stint/queue/JobRecord"
-import { type Applied, DRAIN_CHARACTERS, type Drained, JobStore } from "@stint/queue/JobStore"
+import { type JobPage, type JobQuery, type ListPlace, LOOK_LIMIT } from "@stint/queue/JobListing"
+import { isReady, type JobEvent, transition } from "@stint/queue/JobMachine"
+import type { JobHead, JobRecord, JobSummary } from "@stint/queue/JobRecord"
+import {
+  type Applied,
+  CLAIM_EXPIRED_LIMIT,
+  type Claimed,
+  DRAIN_CHARACTERS,
+  type Drained,
+  type Inserted,
+  JobStore
+} from "@stint/queue/JobStore"
+import { webhookText } from "@stint/queue/JobText"
+import { webhookEventOf } from "@stint/queue/JobWebhooks"
 import type { QueueError } from "@stint/queue/QueueError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
+import * as DeliveryRows from "./DeliveryRows.ts"
 import * as JobRows from "./JobRows.ts"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as Tallies from "./Tallies.ts"
 
+const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
+
+/** Later than any time, and after any place in line. */
+const LAST = Number.MAX_SAFE_INTEGER
+
+const NOTHING_CLAIMED: Claimed = { jobs: [], expired: [] }
+
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { lastSeq, rows, tallies } = yield* db.read("open", () => {
+  const { deliveries, lastSeq, rows, tallies } = yield* db.read("open", () => {
     const rows = JobRows.make(db)
-    return { rows, tallies: Tallies.make(db), lastSeq: rows.lastSeq() }
+    return { rows, tallies: Tallies.make(db), deliveries: DeliveryRows.make(db), lastSeq: rows.lastSeq() }
   })
   // Grows with every try, so that a job whose transaction was rolled back leaves a gap and takes nobody's place.
   let seq = lastSeq
 
+  /** Within a transaction: writes what the job's webhook is to be told of a change. */
+  const tellWebhook = (seq: number, event: JobEvent, before: JobHead, after: JobHead, chunk: JsonText | undefined) => {
+    const { endpoint, id: job, webhook } = after
+    const what = webhookEventOf(event, before, after)
+    if (webhook === null || what === undefined) return
+    const payload = rows.payload(seq)
+    const body = webhookText({ ...after, ...payload }, payload, webhook, what, chunk)
+    deliveries.add({ job, endpoint, event: what, url: webhook.url, body, createdAt: event.now })
+  }
+
   /** Within a transaction. */
-  const apply = (row: JobRows.Row, event: JobEvent): Applied => {
+  const apply = (row: JobRows.Row, event: JobEvent, chunk?: JsonText): Applied => {
     const before = row.head
     const decided = transition(before, event)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
@@ -42,22 +73,106 @@ const make = Effect.gen(function*() {
     }
     const after = decided.success.job
     rows.save(row, after, decided.success.outcome, decided.success.discardChunks)
-    if (before.status !== after.status) tallies.count(before, after)
+    if (chunk !== undefined) rows.addChunk(row.seq, after, chunk)
+    if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after)
+    if (after.webhook !== null) tellWebhook(row.seq, event, before, after, chunk)
     return { _tag: "Changed", before, after }
   }
 
-  /** Within a transaction: the unread chunks of a job, not too many and not too long. */
-  const takeChunks = (row: JobRows.Row, limit: number): ReadonlyArray<JsonText> => {
-    const taken: Array<JsonText> = []
+  /** The chunks of a job from a number on, not too many and not too long. */
+  const someChunks = (row: JobRows.Row, from: number, limit: number): ReadonlyArray<JsonText> => {
+    const some: Array<JsonText> = []
     let characters = 0
-    for (const body of rows.chunks(row, row.head.drained + 1)) {
-      taken.push(body)
+    for (const body of rows.chunks(row, from)) {
+      some.push(body)
       characters += body.length
-      if (taken.length >= limit || characters >= DRAIN_CHARACTERS) break
+      if (some.length >= limit || characters >= DRAIN_CHARACTERS) break
     }
+    return some
+  }
+
+  /** Within a transaction: takes the unread chunks of a job. */
+  const takeChunks = (row: JobRows.Row, limit: number): ReadonlyArray<JsonText> => {
+    const taken = someChunks(row, row.head.drained + 1, limit)
     if (taken.length > 0) rows.setDrained(row.seq, row.head.drained + taken.length)
     return taken
   }
+
+  /** Within a transaction. Every row that is found leaves the line, whatever becomes of it, so this comes to an end. */
+  const claim = (endpoint: EndpointId, limit: number, event: Extract<JobEvent, { readonly _tag: "Claim" }>): Claimed => {
+    const jobs: Array<JobRecord> = []
+    const expired: Array<Applied> = []
+    while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
+      const asked = limit - jobs.length
+      const found = rows.ready(endpoint, asked, event.now)
+      for (const row of found.rows) {
+        const applied = apply(row, event)
+        if (applied._tag !== "Changed") continue
+        if (applied.after.status === "IN_PROGRESS") jobs.push({ ...applied.after, ...rows.payload(row.seq) })
+        else expired.push(applied)
+      }
+      if (found.rows.length + found.unreadable < asked) break
+    }
+    return { jobs, expired }
+  }
+
+  /** One status is one stretch of an index; all of them are six, merged. */
+  const listByStatus = (
+    endpoint: EndpointId,
+    statuses: ReadonlyArray<JobStatus>,
+    stretch: JobRows.Stretch,
+    limit: number
+  ): JobPage => {
+    const found = statuses.flatMap((status) => rows.listed(endpoint, status, stretch, limit + 1))
+    if (statuses.length > 1) found.sort((a, b) => b.createdAt - a.createdAt || b.seq - a.seq)
+    const page = found.slice(0, limit)
+    const last = page.at(-1)
+    return {
+      jobs: page.map(({ row }) => JobRows.toSummary(row)),
+      next: last === undefined || found.length === page.length ? null : { createdAt: last.createdAt, seq: last.seq }
+    }
+  }
+
+  const listByTag = (
+    endpoint: EndpointId,
+    tag: string,
+    status: JobStatus | undefined,
+    stretch: JobRows.Stretch,
+    limit: number
+  ): JobPage => {
+    const looks = status === undefined ? limit : LOOK_LIMIT
+    const found = rows.tagged(endpoint, tag, stretch, looks + 1)
+    const jobs: Array<JobSummary> = []
+    let last: ListPlace | null = null
+    let looked = 0
+    for (const place of found) {
+      if (jobs.length === limit || looked === looks) break
+      looked += 1
+      last = place
+      const job = rows.summary(place.seq)
+      if (job !== undefined && (status === undefined || job.status === status)) jobs.push(job)
+    }
+    return { jobs, next: looked < found.length ? last : null }
+  }
+
+  const list = (endpoint: EndpointId, { after, createdAfter, createdBefore, limit, status, tag }: JobQuery): JobPage => {
+    const stretch = {
+      from: createdAfter ?? -LAST,
+      to: Math.min(createdBefore === undefined ? LAST : createdBefore - 1, after?.createdAt ?? LAST),
+      after: after ?? { createdAt: LAST, seq: LAST }
+    }
+    return tag === undefined
+      ? listByStatus(endpoint, status === undefined ? STATUSES : [status], stretch, limit)
+      : listByTag(endpoint, tag, status, stretch, limit)
+  }
+
+  /** Says what is wrong with rows that cannot be read, once each. */
+  const complain = Effect.suspend(() =>
+    Effect.forEach(rows.takeComplaints(), (complaint) =>
+      Effect.logError(
+        `The job store skips what it cannot read: ${complaint} Nothing happens to this job until its row is mended or removed.`
+      ), { discard: true })
+  )
 
   /** Looks first, and writes only where there is something to write. */
   const unless = <A>(
@@ -70,14 +185,24 @@ const make = Effect.gen(function*() {
 
   return JobStore.of({
     durability: db.durability,
-    insert: (job) =>
-      db.write("insert", () => {
+    insert: (job, key) =>
+      db.write("insert", (): Inserted | undefined => {
+        const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key.key)
+        if (known !== undefined) {
+          const { fingerprint, row: { head, seq } } = known
+          return fingerprint === key?.fingerprint
+            ? { _tag: "Known", job: { ...head, ...rows.payload(seq) } }
+            : { _tag: "KeyTaken", id: head.id }
+        }
+        if (rows.isRefused(job.endpoint)) return { _tag: "EndpointGone" }
         seq += 1
-        const kept = rows.insert(seq, job)
-        if (kept) tallies.count(undefined, job)
-        return kept
+        if (!rows.insert(seq, job, key)) return undefined
+        tallies.count(undefined, job)
+        return { _tag: "Kept" }
       }).pipe(
-        Effect.flatMap((kept) => kept ? Effect.void : Effect.die(new Error(`job ${job.id} is already kept`)))
+        Effect.flatMap((inserted) =>
+          inserted === undefined ? Effect.die(new Error(`job ${job.id} is already kept`)) : Effect.succeed(inserted)
+        )
       ),
     apply: (id, event) =>
       db.write(event._tag, (): Applied => {
@@ -87,42 +212,35 @@ const make = Effect.gen(function*() {
     append: (id, event, body) =>
       db.write("append", (): Applied => {
         const row = rows.find(id)
-        if (row === undefined) return { _tag: "Missing" }
-        const applied = apply(row, event)
-        if (applied._tag === "Changed") rows.addChunk(row.seq, applied.after, body)
-        return applied
+        return row === undefined ? { _tag: "Missing" } : apply(row, event, body)
       }),
     claim: (endpoint, limit, event) =>
-      unless<ReadonlyArray<JobRecord>>(
+      unless<Claimed>(
         "claim",
         () => tallies.of(endpoint).waiting === 0,
-        [],
-        () =>
-          rows.ready(endpoint, limit).flatMap((row) => {
-            const applied = apply(row, event)
-            return applied._tag === "Changed" ? [{ ...applied.after, ...rows.payload(row.seq) }] : []
-          })
-      ),
-    tick: (now, limit) =>
+        NOTHING_CLAIMED,
+        () => claim(endpoint, limit, event)
+      ).pipe(Effect.tap(() => complain)),
+    tick: (event, limit) =>
       unless<ReadonlyArray<Applied>>(
         "tick",
-        () => !rows.isDue(now),
+        () => !rows.isDue(event.now),
         [],
-        () => rows.due(now, limit).map((row) => apply(row, { _tag: "Tick", now }))
-      ),
+        () => rows.due(event.now, limit).rows.map((row) => apply(row, event))
+      ).pipe(Effect.tap(() => complain)),
     applyRunning: (filter, event) =>
       unless<ReadonlyArray<Applied>>(
         "applyRunning",
         () => filter !== "all" && !rows.isHolding(filter.endpoint, filter.worker),
         [],
         () => rows.running(filter).map((row) => apply(row, event))
-      ),
+      ).pipe(Effect.tap(() => complain)),
     applyWaiting: (endpoint, event, limit) =>
       unless<ReadonlyArray<Applied>>(
         "applyWaiting",
-        () => tallies.of(endpoint).waiting === 0,
+        () => tallies.of(endpoint).waiting + tallies.of(endpoint).delayed === 0,
         [],
-        () => rows.ready(endpoint, limit).map((row) => apply(row, event))
+        () => rows.queued(endpoint, limit).map((row) => apply(row, event))
       ),
     get: (id) => db.read("get", () => rows.report(id)),
     drain: (id, limit) =>
@@ -136,6 +254,23 @@ const make = Effect.gen(function*() {
           const job = rows.report(id)
           return job === undefined ? undefined : { job, chunks, more: job.drained < job.chunks }
         })
+      }),
+    peek: (id, after, limit) =>
+      db.read("peek", () => {
+        const job = rows.report(id)
+        if (job === undefined) return undefined
+        const start = after.attempt === job.attempt ? after.chunk : 0
+        const row = job.chunks > start ? rows.find(id) : undefined
+        const chunks = row === undefined ? [] : someChunks(row, start + 1, limit)
+        return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }
+      }),
+    list: (endpoint, query) => db.read("list", () => list(endpoint, query)),
+    ahead: (id, limit) =>
+      db.read("ahead", () => {
+        const row = rows.find(id)
+        if (row === undefined || !isReady(row.head)) return undefined
+        const jobs = rows.ahead(row, limit + 1)
+        return { jobs: Math.min(jobs, limit), more: jobs > limit }
       }),
     depth: (endpoint) =>
       db.read("depth", () => {

@@ -21,6 +21,7 @@ const decodeTally = Schema.decodeUnknownSync(Schema.Struct({
   endpoint: EndpointId,
   waiting: Schema.Int,
   waitingLow: Schema.Int,
+  delayed: Schema.Int,
   running: Schema.Int,
   completed: Schema.Int,
   failed: Schema.Int,
@@ -33,11 +34,11 @@ export const make = (db: SqliteDatabase["Service"]): Tallies => {
   const changed = new Map<EndpointId, Tally.Tally>()
 
   const all = db.statement(
-    `SELECT endpoint, waiting, waiting_low AS waitingLow, running, completed, failed, retried FROM tallies`
+    `SELECT endpoint, waiting, waiting_low AS waitingLow, delayed, running, completed, failed, retried FROM tallies`
   )
   const put = db.statement(
-    `INSERT OR REPLACE INTO tallies (endpoint, waiting, waiting_low, running, completed, failed, retried)
-     VALUES (?, ?, ?, ?, ?, ?, ?)`
+    `INSERT OR REPLACE INTO tallies (endpoint, waiting, waiting_low, delayed, running, completed, failed, retried)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
   )
 
   for (const row of all.all()) {
@@ -47,8 +48,8 @@ export const make = (db: SqliteDatabase["Service"]): Tallies => {
 
   db.join({
     beforeCommit: () => {
-      for (const [endpoint, { completed, failed, retried, running, waiting, waitingLow }] of changed) {
-        put.run(endpoint, waiting, waitingLow, running, completed, failed, retried)
+      for (const [endpoint, { completed, delayed, failed, retried, running, waiting, waitingLow }] of changed) {
+        put.run(endpoint, waiting, waitingLow, delayed, running, completed, failed, retried)
       }
     },
     committed: () => {

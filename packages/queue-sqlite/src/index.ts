@@ -5,6 +5,7 @@ import type { EndpointStore } from "@stint/queue/EndpointStore"
 import type { JobStore } from "@stint/queue/JobStore"
 import type { KeyStore } from "@stint/queue/KeyStore"
 import type { QueueError } from "@stint/queue/QueueError"
+import type { WebhookStore } from "@stint/queue/WebhookStore"
 import * as Layer from "effect/Layer"
 import * as SpaceReclaimer from "./SpaceReclaimer.ts"
 import * as SqliteDatabase from "./SqliteDatabase.ts"
@@ -12,6 +13,7 @@ import * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
 import * as SqliteJobStore from "./SqliteJobStore.ts"
 import * as SqliteKeyStore from "./SqliteKeyStore.ts"
 import type { SqliteOpenError } from "./SqliteOpenError.ts"
+import * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 
 export * as SpaceReclaimer from "./SpaceReclaimer.ts"
 export * as SqliteDatabase from "./SqliteDatabase.ts"
@@ -19,11 +21,18 @@ export * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
 export * as SqliteJobStore from "./SqliteJobStore.ts"
 export * as SqliteKeyStore from "./SqliteKeyStore.ts"
 export * as SqliteOpenError from "./SqliteOpenError.ts"
+export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 
 /** Everything in one: all stores over one file, and the duty that keeps the file small. */
 export const layer = (
   options: SqliteDatabase.Options
-): Layer.Layer<JobStore | EndpointStore | KeyStore, SqliteOpenError | QueueError> =>
-  Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer, SqliteKeyStore.layer, SpaceReclaimer.layer()).pipe(
+): Layer.Layer<JobStore | EndpointStore | KeyStore | WebhookStore, SqliteOpenError | QueueError> =>
+  Layer.mergeAll(
+    SqliteJobStore.layer,
+    SqliteEndpointStore.layer,
+    SqliteKeyStore.layer,
+    SqliteWebhookStore.layer,
+    SpaceReclaimer.layer()
+  ).pipe(
     Layer.provide(SqliteDatabase.layer(options))
   )

@@ -53,15 +53,18 @@ const reopening = Effect.fnUntraced(function*(file: string) {
   const after = <A, E>(use: (store: JobStore["Service"]) => Effect.Effect<A, E>) => Effect.flatMap(store, use)
   return JobStore.of({
     durability: "D1",
-    insert: (job) => after((store) => store.insert(job)),
+    insert: (job, key) => after((store) => store.insert(job, key)),
     apply: (id, event) => after((store) => store.apply(id, event)),
     append: (id, event, body) => after((store) => store.append(id, event, body)),
     claim: (endpoint, limit, event) => after((store) => store.claim(endpoint, limit, event)),
-    tick: (now, limit) => after((store) => store.tick(now, limit)),
+    tick: (event, limit) => after((store) => store.tick(event, limit)),
     applyRunning: (filter, event) => after((store) => store.applyRunning(filter, event)),
     applyWaiting: (endpoint, event, limit) => after((store) => store.applyWaiting(endpoint, event, limit)),
     get: (id) => after((store) => store.get(id)),
     drain: (id, limit) => after((store) => store.drain(id, limit)),
+    peek: (id, place, limit) => after((store) => store.peek(id, place, limit)),
+    list: (endpoint, query) => after((store) => store.list(endpoint, query)),
+    ahead: (id, limit) => after((store) => store.ahead(id, limit)),
     depth: (endpoint) => after((store) => store.depth(endpoint))
   })
 })

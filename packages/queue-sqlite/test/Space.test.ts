@@ -48,23 +48,28 @@ describe("R15: space", () => {
       assert.deepStrictEqual(yield* rows, [1, 1, 1, 1])
       yield* store.apply(id, { _tag: "Finish", output: text, error: "e", ...by })
       assert.deepStrictEqual(yield* rows, [1, 1, 1, 1])
-      yield* store.tick(600_000, 10)
+      yield* store.tick({ _tag: "Tick", now: 600_000 }, 10)
       assert.deepStrictEqual(yield* rows, [0, 0, 0, 0])
     }).pipe(Effect.provide(world)))
 
-  it.effect("a lost attempt leaves neither chunks nor progress behind", () =>
+  it.effect("a lost attempt leaves neither chunks nor progress behind, but the reason why", () =>
     Effect.gen(function*() {
       const store = yield* JobStore
       const { by, id } = yield* lived(10)
       yield* store.apply(id, { _tag: "LoseLease", cause: "Gone.", ...by })
-      assert.deepStrictEqual(yield* rows, [1, 1, 0, 0])
+      assert.deepStrictEqual(yield* rows, [1, 1, 1, 0])
+      const { lastError, progress } = (yield* store.get(id)) ?? assert.fail("the job is gone")
+      assert.deepStrictEqual({ lastError, progress }, { lastError: "Gone.", progress: null })
     }).pipe(Effect.provide(world)))
 
   it.effect("the pages of removed jobs are used again, and given back beyond a reserve, step by step", () =>
     Effect.gen(function*() {
       const store = yield* JobStore
       const fill = Effect.forEach(Array.from({ length: 40 }), () => lived(200_000), { discard: true })
-      const empty = Effect.andThen(store.tick(300_000, 100), store.tick(900_000, 100))
+      const empty = Effect.andThen(
+        store.tick({ _tag: "Tick", now: 300_000 }, 100),
+        store.tick({ _tag: "Tick", now: 900_000 }, 100)
+      )
       yield* fill
       yield* empty
       assert.deepStrictEqual(yield* rows, [0, 0, 0, 0])
@@ -85,8 +90,8 @@ describe("R15: space", () => {
     Effect.gen(function*() {
       const store = yield* JobStore
       yield* Effect.forEach(Array.from({ length: 40 }), () => lived(200_000), { discard: true })
-      yield* store.tick(300_000, 100)
-      yield* store.tick(900_000, 100)
+      yield* store.tick({ _tag: "Tick", now: 300_000 }, 100)
+      yield* store.tick({ _tag: "Tick", now: 900_000 }, 100)
       const peak = yield* pages
       for (let turn = 0; turn < 100 && (yield* pages) > 1_600; turn++) yield* Scenario.pass(1_000)
       assert.isBelow(yield* pages, peak / 2)

@@ -198,8 +198,8 @@ describe("group commit", () => {
     Effect.gen(function*() {
       const store = yield* JobStore
       assert.strictEqual(yield* commitsOf(store.insert(Scenario.record())), 1)
-      assert.strictEqual(yield* commitsOf(together(records(64).map(store.insert))), 1)
-      assert.isAtMost(yield* commitsOf(together(records(1_000).map(store.insert))), 50)
+      assert.strictEqual(yield* commitsOf(together(records(64).map((job) => store.insert(job)))), 1)
+      assert.isAtMost(yield* commitsOf(together(records(1_000).map((job) => store.insert(job)))), 50)
       assert.strictEqual((yield* store.depth(Scenario.endpoint().id)).waiting, 1_065)
     })
   )
@@ -213,7 +213,7 @@ describe("group commit", () => {
       yield* store.insert(job)
       const looks = Effect.gen(function*() {
         yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
-        yield* store.tick(0, 100)
+        yield* store.tick({ _tag: "Tick", now: 0 }, 100)
         yield* store.applyRunning({ endpoint, worker: "ann" }, { _tag: "Return", now: 0, endpoint, worker: "ann" })
         yield* store.applyWaiting(endpoint, { _tag: "Cancel", now: 0, endpoint }, 100)
         yield* store.drain(job.id, 100)
@@ -240,7 +240,7 @@ describe("group commit", () => {
       assert.deepStrictEqual(exits.map(Exit.isSuccess), [true, true, true, false, true, true])
       assert.strictEqual(yield* store.get(bad.id), undefined)
       const claimed = yield* store.claim(Scenario.endpoint().id, 10, { _tag: "Claim", now: 0, worker: "ann" })
-      assert.deepStrictEqual(claimed.map((job) => job.id), good.map((job) => job.id))
+      assert.deepStrictEqual(claimed.jobs.map((job) => job.id), good.map((job) => job.id))
     })
   )
 
@@ -263,7 +263,7 @@ describe("group commit", () => {
       assert.deepStrictEqual(yield* store.depth(Scenario.endpoint().id), before[0])
       for (const job of jobs) assert.strictEqual(yield* store.get(job.id), undefined)
       yield* db.write("disarm", () => db.statement("DROP TRIGGER orphan").run())
-      yield* together(jobs.map(store.insert))
+      yield* together(jobs.map((job) => store.insert(job)))
       assert.strictEqual((yield* store.depth(Scenario.endpoint().id)).waiting, 3)
     })
   )
@@ -300,7 +300,7 @@ describe("R11: a full disk", () => {
       const error = yield* Effect.flip(store.insert(jobs.find((job) => !kept.includes(job))!))
       assert.match(error.message, /the job store failed in insert: .*stint\.db: database or disk is full\. Free some space/)
       // What was there goes on.
-      const [claimed] = yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
+      const { jobs: [claimed] } = yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
       assert.strictEqual(claimed?.id, first.id)
 
       yield* leavePages(1_000_000)

@@ -4,15 +4,20 @@
  * ```
  *                     Claim                     Finish
  *   [ IN_QUEUE ] -----------------> [ IN_PROGRESS ] -----> [ COMPLETED ]  no error
- *    |  ^  ^                          |  |  |  |  |  ^ `-> [ FAILED ]     error
- *    |  |  |        Return            |  |  |  |  |  | Beat, Progress, Chunk
- *    |  |  +--------------------------+  |  |  |  +--+
- *    |  |   LoseLease, lease over (Tick) |  |  |
- *    |  +--------------------------------+  |  |
+ *    |  ^  ^  ^                       |  |  |  |  |  ^ `-> [ FAILED ]     error
+ *    |  |  |  |     Return            |  |  |  |  |  | Beat, Progress, Chunk
+ *    |  |  |  +-----------------------+  |  |  |  +--+
+ *    |  |  |   LoseLease, lease over     |  |  |
+ *    |  |  |   (Tick), Finish with an    |  |  |
+ *    |  |  |   error that is retried     |  |  |
+ *    |  |  +--------- no backoff --------+  |  |
+ *    |  |                                |  |  |
+ *    |  +- Tick - [ IN_QUEUE, for nobody | before `notBefore` ]
+ *    |                 ^---- backoff ----+  |  |
  *    |          after the last attempt: [ FAILED ]
  *    | Cancel                               |  |
  *    +------------> [ CANCELLED ] <---------+  |
- *    | ttl over (Tick)                         | ttl or executionTimeout over (Tick)
+ *    | ttl over (Tick, Claim)                  | ttl or executionTimeout over (Tick)
  *    +------------> [ TIMED_OUT ] <------------+
  *
  *   Retry:  FAILED | TIMED_OUT -> IN_QUEUE          retention over (Tick): any terminal status -> removed
@@ -24,6 +29,8 @@
  * - Every word of a worker ({@link WorkerEvent}) is fenced: it must come from the worker that holds the lease, on the job's own endpoint
  *   (worker ids are chosen freely, so two endpoints may each have a worker of one name), and, when it names an attempt, from that attempt.
  * - `attempt` never shrinks.
+ * - A job whose time is over is never handed out: a `Claim` that finds it so times it out.
+ * - Chance comes with the event (`random`), as time does: the machine has neither a clock nor a die.
  * - Every record has a next event: {@link dueAt} is always a time.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -40,16 +47,21 @@ interface Speaker {
   readonly attempt?: number
 }
 
+/** For events that may start a backoff: a number from 0 up to 1 that shortens it. Absent: the wait is as long as it gets. */
+interface Chance {
+  readonly random?: number
+}
+
 /** What a worker, or somebody who knows what became of it, says of a job that it holds. */
 export type WorkerEvent =
   /** The worker's heartbeat: the lease starts anew. */
   | { readonly _tag: "Beat" } & Speaker
   | { readonly _tag: "Progress"; readonly output: JsonText } & Speaker
-  /** One streamed chunk. Its body is kept beside the record. */
-  | { readonly _tag: "Chunk" } & Speaker
-  | { readonly _tag: "Finish"; readonly output: JsonText | null; readonly error: string | null } & Speaker
+  /** One streamed chunk. Its body is kept beside the record. `number`, from 1, where the worker counts: a repeat is known by it. */
+  | { readonly _tag: "Chunk"; readonly number?: number } & Speaker
+  | { readonly _tag: "Finish"; readonly output: JsonText | null; readonly error: string | null } & Speaker & Chance
   /** The worker is known to be gone. `cause` says how, in words for the caller. */
-  | { readonly _tag: "LoseLease"; readonly cause: string } & Speaker
+  | { readonly _tag: "LoseLease"; readonly cause: string } & Speaker & Chance
   /** The worker hands the job back without having started it. Costs no attempt. */
   | { readonly _tag: "Return" } & Speaker
 
@@ -58,8 +70,8 @@ export type JobEvent =
   | WorkerEvent
   /** A worker takes the job. */
   | { readonly _tag: "Claim"; readonly now: number; readonly worker: string }
-  /** Whatever is due at `now`: lease, ttl, execution timeout, retention. */
-  | { readonly _tag: "Tick"; readonly now: number }
+  /** Whatever is due at `now`: backoff, lease, ttl, execution timeout, retention. */
+  | { readonly _tag: "Tick"; readonly now: number } & Chance
   /** A caller's wishes. The endpoint is the one that the caller named. */
   | { readonly _tag: "Cancel"; readonly now: number; readonly endpoint: EndpointId }
   | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId }
@@ -88,6 +100,10 @@ export type Rejection =
   | { readonly _tag: "NotHeld"; readonly by: string | null; readonly attempt: number }
   /** Only a waiting job can be claimed. */
   | { readonly _tag: "NotWaiting" }
+  /** A chunk of that number is kept already. */
+  | { readonly _tag: "Repeated" }
+  /** The chunk is not the one that comes next; `expected` is. */
+  | { readonly _tag: "Gap"; readonly expected: number }
   /** Only FAILED and TIMED_OUT jobs can be retried. */
   | { readonly _tag: "NotRetryable"; readonly status: JobHead["status"] }
   /** Nothing is due yet. */
@@ -101,13 +117,16 @@ const reject = (rejection: Rejection): Result.Result<Transition, Rejection> => R
 /** When the job's attempt has to be over. */
 const deadlineOf = (job: JobHead): number => (job.startedAt ?? job.createdAt) + job.executionTimeoutMs
 
+/** Whether the job waits for a worker, and not for the end of a backoff. */
+export const isReady = (job: JobHead): boolean => job.status === "IN_QUEUE" && job.notBefore === null
+
 /**
- * When the job's next timer fires: for a waiting job its ttl, for a running one the first of lease, execution timeout and ttl, for
+ * When the job's next timer fires: for a waiting job its backoff or its ttl, for a running one the first of lease, execution timeout and ttl, for
  * an ended one the end of its retention. A `Tick` at or after this time always changes something.
  */
 export const dueAt = (job: JobHead): number => {
   if (job.finishedAt !== null) return job.finishedAt + job.retentionMs
-  if (job.leaseExpiresAt === null) return job.expiresAt
+  if (job.leaseExpiresAt === null) return job.notBefore === null ? job.expiresAt : Math.min(job.notBefore, job.expiresAt)
   return Math.min(job.leaseExpiresAt, deadlineOf(job), job.expiresAt)
 }
 
@@ -126,48 +145,101 @@ const end = (
   output: JsonText | null,
   error: string | null
 ): Result.Result<Transition, Rejection> =>
-  put({ ...job, status, leaseExpiresAt: null, finishedAt: now }, { progress: null, output, error })
+  put(
+    { ...job, status, notBefore: null, leaseExpiresAt: null, finishedAt: now },
+    { progress: null, output, error, lastError: null }
+  )
 
-/** Back to the queue. The clock of `delayTime` starts anew; the place in line does not: it goes by submission. */
-const requeue = (job: JobHead, now: number, retries: number): Result.Result<Transition, Rejection> =>
+/** The most that is kept of the reason why an attempt came to nothing. Characters. */
+const LAST_ERROR_LENGTH = 2_000
+
+/** Back to the queue. The clock of `delayTime` starts anew; the place in line does not: it goes by priority and submission. */
+const requeue = (
+  job: JobHead,
+  now: number,
+  again: { readonly retries: number; readonly notBefore: number | null; readonly lastError?: string }
+): Result.Result<Transition, Rejection> =>
   put(
     {
       ...job,
       status: "IN_QUEUE",
       queuedAt: now,
+      notBefore: again.notBefore,
       startedAt: null,
       leaseExpiresAt: null,
-      retries,
+      retries: again.retries,
       chunks: 0,
       drained: 0
     },
-    { progress: null },
+    again.lastError === undefined
+      ? { progress: null }
+      : { progress: null, lastError: again.lastError.slice(0, LAST_ERROR_LENGTH) },
     true
   )
 
-const loseLease = (job: JobHead, now: number, cause: string): Result.Result<Transition, Rejection> => {
-  const lost = job.retries + 1
-  if (lost < job.maxAttempts) return requeue(job, now, lost)
-  const attempts = job.maxAttempts === 1 ? "the only attempt allowed" : `attempt ${lost} of ${job.maxAttempts}`
-  return end(job, now, "FAILED", null, `${cause} This was ${attempts}.`)
+/**
+ * A number from 0 up to 1 out of a job's id. One event may send many jobs back at once, all with the same `random`: this is what tells
+ * them apart.
+ */
+const spreadOf = (id: string): number => {
+  // FNV-1a, mixed once more: ids that differ in their last letter alone are to be far apart.
+  let hash = 0x811c9dc5
+  for (let at = 0; at < id.length; at++) hash = Math.imul(hash ^ id.charCodeAt(at), 0x01000193)
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  return ((hash ^ (hash >>> 13)) >>> 0) / 2 ** 32
 }
+
+/** When the attempt after `failed` ones may begin; null: at once. */
+const nextAttemptAt = (job: JobHead, now: number, failed: number, random: number | undefined): number | null => {
+  const backoff = job.retry?.backoff ?? null
+  if (backoff === null) return null
+  const longest = Math.min(backoff.maxMs, backoff.initialMs * backoff.factor ** (failed - 1))
+  const shortened = random === undefined ? 1 : 1 - ((random + spreadOf(job.id)) % 1) / 2
+  const wait = Math.round(longest * shortened)
+  return wait === 0 ? null : now + wait
+}
+
+/** The attempt came to nothing: another one where there may be one, and what `last` says where not. */
+const failAttempt = (
+  job: JobHead,
+  now: number,
+  cause: string,
+  random: number | undefined,
+  last: (why: string) => Result.Result<Transition, Rejection>
+): Result.Result<Transition, Rejection> => {
+  const failed = job.retries + 1
+  if (failed >= job.maxAttempts) {
+    return last(`This was ${job.maxAttempts === 1 ? "the only attempt allowed" : `attempt ${failed} of ${job.maxAttempts}`}.`)
+  }
+  const notBefore = nextAttemptAt(job, now, failed, random)
+  if (notBefore !== null && notBefore >= job.expiresAt) {
+    return last(`This was attempt ${failed} of ${job.maxAttempts}, and the job's time to live ends before the next may begin.`)
+  }
+  return requeue(job, now, { retries: failed, notBefore, lastError: cause })
+}
+
+const loseLease = (job: JobHead, now: number, cause: string, random: number | undefined): Result.Result<Transition, Rejection> =>
+  failAttempt(job, now, cause, random, (why) => end(job, now, "FAILED", null, `${cause} ${why}`))
 
 const seconds = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
-const tick = (job: JobHead, now: number): Result.Result<Transition, Rejection> => {
+const expire = (job: JobHead, now: number): Result.Result<Transition, Rejection> =>
+  end(
+    job,
+    now,
+    "TIMED_OUT",
+    null,
+    `The job's time to live (${seconds(job.ttlMs)}) ended while it was ${
+      job.leaseExpiresAt === null ? "waiting for a worker" : `running on worker ${job.worker}`
+    }.`
+  )
+
+const tick = (job: JobHead, now: number, random: number | undefined): Result.Result<Transition, Rejection> => {
   if (now < dueAt(job)) return reject({ _tag: "NotDue" })
   if (job.finishedAt !== null) return Result.succeed({ _tag: "Remove" })
-  if (now >= job.expiresAt) {
-    return end(
-      job,
-      now,
-      "TIMED_OUT",
-      null,
-      `The job's time to live (${seconds(job.expiresAt - job.createdAt)}) ended while it was ${
-        job.leaseExpiresAt === null ? "waiting for a worker" : `running on worker ${job.worker}`
-      }.`
-    )
-  }
+  if (now >= job.expiresAt) return expire(job, now)
+  // Ready since the backoff ended, whenever that is noticed: `delayTime` counts from there.
+  if (job.notBefore !== null) return put({ ...job, queuedAt: job.notBefore, notBefore: null })
   if (now >= deadlineOf(job)) {
     return end(
       job,
@@ -177,30 +249,38 @@ const tick = (job: JobHead, now: number): Result.Result<Transition, Rejection> =
       `The attempt ran longer than its execution timeout (${seconds(job.executionTimeoutMs)}) on worker ${job.worker}.`
     )
   }
-  return loseLease(job, now, `Worker ${job.worker} was silent for ${seconds(job.leaseMs)} and lost the job.`)
+  return loseLease(job, now, `Worker ${job.worker} was silent for ${seconds(job.leaseMs)} and lost the job.`, random)
 }
 
 /** What is chosen when a job is submitted. All else of a new job is given. */
-export type Submitted = Pick<
-  JobRecord,
-  | "id"
-  | "endpoint"
-  | "input"
-  | "s3Config"
-  | "lowPriority"
-  | "createdAt"
-  | "expiresAt"
-  | "executionTimeoutMs"
-  | "leaseMs"
-  | "maxAttempts"
-  | "retentionMs"
->
+export type Submitted =
+  & Pick<
+    JobRecord,
+    | "id"
+    | "endpoint"
+    | "input"
+    | "s3Config"
+    | "lowPriority"
+    | "createdAt"
+    | "ttlMs"
+    | "executionTimeoutMs"
+    | "leaseMs"
+    | "maxAttempts"
+    | "retentionMs"
+  >
+  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags">>
 
 /** A job as it enters the queue. */
 export const submitted = (job: Submitted): JobRecord => ({
+  priority: 0,
+  retry: null,
+  webhook: null,
+  tags: [],
   ...job,
   status: "IN_QUEUE",
   queuedAt: job.createdAt,
+  notBefore: null,
+  expiresAt: job.createdAt + job.ttlMs,
   attempt: 0,
   retries: 0,
   worker: null,
@@ -210,6 +290,7 @@ export const submitted = (job: Submitted): JobRecord => ({
   progress: null,
   output: null,
   error: null,
+  lastError: null,
   chunks: 0,
   drained: 0
 })
@@ -218,7 +299,8 @@ export const submitted = (job: Submitted): JobRecord => ({
 export const transition = (job: JobHead, event: JobEvent): Result.Result<Transition, Rejection> => {
   switch (event._tag) {
     case "Claim": {
-      if (job.status !== "IN_QUEUE") return reject({ _tag: "NotWaiting" })
+      if (!isReady(job)) return reject({ _tag: "NotWaiting" })
+      if (event.now >= job.expiresAt) return expire(job, event.now)
       return put({
         ...job,
         status: "IN_PROGRESS",
@@ -231,7 +313,7 @@ export const transition = (job: JobHead, event: JobEvent): Result.Result<Transit
       })
     }
     case "Tick":
-      return tick(job, event.now)
+      return tick(job, event.now, event.random)
     case "Retry": {
       if (event.endpoint !== job.endpoint) return reject({ _tag: "OtherEndpoint" })
       if (job.status !== "FAILED" && job.status !== "TIMED_OUT") return reject({ _tag: "NotRetryable", status: job.status })
@@ -241,8 +323,7 @@ export const transition = (job: JobHead, event: JobEvent): Result.Result<Transit
           ...job,
           status: "IN_QUEUE",
           queuedAt: event.now,
-          expiresAt: event.now + (job.expiresAt - job.createdAt),
-          createdAt: event.now,
+          expiresAt: event.now + job.ttlMs,
           startedAt: null,
           finishedAt: null,
           retries: 0,
@@ -279,13 +360,22 @@ export const transition = (job: JobHead, event: JobEvent): Result.Result<Transit
         case "Progress":
           return put({ ...job, leaseExpiresAt: event.now + job.leaseMs }, { progress: event.output })
         case "Chunk":
+          if (event.number !== undefined && event.number !== job.chunks + 1) {
+            return reject(
+              event.number >= 1 && event.number <= job.chunks ? { _tag: "Repeated" } : { _tag: "Gap", expected: job.chunks + 1 }
+            )
+          }
           return put({ ...job, chunks: job.chunks + 1, leaseExpiresAt: event.now + job.leaseMs })
-        case "Finish":
-          return end(job, event.now, event.error === null ? "COMPLETED" : "FAILED", event.output, event.error)
+        case "Finish": {
+          const { error, now, output } = event
+          if (error === null) return end(job, now, "COMPLETED", output, null)
+          const last = () => end(job, now, "FAILED", output, error)
+          return job.retry?.onError === true ? failAttempt(job, now, error, event.random, last) : last()
+        }
         case "LoseLease":
-          return loseLease(job, event.now, event.cause)
+          return loseLease(job, event.now, event.cause, event.random)
         case "Return":
-          return requeue(job, event.now, job.retries)
+          return requeue(job, event.now, { retries: job.retries, notBefore: null })
       }
     }
   }

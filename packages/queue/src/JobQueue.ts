@@ -13,17 +13,32 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
-import { isTerminal, type Policy } from "@stint/contract/Job"
+import { isTerminal, type JobStatus, type Policy, type Webhook } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
-import { type JobEvent, submitted } from "./JobMachine.ts"
-import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
-import { type Applied, type Depth, type Drained, type Durability, JobStore } from "./JobStore.ts"
-import { JobMissing, LeaseLost, NotRetryable, QueueError } from "./QueueError.ts"
+import * as Stream from "effect/Stream"
+import { createHash } from "node:crypto"
+import { decodePosition, type Followed, type Place, START, tell } from "./Following.ts"
+import { decodeCursor, encodeCursor } from "./JobListing.ts"
+import { isReady, type JobEvent, submitted } from "./JobMachine.ts"
+import type { JobHead, JobRecord, JobReport, JobSummary, RetryRule } from "./JobRecord.ts"
+import { type Ahead, type Applied, type Depth, type Drained, type Durability, JobStore, type SubmissionKey } from "./JobStore.ts"
+import {
+  ChunkGap,
+  EndpointGone,
+  IdempotencyConflict,
+  InvalidPlace,
+  JobMissing,
+  LeaseLost,
+  NotRetryable,
+  QueueError
+} from "./QueueError.ts"
 import * as WaitList from "./WaitList.ts"
 import { WorkerRegistry } from "./WorkerRegistry.ts"
 
@@ -34,8 +49,44 @@ export interface Submission {
   readonly s3Config?: JsonText | undefined
   /** The caller's wishes, over the endpoint's settings. */
   readonly policy?: Policy | undefined
+  /** Default: 0. */
+  readonly priority?: number | undefined
+  readonly tags?: ReadonlyArray<string> | undefined
+  /** Who is told of the job. */
+  readonly webhook?: Webhook | undefined
+  /** While a job of this key is kept on the endpoint, the same request again is that job. */
+  readonly idempotencyKey?: string | undefined
   /** The job's id. */
   readonly id: JobId
+}
+
+/** Which jobs of an endpoint to list. */
+export interface ListOptions {
+  readonly status?: JobStatus | undefined
+  readonly tag?: string | undefined
+  /** Submitted at this time or later. Milliseconds since 1970. */
+  readonly createdAfter?: number | undefined
+  /** Submitted before this time. */
+  readonly createdBefore?: number | undefined
+  /** 1 to 200. Default: 50. */
+  readonly limit?: number | undefined
+  /** The `cursor` of the page before. */
+  readonly cursor?: string | undefined
+}
+
+/** One page of a list, newest first. */
+export interface Listed {
+  /** May be fewer than `limit`, and none at all, although there are more: what counts is the cursor. */
+  readonly jobs: ReadonlyArray<JobSummary>
+  /** Where to go on; null at the end of the list. */
+  readonly cursor: string | null
+}
+
+/** A job's place in line. */
+export interface Position {
+  readonly job: JobReport
+  /** How many ready jobs come before it; null where it is not ready: running, ended, or in a backoff (see `notBefore`). */
+  readonly ahead: Ahead | null
 }
 
 /** Who writes: a worker and, where it knows, the attempt that it was given. */
@@ -67,10 +118,27 @@ const PURGE_LIMIT = 200
 /** The most chunks that one reading of a stream takes. */
 const DRAIN_LIMIT = 1_000
 
+/** The most chunks that one look of a follower shows. */
+const FOLLOW_LIMIT = 200
+
+/** A follower that nobody wakes looks again after so many milliseconds. */
+const FOLLOW_PAUSE = 30_000
+
+/** A job's place in line is counted so far. */
+const AHEAD_LIMIT = 10_000
+
+/** What a list shows at a time. */
+const LIST_DEFAULT = 50
+const LIST_LIMIT = 200
+
 export class JobQueue extends Context.Service<JobQueue, {
   readonly durability: Durability
 
-  /** Keeps a job. When this returns, the job is as safe as {@link Durability} says. */
+  /**
+   * Keeps a job. When this returns, the job is as safe as {@link Durability} says. A job of another id than the submission's is the one
+   * that the idempotency key stood for already. Fails with `IdempotencyConflict` where the key stands for another request, and with
+   * `EndpointGone` where the endpoint was deleted meanwhile.
+   */
   readonly submit: (submission: Submission) => Effect.Effect<JobRecord, QueueError>
 
   /** A job of an endpoint. Fails with `JobMissing`, also where the id belongs to another endpoint. */
@@ -81,6 +149,19 @@ export class JobQueue extends Context.Service<JobQueue, {
 
   /** The chunks that nobody has read; waits up to `waitMs` for one, or for the end. */
   readonly drain: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<Drained, QueueError>
+
+  /**
+   * Everything that happens to a job from now on or, with the `position` of an earlier telling, from there on, to its end. Takes nothing
+   * from `drain`. Fails with `JobMissing`, and with `InvalidPlace` where `after` is no position. Ends early when the queue ends its waits:
+   * the reader comes back with its last position.
+   */
+  readonly follow: (endpoint: EndpointId, id: string, after?: string) => Stream.Stream<Followed, QueueError>
+
+  /** The jobs of an endpoint, newest first. Fails with `InvalidPlace` where the cursor is none. */
+  readonly list: (endpoint: EndpointId, options?: ListOptions) => Effect.Effect<Listed, QueueError>
+
+  /** The job and its place in line, counted up to 10,000. */
+  readonly position: (endpoint: EndpointId, id: string) => Effect.Effect<Position, QueueError>
 
   /**
    * Cancels a waiting or running job; the worker of a running one is told to stop it. A job that had already ended is returned
@@ -95,7 +176,7 @@ export class JobQueue extends Context.Service<JobQueue, {
   readonly purge: (endpoint: EndpointId) => Effect.Effect<number, QueueError>
 
   /**
-   * Up to `limit` jobs for a worker, oldest first; waits up to `waitMs` for one. Empty when none came, or when the worker is to
+   * Up to `limit` jobs for a worker, the highest priority first and then the oldest; waits up to `waitMs` for one. Empty when none came, or when the worker is to
    * leave.
    */
   readonly take: (options: {
@@ -116,7 +197,11 @@ export class JobQueue extends Context.Service<JobQueue, {
   /** Keeps the latest progress. Fails with `LeaseLost` where the job is no longer this worker's. */
   readonly progress: (holder: Holder, output: JsonText) => Effect.Effect<Delivery, QueueError>
 
-  readonly append: (holder: Holder, chunk: JsonText) => Effect.Effect<Delivery, QueueError>
+  /**
+   * Keeps a chunk. `number`, from 1, where the worker counts its chunks: one that is kept already is accepted and changes nothing, and one
+   * that is not the next fails with `ChunkGap`.
+   */
+  readonly append: (holder: Holder, chunk: JsonText, number?: number) => Effect.Effect<Delivery, QueueError>
 
   /** Ends the job: COMPLETED, or FAILED when there is an error. */
   readonly finish: (
@@ -150,6 +235,9 @@ export class JobQueue extends Context.Service<JobQueue, {
   /** Returns when jobs of the endpoint were added, freed or ended, or after `waitMs`. */
   readonly awaitDemand: (endpoint: EndpointId, waitMs: number) => Effect.Effect<void>
 
+  /** Returns when a job with a webhook changed, so that a delivery may be due, or after `waitMs`. */
+  readonly awaitDeliveries: (waitMs: number) => Effect.Effect<void>
+
   /** Fires what is due. True when there may be more. */
   readonly tick: Effect.Effect<boolean, QueueError>
 
@@ -163,16 +251,35 @@ const missing = (id: string) => new QueueError({ reason: new JobMissing({ id }) 
 
 const workerKey = (endpoint: string, worker: string) => `${endpoint}\n${worker}`
 
+/** How attempts are tried again: what the request says, then the endpoint; null where neither says anything. */
+const retryOf = (endpoint: Endpoint, policy: Policy | undefined): RetryRule | null => {
+  const onError = policy?.retry?.onError ?? endpoint.retry?.onError ?? false
+  const backoff = policy?.retry?.backoff ?? endpoint.retry?.backoff ?? null
+  return onError || backoff !== null ? { onError, backoff } : null
+}
+
+/** Tells requests of one key apart. Of the same bytes, as the payloads were sent: `{"a":1}` and `{ "a": 1 }` are two requests. */
+const fingerprintOf = ({ input, policy, priority, s3Config, tags, webhook }: Submission): string =>
+  createHash("sha256")
+    .update(JSON.stringify([input, s3Config ?? null, policy ?? null, priority ?? 0, tags ?? [], webhook ?? null]))
+    .digest("hex")
+
 const make = Effect.gen(function*() {
   const store = yield* JobStore
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
+  const dice = yield* Random.Random
+  const random = () => dice.nextDoubleUnsafe()
 
   /** By endpoint: workers that wait for a job. */
   const takers = WaitList.make()
   /** By job: callers that wait for its end or for a chunk. */
   const readers = WaitList.make()
+  /** By job: those who follow it. */
+  const followers = WaitList.make()
+  /** Who sends webhooks, all under one key. */
+  const senders = WaitList.make()
   /** By worker: job-stop polls. */
   const stoppers = WaitList.make()
   /** By endpoint: autoscalers. */
@@ -196,15 +303,24 @@ const make = Effect.gen(function*() {
   const announce = Effect.fnUntraced(function*(applied: Applied, by?: string) {
     if (applied._tag !== "Changed") return
     const { after, before } = applied
+    if (after.webhook !== null) senders.wake("")
     if (before.status === after.status) {
-      if (after.chunks !== before.chunks) readers.wake(after.id)
+      if (after.chunks !== before.chunks) {
+        readers.wake(after.id)
+        followers.wake(after.id)
+      }
+      if (isReady(after) && !isReady(before)) {
+        takers.wake(after.endpoint, 1)
+        demand.wake(after.endpoint)
+      }
       return
     }
+    followers.wake(after.id)
     if (before.status === "IN_PROGRESS" && before.worker !== null) {
       yield* registry.freed(before.endpoint, before.worker, before.id)
       if (by !== before.worker) stop(before.endpoint, before.worker, before.id)
     }
-    if (after.status === "IN_QUEUE") takers.wake(after.endpoint, 1)
+    if (isReady(after)) takers.wake(after.endpoint, 1)
     if (isTerminal(after.status)) readers.wake(after.id)
     demand.wake(after.endpoint)
   })
@@ -218,25 +334,41 @@ const make = Effect.gen(function*() {
     return job
   })
 
-  const submit = Effect.fnUntraced(function*({ endpoint, id, input, policy, s3Config }: Submission) {
-    const time = now()
+  const submit = Effect.fnUntraced(function*(submission: Submission): Effect.fn.Return<JobRecord, QueueError> {
+    const { endpoint, id, idempotencyKey, input, policy, priority, s3Config, tags, webhook } = submission
     const job = submitted({
       id,
       endpoint: endpoint.id,
       input,
       s3Config: s3Config ?? null,
       lowPriority: policy?.lowPriority ?? false,
-      createdAt: time,
-      expiresAt: time + (policy?.ttl ?? endpoint.ttlMs),
+      priority: priority ?? 0,
+      createdAt: now(),
+      ttlMs: policy?.ttl ?? endpoint.ttlMs,
       executionTimeoutMs: policy?.executionTimeout ?? endpoint.executionTimeoutMs,
       leaseMs: endpoint.leaseMs,
-      maxAttempts: endpoint.maxAttempts,
-      retentionMs: endpoint.retentionMs
+      maxAttempts: policy?.retry?.maxAttempts ?? endpoint.retry?.maxAttempts ?? endpoint.maxAttempts,
+      retry: retryOf(endpoint, policy),
+      retentionMs: endpoint.retentionMs,
+      webhook: webhook === undefined ? null : { ...webhook, errorTraceback: endpoint.errorTraceback },
+      tags: tags === undefined ? [] : [...new Set(tags)]
     })
-    yield* store.insert(job)
-    takers.wake(job.endpoint, 1)
-    demand.wake(job.endpoint)
-    return job
+    const key: SubmissionKey | undefined = idempotencyKey === undefined
+      ? undefined
+      : { key: idempotencyKey, fingerprint: fingerprintOf(submission) }
+    const inserted = yield* store.insert(job, key)
+    switch (inserted._tag) {
+      case "Kept":
+        takers.wake(job.endpoint, 1)
+        demand.wake(job.endpoint)
+        return job
+      case "Known":
+        return inserted.job
+      case "KeyTaken":
+        return yield* new QueueError({ reason: new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id }) })
+      case "EndpointGone":
+        return yield* new QueueError({ reason: new EndpointGone({ endpoint: endpoint.id }) })
+    }
   }, Effect.uninterruptible)
 
   const awaitEnd = Effect.fnUntraced(function*(endpoint: EndpointId, id: string, waitMs: number) {
@@ -270,6 +402,61 @@ const make = Effect.gen(function*() {
       }
       yield* ticket.wait(left)
     }
+  })
+
+  const invalidPlace = (what: "cursor" | "position", value: string) =>
+    new QueueError({ reason: new InvalidPlace({ what, value }) })
+
+  const follow: JobQueue["Service"]["follow"] = (endpoint, id, after) =>
+    Stream.unwrap(Effect.gen(function*() {
+      const start = after === undefined ? START : decodePosition(after)
+      if (start === undefined) return yield* invalidPlace("position", after ?? "")
+      const job = yield* get(endpoint, id)
+      const first: { readonly place: Place; readonly progress: JsonText | null } = { place: start, progress: null }
+      return Stream.paginate(
+        first,
+        Effect.fnUntraced(function*({ place, progress }) {
+          while (true) {
+            const ticket = yield* followers.take(id)
+            const peeked = yield* store.peek(job.id, place, FOLLOW_LIMIT).pipe(Effect.onError(() => ticket.cancel))
+            // Its retention ended while it was followed.
+            if (peeked === undefined) {
+              yield* ticket.cancel
+              return [[], Option.none()] as const
+            }
+            const next = tell(place, progress, peeked)
+            if (next.told.length > 0 || next.done) {
+              yield* ticket.cancel
+              return [next.told, next.done ? Option.none() : Option.some(next)] as const
+            }
+            if (closing) {
+              yield* ticket.cancel
+              return [[], Option.none()] as const
+            }
+            yield* ticket.wait(FOLLOW_PAUSE)
+          }
+        })
+      )
+    }))
+
+  const list: JobQueue["Service"]["list"] = Effect.fnUntraced(function*(endpoint, options = {}) {
+    const { createdAfter, createdBefore, cursor, limit = LIST_DEFAULT, status, tag } = options
+    const after = cursor === undefined ? undefined : decodeCursor(cursor)
+    if (cursor !== undefined && after === undefined) return yield* invalidPlace("cursor", cursor)
+    const page = yield* store.list(endpoint, {
+      status,
+      tag,
+      createdAfter,
+      createdBefore,
+      after,
+      limit: Math.min(LIST_LIMIT, Math.max(1, limit))
+    })
+    return { jobs: page.jobs, cursor: page.next === null ? null : encodeCursor(page.next) }
+  })
+
+  const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
+    const job = yield* get(endpoint, id)
+    return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null }
   })
 
   /** Applies an event to a job by whatever id came from outside. */
@@ -310,7 +497,7 @@ const make = Effect.gen(function*() {
    */
   const reclaimUnreceived = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     const cause = `Worker ${worker} was handed the job and asked for another one without delivering a result.`
-    const event = { _tag: "LoseLease", now: now(), endpoint, worker, cause } as const
+    const event = { _tag: "LoseLease", now: now(), endpoint, worker, cause, random: random() } as const
     yield* announceAll(yield* store.applyRunning({ endpoint, worker }, event), worker)
     pendingStops.delete(workerKey(endpoint, worker))
   })
@@ -327,19 +514,27 @@ const make = Effect.gen(function*() {
     while (true) {
       if (closing || (yield* registry.isDraining(endpoint, worker))) return []
       const ticket = yield* takers.take(endpoint)
-      const jobs = yield* store.claim(endpoint, limit, { _tag: "Claim", now: now(), worker }).pipe(
+      const { expired, jobs } = yield* store.claim(endpoint, limit, { _tag: "Claim", now: now(), worker }).pipe(
         Effect.onError(() => ticket.cancel)
       )
+      yield* announceAll(expired)
       const left = until - now()
       if (jobs.length > 0) {
         yield* ticket.cancel
         for (const job of jobs) {
           yield* registry.holds(endpoint, worker, job.id)
+          followers.wake(job.id)
+          if (job.webhook !== null) senders.wake("")
           // A stop that was meant for an earlier attempt must not hit this one.
           pendingStops.get(workerKey(endpoint, worker))?.delete(job.id)
         }
         demand.wake(endpoint)
         return jobs
+      }
+      // There may be others behind those whose time was over.
+      if (expired.length > 0) {
+        yield* ticket.cancel
+        continue
       }
       if (left <= 0) {
         yield* ticket.cancel
@@ -369,6 +564,7 @@ const make = Effect.gen(function*() {
     if (applied._tag === "Missing" || applied._tag === "Removed") return yield* missing(holder.job)
     const { rejection } = applied
     if (rejection._tag === "OtherEndpoint") return yield* missing(holder.job)
+    if (rejection._tag === "Repeated") return "accepted"
     if (
       rejection._tag === "Ended" && rejection.by === holder.worker &&
       (holder.attempt === undefined || holder.attempt === rejection.attempt)
@@ -385,6 +581,20 @@ const make = Effect.gen(function*() {
 
   const fence = ({ attempt, endpoint, worker }: Holder) =>
     attempt === undefined ? { now: now(), endpoint, worker } : { now: now(), endpoint, worker, attempt }
+
+  const append: JobQueue["Service"]["append"] = (holder, chunk, number) =>
+    deliver(
+      holder,
+      Effect.suspend(() =>
+        store.append(holder.job, { _tag: "Chunk", ...(number === undefined ? {} : { number }), ...fence(holder) }, chunk)
+      ).pipe(
+        Effect.tap((applied) => {
+          if (applied._tag !== "Rejected" || applied.rejection._tag !== "Gap" || number === undefined) return Effect.void
+          const { expected } = applied.rejection
+          return new QueueError({ reason: new ChunkGap({ id: holder.job, chunk: number, expected }) })
+        })
+      )
+    )
 
   const stops = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, waitMs: number) {
     yield* registry.seen(endpoint, worker)
@@ -417,7 +627,7 @@ const make = Effect.gen(function*() {
       { endpoint, worker },
       cause === undefined
         ? { _tag: "Return", now: time, endpoint, worker }
-        : { _tag: "LoseLease", now: time, endpoint, worker, cause }
+        : { _tag: "LoseLease", now: time, endpoint, worker, cause, random: random() }
     )
     yield* announceAll(applied)
     yield* registry.gone(endpoint, worker)
@@ -449,17 +659,24 @@ const make = Effect.gen(function*() {
     get,
     awaitEnd,
     drain,
+    follow,
+    list,
+    position,
     cancel,
     retry,
     purge,
     take,
     beat,
     progress: (holder, output) =>
-      deliver(holder, Effect.suspend(() => store.apply(holder.job, { _tag: "Progress", output, ...fence(holder) }))),
-    append: (holder, chunk) =>
-      deliver(holder, Effect.suspend(() => store.append(holder.job, { _tag: "Chunk", ...fence(holder) }, chunk))),
+      deliver(holder, Effect.suspend(() => store.apply(holder.job, { _tag: "Progress", output, ...fence(holder) }))).pipe(
+        Effect.tap(() => Effect.sync(() => followers.wake(holder.job)))
+      ),
+    append,
     finish: (holder, { error, output }) =>
-      deliver(holder, Effect.suspend(() => store.apply(holder.job, { _tag: "Finish", output, error, ...fence(holder) }))),
+      deliver(
+        holder,
+        Effect.suspend(() => store.apply(holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) }))
+      ),
     stops,
     drainWorker,
     workerGone,
@@ -467,8 +684,9 @@ const make = Effect.gen(function*() {
     workerLeaves,
     depth: (endpoint) => store.depth(endpoint),
     awaitDemand: (endpoint, waitMs) => Effect.flatMap(demand.take(endpoint), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
+    awaitDeliveries: (waitMs) => Effect.flatMap(senders.take(""), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
     tick: Effect.gen(function*() {
-      const applied = yield* store.tick(now(), TICK_LIMIT)
+      const applied = yield* store.tick({ _tag: "Tick", now: now(), random: random() }, TICK_LIMIT)
       yield* announceAll(applied)
       return applied.length === TICK_LIMIT
     }).pipe(Effect.uninterruptible),
@@ -476,6 +694,8 @@ const make = Effect.gen(function*() {
       closing = true
       takers.wakeAll()
       readers.wakeAll()
+      followers.wakeAll()
+      senders.wakeAll()
       stoppers.wakeAll()
       demand.wakeAll()
     })

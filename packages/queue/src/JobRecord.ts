@@ -8,9 +8,27 @@
  * the time, and a changed endpoint changes only later jobs.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
-import { JobStatus } from "@stint/contract/Job"
+import { Backoff, JobStatus, WebhookEvent } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
 import * as Schema from "effect/Schema"
+
+/** How an attempt that came to nothing is tried again, beyond `maxAttempts`. */
+export const RetryRule = Schema.Struct({
+  /** A handler's error is retried as a lost worker is. */
+  onError: Schema.Boolean,
+  /** Null: at once. */
+  backoff: Schema.NullOr(Backoff)
+})
+export type RetryRule = typeof RetryRule.Type
+
+/** Who is told of the job, and of what. */
+export const JobWebhook = Schema.Struct({
+  url: Schema.String,
+  events: Schema.Array(WebhookEvent),
+  /** The endpoint's setting when the job was submitted: what is sent may go where the endpoint's owner does not look. */
+  errorTraceback: Schema.Literals(["full", "none"])
+})
+export type JobWebhook = typeof JobWebhook.Type
 
 /** What the state machine decides by. Small, whatever the payloads are. */
 export const JobHead = Schema.Struct({
@@ -19,19 +37,27 @@ export const JobHead = Schema.Struct({
   status: JobStatus,
   /** Does not count when the autoscaler decides to start workers. */
   lowPriority: Schema.Boolean,
-  /** Milliseconds since 1970, as are all times here. */
+  /** Higher ones are claimed first; equal ones in order of submission. */
+  priority: Schema.Int,
+  /** When the job was submitted. Milliseconds since 1970, as are all times here. */
   createdAt: Schema.Int,
-  /** When the job last entered the queue: at submission, or when a lost worker gave it back. */
+  /** When the job last became ready for a worker: at submission, when a lost worker gave it back, or at the end of a backoff. */
   queuedAt: Schema.Int,
-  /** End of the job's life (`ttl`). */
+  /** While waiting: the job is for nobody before this time. Set only by a retry with backoff, and gone when the time has come. */
+  notBefore: Schema.NullOr(Schema.Int),
+  /** How long the job may live, waiting included. */
+  ttlMs: Schema.Int,
+  /** End of the job's life. */
   expiresAt: Schema.Int,
   executionTimeoutMs: Schema.Int,
   leaseMs: Schema.Int,
   maxAttempts: Schema.Int,
+  /** Null: a lost worker's job is tried again at once, an error never. */
+  retry: Schema.NullOr(RetryRule),
   retentionMs: Schema.Int,
   /** How often the job was handed to a worker. Grows with every claim and never shrinks: the fencing token of its lease. */
   attempt: Schema.Int,
-  /** How often a worker was lost while it held the job. */
+  /** How many attempts came to nothing: lost workers, and errors where these are retried. */
   retries: Schema.Int,
   /** The worker of the last attempt. */
   worker: Schema.NullOr(Schema.String),
@@ -44,7 +70,10 @@ export const JobHead = Schema.Struct({
   /** How many chunks the last attempt has streamed. */
   chunks: Schema.Int,
   /** How many of them `/stream` has handed out. */
-  drained: Schema.Int
+  drained: Schema.Int,
+  webhook: Schema.NullOr(JobWebhook),
+  /** Words to find the job by, each once. */
+  tags: Schema.Array(Schema.String)
 })
 export type JobHead = typeof JobHead.Type
 
@@ -54,13 +83,19 @@ export const JobOutcome = Schema.Struct({
   progress: Schema.NullOr(JsonText),
   /** The accepted attempt's result. */
   output: Schema.NullOr(JsonText),
-  error: Schema.NullOr(Schema.String)
+  error: Schema.NullOr(Schema.String),
+  /** Why the attempt before came to nothing, while the job waits or runs again. At most 2,000 characters. */
+  lastError: Schema.NullOr(Schema.String)
 })
 export type JobOutcome = typeof JobOutcome.Type
 
 /** A job as those who follow it see it: everything but what was put in. */
 export const JobReport = Schema.Struct({ ...JobHead.fields, ...JobOutcome.fields })
 export type JobReport = typeof JobReport.Type
+
+/** A job as a list shows it: no payloads, and of the error the first 500 characters. */
+export const JobSummary = Schema.Struct({ ...JobHead.fields, error: Schema.NullOr(Schema.String) })
+export type JobSummary = typeof JobSummary.Type
 
 /** What was put in. Never changes. */
 export const JobInput = Schema.Struct({

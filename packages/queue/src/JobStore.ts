@@ -10,6 +10,7 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
+import type { JobPage, JobQuery } from "./JobListing.ts"
 import type { JobEvent, Rejection } from "./JobMachine.ts"
 import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 import type { QueueError } from "./QueueError.ts"
@@ -29,9 +30,12 @@ export type Applied =
 
 /** The jobs of one endpoint by state, and what the autoscaler needs. Must not cost more as the history grows. */
 export interface Depth {
+  /** Ready for a worker. */
   readonly waiting: number
   /** Of the waiting jobs, those submitted with `lowPriority`. */
   readonly waitingLow: number
+  /** IN_QUEUE like the waiting ones, and for nobody until their backoff is over. */
+  readonly delayed: number
   readonly running: number
   readonly completed: number
   /** FAILED and TIMED_OUT. */
@@ -53,14 +57,66 @@ export interface Drained {
   readonly more: boolean
 }
 
+/** What a submission stands for: one job per key and endpoint, while the job is kept. */
+export interface SubmissionKey {
+  readonly key: string
+  /** Tells requests apart: the same key with another one is refused. */
+  readonly fingerprint: string
+}
+
+/** What became of a submission. */
+export type Inserted =
+  | { readonly _tag: "Kept" }
+  /** The key stands for this job, made from the same request. Nothing was written. */
+  | { readonly _tag: "Known"; readonly job: JobRecord }
+  /** The key stands for a job that was made from another request. */
+  | { readonly _tag: "KeyTaken"; readonly id: JobId }
+  /** The endpoint was deleted. */
+  | { readonly _tag: "EndpointGone" }
+
+/** What a claim found. */
+export interface Claimed {
+  readonly jobs: ReadonlyArray<JobRecord>
+  /** Jobs whose time was over before they could be handed out. */
+  readonly expired: ReadonlyArray<Applied>
+}
+
+/** The most expired jobs that one claim takes out of the way: so much longer than others it may take. */
+export const CLAIM_EXPIRED_LIMIT = 100
+
+/** How far a reader has read in a job's chunks. */
+export interface ChunkPlace {
+  readonly attempt: number
+  /** Number of the last chunk that was read; the first is 1. */
+  readonly chunk: number
+}
+
+/** What one look at a job's chunks shows. */
+export interface Peeked {
+  readonly job: JobReport
+  /** The chunks of the job's attempt after the reader's place; all of them where that is in another attempt. */
+  readonly chunks: ReadonlyArray<JsonText>
+  /** Number of the first of them. */
+  readonly from: number
+  readonly more: boolean
+}
+
+/** How many jobs come before another. */
+export interface Ahead {
+  readonly jobs: number
+  /** There are more than were counted. */
+  readonly more: boolean
+}
+
 export class JobStore extends Context.Service<JobStore, {
   readonly durability: Durability
 
   /**
    * Keeps a new job. Returns when it is as safe as {@link Durability} says. Ids are the platform's own and never used twice: an id that
-   * is there already is a defect.
+   * is there already is a defect. Of submissions with one `key`, at once or one after the other, the first is kept and the others are
+   * told of it; the key is free again when the job is removed.
    */
-  readonly insert: (job: JobRecord) => Effect.Effect<void, QueueError>
+  readonly insert: (job: JobRecord, key?: SubmissionKey) => Effect.Effect<Inserted, QueueError>
 
   /** Applies one event to one job. */
   readonly apply: (id: JobId, event: JobEvent) => Effect.Effect<Applied, QueueError>
@@ -72,15 +128,24 @@ export class JobStore extends Context.Service<JobStore, {
     body: JsonText
   ) => Effect.Effect<Applied, QueueError>
 
-  /** Claims up to `limit` waiting jobs of an endpoint, in order of submission. Two callers never get the same job. */
+  /**
+   * Claims up to `limit` ready jobs of an endpoint, the highest priority first, among equals in order of submission. Two callers never get
+   * the same job. Jobs whose time is over are timed out on the way, {@link CLAIM_EXPIRED_LIMIT} at most.
+   */
   readonly claim: (
     endpoint: EndpointId,
     limit: number,
     event: Extract<JobEvent, { readonly _tag: "Claim" }>
-  ) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
+  ) => Effect.Effect<Claimed, QueueError>
 
-  /** Applies `Tick` to up to `limit` jobs that are due, those due longest first. Empty when nothing is. */
-  readonly tick: (now: number, limit: number) => Effect.Effect<ReadonlyArray<Applied>, QueueError>
+  /**
+   * Applies a `Tick` to up to `limit` jobs that are due, those due longest first. Empty when nothing is. A job that cannot be read is
+   * logged once and put aside for an hour, for it must not hold up the timers of the others.
+   */
+  readonly tick: (
+    event: Extract<JobEvent, { readonly _tag: "Tick" }>,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<Applied>, QueueError>
 
   /** Applies an event to every job that is IN_PROGRESS, or to those of one worker. */
   readonly applyRunning: (
@@ -88,7 +153,7 @@ export class JobStore extends Context.Service<JobStore, {
     event: JobEvent
   ) => Effect.Effect<ReadonlyArray<Applied>, QueueError>
 
-  /** Applies an event to up to `limit` waiting jobs of an endpoint, in order of submission. */
+  /** Applies an event to up to `limit` jobs of an endpoint that are IN_QUEUE, ready or not, in order of submission. */
   readonly applyWaiting: (
     endpoint: EndpointId,
     event: JobEvent,
@@ -102,6 +167,18 @@ export class JobStore extends Context.Service<JobStore, {
    * {@link DRAIN_CHARACTERS} or more. Undefined when there is no such job.
    */
   readonly drain: (id: JobId, limit: number) => Effect.Effect<Drained | undefined, QueueError>
+
+  /**
+   * Shows up to `limit` chunks after a place, in order, and stops early as `drain` does. Takes nothing from it. Undefined
+   * when there is no such job.
+   */
+  readonly peek: (id: JobId, after: ChunkPlace, limit: number) => Effect.Effect<Peeked | undefined, QueueError>
+
+  /** The jobs of an endpoint that a query asks for, newest first. Must not cost more as other jobs grow in number. */
+  readonly list: (endpoint: EndpointId, query: JobQuery) => Effect.Effect<JobPage, QueueError>
+
+  /** How many ready jobs would be claimed before this one, counted up to `limit`. Undefined where the job is not ready. */
+  readonly ahead: (id: JobId, limit: number) => Effect.Effect<Ahead | undefined, QueueError>
 
   readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>
 }>()("@stint/queue/JobStore") {}

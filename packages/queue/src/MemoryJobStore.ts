@@ -1,7 +1,7 @@
 /**
  * Jobs in memory: the readable twin of the durable stores, and a store for tests and trials. Nothing survives the process.
  *
- * No operation looks through all jobs. What is ready, what is due and who has waited longest are heaps, and their nodes are hints:
+ * No operation looks through all jobs, but for lists and places in line, which look through those of one endpoint. What is ready, what is due and who has waited longest are heaps, and their nodes are hints:
  *
  * ```
  *   change of a job --push--> heap        a node is never searched for or removed when its job moves on
@@ -11,20 +11,28 @@
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
-import { dueAt, type JobEvent, transition } from "./JobMachine.ts"
-import type { JobHead, JobInput, JobOutcome } from "./JobRecord.ts"
-import { type Applied, DRAIN_CHARACTERS, JobStore } from "./JobStore.ts"
+import { type Endpoints, EndpointStore, makeMemory } from "./EndpointStore.ts"
+import { ERROR_LENGTH } from "./JobListing.ts"
+import { dueAt, isReady, type JobEvent, transition } from "./JobMachine.ts"
+import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "./JobRecord.ts"
+import { type Applied, CLAIM_EXPIRED_LIMIT, DRAIN_CHARACTERS, type Inserted, JobStore, type SubmissionKey } from "./JobStore.ts"
+import { webhookText } from "./JobText.ts"
+import { webhookEventOf } from "./JobWebhooks.ts"
+import * as MemoryWebhooks from "./MemoryWebhooks.ts"
 import * as MinHeap from "./MinHeap.ts"
 import * as Tally from "./Tally.ts"
+import { WebhookStore } from "./WebhookStore.ts"
 
 interface Entry {
   head: JobHead
   readonly input: JobInput
   outcome: JobOutcome
   chunks: Array<JsonText>
+  readonly key: SubmissionKey | undefined
   /** Order of submission: the job's place in line, whenever it comes back to it. */
   readonly order: number
   /** The time of its valid node in `due`; undefined when it has none. */
@@ -39,7 +47,9 @@ interface Note {
 
 /** The jobs of one endpoint. */
 interface Line {
-  /** Waiting jobs, in order of submission. */
+  /** All that are kept. */
+  readonly all: Set<Entry>
+  /** Ready jobs, in the order in which they are claimed. */
   readonly ready: MinHeap.MinHeap<Entry>
   /** Waiting jobs that make the autoscaler start workers, by the time that they came into the queue. */
   readonly oldest: MinHeap.MinHeap<Note>
@@ -47,14 +57,34 @@ interface Line {
   readonly tally: Tally.Tally
 }
 
-const bySubmission = (a: Entry, b: Entry): boolean => a.order < b.order
+/** The order in which jobs are claimed. */
+const comesBefore = (a: Entry, b: Entry): boolean =>
+  a.head.priority > b.head.priority || (a.head.priority === b.head.priority && a.order < b.order)
 
 const byTime = (a: Note, b: Note): boolean => a.at < b.at || (a.at === b.at && a.entry.order < b.entry.order)
 
-const isWaiting = (entry: Entry): boolean => entry.head.status === "IN_QUEUE"
+const isWaiting = (entry: Entry): boolean => isReady(entry.head)
 
-const make = (): JobStore["Service"] => {
+const keyOf = (endpoint: EndpointId, key: string): string => `${endpoint}\n${key}`
+
+const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
+
+/** From `start` on, not too many and not too much text. */
+const someOf = (chunks: ReadonlyArray<JsonText>, start: number, limit: number): ReadonlyArray<JsonText> => {
+  const some: Array<JsonText> = []
+  let characters = 0
+  for (const body of chunks.slice(start, start + limit)) {
+    some.push(body)
+    characters += body.length
+    if (characters >= DRAIN_CHARACTERS) break
+  }
+  return some
+}
+
+const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<typeof MemoryWebhooks.make>, "add">) => {
   const entries = new Map<JobId, Entry>()
+  /** By endpoint and idempotency key. */
+  const keys = new Map<string, Entry>()
   const lines = new Map<EndpointId, Line>()
   const due = MinHeap.make(byTime)
   let order = 0
@@ -62,7 +92,13 @@ const make = (): JobStore["Service"] => {
   const lineOf = (endpoint: EndpointId): Line => {
     let line = lines.get(endpoint)
     if (line === undefined) {
-      line = { ready: MinHeap.make(bySubmission), oldest: MinHeap.make(byTime), running: new Set(), tally: Tally.make() }
+      line = {
+        all: new Set(),
+        ready: MinHeap.make(comesBefore),
+        oldest: MinHeap.make(byTime),
+        running: new Set(),
+        tally: Tally.make()
+      }
       lines.set(endpoint, line)
     }
     return line
@@ -128,41 +164,44 @@ const make = (): JobStore["Service"] => {
     line.running.delete(entry)
   }
 
-  const apply = (entry: Entry, event: JobEvent): Applied => {
+  const remove = (entry: Entry) => {
+    const { endpoint, id } = entry.head
+    entries.delete(id)
+    lineOf(endpoint).all.delete(entry)
+    if (entry.key !== undefined) keys.delete(keyOf(endpoint, entry.key.key))
+    entry.wakeAt = undefined
+  }
+
+  /** Writes what the job's webhook is to be told of a change. */
+  const tellWebhook = ({ head, input, outcome }: Entry, event: JobEvent, before: JobHead, chunk: JsonText | undefined) => {
+    const { endpoint, id: job, webhook } = head
+    const what = webhookEventOf(event, before, head)
+    if (webhook === null || what === undefined) return
+    const body = webhookText({ ...head, ...outcome }, input, webhook, what, chunk)
+    outbox.add({ job, endpoint, event: what, url: webhook.url, body, createdAt: event.now })
+  }
+
+  const apply = (entry: Entry, event: JobEvent, chunk?: JsonText): Applied => {
     const before = entry.head
     const decided = transition(before, event)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     unfile(entry)
     if (decided.success._tag === "Remove") {
-      entries.delete(before.id)
-      entry.wakeAt = undefined
+      remove(entry)
       return { _tag: "Removed", before }
     }
     entry.head = decided.success.job
     entry.outcome = { ...entry.outcome, ...decided.success.outcome }
     if (decided.success.discardChunks) entry.chunks = []
+    if (chunk !== undefined) entry.chunks.push(chunk)
     file(entry)
+    tellWebhook(entry, event, before, chunk)
     return { _tag: "Changed", before, after: entry.head }
   }
 
-  /** The next jobs in line, each with what an event does to it. */
-  const applyReady = (endpoint: EndpointId, limit: number, event: JobEvent): ReadonlyArray<readonly [Entry, Applied]> => {
-    const line = lineOf(endpoint)
-    const applied: Array<readonly [Entry, Applied]> = []
-    const taken: Array<Entry> = []
-    while (taken.length < limit) {
-      const entry = firstReady(line)
-      if (entry === undefined) break
-      line.ready.pop()
-      taken.push(entry)
-      applied.push([entry, apply(entry, event)])
-    }
-    // Not before the loop is over, so that no job comes up twice.
-    for (const entry of taken) {
-      if (isWaiting(entry)) line.ready.push(entry)
-    }
-    return applied
-  }
+  /** All jobs of an endpoint that are IN_QUEUE, in order of submission. */
+  const queued = (endpoint: EndpointId): ReadonlyArray<Entry> =>
+    [...lineOf(endpoint).all].filter(({ head }) => head.status === "IN_QUEUE")
 
   const runningOf = (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all"): ReadonlyArray<Entry> => {
     const all = filter === "all"
@@ -171,23 +210,43 @@ const make = (): JobStore["Service"] => {
     return all.sort((a, b) => a.order - b.order)
   }
 
-  return JobStore.of({
+  const summaryOf = ({ head, outcome }: Entry): JobSummary => ({ ...head, error: outcome.error?.slice(0, ERROR_LENGTH) ?? null })
+
+  /** Whether an endpoint has jobs that have not ended. */
+  const isBusy = (endpoint: EndpointId): boolean => {
+    const tally = lines.get(endpoint)?.tally
+    return tally !== undefined && tally.waiting + tally.delayed + tally.running > 0
+  }
+
+  const service = JobStore.of({
     durability: "none",
-    insert: (job) =>
-      Effect.suspend(() => {
+    insert: (job, key) =>
+      Effect.suspend((): Effect.Effect<Inserted> => {
+        const known = key === undefined ? undefined : keys.get(keyOf(job.endpoint, key.key))
+        if (known !== undefined) {
+          return Effect.succeed(
+            known.key?.fingerprint === key?.fingerprint
+              ? { _tag: "Known", job: recordOf(known) }
+              : { _tag: "KeyTaken", id: known.head.id }
+          )
+        }
+        if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} is already kept`))
-        const { error, input, output, progress, s3Config, ...head } = job
+        const { error, input, lastError, output, progress, s3Config, ...head } = job
         const entry: Entry = {
           head,
           input: { input, s3Config },
-          outcome: { progress, output, error },
+          outcome: { progress, output, error, lastError },
           chunks: [],
-          order: order++,
+          key,
+          order: ++order,
           wakeAt: undefined
         }
         entries.set(job.id, entry)
+        lineOf(job.endpoint).all.add(entry)
+        if (key !== undefined) keys.set(keyOf(job.endpoint, key.key), entry)
         file(entry)
-        return Effect.void
+        return Effect.succeed({ _tag: "Kept" })
       }),
     apply: (id, event) =>
       Effect.sync(() => {
@@ -197,29 +256,36 @@ const make = (): JobStore["Service"] => {
     append: (id, event, body) =>
       Effect.sync(() => {
         const entry = entries.get(id)
-        if (entry === undefined) return { _tag: "Missing" }
-        const applied = apply(entry, event)
-        if (applied._tag === "Changed") entry.chunks.push(body)
-        return applied
+        return entry === undefined ? { _tag: "Missing" } : apply(entry, event, body)
       }),
     claim: (endpoint, limit, event) =>
-      Effect.sync(() =>
-        applyReady(endpoint, limit, event).flatMap(([entry, applied]) =>
-          applied._tag === "Changed" ? [{ ...applied.after, ...entry.outcome, ...entry.input }] : []
-        )
-      ),
-    tick: (now, limit) =>
+      Effect.sync(() => {
+        const line = lineOf(endpoint)
+        const jobs: Array<JobRecord> = []
+        const expired: Array<Applied> = []
+        while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
+          const entry = firstReady(line)
+          if (entry === undefined) break
+          line.ready.pop()
+          const applied = apply(entry, event)
+          if (entry.head.status === "IN_PROGRESS") jobs.push(recordOf(entry))
+          else expired.push(applied)
+        }
+        return { jobs, expired }
+      }),
+    tick: (event, limit) =>
       Effect.sync(() => {
         const applied: Array<Applied> = []
         while (applied.length < limit) {
-          const entry = takeDue(now)
+          const entry = takeDue(event.now)
           if (entry === undefined) break
-          applied.push(apply(entry, { _tag: "Tick", now }))
+          applied.push(apply(entry, event))
         }
         return applied
       }),
     applyRunning: (filter, event) => Effect.sync(() => runningOf(filter).map((entry) => apply(entry, event))),
-    applyWaiting: (endpoint, event, limit) => Effect.sync(() => applyReady(endpoint, limit, event).map(([, applied]) => applied)),
+    applyWaiting: (endpoint, event, limit) =>
+      Effect.sync(() => queued(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
     get: (id) =>
       Effect.sync(() => {
         const entry = entries.get(id)
@@ -229,16 +295,45 @@ const make = (): JobStore["Service"] => {
       Effect.sync(() => {
         const entry = entries.get(id)
         if (entry === undefined) return undefined
-        const chunks: Array<JsonText> = []
-        let characters = 0
-        for (const body of entry.chunks.slice(entry.head.drained, entry.head.drained + limit)) {
-          chunks.push(body)
-          characters += body.length
-          if (characters >= DRAIN_CHARACTERS) break
-        }
+        const chunks = someOf(entry.chunks, entry.head.drained, limit)
         entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
         const job = { ...entry.head, ...entry.outcome }
         return { job, chunks, more: entry.head.drained < entry.chunks.length }
+      }),
+    peek: (id, after, limit) =>
+      Effect.sync(() => {
+        const entry = entries.get(id)
+        if (entry === undefined) return undefined
+        const start = after.attempt === entry.head.attempt ? after.chunk : 0
+        const chunks = someOf(entry.chunks, start, limit)
+        const job = { ...entry.head, ...entry.outcome }
+        return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
+      }),
+    list: (endpoint, { after, createdAfter = -Infinity, createdBefore = Infinity, limit, status, tag }) =>
+      Effect.sync(() => {
+        const found = [...lineOf(endpoint).all].filter(({ head, order }) =>
+          (status === undefined || head.status === status) && (tag === undefined || head.tags.includes(tag)) &&
+          head.createdAt >= createdAfter && head.createdAt < createdBefore &&
+          (after === undefined || head.createdAt < after.createdAt || (head.createdAt === after.createdAt && order < after.seq))
+        ).sort((a, b) => b.head.createdAt - a.head.createdAt || b.order - a.order)
+        const page = found.slice(0, limit)
+        const last = found.length > page.length ? page.at(-1) : undefined
+        return {
+          jobs: page.map(summaryOf),
+          next: last === undefined ? null : { createdAt: last.head.createdAt, seq: last.order }
+        }
+      }),
+    ahead: (id, limit) =>
+      Effect.sync(() => {
+        const entry = entries.get(id)
+        if (entry === undefined || !isWaiting(entry)) return undefined
+        let jobs = 0
+        for (const other of lineOf(entry.head.endpoint).all) {
+          if (!isWaiting(other) || !comesBefore(other, entry)) continue
+          if (jobs === limit) return { jobs, more: true }
+          jobs += 1
+        }
+        return { jobs, more: false }
       }),
     depth: (endpoint) =>
       Effect.sync(() => {
@@ -248,7 +343,27 @@ const make = (): JobStore["Service"] => {
           : { ...line.tally, oldestQueuedAt: oldestQueuedAt(line) }
       })
   })
+
+  return { service, isBusy }
 }
 
-/** A store of its own for each build of the layer. */
-export const layer: Layer.Layer<JobStore> = Layer.sync(JobStore, make)
+/** A job store and its outbox, of their own for each build of the layer. Knows no endpoints, and takes jobs for any. */
+export const layer: Layer.Layer<JobStore | WebhookStore> = Layer.effectContext(Effect.sync(() => {
+  const outbox = MemoryWebhooks.make()
+  const { service } = make({ wasRemoved: () => false }, outbox)
+  return Context.make(JobStore, service).pipe(Context.add(WebhookStore, WebhookStore.of(outbox.service)))
+}))
+
+/**
+ * All that a platform keeps, in memory: jobs, their outbox and endpoints that know of each other. An endpoint with jobs is not removed, and
+ * one that was removed takes no more jobs.
+ */
+export const layerWithEndpoints: Layer.Layer<JobStore | WebhookStore | EndpointStore> = Layer.effectContext(Effect.sync(() => {
+  const outbox = MemoryWebhooks.make()
+  const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox)
+  const endpoints = makeMemory(jobs.isBusy)
+  return Context.make(JobStore, jobs.service).pipe(
+    Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+    Context.add(EndpointStore, endpoints.service)
+  )
+}))

@@ -31,8 +31,41 @@ export class NotRetryable extends Schema.TaggedError<NotRetryable>()("NotRetryab
   status: JobStatus
 }) {}
 
+/** The idempotency key stands for another request: job `id` was made from it. */
+export class IdempotencyConflict extends Schema.TaggedError<IdempotencyConflict>()("IdempotencyConflict", {
+  key: Schema.String,
+  id: Schema.String
+}) {}
+
+/** The endpoint was deleted while the job was on its way. Nothing was kept. */
+export class EndpointGone extends Schema.TaggedError<EndpointGone>()("EndpointGone", {
+  endpoint: Schema.String
+}) {}
+
+/** A chunk before this one is missing; `expected` is the number of the one that comes next. Nothing was kept. */
+export class ChunkGap extends Schema.TaggedError<ChunkGap>()("ChunkGap", {
+  id: Schema.String,
+  chunk: Schema.Int,
+  expected: Schema.Int
+}) {}
+
+/** A cursor or a position that this queue did not give out. `what` says which of them. */
+export class InvalidPlace extends Schema.TaggedError<InvalidPlace>()("InvalidPlace", {
+  what: Schema.Literals(["cursor", "position"]),
+  value: Schema.String
+}) {}
+
 export class QueueError extends Schema.TaggedError<QueueError>()("QueueError", {
-  reason: Schema.Union([StoreUnavailable, JobMissing, LeaseLost, NotRetryable])
+  reason: Schema.Union([
+    StoreUnavailable,
+    JobMissing,
+    LeaseLost,
+    NotRetryable,
+    IdempotencyConflict,
+    EndpointGone,
+    ChunkGap,
+    InvalidPlace
+  ])
 }) {
   override get message(): string {
     const reason = this.reason
@@ -47,6 +80,14 @@ export class QueueError extends Schema.TaggedError<QueueError>()("QueueError", {
         return `worker ${reason.worker} does not hold job ${reason.id}`
       case "NotRetryable":
         return `job ${reason.id} is ${reason.status}`
+      case "IdempotencyConflict":
+        return `the idempotency key ${reason.key} stands for another request, job ${reason.id}`
+      case "EndpointGone":
+        return `endpoint ${reason.endpoint} was deleted`
+      case "ChunkGap":
+        return `chunk ${reason.chunk} of job ${reason.id} came before chunk ${reason.expected}`
+      case "InvalidPlace":
+        return `${reason.value.slice(0, 100)} is no ${reason.what} of this queue`
     }
   }
 }

@@ -15,12 +15,16 @@ const fresh: JobHead = {
   endpoint: RED,
   status: "IN_QUEUE",
   lowPriority: false,
+  priority: 0,
   createdAt: 1_000,
   queuedAt: 1_000,
+  notBefore: null,
+  ttlMs: 60_000,
   expiresAt: 61_000,
   executionTimeoutMs: 20_000,
   leaseMs: 5_000,
   maxAttempts: 3,
+  retry: null,
   retentionMs: 30_000,
   attempt: 0,
   retries: 0,
@@ -29,7 +33,9 @@ const fresh: JobHead = {
   leaseExpiresAt: null,
   finishedAt: null,
   chunks: 0,
-  drained: 0
+  drained: 0,
+  webhook: null,
+  tags: []
 }
 
 /** An event without its time. */
@@ -56,7 +62,8 @@ const timeless: fc.Arbitrary<Timeless> = fc.oneof(
     { _tag: "Recover" }
   ),
   speaker.map((speaker) => ({ _tag: "Beat" as const, ...speaker })),
-  speaker.map((speaker) => ({ _tag: "Chunk" as const, ...speaker })),
+  fc.tuple(speaker, fc.option(fc.integer({ min: -1, max: 4 }), { nil: undefined }))
+    .map(([speaker, number]) => ({ _tag: "Chunk" as const, ...(number === undefined ? {} : { number }), ...speaker })),
   speaker.map((speaker) => ({ _tag: "Return" as const, ...speaker })),
   speaker.map((speaker) => ({ _tag: "LoseLease" as const, cause: "Gone.", ...speaker })),
   fc.tuple(speaker, json).map(([speaker, output]) => ({ _tag: "Progress" as const, output, ...speaker })),
@@ -69,9 +76,12 @@ const steps = fc.array(fc.record({ event: timeless, passes: fc.constantFrom(0, 1
   size: "max"
 })
 
+/** A job whose errors are retried, after a wait. */
+const patient: JobHead = { ...fresh, retry: { onError: true, backoff: { initialMs: 4_000, factor: 2.5, maxMs: 9_000 } } }
+
 /** Every state that a sequence of events reaches, with the event that meets it; ends when the job is removed. */
-const reach = function*(sequence: ReadonlyArray<{ readonly event: Timeless; readonly passes: number }>) {
-  let job = Object.freeze({ ...fresh })
+const reach = function*(sequence: ReadonlyArray<{ readonly event: Timeless; readonly passes: number }>, from: JobHead) {
+  let job = Object.freeze({ ...from })
   let now = fresh.createdAt
   for (const { event: timeless, passes } of sequence) {
     now += passes
@@ -88,8 +98,8 @@ const reach = function*(sequence: ReadonlyArray<{ readonly event: Timeless; read
 /** Checks something for every state and event that can meet. */
 const always = (check: (meeting: ReturnType<typeof reach> extends Generator<infer Meeting> ? Meeting : never) => void) =>
   fc.assert(
-    fc.property(steps, (sequence) => {
-      for (const meeting of reach(sequence)) check(meeting)
+    fc.property(steps, fc.constantFrom(fresh, patient), (sequence, from) => {
+      for (const meeting of reach(sequence, from)) check(meeting)
     }),
     { numRuns: 1_000 }
   )
@@ -144,6 +154,7 @@ describe("rules for every sequence of events", () => {
     always(({ decided, event, job }) => {
       if (!("worker" in event) || event._tag === "Claim" || job.status !== "IN_PROGRESS") return
       if (event.worker !== job.worker || event.endpoint !== job.endpoint) return
+      if (event._tag === "Chunk" && event.number !== undefined && event.number !== job.chunks + 1) return
       if (event.attempt === undefined || event.attempt === job.attempt) assert.isTrue(Result.isSuccess(decided))
     })
   })
@@ -151,7 +162,31 @@ describe("rules for every sequence of events", () => {
   it("attempts never shrink, and grow by one with every claim and by nothing else", () => {
     always(({ decided, event, job }) => {
       if (Result.isFailure(decided) || decided.success._tag === "Remove") return
-      assert.strictEqual(decided.success.job.attempt, job.attempt + (event._tag === "Claim" ? 1 : 0))
+      const handedOut = event._tag === "Claim" && decided.success.job.status === "IN_PROGRESS"
+      assert.strictEqual(decided.success.job.attempt, job.attempt + (handedOut ? 1 : 0))
+    })
+  })
+
+  it("a job is handed out only while it may live, and not before its backoff is over", () => {
+    always(({ decided, event, job, now }) => {
+      if (event._tag !== "Claim" || Result.isFailure(decided) || decided.success._tag === "Remove") return
+      assert.isNull(job.notBefore)
+      assert.strictEqual(decided.success.job.status, now < job.expiresAt ? "IN_PROGRESS" : "TIMED_OUT")
+    })
+  })
+
+  it("a backoff is set only in the queue, and ends before the job's life does", () => {
+    always(({ job }) => {
+      if (job.notBefore === null) return
+      assert.strictEqual(job.status, "IN_QUEUE")
+      assert.isBelow(job.notBefore, job.expiresAt)
+    })
+  })
+
+  it("a numbered chunk is kept once: only the next one changes anything", () => {
+    always(({ decided, event, job }) => {
+      if (event._tag !== "Chunk" || event.number === undefined || Result.isFailure(decided)) return
+      assert.strictEqual(event.number, job.chunks + 1)
     })
   })
 
@@ -167,7 +202,7 @@ describe("rules for every sequence of events", () => {
   it("ticks alone end every job and then remove it", () => {
     always(({ job }) => {
       let left: JobHead | undefined = job
-      for (let ticks = 0; left !== undefined && ticks < 3; ticks++) {
+      for (let ticks = 0; left !== undefined && ticks < 2 + 2 * job.maxAttempts; ticks++) {
         const decided = transition(left, { _tag: "Tick", now: dueAt(left) })
         left = Result.isSuccess(decided) && decided.success._tag === "Put" ? decided.success.job : undefined
       }
@@ -194,7 +229,21 @@ describe("rules for every sequence of events", () => {
     always(({ decided, job }) => {
       if (Result.isFailure(decided) || decided.success._tag === "Remove") return
       for (
-        const key of ["id", "endpoint", "lowPriority", "executionTimeoutMs", "leaseMs", "maxAttempts", "retentionMs"] as const
+        const key of [
+          "id",
+          "endpoint",
+          "lowPriority",
+          "priority",
+          "createdAt",
+          "ttlMs",
+          "executionTimeoutMs",
+          "leaseMs",
+          "maxAttempts",
+          "retry",
+          "retentionMs",
+          "webhook",
+          "tags"
+        ] as const
       ) {
         assert.strictEqual(decided.success.job[key], job[key])
       }
@@ -209,7 +258,8 @@ describe("rules for every sequence of events", () => {
       if (!discardChunks) return
       assert.deepInclude(next, { chunks: 0, drained: 0 })
       // Of a running job only progress can have come out, of an ended one everything but progress.
-      assert.deepStrictEqual<unknown>(outcome, isTerminal(job.status) ? { output: null, error: null } : { progress: null })
+      const { lastError: _, ...rest } = outcome
+      assert.deepStrictEqual<unknown>(rest, isTerminal(job.status) ? { output: null, error: null } : { progress: null })
     })
   })
 
@@ -219,7 +269,7 @@ describe("rules for every sequence of events", () => {
       if (isTerminal(job.status) || !isTerminal(decided.success.job.status)) return
       const { error, progress } = decided.success.outcome
       assert.isNull(progress)
-      assert.hasAllKeys(decided.success.outcome, ["progress", "output", "error"])
+      assert.hasAllKeys(decided.success.outcome, ["progress", "output", "error", "lastError"])
       const { status } = decided.success.job
       assert.strictEqual(error !== null, status === "FAILED" || status === "TIMED_OUT")
     })
@@ -308,13 +358,83 @@ describe("single transitions", () => {
     const again = after(failed, { _tag: "Retry", now: 100_000, endpoint: RED })
     assert.deepInclude(again, {
       status: "IN_QUEUE",
-      createdAt: 100_000,
+      createdAt: 1_000,
       queuedAt: 100_000,
       expiresAt: 160_000,
       retries: 0,
       attempt: 1
     })
     assert.strictEqual(claim(again, 100_000).attempt, 2)
+  })
+
+  it("a backoff doubles with every attempt that came to nothing, up to its limit, and chance shortens it to half at the most", () => {
+    const rule = { onError: true, backoff: { initialMs: 1_000, factor: 2, maxMs: 5_000 } }
+    const job: JobHead = { ...fresh, ttlMs: 1_000_000, expiresAt: 1_001_000, maxAttempts: 100, retry: rule }
+    const waits = (random: number | undefined) => {
+      let next = job
+      let now = 1_000
+      return [1, 2, 3, 4, 5].map(() => {
+        const failed = { _tag: "Finish", now, output: null, error: "busy", ...speaks } as const
+        const waiting = after(claim(next, now), random === undefined ? failed : { ...failed, random })
+        assert.deepInclude(waiting, { status: "IN_QUEUE", finishedAt: null })
+        const wait = (waiting.notBefore ?? now) - now
+        now += wait
+        next = after(waiting, { _tag: "Tick", now })
+        assert.deepInclude(next, { notBefore: null, queuedAt: now })
+        return wait
+      })
+    }
+    const longest = [1_000, 2_000, 4_000, 5_000, 5_000]
+    assert.deepStrictEqual(waits(undefined), longest)
+    for (const random of [0, 0.3, 0.999]) {
+      for (const [index, wait] of waits(random).entries()) {
+        assert.isAtMost(wait, longest[index] ?? 0)
+        assert.isAtLeast(wait, (longest[index] ?? 0) / 2)
+      }
+    }
+  })
+
+  it("jobs that one event sends back do not come back together", () => {
+    const rule = { onError: false, backoff: { initialMs: 100_000, factor: 1, maxMs: 100_000 } }
+    const times = Array.from({ length: 50 }, (_, n) => {
+      const job: JobHead = {
+        ...fresh,
+        id: JobId.make(`job ${n}`),
+        expiresAt: 10_000_000,
+        executionTimeoutMs: 1_000_000,
+        retry: rule
+      }
+      return after(claim(job, 3_000), { _tag: "Tick", now: 8_000, random: 0.5 }).notBefore
+    })
+    assert.isAbove(new Set(times).size, 40)
+  })
+
+  it("an error whose next attempt would begin after the job's life is the job's last", () => {
+    const job: JobHead = { ...fresh, retry: { onError: true, backoff: { initialMs: 50_000, factor: 1, maxMs: 50_000 } } }
+    const failed = after(claim(job, 2_000), { _tag: "Finish", now: 20_000, output: null, error: "busy", ...speaks })
+    assert.deepInclude(failed, { status: "FAILED", finishedAt: 20_000 })
+    const lost = { _tag: "LoseLease", now: 20_000, cause: "Gone.", ...speaks } as const
+    assert.strictEqual(
+      outcomeOf(claim(job, 2_000), lost).error,
+      "Gone. This was attempt 1 of 3, and the job's time to live ends before the next may begin."
+    )
+  })
+
+  it("errors are not retried unless somebody asks for it, and returned jobs wait for nothing", () => {
+    const error = { _tag: "Finish", now: 4_000, output: null, error: "busy", ...speaks } as const
+    assert.strictEqual(after(claim(fresh, 3_000), error).status, "FAILED")
+    const back = after(claim(patient, 3_000), { _tag: "Return", now: 4_000, ...speaks })
+    assert.deepInclude(back, { status: "IN_QUEUE", notBefore: null, retries: 0 })
+  })
+
+  it("a chunk that was kept is known by its number, and a gap is refused", () => {
+    const chunk = { _tag: "Chunk", now: 4_000, ...speaks } as const
+    const two = after(after(claim(fresh, 3_000), { ...chunk, number: 1 }), { ...chunk, number: 2 })
+    assert.strictEqual(two.chunks, 2)
+    assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 2 }), { _tag: "Repeated" })
+    assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 1 }), { _tag: "Repeated" })
+    assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 4 }), { _tag: "Gap", expected: 3 })
+    assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 0 }), { _tag: "Gap", expected: 3 })
   })
 
   it("a rejection says how things stand", () => {

@@ -50,13 +50,12 @@ export const layer = HttpApiBuilder.group(
         "createEndpoint",
         Effect.fnUntraced(function*({ request }) {
           const spec = yield* decodeSpec((yield* read(request)).value)
-          if ((yield* storeProblem(endpoints.get(spec.id))) !== undefined) {
-            return yield* new Conflict(explain(
-              `There is an endpoint "${spec.id}" already.`,
-              `Change it with PUT /api/v1/endpoints/${spec.id}, or choose another id.`
-            ))
-          }
-          return yield* keep(spec, yield* Clock.currentTimeMillis)
+          const endpoint: Endpoint = { ...spec, createdAt: yield* Clock.currentTimeMillis }
+          if (yield* storeProblem(endpoints.create(endpoint))) return endpoint
+          return yield* new Conflict(explain(
+            `There is an endpoint "${spec.id}" already.`,
+            `Change it with PUT /api/v1/endpoints/${spec.id}, or choose another id.`
+          ))
         })
       )
       .handle("getEndpoint", ({ params }) => findEndpoint(params.endpoint))
@@ -73,14 +72,12 @@ export const layer = HttpApiBuilder.group(
         "deleteEndpoint",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* findEndpoint(params.endpoint)
+          if ((yield* storeProblem(endpoints.remove(endpoint.id))) !== "busy") return
           const depth = yield* storeProblem(queue.depth(endpoint.id))
-          if (depth.waiting + depth.running > 0) {
-            return yield* new Conflict(explain(
-              `The endpoint "${endpoint.id}" has ${depth.waiting} waiting and ${depth.running} running jobs.`,
-              `Empty its queue first (POST /v2/${endpoint.id}/purge-queue), let the running jobs end or cancel them, then delete it.`
-            ))
-          }
-          yield* storeProblem(endpoints.remove(endpoint.id))
+          return yield* new Conflict(explain(
+            `The endpoint "${endpoint.id}" has ${depth.waiting + depth.delayed} waiting and ${depth.running} running jobs.`,
+            `Empty its queue first (POST /v2/${endpoint.id}/purge-queue), let the running jobs end or cancel them, then delete it.`
+          ))
         })
       )
       .handle(

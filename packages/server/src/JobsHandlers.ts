@@ -20,7 +20,7 @@ import { jobText, streamText } from "./JobView.ts"
 import { json } from "./JsonAnswer.ts"
 import { memberText } from "./JsonMember.ts"
 import { Limits, type LimitSettings } from "./Limits.ts"
-import { endpointFinder, jobProblem, lookupProblem, storeProblem } from "./QueueProblems.ts"
+import { endpointFinder, jobProblem, lookupProblem, storeProblem, submitProblem } from "./QueueProblems.ts"
 import { decoder, readJson } from "./RequestBody.ts"
 
 const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
@@ -53,12 +53,15 @@ export const layer = HttpApiBuilder.group(
       id: string
     ) {
       const body = yield* readJson(request, limit, remedy, runHint)
-      const { policy } = yield* decodeRun(body.value)
-      return yield* storeProblem(queue.submit({
+      const { policy, priority, tags, webhook } = yield* decodeRun(body.value)
+      return yield* submitProblem(queue.submit({
         endpoint,
         id: JobId.make(id),
         input: memberText(body.text, "input") ?? jsonNull,
         policy,
+        priority,
+        tags,
+        webhook: typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook,
         s3Config: memberText(body.text, "s3Config")
       }))
     })
@@ -149,7 +152,7 @@ export const layer = HttpApiBuilder.group(
               completed: depth.completed,
               failed: depth.failed,
               inProgress: depth.running,
-              inQueue: depth.waiting,
+              inQueue: depth.waiting + depth.delayed,
               retried: depth.retried
             },
             workers: {

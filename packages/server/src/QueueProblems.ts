@@ -4,7 +4,15 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { Conflict, EndpointNotFound, explain, JobNotFound, Unavailable } from "@stint/contract/Problem"
 import { EndpointStore } from "@stint/queue/EndpointStore"
-import type { LeaseLost, NotRetryable, QueueError, StoreUnavailable } from "@stint/queue/QueueError"
+import {
+  type ChunkGap,
+  type EndpointGone,
+  type IdempotencyConflict,
+  type LeaseLost,
+  type NotRetryable,
+  QueueError,
+  type StoreUnavailable
+} from "@stint/queue/QueueError"
 import * as Effect from "effect/Effect"
 import { excerpt } from "./ProblemText.ts"
 
@@ -38,6 +46,24 @@ const notRetryable = (reason: NotRetryable) =>
     "Submit a new job with the same input."
   ))
 
+const keyTaken = (reason: IdempotencyConflict) =>
+  new Conflict(explain(
+    `The idempotency key "${excerpt(reason.key)}" stands for another request: job "${reason.id}" was made from it.`,
+    "Send the same request again to get that job, or choose another key for another request."
+  ))
+
+const chunkGap = (reason: ChunkGap) =>
+  new Conflict(explain(
+    `Chunk ${reason.chunk} of job "${reason.id}" came before chunk ${reason.expected}. It was not kept.`,
+    "Send the missing chunk first."
+  ))
+
+const endpointGone = (reason: EndpointGone) =>
+  new EndpointNotFound(explain(
+    `The endpoint "${excerpt(reason.endpoint)}" was deleted while the request was on its way. Nothing of it was kept.`,
+    "Create the endpoint anew, or send the request to another."
+  ))
+
 /** For calls about one job. */
 export const jobProblem = <A, R>(
   effect: Effect.Effect<A, QueueError, R>
@@ -52,6 +78,14 @@ export const jobProblem = <A, R>(
         return Effect.fail(leaseLost(reason))
       case "NotRetryable":
         return Effect.fail(notRetryable(reason))
+      case "IdempotencyConflict":
+        return Effect.fail(keyTaken(reason))
+      case "ChunkGap":
+        return Effect.fail(chunkGap(reason))
+      case "EndpointGone":
+      case "InvalidPlace":
+        // Of submissions and lists, which are not about one job.
+        return Effect.die(new QueueError({ reason }))
     }
   })
 
@@ -61,6 +95,16 @@ export const storeProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Eff
     effect,
     "QueueError",
     (error) => error.reason._tag === "StoreUnavailable" ? unavailable(error.reason) : Effect.die(error)
+  )
+
+/** For submissions without an idempotency key. */
+export const submitProblem = <A, R>(
+  effect: Effect.Effect<A, QueueError, R>
+): Effect.Effect<A, Unavailable | EndpointNotFound, R> =>
+  Effect.catchTag(
+    effect,
+    "QueueError",
+    (error) => error.reason._tag === "EndpointGone" ? Effect.fail(endpointGone(error.reason)) : storeProblem(Effect.fail(error))
   )
 
 /** For calls about one job that need no lease and change nothing that could conflict. */

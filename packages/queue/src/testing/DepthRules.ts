@@ -9,7 +9,16 @@ import type { Depth } from "../JobStore.ts"
 import * as Scenario from "./Scenario.ts"
 import type { Rule } from "./SuiteIt.ts"
 
-const empty: Depth = { waiting: 0, waitingLow: 0, running: 0, completed: 0, failed: 0, retried: 0, oldestQueuedAt: null }
+const empty: Depth = {
+  waiting: 0,
+  waitingLow: 0,
+  delayed: 0,
+  running: 0,
+  completed: 0,
+  failed: 0,
+  retried: 0,
+  oldestQueuedAt: null
+}
 
 /** Registers the rules. */
 export const depthRules = (rule: Rule): void => {
@@ -31,6 +40,7 @@ export const depthRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* depth, {
         waiting: 2,
         waitingLow: 1,
+        delayed: 0,
         running: 1,
         completed: 1,
         failed: 2,
@@ -41,6 +51,7 @@ export const depthRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* depth, {
         waiting: 3,
         waitingLow: 1,
+        delayed: 0,
         running: 0,
         completed: 1,
         failed: 2,

@@ -72,13 +72,30 @@ export const endpointSuite = <E>(name: string, store: Layer.Layer<EndpointStore,
     )
 
     rule(
+      "of those who create an endpoint at once one is told that it was created, and its settings are kept",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        const created = yield* Effect.forEach(
+          [1_000, 2_000, 3_000, 4_000],
+          (leaseMs) => Effect.map(store.create(Scenario.endpoint({ leaseMs })), (mine) => ({ leaseMs, mine })),
+          { concurrency: "unbounded" }
+        )
+        const winners = created.filter(({ mine }) => mine)
+        assert.strictEqual(winners.length, 1)
+        assert.strictEqual((yield* store.get(Scenario.endpoint().id))?.leaseMs, winners[0]?.leaseMs)
+        assert.isFalse(yield* store.create(Scenario.endpoint({ leaseMs: 5_000 })))
+        assert.deepStrictEqual((yield* store.list).map((endpoint) => endpoint.leaseMs), [winners[0]?.leaseMs])
+      })
+    )
+
+    rule(
       "what was removed is gone, and only that",
       Effect.gen(function*() {
         const store = yield* EndpointStore
         yield* store.put(Scenario.endpoint({ id: "a" }))
         yield* store.put(Scenario.endpoint({ id: "b" }))
-        assert.isTrue(yield* store.remove(EndpointId.make("a")))
-        assert.isFalse(yield* store.remove(EndpointId.make("a")))
+        assert.strictEqual(yield* store.remove(EndpointId.make("a")), "removed")
+        assert.strictEqual(yield* store.remove(EndpointId.make("a")), "missing")
         assert.strictEqual(yield* store.get("a"), undefined)
         assert.deepStrictEqual((yield* store.list).map((endpoint) => endpoint.id as string), ["b"])
       })

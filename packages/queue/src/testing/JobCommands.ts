@@ -4,13 +4,14 @@
  * A command names jobs by their number and workers by their role, so that a sequence keeps its sense while fast-check shortens it.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
-import { isTerminal } from "@stint/contract/Job"
+import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import assert from "node:assert/strict"
-import { dueAt, type JobEvent, submitted, type WorkerEvent } from "../JobMachine.ts"
-import type { JobHead } from "../JobRecord.ts"
+import type { JobPage, ListPlace } from "../JobListing.ts"
+import { dueAt, isReady, type JobEvent, submitted, type WorkerEvent } from "../JobMachine.ts"
+import type { JobHead, JobSummary } from "../JobRecord.ts"
 import type { Applied, JobStore } from "../JobStore.ts"
 import type { QueueError } from "../QueueError.ts"
 import * as JobStoreModel from "./JobStoreModel.ts"
@@ -18,6 +19,8 @@ import * as JobStoreModel from "./JobStoreModel.ts"
 const ENDPOINTS = [EndpointId.make("red"), EndpointId.make("blue")] as const
 /** The same names on both endpoints, on purpose. */
 const WORKERS = ["ann", "bob"] as const
+
+const TAGS = ["urgent", "nightly"]
 
 /** Which job a command is about: by number, among those for which it makes sense or, not `aimed`, among all that ever were. */
 interface Which {
@@ -36,6 +39,15 @@ export type JobCommand =
     readonly lease: number
     readonly maxAttempts: number
     readonly retention: number
+    readonly priority: number
+    /** A retry rule: none, or one that makes errors wait, at once or for so many milliseconds. */
+    readonly backoff: number | undefined
+    readonly onError: boolean
+    /** One of few keys, so that they meet, and one of two requests. */
+    readonly key: number | undefined
+    readonly request: number
+    readonly tags: ReadonlyArray<string>
+    readonly webhook: boolean
   }
   | { readonly _tag: "Claim"; readonly blue: boolean; readonly worker: number; readonly limit: number }
   | {
@@ -46,9 +58,23 @@ export type JobCommand =
     readonly who: "holder" | "stranger" | "namesake"
     readonly attempt: "none" | "current" | "earlier"
     readonly fails: boolean
+    /** Of a chunk: the next, one that was sent before, one too far, or uncounted. */
+    readonly number: "next" | "none" | "repeated" | "gap"
+    readonly random: number
   }
   | { readonly _tag: "Cancel" | "Retry"; readonly which: Which; readonly elsewhere: boolean }
   | { readonly _tag: "Drain"; readonly which: Which; readonly limit: number }
+  | { readonly _tag: "Peek"; readonly which: Which; readonly limit: number; readonly earlier: boolean; readonly chunk: number }
+  | {
+    readonly _tag: "List"
+    readonly blue: boolean
+    readonly status: JobStatus | undefined
+    readonly tag: string | undefined
+    readonly limit: number
+    /** Of the times at which jobs were submitted. */
+    readonly window: readonly [number, number] | undefined
+  }
+  | { readonly _tag: "Ahead"; readonly which: Which; readonly limit: number }
   | { readonly _tag: "Gone"; readonly blue: boolean; readonly worker: number; readonly inOrder: boolean }
   | { readonly _tag: "Purge"; readonly blue: boolean; readonly limit: number }
   | { readonly _tag: "Recover" }
@@ -75,7 +101,14 @@ export const command: fc.Arbitrary<JobCommand> = fc.oneof(
       executionTimeout: fc.constantFrom(3_000, 60_000, 60_000),
       lease: fc.constantFrom(1_000, 5_000),
       maxAttempts: fc.integer({ min: 1, max: 3 }),
-      retention: fc.constantFrom(1_000, 20_000)
+      retention: fc.constantFrom(1_000, 20_000),
+      priority: mostly(0, -100, 1, 100),
+      backoff: mostly<number | undefined>(undefined, 0, 1_000, 4_000),
+      onError: mostly<boolean>(false, true),
+      key: mostly<number | undefined>(undefined, 0, 1),
+      request: mostly<number>(0, 1),
+      tags: fc.subarray(TAGS),
+      webhook: mostly<boolean>(false, true)
     })
   },
   { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), blue: fc.boolean(), worker, limit }) },
@@ -97,12 +130,36 @@ export const command: fc.Arbitrary<JobCommand> = fc.oneof(
       ),
       who: mostly<"holder" | "stranger" | "namesake">("holder", "stranger", "namesake"),
       attempt: mostly<"none" | "current" | "earlier">("current", "none", "earlier"),
-      fails: fc.boolean()
+      fails: fc.boolean(),
+      number: mostly<"next" | "none" | "repeated" | "gap">("next", "none", "repeated", "gap"),
+      random: fc.constantFrom(0, 0.25, 0.999)
     })
   },
   { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Cancel" as const), which, elsewhere: mostly<boolean>(false, true) }) },
   { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Retry" as const), which, elsewhere: mostly<boolean>(false, true) }) },
   { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Drain" as const), which, limit }) },
+  {
+    weight: 2,
+    arbitrary: fc.record({
+      _tag: fc.constant("Peek" as const),
+      which,
+      limit,
+      earlier: mostly<boolean>(false, true),
+      chunk: fc.nat({ max: 4 })
+    })
+  },
+  {
+    weight: 1,
+    arbitrary: fc.record({
+      _tag: fc.constant("List" as const),
+      blue: fc.boolean(),
+      status: mostly<JobStatus | undefined>(undefined, ...JobStatus.literals),
+      tag: mostly<string | undefined>(undefined, ...TAGS),
+      limit,
+      window: fc.option(fc.tuple(fc.nat({ max: 30 }), fc.nat({ max: 30 })), { nil: undefined })
+    })
+  },
+  { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Ahead" as const), which, limit }) },
   {
     weight: 1,
     arbitrary: fc.record({ _tag: fc.constant("Gone" as const), blue: fc.boolean(), worker, inOrder: fc.boolean() })
@@ -145,6 +202,16 @@ const assertLawful = (applied: Applied, event: JobEvent) => {
     after.status === "IN_PROGRESS",
     `R5: the lease of job ${after.id}, which is ${after.status}`
   )
+  assert.ok(after.notBefore === null || after.status === "IN_QUEUE", `R5: job ${after.id} is ${after.status} and in a backoff`)
+  assert.ok(
+    after.notBefore === null || after.notBefore < after.expiresAt,
+    `R5: the backoff of job ${after.id} is longer than its life`
+  )
+  assert.equal(after.createdAt, before.createdAt, `job ${after.id} was submitted once`)
+  assert.ok(
+    event._tag !== "Claim" || after.status !== "IN_PROGRESS" || event.now < before.expiresAt,
+    `job ${after.id} was handed out after its time`
+  )
 }
 
 /**
@@ -157,6 +224,8 @@ export const run = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void, QueueError> {
   const model = JobStoreModel.make()
   const ids: Array<JobId> = []
+  /** When each was submitted. */
+  const created: Array<number> = []
   let now = 1_700_000_000_000
 
   /** Asks both, and compares what they say. */
@@ -189,6 +258,11 @@ export const run = Effect.fnUntraced(function*(
     return applied
   })
 
+  const tick = (limit: number) => {
+    const event = { _tag: "Tick", now, random: 0.5 } as const
+    return applyMany(event, (store) => store.tick(event, limit))
+  }
+
   const pick = ({ aimed, job }: Which, makesSense: (head: JobHead) => boolean): JobId | undefined => {
     const candidates = aimed ? model.heads().filter(makesSense).map((head) => head.id) : ids
     return candidates[job % candidates.length]
@@ -197,6 +271,7 @@ export const run = Effect.fnUntraced(function*(
   const submit = (options: Extract<JobCommand, { readonly _tag: "Submit" }>) => {
     const id = JobId.make(`job-${ids.length}`)
     ids.push(id)
+    created.push(now)
     const record = submitted({
       id,
       endpoint: ENDPOINTS[options.blue ? 1 : 0],
@@ -204,16 +279,31 @@ export const run = Effect.fnUntraced(function*(
       s3Config: options.lowPriority ? JsonText.make(`{"bucketName":"b"}`) : null,
       lowPriority: options.lowPriority,
       createdAt: now,
-      expiresAt: now + options.ttl,
+      ttlMs: options.ttl,
       executionTimeoutMs: options.executionTimeout,
       leaseMs: options.lease,
       maxAttempts: options.maxAttempts,
-      retentionMs: options.retention
+      retentionMs: options.retention,
+      priority: options.priority,
+      retry: options.onError || options.backoff !== undefined
+        ? {
+          onError: options.onError,
+          backoff: options.backoff === undefined ? null : { initialMs: options.backoff, factor: 2, maxMs: 6_000 }
+        }
+        : null,
+      tags: options.tags,
+      webhook: options.webhook
+        ? { url: "http://127.0.0.1/hook", events: ["start", "output", "progress", "completed"], errorTraceback: "full" }
+        : null
     })
-    return both(`submit ${id}`, (store) => store.insert(record))
+    const key = options.key === undefined ? undefined : { key: `key ${options.key}`, fingerprint: `request ${options.request}` }
+    return both(`submit ${id}`, (store) => store.insert(record, key))
   }
 
-  const say = ({ attempt, fails, what, who }: Extract<JobCommand, { readonly _tag: "Say" }>, head: JobHead): WorkerEvent => {
+  const say = (
+    { attempt, fails, number, random, what, who }: Extract<JobCommand, { readonly _tag: "Say" }>,
+    head: JobHead
+  ): WorkerEvent => {
     const other = (name: string) => (name === WORKERS[0] ? WORKERS[1] : WORKERS[0])
     const speaker = {
       now,
@@ -226,12 +316,36 @@ export const run = Effect.fnUntraced(function*(
       case "Progress":
         return { _tag: what, output: text, ...speaker }
       case "Finish":
-        return { _tag: what, output: fails ? null : text, error: fails ? "it failed" : null, ...speaker }
+        return { _tag: what, output: fails ? null : text, error: fails ? "it failed" : null, random, ...speaker }
       case "LoseLease":
-        return { _tag: what, cause: "The worker is gone.", ...speaker }
+        return { _tag: what, cause: "The worker is gone.", random, ...speaker }
+      case "Chunk": {
+        const numbers = { next: head.chunks + 1, repeated: head.chunks, gap: head.chunks + 2, none: undefined }
+        const chosen = numbers[number]
+        return { _tag: what, ...(chosen === undefined ? {} : { number: chosen }), ...speaker }
+      }
       default:
         return { _tag: what, ...speaker }
     }
+  }
+
+  /** All pages of a list, each store by its own cursors. */
+  const listAll = ({ blue, limit, status, tag, window }: Extract<JobCommand, { readonly _tag: "List" }>) => {
+    const times = window?.map((job) => created[job % created.length])
+    const query = { status, tag, createdAfter: times?.[0], createdBefore: times?.[1], limit }
+    return both(
+      "list",
+      Effect.fnUntraced(function*(store) {
+        const pages: Array<ReadonlyArray<JobSummary>> = []
+        let after: ListPlace | undefined
+        while (true) {
+          const page: JobPage = yield* store.list(ENDPOINTS[blue ? 1 : 0], { ...query, after })
+          pages.push(page.jobs)
+          if (page.next === null) return pages.flat()
+          after = page.next
+        }
+      })
+    )
   }
 
   const step = Effect.fnUntraced(function*(command: JobCommand) {
@@ -241,7 +355,9 @@ export const run = Effect.fnUntraced(function*(
       case "Claim": {
         const { blue, limit, worker } = command
         const event = { _tag: "Claim", now, worker: WORKERS[worker] ?? WORKERS[0] } as const
-        yield* both("claim", (store) => store.claim(ENDPOINTS[blue ? 1 : 0], limit, event))
+        const claimed = yield* both("claim", (store) => store.claim(ENDPOINTS[blue ? 1 : 0], limit, event))
+        for (const one of claimed.expired) assertLawful(one, event)
+        for (const job of claimed.jobs) assert.ok(now < job.expiresAt, `job ${job.id} was handed out after its time`)
         return
       }
       case "Say": {
@@ -260,6 +376,20 @@ export const run = Effect.fnUntraced(function*(
       case "Drain": {
         const id = pick(command.which, (head) => head.chunks > head.drained)
         if (id !== undefined) yield* both(`drain ${id}`, (store) => store.drain(id, command.limit))
+        return
+      }
+      case "Peek": {
+        const head = model.heads().find((head) => head.id === pick(command.which, (head) => head.chunks > 0))
+        if (head === undefined) return
+        const after = { attempt: head.attempt - (command.earlier ? 1 : 0), chunk: command.chunk }
+        yield* both(`peek ${head.id}`, (store) => store.peek(head.id, after, command.limit))
+        return
+      }
+      case "List":
+        return yield* listAll(command)
+      case "Ahead": {
+        const id = pick(command.which, isReady)
+        if (id !== undefined) yield* both(`the place of ${id}`, (store) => store.ahead(id, command.limit))
         return
       }
       case "Gone": {
@@ -285,7 +415,7 @@ export const run = Effect.fnUntraced(function*(
         now += command.millis
         return
       case "Tick":
-        yield* applyMany({ _tag: "Tick", now }, (store) => store.tick(now, command.limit))
+        yield* tick(command.limit)
     }
   })
 
@@ -294,10 +424,10 @@ export const run = Effect.fnUntraced(function*(
     for (const endpoint of ENDPOINTS) yield* both(`the depth of ${endpoint}`, (store) => store.depth(endpoint))
   }
 
-  // R5: time alone ends every job and then removes it. The longest way is lease, ttl, retention.
-  for (let round = 0; round < 3 && model.heads().length > 0; round++) {
+  // R5: time alone ends every job and then removes it. The longest way is lease, backoff, ttl, retention.
+  for (let round = 0; round < 4 && model.heads().length > 0; round++) {
     now = Math.max(now, ...model.heads().map(dueAt))
-    yield* applyMany({ _tag: "Tick", now }, (store) => store.tick(now, 1_000))
+    yield* tick(1_000)
   }
   assert.deepStrictEqual(model.heads(), [], "R5: jobs that no timer ends")
   for (const id of ids) assert.equal(yield* store.get(id), undefined, `job ${id} is still there after its retention`)

@@ -6,20 +6,25 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { dueAt, type JobEvent, transition } from "../JobMachine.ts"
+import { ERROR_LENGTH } from "../JobListing.ts"
+import { dueAt, isReady, type JobEvent, transition } from "../JobMachine.ts"
 import type { JobHead, JobInput, JobOutcome } from "../JobRecord.ts"
-import { type Applied, DRAIN_CHARACTERS, type JobStore } from "../JobStore.ts"
+import { type Applied, CLAIM_EXPIRED_LIMIT, DRAIN_CHARACTERS, type JobStore, type SubmissionKey } from "../JobStore.ts"
 
 interface Entry {
   head: JobHead
   outcome: JobOutcome
   readonly input: JobInput
   chunks: ReadonlyArray<JsonText>
+  readonly key: SubmissionKey | undefined
+  /** Place in line. */
+  readonly seq: number
 }
 
 /** An empty model. `heads` are all jobs, in order of submission. */
 export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyArray<JobHead> } => {
   let entries: ReadonlyArray<Entry> = []
+  let seq = 0
 
   const find = (id: JobId) => entries.find((entry) => entry.head.id === id)
 
@@ -39,10 +44,18 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
 
   const matching = (matches: (head: JobHead) => boolean) => entries.filter((entry) => matches(entry.head))
 
-  const waiting = (endpoint: EndpointId) => matching((head) => head.status === "IN_QUEUE" && head.endpoint === endpoint)
+  const queued = (endpoint: EndpointId) => matching((head) => head.status === "IN_QUEUE" && head.endpoint === endpoint)
 
-  const read = (entry: Entry, limit: number): ReadonlyArray<JsonText> => {
-    const unread = entry.chunks.slice(entry.head.drained)
+  /** In the order in which they are claimed. */
+  const waiting = (endpoint: EndpointId) =>
+    matching((head) => isReady(head) && head.endpoint === endpoint).sort((a, b) =>
+      b.head.priority - a.head.priority || a.seq - b.seq
+    )
+
+  const record = ({ head, input, outcome }: Entry) => ({ ...head, ...outcome, ...input })
+
+  const read = (entry: Entry, start: number, limit: number): ReadonlyArray<JsonText> => {
+    const unread = entry.chunks.slice(start)
     const enough = unread.findIndex((_, index) => unread.slice(0, index + 1).join("").length >= DRAIN_CHARACTERS)
     return unread.slice(0, Math.min(limit, enough === -1 ? Infinity : enough + 1))
   }
@@ -50,9 +63,20 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
   return {
     heads: () => entries.map((entry) => entry.head),
     durability: "none",
-    insert: ({ error, input, output, progress, s3Config, ...head }) =>
+    insert: (job, key) =>
       Effect.sync(() => {
-        entries = [...entries, { head, outcome: { progress, output, error }, input: { input, s3Config }, chunks: [] }]
+        const known = entries.find((entry) =>
+          key !== undefined && entry.head.endpoint === job.endpoint && entry.key?.key === key.key
+        )
+        if (known !== undefined) {
+          return known.key?.fingerprint === key?.fingerprint
+            ? { _tag: "Known", job: record(known) }
+            : { _tag: "KeyTaken", id: known.head.id }
+        }
+        const { error, input, lastError, output, progress, s3Config, ...head } = job
+        const outcome = { progress, output, error, lastError }
+        entries = [...entries, { head, outcome, input: { input, s3Config }, chunks: [], key, seq: ++seq }]
+        return { _tag: "Kept" }
       }),
     apply: (id, event) =>
       Effect.sync(() => {
@@ -68,18 +92,23 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         return applied
       }),
     claim: (endpoint, limit, event) =>
+      Effect.sync(() => {
+        const jobs: Array<ReturnType<typeof record>> = []
+        const expired: Array<Applied> = []
+        for (const entry of waiting(endpoint)) {
+          if (jobs.length === limit || expired.length === CLAIM_EXPIRED_LIMIT) break
+          const applied = apply(entry, event)
+          if (entry.head.status === "IN_PROGRESS") jobs.push(record(entry))
+          else expired.push(applied)
+        }
+        return { jobs, expired }
+      }),
+    tick: (event, limit) =>
       Effect.sync(() =>
-        waiting(endpoint).slice(0, limit).map((entry) => {
-          apply(entry, event)
-          return { ...entry.head, ...entry.outcome, ...entry.input }
-        })
-      ),
-    tick: (now, limit) =>
-      Effect.sync(() =>
-        matching((head) => dueAt(head) <= now)
+        matching((head) => dueAt(head) <= event.now)
           .sort((a, b) => dueAt(a.head) - dueAt(b.head))
           .slice(0, limit)
-          .map((entry) => apply(entry, { _tag: "Tick", now }))
+          .map((entry) => apply(entry, event))
       ),
     applyRunning: (filter, event) =>
       Effect.sync(() =>
@@ -89,7 +118,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         ).map((entry) => apply(entry, event))
       ),
     applyWaiting: (endpoint, event, limit) =>
-      Effect.sync(() => waiting(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
+      Effect.sync(() => queued(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
     get: (id) =>
       Effect.sync(() => {
         const entry = find(id)
@@ -99,9 +128,41 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       Effect.sync(() => {
         const entry = find(id)
         if (entry === undefined) return undefined
-        const chunks = read(entry, limit)
+        const chunks = read(entry, entry.head.drained, limit)
         entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
         return { job: { ...entry.head, ...entry.outcome }, chunks, more: entry.head.drained < entry.chunks.length }
+      }),
+    peek: (id, after, limit) =>
+      Effect.sync(() => {
+        const entry = find(id)
+        if (entry === undefined) return undefined
+        const start = after.attempt === entry.head.attempt ? after.chunk : 0
+        const chunks = read(entry, start, limit)
+        const job = { ...entry.head, ...entry.outcome }
+        return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
+      }),
+    list: (endpoint, { after, createdAfter, createdBefore, limit, status, tag }) =>
+      Effect.sync(() => {
+        const found = entries
+          .filter(({ head }) => head.endpoint === endpoint && (status === undefined || head.status === status))
+          .filter(({ head }) => tag === undefined || head.tags.includes(tag))
+          .filter(({ head }) => createdAfter === undefined || head.createdAt >= createdAfter)
+          .filter(({ head }) => createdBefore === undefined || head.createdAt < createdBefore)
+          .sort((a, b) => b.head.createdAt - a.head.createdAt || b.seq - a.seq)
+        const place = found.findIndex((entry) => entry.seq === after?.seq)
+        const page = found.slice(place + 1).slice(0, limit)
+        const last = page.at(-1)
+        return {
+          jobs: page.map(({ head, outcome }) => ({ ...head, error: outcome.error?.slice(0, ERROR_LENGTH) ?? null })),
+          next: last === undefined || last === found.at(-1) ? null : { createdAt: last.head.createdAt, seq: last.seq }
+        }
+      }),
+    ahead: (id, limit) =>
+      Effect.sync(() => {
+        const entry = find(id)
+        if (entry === undefined || !isReady(entry.head)) return undefined
+        const jobs = waiting(entry.head.endpoint).indexOf(entry)
+        return { jobs: Math.min(jobs, limit), more: jobs > limit }
       }),
     depth: (endpoint) =>
       Effect.sync(() => {
@@ -109,8 +170,9 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           matching((head) => head.endpoint === endpoint && matches(head)).length
         const eager = waiting(endpoint).filter((entry) => !entry.head.lowPriority).map((entry) => entry.head.queuedAt)
         return {
-          waiting: count((head) => head.status === "IN_QUEUE"),
-          waitingLow: count((head) => head.status === "IN_QUEUE" && head.lowPriority),
+          waiting: count(isReady),
+          waitingLow: count((head) => isReady(head) && head.lowPriority),
+          delayed: count((head) => head.status === "IN_QUEUE" && !isReady(head)),
           running: count((head) => head.status === "IN_PROGRESS"),
           completed: count((head) => head.status === "COMPLETED"),
           failed: count((head) => head.status === "FAILED" || head.status === "TIMED_OUT"),

@@ -3,7 +3,7 @@
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
-import type { Policy } from "@stint/contract/Job"
+import type { Policy, Webhook } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -45,7 +45,7 @@ export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
     s3Config: null,
     lowPriority: false,
     createdAt: 0,
-    expiresAt: 300_000,
+    ttlMs: 300_000,
     executionTimeoutMs: 60_000,
     leaseMs: 10_000,
     maxAttempts: 2,
@@ -94,6 +94,10 @@ export interface Scenario {
     readonly input?: JsonText
     readonly s3Config?: JsonText
     readonly policy?: Policy
+    readonly priority?: number
+    readonly tags?: ReadonlyArray<string>
+    readonly webhook?: Webhook
+    readonly idempotencyKey?: string
     readonly id?: JobId
   }) => Effect.Effect<JobRecord, QueueError>
   /** Takes jobs. By default one, at once, for a worker that holds others. */
@@ -121,8 +125,8 @@ export const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoin
   const queue = yield* JobQueue
   const world = endpoint(settings)
 
-  const submit: Scenario["submit"] = ({ id, input = toJsonText({ text: "hello" }), policy, s3Config } = {}) =>
-    Effect.suspend(() => queue.submit({ endpoint: world, id: id ?? jobId(), input, policy, s3Config }))
+  const submit: Scenario["submit"] = ({ id, input = toJsonText({ text: "hello" }), ...options } = {}) =>
+    Effect.suspend(() => queue.submit({ ...options, endpoint: world, id: id ?? jobId(), input }))
 
   const take: Scenario["take"] = (worker, { holding = true, limit = 1, waitMs = 0 } = {}) =>
     queue.take({ endpoint: world.id, worker, limit, waitMs, holding })

@@ -30,8 +30,14 @@ export const submitRules = (rule: Rule): void => {
         endpoint: endpoint.id,
         status: "IN_QUEUE",
         lowPriority: false,
+        priority: 0,
         createdAt: 1_000,
         queuedAt: 1_000,
+        notBefore: null,
+        ttlMs: 300_000,
+        retry: null,
+        webhook: null,
+        tags: [],
         expiresAt: 301_000,
         executionTimeoutMs: 60_000,
         leaseMs: 10_000,
@@ -46,6 +52,7 @@ export const submitRules = (rule: Rule): void => {
         progress: null,
         output: null,
         error: null,
+        lastError: null,
         chunks: 0,
         drained: 0
       }

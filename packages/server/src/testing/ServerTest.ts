@@ -105,7 +105,7 @@ export interface Options<E = never> {
  */
 export const layer = <E = never>(options: Options<E> = {}) => {
   const stores: Layer.Layer<JobStore | EndpointStore.EndpointStore | KeyStore.KeyStore, E> = options.stores ??
-    Layer.mergeAll(MemoryJobStore.layer, EndpointStore.layerMemory, KeyStore.layerMemory)
+    Layer.merge(MemoryJobStore.layerWithEndpoints, KeyStore.layerMemory)
   const address = Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))
   return layerTest.pipe(
     Layer.provide([Server.layer, JobTimers.layer({ interval: 25 })]),

@@ -2,7 +2,7 @@
  * The HTTP conformance suite: the rules of the wire, checked from outside against the real server over whatever stores are given.
  *
  * ```ts
- * suite("memory", Layer.mergeAll(MemoryJobStore.layer, EndpointStore.layerMemory, KeyStore.layerMemory))
+ * suite("memory", Layer.merge(MemoryJobStore.layerWithEndpoints, KeyStore.layerMemory))
  * ```
  */
 import { describe, layer } from "@effect/vitest"

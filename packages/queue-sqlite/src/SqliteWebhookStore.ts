@@ -1,0 +1,64 @@
+/**
+ * The webhook outbox in SQLite. Its rows are written by `SqliteJobStore`, in the transaction of the change that they tell of.
+ */
+import type { QueueError } from "@stint/queue/QueueError"
+import { type WebhookDelivery, type WebhookEntry, WebhookStore } from "@stint/queue/WebhookStore"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as DeliveryRows from "./DeliveryRows.ts"
+import { SqliteDatabase } from "./SqliteDatabase.ts"
+
+const make = Effect.gen(function*() {
+  const db = yield* SqliteDatabase
+  const rows = yield* db.read("open", () => DeliveryRows.make(db))
+
+  return WebhookStore.of({
+    claimDue: (now, limit, leaseMs) =>
+      // Looks first: waiting costs no transactions.
+      Effect.flatMap(
+        db.read("claim deliveries", () => rows.isDue(now)),
+        (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError> =>
+          any
+            ? db.write("claim deliveries", () =>
+              rows.due(now, limit).flatMap(({ entry, seq }) => {
+                rows.save(seq, { ...entry, attempts: entry.attempts + 1, nextAt: now + leaseMs })
+                return rows.whole(entry.id) ?? []
+              }))
+            : Effect.succeed([])
+      ),
+    settle: (id, attempt, outcome) =>
+      db.write("settle delivery", () => {
+        const row = rows.find(id)
+        if (row?.entry.state !== "pending" || row.entry.attempts !== attempt) return false
+        const settled = { ...row.entry, settledAt: outcome.at, lastStatus: outcome.status, lastError: outcome.error }
+        const after: WebhookEntry = outcome._tag === "Retry"
+          ? { ...settled, nextAt: outcome.nextAt }
+          : { ...settled, state: outcome._tag === "Delivered" ? "delivered" : "failed", nextAt: null }
+        rows.save(row.seq, after)
+        return true
+      }),
+    nextDueAt: db.read("next delivery", rows.nextDueAt),
+    list: (query) =>
+      db.read("list deliveries", () => {
+        const found = rows.list({ ...query, limit: query.limit + 1 })
+        const page = found.slice(0, query.limit)
+        return {
+          deliveries: page.map(({ entry }) => entry),
+          next: found.length > page.length ? page.at(-1)?.seq ?? null : null
+        }
+      }),
+    get: (id) => db.read("get delivery", () => rows.whole(id)),
+    resend: (id, now) =>
+      db.write("resend delivery", () => {
+        const row = rows.find(id)
+        if (row === undefined) return undefined
+        const after: WebhookEntry = { ...row.entry, state: "pending", nextAt: now }
+        rows.save(row.seq, after)
+        return after
+      }),
+    removeBefore: (time, limit) => db.write("remove deliveries", () => rows.removeBefore(time, limit))
+  })
+})
+
+/** The outbox of a database file. */
+export const layer: Layer.Layer<WebhookStore, QueueError, SqliteDatabase> = Layer.effect(WebhookStore, make)
