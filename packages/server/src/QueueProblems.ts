@@ -104,7 +104,8 @@ export const submitProblem = <A, R>(
   Effect.catchTag(
     effect,
     "QueueError",
-    (error) => error.reason._tag === "EndpointGone" ? Effect.fail(endpointGone(error.reason)) : storeProblem(Effect.fail(error))
+    (error): Effect.Effect<never, Unavailable | EndpointNotFound> =>
+      error.reason._tag === "EndpointGone" ? Effect.fail(endpointGone(error.reason)) : storeProblem(Effect.fail(error))
   )
 
 /** For calls about one job that need no lease and change nothing that could conflict. */
