@@ -15,7 +15,7 @@ import { HttpEffect, HttpRouter, HttpServerRequest, HttpServerResponse } from "e
 import type { HttpApiEndpoint } from "effect/http-api"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
-import { AccessKeys, type Caller } from "./AccessKeys.ts"
+import { AccessKeys, type Caller, type Presented } from "./AccessKeys.ts"
 import * as Refusals from "./KeyRefusals.ts"
 import { Limits } from "./Limits.ts"
 import { excerpt } from "./ProblemText.ts"
@@ -35,32 +35,28 @@ const challenge = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "www-authenticate", "Bearer realm=\"stint\""))
 )
 
-/** What the guards of callers and operators share: whose key it is, or why it is nobody's. */
-const identifier = Effect.map(Effect.all({ keys: AccessKeys, address: PublicAddress }), ({ address, keys }) => {
+/** What the guards of callers and operators share: why a key is nobody's. */
+const refuser = Effect.map(Effect.all({ keys: AccessKeys, address: PublicAddress }), ({ address, keys }) => {
   const { baseUrl } = address
-  const refuse = Effect.fnUntraced(function*(credential: Redacted.Redacted, wanted: string) {
-    const request = yield* HttpServerRequest.HttpServerRequest
-    yield* challenge
-    return yield* isMissing(keyOf(credential))
-      ? Refusals.noKey(baseUrl, request)
-      : Refusals.unknownKey(baseUrl, Redacted.value(credential), wanted)
-  })
-  const ofDerivedWorker = (surface: string) =>
-    new Forbidden(explain(
-      `A worker's key does not open the ${surface}.`,
-      "Use a key with the scope for it, or the platform's API key. A worker's key is for job-take, job-done, job-stream, job-stop and " +
-        `ping of its own endpoint. This is ${baseUrl}.`
-    ))
-  return Effect.fnUntraced(function*(credential: Redacted.Redacted, surface: string, wanted: string) {
+  return Effect.fnUntraced(function*(
+    presented: Exclude<Presented, { readonly _tag: "Caller" }>,
+    credential: Redacted.Redacted,
+    surface: string,
+    wanted: string
+  ) {
     const key = keyOf(credential)
-    const presented = yield* keys.identify(key)
-    if (presented._tag === "Caller") return presented.caller
-    if (presented._tag === "Ended") {
-      yield* challenge
-      return yield* Refusals.endedKey(baseUrl, presented)
+    if (presented._tag === "Unknown" && keys.looksLikeWorkerKey(key)) {
+      return yield* new Forbidden(explain(
+        `A worker's key does not open the ${surface}.`,
+        "Use a key with the scope for it, or the platform's API key. A worker's key is for job-take, job-done, job-stream, job-stop and " +
+          `ping of its own endpoint. This is ${baseUrl}.`
+      ))
     }
-    if (keys.looksLikeWorkerKey(key)) return yield* ofDerivedWorker(surface)
-    return yield* refuse(credential, wanted)
+    yield* challenge
+    if (presented._tag === "Ended") return yield* Refusals.endedKey(baseUrl, presented)
+    return yield* isMissing(key)
+      ? Refusals.noKey(baseUrl, yield* HttpServerRequest.HttpServerRequest)
+      : Refusals.unknownKey(baseUrl, Redacted.value(credential), wanted)
   })
 })
 
@@ -96,7 +92,8 @@ const tooMany = (caller: Caller, { endpoint, operation }: RateLimits.Subject, li
 const layerJobs = Layer.effect(
   JobsAuthorization,
   Effect.gen(function*() {
-    const identify = yield* identifier
+    const keys = yield* AccessKeys
+    const refuse = yield* refuser
     const endpoints = yield* EndpointStore
     const limits = yield* RateLimits.RateLimits
     const { baseUrl } = yield* PublicAddress
@@ -121,7 +118,11 @@ const layerJobs = Layer.effect(
 
     return {
       key: Effect.fnUntraced(function*(respond, { credential, endpoint: call }) {
-        const caller = yield* identify(credential, "jobs API", "a key that opens this endpoint, or the platform's API key")
+        const presented = yield* keys.identify(keyOf(credential))
+        if (presented._tag !== "Caller") {
+          return yield* refuse(presented, credential, "jobs API", "a key that opens this endpoint, or the platform's API key")
+        }
+        const { caller } = presented
         const { endpoint = "" } = yield* HttpRouter.params
         if (!caller.scopes.includes("admin")) {
           if (!caller.scopes.includes("jobs")) {
@@ -145,11 +146,16 @@ const layerJobs = Layer.effect(
 const layerControl = Layer.effect(
   ControlAuthorization,
   Effect.gen(function*() {
-    const identify = yield* identifier
+    const keys = yield* AccessKeys
+    const refuse = yield* refuser
     const { baseUrl } = yield* PublicAddress
     return {
       key: Effect.fnUntraced(function*(respond, { credential }) {
-        const caller = yield* identify(credential, "control API", "the platform's API key, or a key with the scope \"admin\"")
+        const presented = yield* keys.identify(keyOf(credential))
+        if (presented._tag !== "Caller") {
+          return yield* refuse(presented, credential, "control API", "the platform's API key, or a key with the scope \"admin\"")
+        }
+        const { caller } = presented
         if (caller.scopes.includes("admin")) return yield* respond
         const hint = "Use the platform's API key, or a key with the scope \"admin\"."
         return yield* Refusals.wrongScope(baseUrl, caller, "control API", "admin", hint)
