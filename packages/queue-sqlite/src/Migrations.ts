@@ -16,6 +16,8 @@
  *   tallies   one row an endpoint: how many jobs are in which state
  *   endpoints, removed_endpoints: the ids of those that were, and take no more jobs
  *   deliveries, delivery_bodies: the webhook outbox; the log is read without the bodies
+ *   webhook_secrets: what the deliveries of an endpoint are signed with
+ *   webhook_attempts: what became of each attempt to deliver; all that is in it can be lost without harm
  *   keys      digests of their secrets, what they open, how often
  * ```
  *
@@ -161,15 +163,35 @@ CREATE TABLE delivery_bodies (
 ) STRICT;
 `
 
-const steps: ReadonlyArray<string> = [v1, keys, options]
+/** Signatures and attempts of webhooks. */
+const webhooks = `
+CREATE TABLE webhook_secrets (
+  endpoint TEXT PRIMARY KEY,
+  body TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE webhook_attempts (
+  seq INTEGER PRIMARY KEY,
+  delivery TEXT NOT NULL,
+  at INTEGER NOT NULL,
+  duration_ms INTEGER NOT NULL,
+  status INTEGER,
+  error TEXT,
+  final INTEGER NOT NULL
+) STRICT;
+CREATE INDEX webhook_attempts_of ON webhook_attempts (delivery);
+CREATE INDEX webhook_attempts_begun ON webhook_attempts (at);
+`
+
+const steps: ReadonlyArray<string> = [v1, keys, options, webhooks]
 
 /** The version that this program writes. */
 export const LATEST = steps.length
 
-/** Takes a file that has seen `version` steps to {@link LATEST}. Each step is kept whole or not at all. */
-export const migrate = (db: DatabaseSync, version: number): void => {
+/** Takes a file that has seen `from` steps on, to {@link LATEST} unless told otherwise. Each step is kept whole or not at all. */
+export const migrate = (db: DatabaseSync, from: number, to = LATEST): void => {
   for (const [index, step] of steps.entries()) {
-    if (index < version) continue
+    if (index < from || index >= to) continue
     db.exec(`BEGIN IMMEDIATE; ${step}; PRAGMA user_version = ${index + 1}; COMMIT`)
   }
 }

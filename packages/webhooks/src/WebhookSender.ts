@@ -1,0 +1,232 @@
+/**
+ * The duty that empties the webhook outbox: at least once for every delivery that was written, whatever dies on the way (quality.md, R10).
+ *
+ * ```
+ *   a job changed, a timer, a place got free
+ *        |
+ *        v                          +--- 2xx ------------------------> delivered
+ *   claimDue --lease--> Receivers --+--- 410, a forbidden address ---> failed
+ *        ^                 |        +--- anything else --------------> due again after a pause, failed after the last
+ *        |               full              (RetryPlan)
+ *        |                 v
+ *        +------- due again at the host's pace
+ * ```
+ *
+ * A delivery that was claimed is this sender's for `lease`: two time-outs and a margin, one for its turn at the host, one for the request. A
+ * sender that is closed hands back what it was at; one that is killed cannot, and its deliveries are claimed again when their lease is over.
+ * A receiver may therefore see a delivery twice, and knows it by `webhook-id`.
+ *
+ * Deliveries are not sent in order: a slow or retried one does not hold up the next. The job object says how things stood.
+ */
+import { JobQueue } from "@stint/queue/JobQueue"
+import type { QueueError } from "@stint/queue/QueueError"
+import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
+import { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
+import { type DeliveryOutcome, type WebhookDelivery, WebhookStore } from "@stint/queue/WebhookStore"
+import { GuardedHttp } from "@stint/ssrf-guard/GuardedHttp"
+import * as RequestUrl from "@stint/ssrf-guard/RequestUrl"
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as FiberSet from "effect/FiberSet"
+import * as Latch from "effect/Latch"
+import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
+import { attempt } from "./Attempt.ts"
+import * as Receivers from "./Receivers.ts"
+import * as RetryPlan from "./RetryPlan.ts"
+import * as WebhookSecrets from "./WebhookSecrets.ts"
+
+/** How to send. */
+export interface Options {
+  /**
+   * How long a receiver may take to answer. Default: 15 s. Longer suits receivers that work before they answer; it is also how long a hung
+   * one holds its places, and half of how long the deliveries of a killed sender wait.
+   */
+  readonly timeout?: Duration.Input
+  /** The pauses between attempts; one attempt more than there are pauses. Default: {@link RetryPlan.PAUSES}, ten attempts over a day. */
+  readonly pauses?: ReadonlyArray<Duration.Input>
+  /** The longest `Retry-After` that is heeded. Default: 6 hours. */
+  readonly longestRetryAfter?: Duration.Input
+  /** Requests to one host at once. Default: 8. More empties the queue of a fast receiver sooner and presses a slow one harder. */
+  readonly perHost?: number
+  /** Deliveries in hand at once, for all hosts. Default: 512. */
+  readonly most?: number
+  /** How often to look when nothing says that there is something. Default: 1 s. */
+  readonly interval?: Duration.Input
+}
+
+/** What one claim takes: few enough that 20 MB bodies do no harm. */
+const CLAIM_LIMIT = 16
+
+/** What may be in hand of bodies; beyond, nothing is claimed until some are sent. Characters. */
+const MOST_CHARACTERS = 64 * 1024 * 1024
+
+/** Beyond two time-outs: for the writes around them. Milliseconds. */
+const LEASE_MARGIN = 5_000
+
+/** How long after a failure of the store to try again. */
+const STORE_PAUSE = "1 second"
+
+/** Of one host: where the requests go, whatever the path. */
+const hostOf = (url: string): string => URL.parse(url)?.origin ?? ""
+
+const make = Effect.fnUntraced(function*(options: Options) {
+  const store = yield* WebhookStore
+  const queue = yield* JobQueue
+  const http = yield* GuardedHttp
+  const attempts = yield* WebhookAttemptStore
+  const secrets = yield* WebhookSecretStore
+
+  const timeout = Duration.toMillis(options.timeout ?? "15 seconds")
+  const plan = RetryPlan.make(options.pauses ?? RetryPlan.PAUSES, options.longestRetryAfter ?? "6 hours")
+  const most = options.most ?? 512
+  const interval = Duration.toMillis(options.interval ?? "1 second")
+  const lease = 2 * timeout + LEASE_MARGIN
+  const receivers = Receivers.make({ perHost: options.perHost ?? 8, timeout })
+  const isFull = () => receivers.held() >= most || receivers.characters() >= MOST_CHARACTERS
+
+  const sending = yield* FiberSet.make()
+  /** Open when a place got free that a claim had waited for. */
+  const room = yield* Latch.make(false)
+
+  /** Due again at a time, without having been tried. */
+  const putOff = (delivery: WebhookDelivery, now: number, nextAt: number) =>
+    store.settle(delivery.id, delivery.attempts, {
+      _tag: "Retry",
+      at: delivery.settledAt ?? now,
+      status: delivery.lastStatus,
+      error: delivery.lastError,
+      nextAt
+    })
+
+  const handBack = (delivery: WebhookDelivery) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => putOff(delivery, now, now)).pipe(Effect.ignore)
+
+  const conclude = Effect.fnUntraced(
+    function*(delivery: WebhookDelivery, answer: Effect.Success<ReturnType<typeof attempt>>, now: number) {
+      const base = { at: now, status: answer.status, error: answer.error }
+      if (answer._tag === "Delivered") return { ...base, _tag: "Delivered" } satisfies DeliveryOutcome
+      if (answer._tag === "Never") return { ...base, _tag: "Failed" } satisfies DeliveryOutcome
+      const { sinceFinal } = yield* attempts.tries(delivery.id)
+      const pause = RetryPlan.pauseAfter(plan, sinceFinal + 1, answer.retryAfter, yield* Random.next)
+      return pause === undefined
+        ? { ...base, _tag: "Failed" } satisfies DeliveryOutcome
+        : { ...base, _tag: "Retry", nextAt: now + pause } satisfies DeliveryOutcome
+    }
+  )
+
+  const tellOfEnd = ({ endpoint, event, id, job, url }: WebhookDelivery, { error, _tag }: DeliveryOutcome) =>
+    _tag === "Failed"
+      ? Effect.logWarning(
+        `The webhook "${event}" of job ${job} to ${RequestUrl.shown(url)} is given up. ${error ?? ""} ` +
+          `When the receiver works again: stint webhooks resend ${endpoint} ${id}`
+      )
+      : Effect.void
+
+  /** Sends a delivery whose turn has come, and notes how that ended. The duration of the request. */
+  const deliver = Effect.fn("WebhookSender.deliver")(function*(delivery: WebhookDelivery) {
+    const secret = yield* Effect.provideService(WebhookSecrets.current(delivery.endpoint), WebhookSecretStore, secrets)
+    const begun = yield* Clock.currentTimeMillis
+    const answer = yield* attempt(http, delivery, WebhookSecrets.validAt(secret, begun), timeout)
+    const ended = yield* Clock.currentTimeMillis
+    const outcome = yield* conclude(delivery, answer, ended)
+    // Both are in one commit where the store groups writes; the outbox's is the one that counts.
+    yield* Effect.all([
+      store.settle(delivery.id, delivery.attempts, outcome),
+      attempts.add({
+        delivery: delivery.id,
+        at: begun,
+        durationMs: ended - begun,
+        status: outcome.status,
+        error: outcome.error,
+        final: outcome._tag !== "Retry"
+      })
+    ], { concurrency: "unbounded" })
+    yield* tellOfEnd(delivery, outcome)
+    return ended - begun
+  })
+
+  /** Takes a delivery through its turn at the host. Whatever happens, its place is given back. */
+  const inTurn = (delivery: WebhookDelivery, place: Receivers.Place) => {
+    let duration: number | undefined
+    return deliver(delivery).pipe(
+      Effect.tap((millis) => Effect.sync(() => (duration = millis))),
+      place.permits.withPermits(1),
+      Effect.onInterrupt(() => handBack(delivery)),
+      // What the store did not keep is claimed again when its lease is over.
+      Effect.catchCause((cause) =>
+        Cause.hasInterrupts(cause)
+          ? Effect.failCause(cause)
+          : Effect.logError(`A webhook of job ${delivery.job} was not settled; it will be sent again.`, cause)
+      ),
+      Effect.ensuring(Effect.sync(() => {
+        const wasFull = isFull()
+        place.leave(duration)
+        if (wasFull) room.openUnsafe()
+      }))
+    )
+  }
+
+  const place = Effect.fnUntraced(function*(delivery: WebhookDelivery, now: number) {
+    const found = receivers.enter(hostOf(delivery.url), delivery.body.length, now)
+    if (typeof found === "number") yield* putOff(delivery, now, found)
+    else yield* FiberSet.run(sending, inTurn(delivery, found))
+  })
+
+  /** Claims once. True when there may be more. */
+  const claim = Effect.gen(function*() {
+    if (isFull()) return false
+    const now = yield* Clock.currentTimeMillis
+    const claimed = yield* store.claimDue(now, CLAIM_LIMIT, lease)
+    for (const delivery of claimed) yield* place(delivery, now)
+    return claimed.length > 0
+  }).pipe(Effect.uninterruptible)
+
+  const untilDue = Effect.gen(function*() {
+    if (isFull()) return interval
+    const [now, next] = yield* Effect.all([Clock.currentTimeMillis, store.nextDueAt])
+    return next === null ? interval : Math.min(interval, Math.max(1, next - now))
+  })
+
+  const once = Effect.gen(function*() {
+    yield* room.close
+    // Listens before it looks: what is written between the look and the wait is not missed.
+    const bell = yield* Effect.forkChild(queue.awaitDeliveries(interval), { startImmediately: true })
+    if (!(yield* claim)) {
+      const due = yield* untilDue
+      yield* Effect.raceAllFirst([Fiber.join(bell), room.await, Effect.sleep(due)])
+    }
+    yield* Fiber.interrupt(bell)
+  }).pipe(Effect.scoped)
+
+  let failing = false
+  yield* once.pipe(
+    Effect.tap(() => {
+      if (!failing) return Effect.void
+      failing = false
+      return Effect.logInfo("Webhooks are sent again.")
+    }),
+    Effect.catchCause((cause: Cause.Cause<QueueError>) => {
+      if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
+      const first = !failing
+      failing = true
+      const error = Cause.squash(cause)
+      const message = error instanceof Error ? error.message : String(error)
+      return Effect.andThen(
+        first ? Effect.logError(`Webhooks cannot be sent: ${message}. None is lost; trying again every second.`) : Effect.void,
+        Effect.sleep(STORE_PAUSE)
+      )
+    }),
+    Effect.forever,
+    Effect.forkScoped
+  )
+})
+
+/** The duty as a layer: it sends while the layer's scope is open, and hands back what it was at when it closes. */
+export const layer = (
+  options: Options = {}
+): Layer.Layer<never, never, WebhookStore | WebhookAttemptStore | WebhookSecretStore | JobQueue | GuardedHttp> =>
+  Layer.effectDiscard(make(options))

@@ -1,0 +1,9 @@
+/**
+ * Webhooks: the duty that sends them, what they are signed with, and the way to verify them.
+ */
+export * as RetryPlan from "./RetryPlan.ts"
+export * as Signature from "./Signature.ts"
+export * as Verify from "./Verify.ts"
+export * as WebhookRetention from "./WebhookRetention.ts"
+export * as WebhookSecrets from "./WebhookSecrets.ts"
+export * as WebhookSender from "./WebhookSender.ts"

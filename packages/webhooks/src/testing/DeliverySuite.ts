@@ -1,0 +1,295 @@
+/**
+ * What the sender promises (quality.md, R10), over any stores: at least once for every change that was committed, whatever the receiver does
+ * and however often the sender dies.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { EndpointId } from "@stint/contract/Ids"
+import { isTerminal, JobStatus } from "@stint/contract/Job"
+import * as JobQueue from "@stint/queue/JobQueue"
+import type { JobRecord } from "@stint/queue/JobRecord"
+import type { JobStore } from "@stint/queue/JobStore"
+import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
+import { Scenario } from "@stint/queue/testing"
+import type { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
+import type { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
+import { WebhookStore } from "@stint/queue/WebhookStore"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import type { GuardedHttp } from "@stint/ssrf-guard/GuardedHttp"
+import { Cut, GuardedHttpError, Unreachable } from "@stint/ssrf-guard/GuardedHttpError"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import { verify } from "../Verify.ts"
+import * as WebhookSecrets from "../WebhookSecrets.ts"
+import * as WebhookSender from "../WebhookSender.ts"
+import * as Receiver from "./Receiver.ts"
+
+/** What the sender stands on. */
+export type Stores = JobStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore
+
+/** Everything that a test of the sender may use. */
+export type World = Stores | JobQueue.JobQueue | Receiver.Receiver | GuardedHttp
+
+/** A world over these stores, on the test's clock. */
+export const layerWorld = <E>(stores: Layer.Layer<Stores, E>) =>
+  JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(stores, WorkerRegistry.layer, Receiver.layer)))
+
+/** One life of a sender. */
+export interface Life {
+  /** Its scope is closed, as when the platform is told to stop. */
+  readonly close: Effect.Effect<void>
+  /** It dies: nothing that it would still write gets to the store. */
+  readonly kill: Effect.Effect<void>
+}
+
+/** Starts a sender. */
+export const start = Effect.fnUntraced(function*(options: WebhookSender.Options = {}) {
+  const store = yield* WebhookStore
+  let dead = false
+  const whileAlive = <A>(effect: Effect.Effect<A, QueueError>) =>
+    Effect.suspend(() =>
+      dead ? Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "any", cause: "killed" }) })) : effect
+    )
+  const mortal = WebhookStore.of({
+    ...store,
+    claimDue: (...args) => whileAlive(store.claimDue(...args)),
+    settle: (...args) => whileAlive(store.settle(...args))
+  })
+  const scope = yield* Scope.make()
+  yield* Layer.buildWithScope(WebhookSender.layer(options).pipe(Layer.provide(Layer.succeed(WebhookStore, mortal))), scope)
+  const close = Scope.close(scope, Exit.void)
+  const life: Life = {
+    close,
+    kill: Effect.suspend(() => {
+      dead = true
+      return close
+    })
+  }
+  return life
+})
+
+const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({
+  id: Schema.String,
+  status: JobStatus,
+  input: Schema.Struct({ n: Schema.Int }),
+  webhook: Schema.String
+})))
+
+/** Numbers from 0 to 1 that depend on the seed alone (mulberry32). */
+const randomOf = (seed: number) => {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+const HOSTS = ["a.example", "b.example", "c.example"]
+
+/** A day of short pauses: with a receiver that fails half of the time, no delivery comes to its end. */
+const PATIENT: WebhookSender.Options = { pauses: Array.from({ length: 60 }, () => "2 seconds" as const), timeout: "3 seconds" }
+
+const lost = (url: string, random: number) =>
+  new GuardedHttpError({
+    url,
+    reason: random < 0.5 ? new Unreachable({ detail: "ECONNREFUSED" }) : new Cut({ received: 1, detail: "other side closed" })
+  })
+
+/** A receiver that fails half of the time, in every way there is; some of those times it has done its work before. */
+const hostile = (random: () => number): Receiver.Behaviour => ({ url }) => {
+  const dice = random()
+  if (dice < 0.5) return Effect.succeed({ status: 200 + Math.floor(random() * 5) })
+  if (dice < 0.65) return Effect.succeed({ status: 500 + Math.floor(random() * 4) })
+  if (dice < 0.72) return Effect.succeed({ status: 302, headers: { location: "http://elsewhere.example/" } })
+  if (dice < 0.8) return Effect.succeed({ status: 429, headers: { "retry-after": "3" } })
+  if (dice < 0.9) return Effect.fail(lost(url, random()))
+  return Effect.never
+}
+
+const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
+  const random = randomOf(seed)
+  const receiver = yield* Receiver.Receiver
+  const outbox = yield* WebhookStore
+  const { endpoint, fail, finish, queue, submit, take } = yield* Scenario.make({ retentionMs: 86_400_000, ttlMs: 86_400_000 })
+  const violations: Array<string> = []
+  /** How often a 2xx was the answer, by job. */
+  const accepted = new Map<string, number>()
+
+  const behaviour = hostile(random)
+  receiver.behave((received) =>
+    Effect.gen(function*() {
+      const { id, input, status, webhook } = decodeBody(received.body)
+      const committed = yield* Effect.orDie(queue.get(endpoint.id, id))
+      if (!isTerminal(committed.status) || committed.status !== status) {
+        violations.push(`job ${id} was told as ${status} while the store had ${committed.status}`)
+      }
+      const secret = yield* Effect.orDie(WebhookSecrets.current(endpoint.id))
+      try {
+        verify(WebhookSecrets.validAt(secret, received.at), received.headers, received.body, { now: received.at })
+      } catch (error) {
+        violations.push(`job ${id}: ${String(error)}`)
+      }
+      if (webhook !== received.url) violations.push(`job ${id}, number ${input.n}, was sent to ${received.url}`)
+      const answer = yield* behaviour(received)
+      if ((answer.status ?? 200) < 300) accepted.set(id, (accepted.get(id) ?? 0) + 1)
+      return answer
+    }).pipe(Effect.provide(context))
+  )
+  const context = yield* Effect.context<Stores>()
+
+  const submitted: Array<JobRecord> = []
+  let life = yield* start(PATIENT)
+  let deaths = 0
+
+  const oneWork = Effect.gen(function*() {
+    for (const job of yield* take("ann", { limit: 1 + Math.floor(random() * 4) })) {
+      const dice = random()
+      if (dice < 0.6) yield* finish(job, { n: 1 })
+      else if (dice < 0.8) yield* fail(job, "no such city")
+      else yield* queue.cancel(endpoint.id, job.id)
+    }
+  })
+  const oneDeath = Effect.gen(function*() {
+    deaths++
+    yield* random() < 0.6 ? life.kill : life.close
+    life = yield* start(PATIENT)
+  })
+
+  while (submitted.length < jobs) {
+    const dice = random()
+    if (dice < 0.6) {
+      const n = submitted.length
+      const host = HOSTS[n % HOSTS.length] ?? ""
+      submitted.push(
+        yield* submit({
+          input: Scenario.text({ n }),
+          webhook: { url: `http://${host}/hook?n=${n}`, events: ["completed"] }
+        })
+      )
+    } else if (dice < 0.85) yield* oneWork
+    else if (dice < 0.9) yield* oneDeath
+    else yield* Scenario.pass(Math.floor(random() * 1_500))
+  }
+  while ((yield* queue.depth(endpoint.id)).waiting > 0) yield* oneWork
+  for (let turn = 0; turn < 1_000 && (yield* outbox.nextDueAt) !== null; turn++) {
+    if (random() < 0.05) yield* oneDeath
+    yield* Scenario.pass(1_000)
+  }
+  yield* life.close
+
+  assert.deepStrictEqual(violations, [])
+  const missing = submitted.filter(({ id }) => !accepted.has(id)).map(({ id }) => id)
+  assert.deepStrictEqual(missing, [], `${missing.length} of ${jobs} jobs were never delivered`)
+  assert.strictEqual(yield* outbox.nextDueAt, null)
+  const { deliveries } = yield* outbox.list({ limit: jobs + 1 })
+  assert.strictEqual(deliveries.length, jobs)
+  assert.deepStrictEqual(deliveries.filter(({ state }) => state !== "delivered"), [])
+  // The faults were there: deaths, and deliveries that needed more than one attempt.
+  assert.isAbove(deaths, 5)
+  assert.isAbove(receiver.received.length, jobs * 1.5)
+})
+
+/** Everything that the sender does differently where its stores differ. The layer is built anew for every test. */
+export const deliverySuite = <E>(
+  name: string,
+  stores: Layer.Layer<Stores, E>,
+  { jobs = 300, seeds = [1, 2, 3] }: { readonly jobs?: number; readonly seeds?: ReadonlyArray<number> } = {}
+): void => {
+  const rule = (title: string, body: () => Effect.Effect<void, unknown, World>) =>
+    it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(layerWorld(stores))), 120_000)
+
+  describe(`webhook sender: ${name}`, () => {
+    for (const seed of seeds) {
+      rule(
+        `R10: ${jobs} ended jobs are delivered at least once, signed, and never before their commit, by senders that die, to receivers ` +
+          `that fail half of the time (seed ${seed})`,
+        () => simulate(seed, jobs)
+      )
+    }
+
+    rule("what a killed sender had in hand is sent again when its lease is over, and not before", () =>
+      Effect.gen(function*() {
+        const receiver = yield* Receiver.Receiver
+        const { finish, submit, takeOne } = yield* Scenario.make()
+        receiver.behave(() => Effect.never)
+        const first = yield* start()
+        yield* submit({ webhook: { url: "http://a.example/", events: ["completed"] } })
+        yield* finish(yield* takeOne("ann"))
+        yield* Scenario.pass(0)
+        assert.strictEqual(receiver.received.length, 1)
+        yield* first.kill
+        receiver.behave(Receiver.answer(204))
+        const second = yield* start()
+        yield* Scenario.pass(34_000)
+        assert.strictEqual(receiver.received.length, 1)
+        yield* Scenario.pass(2_000)
+        assert.strictEqual(receiver.received.length, 2)
+        assert.strictEqual(receiver.received[0]?.headers["webhook-id"], receiver.received[1]?.headers["webhook-id"])
+        yield* second.close
+      }))
+
+    rule("what a sender that is closed had in hand is sent by the next at once", () =>
+      Effect.gen(function*() {
+        const receiver = yield* Receiver.Receiver
+        const { finish, submit, takeOne } = yield* Scenario.make()
+        receiver.behave(() => Effect.never)
+        const first = yield* start()
+        yield* submit({ webhook: { url: "http://a.example/", events: ["completed"] } })
+        yield* finish(yield* takeOne("ann"))
+        yield* Scenario.pass(0)
+        yield* first.close
+        receiver.behave(Receiver.answer(204))
+        const second = yield* start()
+        yield* Scenario.pass(0)
+        assert.strictEqual(receiver.received.length, 2)
+        yield* second.close
+      }))
+
+    rule(
+      "an endpoint has one secret, made at first use and kept; a rotated one signs beside the new until its grace is over",
+      () =>
+        Effect.gen(function*() {
+          const receiver = yield* Receiver.Receiver
+          const { endpoint, finish, submit, takeOne } = yield* Scenario.make()
+          const life = yield* start()
+          const tell = Effect.gen(function*() {
+            yield* submit({ webhook: { url: "http://a.example/", events: ["completed"] } })
+            yield* finish(yield* takeOne("ann"))
+            yield* Scenario.pass(0)
+            return receiver.received.at(-1) ?? assert.fail("nothing was sent")
+          })
+          const isBy = (secret: string, { at, body, headers }: Receiver.Received) => {
+            try {
+              verify(secret, headers, body, { now: at })
+              return true
+            } catch {
+              return false
+            }
+          }
+          const first = WebhookSecrets.validAt(yield* WebhookSecrets.current(endpoint.id), 0)[0] ?? ""
+          assert.match(first, /^whsec_[A-Za-z0-9+/]{43}=$/)
+          assert.isTrue(isBy(first, yield* tell))
+          assert.deepStrictEqual(WebhookSecrets.validAt(yield* WebhookSecrets.current(endpoint.id), 0), [first])
+
+          const [second = ""] = WebhookSecrets.validAt(yield* WebhookSecrets.rotate(endpoint.id, 60_000), 0)
+          const both = yield* tell
+          assert.strictEqual(both.headers["webhook-signature"]?.split(" ").length, 2)
+          assert.deepStrictEqual([isBy(first, both), isBy(second, both)], [true, true])
+          yield* Scenario.pass(60_000)
+          const one = yield* tell
+          assert.deepStrictEqual([isBy(first, one), isBy(second, one)], [false, true])
+
+          const [third = ""] = WebhookSecrets.validAt(yield* WebhookSecrets.rotate(endpoint.id, 0), 0)
+          const last = yield* tell
+          assert.deepStrictEqual([isBy(second, last), isBy(third, last)], [false, true])
+          const [other] = WebhookSecrets.validAt(yield* WebhookSecrets.current(EndpointId.make("other")), 0)
+          assert.notStrictEqual(other, third)
+          yield* life.close
+        })
+    )
+  })
+}
