@@ -56,7 +56,7 @@ export class SqliteDatabase extends Context.Service<SqliteDatabase, {
 }>()("@stint/queue-sqlite/SqliteDatabase") {}
 
 /** `STIN`: marks a file as ours, for `file(1)` and for us. */
-const APPLICATION_ID = 0x5354494e
+export const APPLICATION_ID = 0x5354494e
 
 /** SQLite's result codes that people can do something about, by their lowest byte. */
 const HINTS: ReadonlyMap<number, string> = new Map([

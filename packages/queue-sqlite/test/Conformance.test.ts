@@ -1,10 +1,13 @@
 import * as SqliteEndpointStore from "@stint/queue-sqlite/SqliteEndpointStore"
 import * as SqliteJobStore from "@stint/queue-sqlite/SqliteJobStore"
 import * as SqliteKeyStore from "@stint/queue-sqlite/SqliteKeyStore"
-import { endpointSuite, keySuite, suite } from "@stint/queue/testing"
+import * as SqliteWebhookStore from "@stint/queue-sqlite/SqliteWebhookStore"
+import { endpointSuite, keySuite, outboxSuite, removalSuite, suite } from "@stint/queue/testing"
 import * as Layer from "effect/Layer"
 import { layerTemp } from "./TestDatabase.ts"
 
 suite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())))
 endpointSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTemp())))
 keySuite("sqlite", SqliteKeyStore.layer.pipe(Layer.provide(layerTemp())))
+outboxSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteWebhookStore.layer).pipe(Layer.provide(layerTemp())))
+removalSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provide(layerTemp())))

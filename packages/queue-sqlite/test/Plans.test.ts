@@ -2,6 +2,7 @@ import { assert, it } from "@effect/vitest"
 import * as SqliteDatabase from "@stint/queue-sqlite/SqliteDatabase"
 import * as SqliteEndpointStore from "@stint/queue-sqlite/SqliteEndpointStore"
 import * as SqliteJobStore from "@stint/queue-sqlite/SqliteJobStore"
+import * as SqliteWebhookStore from "@stint/queue-sqlite/SqliteWebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
@@ -16,14 +17,14 @@ const statements = Effect.gen(function*() {
       return db.statement(sql)
     }
   })
-  yield* Layer.build(Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer)).pipe(
+  yield* Layer.build(Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer, SqliteWebhookStore.layer)).pipe(
     Effect.provideService(SqliteDatabase.SqliteDatabase, spied)
   )
   return [...texts]
 })
 
 /** What grows with the history. */
-const LARGE = /\b(jobs|inputs|outcomes|chunks)\b/
+const LARGE = /\b(jobs|inputs|outcomes|chunks|tags|deliveries|delivery_bodies)\b/
 
 it.live("P5: no statement looks through the history, and none sorts what an index has in order", () =>
   Effect.gen(function*() {

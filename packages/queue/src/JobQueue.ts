@@ -10,84 +10,30 @@
  * attempts); the effect on the job's state is exactly once (the first terminal transition wins, and writes of workers that no longer hold
  * the job are refused).
  */
-import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
-import { isTerminal, type JobStatus, type Policy, type Webhook } from "@stint/contract/Job"
+import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
-import { createHash } from "node:crypto"
-import { decodePosition, type Followed, type Place, START, tell } from "./Following.ts"
-import { decodeCursor, encodeCursor } from "./JobListing.ts"
-import { isReady, type JobEvent, submitted } from "./JobMachine.ts"
-import type { JobHead, JobRecord, JobReport, JobSummary, RetryRule } from "./JobRecord.ts"
-import { type Ahead, type Applied, type Depth, type Drained, type Durability, JobStore, type SubmissionKey } from "./JobStore.ts"
-import {
-  ChunkGap,
-  EndpointGone,
-  IdempotencyConflict,
-  InvalidPlace,
-  JobMissing,
-  LeaseLost,
-  NotRetryable,
-  QueueError
-} from "./QueueError.ts"
+import type * as Stream from "effect/Stream"
+import type { Followed } from "./Following.ts"
+import { isReady, type JobEvent } from "./JobMachine.ts"
+import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
+import { type Applied, type Depth, type Drained, type Durability, JobStore } from "./JobStore.ts"
+import * as JobViews from "./JobViews.ts"
+import type { Listed, ListOptions, Position } from "./JobViews.ts"
+import { ChunkGap, EndpointGone, IdempotencyConflict, JobMissing, LeaseLost, NotRetryable, QueueError } from "./QueueError.ts"
+import { jobOf, keyOf, type Submission } from "./Submission.ts"
 import * as WaitList from "./WaitList.ts"
 import { WorkerRegistry } from "./WorkerRegistry.ts"
 
-/** A new job. */
-export interface Submission {
-  readonly endpoint: Endpoint
-  readonly input: JsonText
-  readonly s3Config?: JsonText | undefined
-  /** The caller's wishes, over the endpoint's settings. */
-  readonly policy?: Policy | undefined
-  /** Default: 0. */
-  readonly priority?: number | undefined
-  readonly tags?: ReadonlyArray<string> | undefined
-  /** Who is told of the job. */
-  readonly webhook?: Webhook | undefined
-  /** While a job of this key is kept on the endpoint, the same request again is that job. */
-  readonly idempotencyKey?: string | undefined
-  /** The job's id. */
-  readonly id: JobId
-}
-
-/** Which jobs of an endpoint to list. */
-export interface ListOptions {
-  readonly status?: JobStatus | undefined
-  readonly tag?: string | undefined
-  /** Submitted at this time or later. Milliseconds since 1970. */
-  readonly createdAfter?: number | undefined
-  /** Submitted before this time. */
-  readonly createdBefore?: number | undefined
-  /** 1 to 200. Default: 50. */
-  readonly limit?: number | undefined
-  /** The `cursor` of the page before. */
-  readonly cursor?: string | undefined
-}
-
-/** One page of a list, newest first. */
-export interface Listed {
-  /** May be fewer than `limit`, and none at all, although there are more: what counts is the cursor. */
-  readonly jobs: ReadonlyArray<JobSummary>
-  /** Where to go on; null at the end of the list. */
-  readonly cursor: string | null
-}
-
-/** A job's place in line. */
-export interface Position {
-  readonly job: JobReport
-  /** How many ready jobs come before it; null where it is not ready: running, ended, or in a backoff (see `notBefore`). */
-  readonly ahead: Ahead | null
-}
+export type { Listed, ListOptions, Position } from "./JobViews.ts"
+export type { Submission } from "./Submission.ts"
 
 /** Who writes: a worker and, where it knows, the attempt that it was given. */
 export interface Holder {
@@ -117,19 +63,6 @@ const PURGE_LIMIT = 200
 
 /** The most chunks that one reading of a stream takes. */
 const DRAIN_LIMIT = 1_000
-
-/** The most chunks that one look of a follower shows. */
-const FOLLOW_LIMIT = 200
-
-/** A follower that nobody wakes looks again after so many milliseconds. */
-const FOLLOW_PAUSE = 30_000
-
-/** A job's place in line is counted so far. */
-const AHEAD_LIMIT = 10_000
-
-/** What a list shows at a time. */
-const LIST_DEFAULT = 50
-const LIST_LIMIT = 200
 
 export class JobQueue extends Context.Service<JobQueue, {
   readonly durability: Durability
@@ -251,19 +184,6 @@ const missing = (id: string) => new QueueError({ reason: new JobMissing({ id }) 
 
 const workerKey = (endpoint: string, worker: string) => `${endpoint}\n${worker}`
 
-/** How attempts are tried again: what the request says, then the endpoint; null where neither says anything. */
-const retryOf = (endpoint: Endpoint, policy: Policy | undefined): RetryRule | null => {
-  const onError = policy?.retry?.onError ?? endpoint.retry?.onError ?? false
-  const backoff = policy?.retry?.backoff ?? endpoint.retry?.backoff ?? null
-  return onError || backoff !== null ? { onError, backoff } : null
-}
-
-/** Tells requests of one key apart. Of the same bytes, as the payloads were sent: `{"a":1}` and `{ "a": 1 }` are two requests. */
-const fingerprintOf = ({ input, policy, priority, s3Config, tags, webhook }: Submission): string =>
-  createHash("sha256")
-    .update(JSON.stringify([input, s3Config ?? null, policy ?? null, priority ?? 0, tags ?? [], webhook ?? null]))
-    .digest("hex")
-
 const make = Effect.gen(function*() {
   const store = yield* JobStore
   const registry = yield* WorkerRegistry
@@ -334,29 +254,12 @@ const make = Effect.gen(function*() {
     return job
   })
 
+  const views = JobViews.make({ store, followers, get, isClosing: () => closing })
+
   const submit = Effect.fnUntraced(function*(submission: Submission): Effect.fn.Return<JobRecord, QueueError> {
-    const { endpoint, id, idempotencyKey, input, policy, priority, s3Config, tags, webhook } = submission
-    const job = submitted({
-      id,
-      endpoint: endpoint.id,
-      input,
-      s3Config: s3Config ?? null,
-      lowPriority: policy?.lowPriority ?? false,
-      priority: priority ?? 0,
-      createdAt: now(),
-      ttlMs: policy?.ttl ?? endpoint.ttlMs,
-      executionTimeoutMs: policy?.executionTimeout ?? endpoint.executionTimeoutMs,
-      leaseMs: endpoint.leaseMs,
-      maxAttempts: policy?.retry?.maxAttempts ?? endpoint.retry?.maxAttempts ?? endpoint.maxAttempts,
-      retry: retryOf(endpoint, policy),
-      retentionMs: endpoint.retentionMs,
-      webhook: webhook === undefined ? null : { ...webhook, errorTraceback: endpoint.errorTraceback },
-      tags: tags === undefined ? [] : [...new Set(tags)]
-    })
-    const key: SubmissionKey | undefined = idempotencyKey === undefined
-      ? undefined
-      : { key: idempotencyKey, fingerprint: fingerprintOf(submission) }
-    const inserted = yield* store.insert(job, key)
+    const { endpoint, idempotencyKey } = submission
+    const job = jobOf(submission, now())
+    const inserted = yield* store.insert(job, keyOf(submission))
     switch (inserted._tag) {
       case "Kept":
         takers.wake(job.endpoint, 1)
@@ -402,61 +305,6 @@ const make = Effect.gen(function*() {
       }
       yield* ticket.wait(left)
     }
-  })
-
-  const invalidPlace = (what: "cursor" | "position", value: string) =>
-    new QueueError({ reason: new InvalidPlace({ what, value }) })
-
-  const follow: JobQueue["Service"]["follow"] = (endpoint, id, after) =>
-    Stream.unwrap(Effect.gen(function*() {
-      const start = after === undefined ? START : decodePosition(after)
-      if (start === undefined) return yield* invalidPlace("position", after ?? "")
-      const job = yield* get(endpoint, id)
-      const first: { readonly place: Place; readonly progress: JsonText | null } = { place: start, progress: null }
-      return Stream.paginate(
-        first,
-        Effect.fnUntraced(function*({ place, progress }) {
-          while (true) {
-            const ticket = yield* followers.take(id)
-            const peeked = yield* store.peek(job.id, place, FOLLOW_LIMIT).pipe(Effect.onError(() => ticket.cancel))
-            // Its retention ended while it was followed.
-            if (peeked === undefined) {
-              yield* ticket.cancel
-              return [[], Option.none()] as const
-            }
-            const next = tell(place, progress, peeked)
-            if (next.told.length > 0 || next.done) {
-              yield* ticket.cancel
-              return [next.told, next.done ? Option.none() : Option.some(next)] as const
-            }
-            if (closing) {
-              yield* ticket.cancel
-              return [[], Option.none()] as const
-            }
-            yield* ticket.wait(FOLLOW_PAUSE)
-          }
-        })
-      )
-    }))
-
-  const list: JobQueue["Service"]["list"] = Effect.fnUntraced(function*(endpoint, options = {}) {
-    const { createdAfter, createdBefore, cursor, limit = LIST_DEFAULT, status, tag } = options
-    const after = cursor === undefined ? undefined : decodeCursor(cursor)
-    if (cursor !== undefined && after === undefined) return yield* invalidPlace("cursor", cursor)
-    const page = yield* store.list(endpoint, {
-      status,
-      tag,
-      createdAfter,
-      createdBefore,
-      after,
-      limit: Math.min(LIST_LIMIT, Math.max(1, limit))
-    })
-    return { jobs: page.jobs, cursor: page.next === null ? null : encodeCursor(page.next) }
-  })
-
-  const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    const job = yield* get(endpoint, id)
-    return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null }
   })
 
   /** Applies an event to a job by whatever id came from outside. */
@@ -659,9 +507,7 @@ const make = Effect.gen(function*() {
     get,
     awaitEnd,
     drain,
-    follow,
-    list,
-    position,
+    ...views,
     cancel,
     retry,
     purge,

@@ -1,8 +1,10 @@
 import * as EndpointStore from "@stint/queue/EndpointStore"
 import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
-import { endpointSuite, keySuite, suite } from "@stint/queue/testing"
+import { endpointSuite, keySuite, outboxSuite, removalSuite, suite } from "@stint/queue/testing"
 
-suite("memory", MemoryJobStore.layer)
+suite("memory", MemoryJobStore.layer, { sequences: 1_700 })
 endpointSuite("memory", EndpointStore.layerMemory)
 keySuite("memory", KeyStore.layerMemory)
+outboxSuite("memory", MemoryJobStore.layer)
+removalSuite("memory", MemoryJobStore.layerWithEndpoints)

@@ -111,4 +111,31 @@ export const streamRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* read(100), { lengths: [1, large.length, large.length], more: true })
       assert.deepStrictEqual(yield* read(100), { lengths: [large.length], more: false })
     }))
+
+  rule("a chunk that is sent again is accepted and kept once, and one that is too far is refused", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, takeOne } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const append = (n: number, text = `chunk ${n}`) => queue.append(Scenario.holderOf(job), toJsonText(text), n)
+      assert.strictEqual(yield* append(1), "accepted")
+      assert.strictEqual(yield* append(1, "again"), "accepted")
+      assert.strictEqual(yield* append(2), "accepted")
+      const before = yield* queue.get(endpoint.id, job.id)
+      assert.strictEqual(yield* append(1, "again"), "accepted")
+      const gap = yield* Effect.flip(append(4))
+      assert.deepInclude(gap.reason, { _tag: "ChunkGap", chunk: 4, expected: 3 })
+      assert.strictEqual(yield* Scenario.reasonOf(append(0)), "ChunkGap")
+      assert.deepStrictEqual(yield* queue.get(endpoint.id, job.id), before)
+      // At once, as a client that gave up waiting and sent again.
+      yield* Effect.all([append(3), append(3), append(3)], { concurrency: "unbounded" })
+      assert.deepStrictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.map(String), [
+        `"chunk 1"`,
+        `"chunk 2"`,
+        `"chunk 3"`
+      ])
+      // The numbers are the attempt's own.
+      yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
+      const again = yield* takeOne("bob")
+      assert.strictEqual(yield* queue.append(Scenario.holderOf(again), toJsonText("new"), 1), "accepted")
+    }))
 }

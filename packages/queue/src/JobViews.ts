@@ -1,0 +1,128 @@
+/**
+ * Looks at jobs that change nothing: following one, listing many, finding a place in line.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import type { JobStatus } from "@stint/contract/Job"
+import type { JsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { decodePosition, type Followed, type Place, START, tell } from "./Following.ts"
+import { decodeCursor, encodeCursor } from "./JobListing.ts"
+import type { JobReport, JobSummary } from "./JobRecord.ts"
+import type { Ahead, JobStore } from "./JobStore.ts"
+import { InvalidPlace, QueueError } from "./QueueError.ts"
+import type { WaitList } from "./WaitList.ts"
+
+/** Which jobs of an endpoint to list. */
+export interface ListOptions {
+  readonly status?: JobStatus | undefined
+  readonly tag?: string | undefined
+  /** Submitted at this time or later. Milliseconds since 1970. */
+  readonly createdAfter?: number | undefined
+  /** Submitted before this time. */
+  readonly createdBefore?: number | undefined
+  /** 1 to 200. Default: 50. */
+  readonly limit?: number | undefined
+  /** The `cursor` of the page before. */
+  readonly cursor?: string | undefined
+}
+
+/** One page of a list, newest first. */
+export interface Listed {
+  /** May be fewer than `limit`, and none at all, although there are more: what counts is the cursor. */
+  readonly jobs: ReadonlyArray<JobSummary>
+  /** Where to go on; null at the end of the list. */
+  readonly cursor: string | null
+}
+
+/** A job's place in line. */
+export interface Position {
+  readonly job: JobReport
+  /** How many ready jobs come before it; null where it is not ready: running, ended, or in a backoff (see `notBefore`). */
+  readonly ahead: Ahead | null
+}
+
+/** The most chunks that one look of a follower shows. */
+const FOLLOW_LIMIT = 200
+
+/** A follower that nobody wakes looks again after so many milliseconds. */
+const FOLLOW_PAUSE = 30_000
+
+/** A job's place in line is counted so far. */
+const AHEAD_LIMIT = 10_000
+
+/** What a list shows at a time. */
+const LIST_DEFAULT = 50
+const LIST_LIMIT = 200
+
+/** What the looks need of the queue. */
+interface Options {
+  readonly store: JobStore["Service"]
+  /** By job: those who follow it. */
+  readonly followers: WaitList
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, QueueError>
+  /** The queue ends its waits. */
+  readonly isClosing: () => boolean
+}
+
+const invalidPlace = (what: "cursor" | "position", value: string) => new QueueError({ reason: new InvalidPlace({ what, value }) })
+
+/** The looks, as `JobQueue` offers them. */
+export const make = ({ followers, get, isClosing, store }: Options) => {
+  /** One look after the other, until there is something to tell or nothing to come. */
+  const next = Effect.fnUntraced(function*(job: JobReport, place: Place, progress: JsonText | null) {
+    while (true) {
+      const ticket = yield* followers.take(job.id)
+      const peeked = yield* store.peek(job.id, place, FOLLOW_LIMIT).pipe(Effect.onError(() => ticket.cancel))
+      const seen = peeked === undefined ? undefined : tell(place, progress, peeked)
+      // Its retention ended while it was followed, or there is nothing more to wait for.
+      if (seen === undefined || seen.told.length > 0 || seen.done || isClosing()) {
+        yield* ticket.cancel
+        return seen
+      }
+      yield* ticket.wait(FOLLOW_PAUSE)
+    }
+  })
+
+  const follow = (endpoint: EndpointId, id: string, after?: string): Stream.Stream<Followed, QueueError> =>
+    Stream.unwrap(Effect.gen(function*() {
+      const start = after === undefined ? START : decodePosition(after)
+      if (start === undefined) return yield* invalidPlace("position", after ?? "")
+      const job = yield* get(endpoint, id)
+      const first: { readonly place: Place; readonly progress: JsonText | null } = { place: start, progress: null }
+      return Stream.paginate(
+        first,
+        Effect.fnUntraced(function*({ place, progress }) {
+          const seen = yield* next(job, place, progress)
+          const told = seen?.told ?? []
+          return [told, seen === undefined || seen.done || told.length === 0 ? Option.none() : Option.some(seen)] as const
+        })
+      )
+    }))
+
+  const list = Effect.fnUntraced(function*(
+    endpoint: EndpointId,
+    options: ListOptions = {}
+  ): Effect.fn.Return<Listed, QueueError> {
+    const { createdAfter, createdBefore, cursor, limit = LIST_DEFAULT, status, tag } = options
+    const after = cursor === undefined ? undefined : decodeCursor(cursor)
+    if (cursor !== undefined && after === undefined) return yield* invalidPlace("cursor", cursor)
+    const page = yield* store.list(endpoint, {
+      status,
+      tag,
+      createdAfter,
+      createdBefore,
+      after,
+      limit: Math.min(LIST_LIMIT, Math.max(1, limit))
+    })
+    return { jobs: page.jobs, cursor: page.next === null ? null : encodeCursor(page.next) }
+  })
+
+  const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string): Effect.fn.Return<Position, QueueError> {
+    const job = yield* get(endpoint, id)
+    return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null }
+  })
+
+  return { follow, list, position }
+}
