@@ -14,7 +14,7 @@ import { HttpRouter } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as fc from "fast-check"
-import { expect, it } from "vitest"
+import { expect, it, vi } from "vitest"
 import * as AccessKeys from "../src/AccessKeys.ts"
 import { PublicAddress } from "../src/PublicAddress.ts"
 import * as Server from "../src/Server.ts"
@@ -229,7 +229,7 @@ const wait: fc.Arbitrary<Step> = fc.oneof(fc.integer({ min: 0, max: 60_000 }), h
   return Promise.resolve()
 })
 
-const RUNS = Number(process.env["STINT_PROPERTY_RUNS"] ?? 300)
+const RUNS = Number(process.env["STINT_PROPERTY_RUNS"] ?? 150)
 
 it(
   "every request is decided as the scopes, the endpoints, the expiry, the rotations and the revocation of its key say",
@@ -263,3 +263,44 @@ it(
   },
   120_000
 )
+
+const DAY = 86_400_000
+
+const makeKey = async (world: World, settings: object = {}) =>
+  secretOf(await world.call("POST", "/api/v1/keys", ADMIN, { name: "k", endpoints: ["a"], ...settings }))
+
+it("a key that ended is known for 30 days, and forgotten when another is made after that", async () => {
+  const world = await World.open()
+  const [revoked, expired, alive] = [await makeKey(world), await makeKey(world, { expiresAt: START + 1 }), await makeKey(world)]
+  await world.call("POST", `/api/v1/keys/${revoked.id}/revoke`, ADMIN)
+  const statuses = async () => {
+    await makeKey(world)
+    const answers = [revoked, expired, alive].map(({ id }) => world.call("GET", `/api/v1/keys/${id}`, ADMIN))
+    return (await Promise.all(answers)).map(({ status }) => status)
+  }
+  world.now = START + 30 * DAY
+  expect(await statuses()).toEqual([200, 200, 200])
+  expect((await world.call("GET", "/v2/a/health", revoked.secret)).text).toContain("was revoked")
+  world.now += 2
+  expect(await statuses()).toEqual([404, 404, 200])
+  expect((await world.call("GET", "/v2/a/health", revoked.secret)).text).toContain("does not know this key")
+  await world.close()
+})
+
+it("the last use of a key is noted once a minute, and a refused use never", async () => {
+  const world = await World.open()
+  const { id, secret } = await makeKey(world)
+  const lastUsed = async () => {
+    const { body } = await world.call("GET", `/api/v1/keys/${id}`, ADMIN)
+    return (body as { readonly lastUsedAt?: number }).lastUsedAt
+  }
+  await world.call("GET", "/v2/a/health", `${secret.slice(0, -1)}!`)
+  expect(await lastUsed()).toBeUndefined()
+  // It is noted behind the answer. A use that was noted too early would leave the next one out.
+  for (const [at, noted] of [[0, 0], [59_999, 0], [60_000, 60_000], [100_000, 60_000], [120_000, 120_000]] as const) {
+    world.now = START + at
+    await world.call("GET", "/v2/a/health", secret)
+    await vi.waitFor(async () => expect(await lastUsed()).toBe(START + noted))
+  }
+  await world.close()
+})
