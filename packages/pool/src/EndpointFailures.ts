@@ -49,7 +49,7 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
 
   const show = Effect.fnUntraced(function*(worker: string, state: "unhealthy" | "throttled", reason: string) {
     yield* hide
-    yield* registry.failing(endpoint, worker, state, reason)
+    yield* registry.failing(endpoint, worker, state, reason, budget.notBefore)
     shown = worker
   })
 

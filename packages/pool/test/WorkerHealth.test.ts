@@ -12,6 +12,7 @@ const status = (more: Partial<WorkerStatus> = {}): WorkerStatus => ({
   state: "idle",
   jobs: [],
   reason: null,
+  retryAt: null,
   firstSeenAt: 0,
   lastSeenAt: NOW,
   idleSince: NOW - 60_000,

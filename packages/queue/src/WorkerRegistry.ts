@@ -28,6 +28,8 @@ export interface WorkerStatus {
   readonly jobs: ReadonlyArray<string>
   /** Why it is unhealthy or throttled, in words; null otherwise. */
   readonly reason: string | null
+  /** When the next one is started in its place, where somebody said so; null otherwise. */
+  readonly retryAt: number | null
   readonly firstSeenAt: number
   readonly lastSeenAt: number
   /** Since when it has held no job; null while it holds one or has not called yet. */
@@ -42,6 +44,7 @@ interface Entry {
   drainingSince: number | null
   readonly jobs: Set<string>
   reason: string | null
+  retryAt: number | null
   readonly firstSeenAt: number
   lastSeenAt: number
   idleSince: number | null
@@ -75,7 +78,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
     endpoint: EndpointId,
     worker: string,
     state: "unhealthy" | "throttled",
-    reason: string
+    reason: string,
+    retryAt?: number
   ) => Effect.Effect<void>
   readonly gone: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
@@ -109,6 +113,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           drainingSince: null,
           jobs: new Set(),
           reason: null,
+          retryAt: null,
           firstSeenAt: now,
           lastSeenAt: now,
           idleSince: null,
@@ -129,6 +134,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       if (entry.state !== "ready") {
         entry.state = "ready"
         entry.reason = null
+        entry.retryAt = null
         entry.idleSince = entry.jobs.size === 0 ? entry.lastSeenAt : null
       }
     }
@@ -159,11 +165,12 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           if (entry !== undefined) entry.drainingSince ??= clock.currentTimeMillisUnsafe()
         }),
       isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
-      failing: (endpoint, worker, state, reason) =>
+      failing: (endpoint, worker, state, reason, retryAt) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           entry.state = state
           entry.reason = reason
+          entry.retryAt = retryAt ?? null
         }),
       gone: (endpoint, worker) =>
         Effect.sync(() => {
@@ -183,6 +190,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             state: stateOf(entry),
             jobs: [...entry.jobs],
             reason: entry.reason,
+            retryAt: entry.retryAt,
             firstSeenAt: entry.firstSeenAt,
             lastSeenAt: entry.lastSeenAt,
             idleSince: entry.idleSince

@@ -11,6 +11,7 @@ import { explain, Forbidden, TooManyRequests } from "@stint/contract/Problem"
 import type { RateLimit } from "@stint/contract/RateLimit"
 import { EndpointStore } from "@stint/queue/EndpointStore"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import { HttpEffect, HttpRouter, HttpServerRequest, HttpServerResponse } from "effect/http"
 import type { HttpApiEndpoint } from "effect/http-api"
 import * as Layer from "effect/Layer"
@@ -89,6 +90,9 @@ const tooMany = (caller: Caller, { endpoint, operation }: RateLimits.Subject, li
   })
 }
 
+const isStreamed = (exit: Exit.Exit<unknown, unknown>): boolean =>
+  Exit.isSuccess(exit) && HttpServerResponse.isHttpServerResponse(exit.value) && exit.value.body._tag === "Stream"
+
 const layerJobs = Layer.effect(
   JobsAuthorization,
   Effect.gen(function*() {
@@ -113,7 +117,11 @@ const layerJobs = Layer.effect(
             ? Effect.andThen(tell, respond)
             : Effect.andThen(tell, Effect.fail(tooMany(caller, subject, limit, pass)))
         },
-        (pass) => Effect.sync(pass.leave)
+        (pass, exit) => {
+          const leave = Effect.sync(pass.leave)
+          // A body that streams goes on after this: the call is over when the request is.
+          return isStreamed(exit) ? Effect.addFinalizer(() => leave) : leave
+        }
       )
 
     return {

@@ -5,13 +5,47 @@
  * most expensive thing that the server does.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
+import type { Explanation } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
+import type { ListedJob } from "@stint/contract/JobList"
 import * as JobMachine from "@stint/queue/JobMachine"
-import type { JobRecord, JobReport } from "@stint/queue/JobRecord"
+import type { JobRecord, JobReport, JobSummary } from "@stint/queue/JobRecord"
 import { jobMembers } from "@stint/queue/JobText"
 
 /** The job object of wire-facts 1.3. */
 export const jobText = (job: JobReport, endpoint: Endpoint): string => `{${jobMembers(job, endpoint).join(",")}}`
+
+/**
+ * An error that is not the job's own or not all of it, without its traceback where the endpoint keeps tracebacks from callers. What was cut
+ * off in the middle cannot be parsed, so everything from the traceback on is left out.
+ */
+export const shownError = (error: string, { errorTraceback }: Pick<Endpoint, "errorTraceback">): string =>
+  errorTraceback === "full" ? error : error.split(/\s*\ntraceback: |,?\s*"error_traceback"/, 1)[0] ?? ""
+
+/** A job in a list. */
+export const listedJob = (job: JobSummary, endpoint: Pick<Endpoint, "errorTraceback">): ListedJob => {
+  const delayTime = JobMachine.delayTime(job)
+  const executionTime = JobMachine.executionTime(job)
+  return {
+    id: job.id,
+    status: job.status,
+    createdAt: job.createdAt,
+    ...(job.startedAt === null ? {} : { startedAt: job.startedAt }),
+    ...(job.finishedAt === null ? {} : { finishedAt: job.finishedAt }),
+    ...(delayTime === undefined ? {} : { delayTime }),
+    ...(executionTime === undefined ? {} : { executionTime }),
+    attempt: job.attempt,
+    ...(job.retries === 0 ? {} : { retries: job.retries }),
+    ...(job.worker === null ? {} : { workerId: job.worker }),
+    priority: job.priority,
+    tags: job.tags,
+    ...(job.error === null ? {} : { error: shownError(job.error, endpoint) })
+  }
+}
+
+/** The job object with why it is where it is. */
+export const explainedText = (job: JobReport, endpoint: Endpoint, explanation: Explanation): string =>
+  `{${[...jobMembers(job, endpoint), `"explain":${JSON.stringify(explanation)}`].join(",")}}`
 
 /** The answer of `/stream`. While chunks are left to be read the job is not reported as ended: clients stop reading at that (wire-facts 8). */
 export const streamText = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {

@@ -6,27 +6,25 @@
 import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
-import { RunRequest } from "@stint/contract/Job"
-import { jsonNull } from "@stint/contract/Json"
+import { isTerminal } from "@stint/contract/Job"
+import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
+import { decodePosition } from "@stint/queue/Following"
 import { JobQueue } from "@stint/queue/JobQueue"
-import type { JobHead } from "@stint/queue/JobRecord"
+import type { JobHead, JobReport } from "@stint/queue/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import type { HttpServerRequest } from "effect/http"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import * as Schema from "effect/Schema"
 import { randomUUID } from "node:crypto"
-import { jobText, streamText } from "./JobView.ts"
+import { explain } from "./Explain.ts"
+import { response as eventsResponse } from "./JobEvents.ts"
+import { explainedText, jobText, listedJob, streamText } from "./JobView.ts"
 import { json } from "./JsonAnswer.ts"
-import { memberText } from "./JsonMember.ts"
+import { lateJson } from "./LateBody.ts"
 import { Limits, type LimitSettings } from "./Limits.ts"
-import { endpointFinder, jobProblem, lookupProblem, storeProblem, submitProblem } from "./QueueProblems.ts"
-import { decoder, readJson } from "./RequestBody.ts"
-
-const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
-
-/** The body of `/run`; `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
-const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
+import { endpointFinder, invalidPlace, jobProblem, listProblem, lookupProblem, storeProblem, submitProblem } from "./QueueProblems.ts"
+import { readSubmission } from "./RunOptions.ts"
 
 /** A `wait` in milliseconds, pulled into the allowed range; the default where there is none or it is no number. */
 const waitOf = (wait: string | undefined, fallback: number, limits: LimitSettings): number => {
@@ -35,8 +33,20 @@ const waitOf = (wait: string | undefined, fallback: number, limits: LimitSetting
   return Math.min(limits.maxWaitMs, Math.max(limits.minWaitMs, Math.trunc(asked)))
 }
 
-const remedy = "Send a link to the data instead of the data: put it in an object store and pass its address in \"input\"."
+/** Whether `?explain` asks for it: named alone, or with any value that is no "no". */
+const asksWhy = (explain: string | undefined): boolean => explain !== undefined && explain !== "false" && explain !== "0"
 
+/** Where a reader of events was: a browser says it in a header, and an empty one is none. */
+const placeOf = (request: HttpServerRequest.HttpServerRequest, lastEventId: string | undefined): string | undefined =>
+  request.headers["last-event-id"] || lastEventId || undefined
+
+/** Whether that reader knows the job's end. */
+const knowsEnd = (after: string | undefined, job: JobReport): boolean => {
+  const place = after === undefined ? undefined : decodePosition(after)
+  return place?.phase === "ended" && place.endedAt === job.finishedAt
+}
+
+/** The handlers of the jobs API. */
 export const layer = HttpApiBuilder.group(
   Api,
   "jobs",
@@ -52,28 +62,29 @@ export const layer = HttpApiBuilder.group(
       limit: number,
       id: string
     ) {
-      const body = yield* readJson(request, limit, remedy, runHint)
-      const { policy, priority, tags, webhook } = yield* decodeRun(body.value)
-      return yield* submitProblem(queue.submit({
-        endpoint,
-        id: JobId.make(id),
-        input: memberText(body.text, "input") ?? jsonNull,
-        policy,
-        priority,
-        tags,
-        webhook: typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook,
-        s3Config: memberText(body.text, "s3Config")
-      }))
+      return yield* submitProblem(queue.submit(yield* readSubmission(endpoint, request, limit, JobId.make(id))))
     })
 
-    const receipt = (job: JobHead) => json(`{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`)
+    const receiptText = (job: JobHead) => `{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`
+    const receipt = (job: JobHead) => json(receiptText(job))
+    const named = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
-    const status = Effect.fnUntraced(
-      function*({ params }: { readonly params: { readonly endpoint: string; readonly id: string } }) {
-        const endpoint = yield* findEndpoint(params.endpoint)
-        return json(jobText(yield* lookupProblem(queue.get(endpoint.id, params.id)), endpoint))
-      }
-    )
+    const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
+      const { ahead, job } = yield* lookupProblem(queue.position(endpoint.id, id))
+      const depth = yield* storeProblem(queue.depth(endpoint.id))
+      const workers = yield* registry.list(endpoint.id)
+      const now = yield* Clock.currentTimeMillis
+      return json(explainedText(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
+    })
+
+    const status = Effect.fnUntraced(function*({ params, query }: {
+      readonly params: { readonly endpoint: string; readonly id: string }
+      readonly query: { readonly explain?: string }
+    }) {
+      const endpoint = yield* findEndpoint(params.endpoint)
+      if (asksWhy(query.explain)) return yield* explained(endpoint, params.id)
+      return json(jobText(yield* lookupProblem(queue.get(endpoint.id, params.id)), endpoint))
+    })
 
     const statusSync = Effect.fnUntraced(function*({ params, query }: {
       readonly params: { readonly endpoint: string; readonly id: string }
@@ -99,7 +110,8 @@ export const layer = HttpApiBuilder.group(
         "run",
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          return receipt(yield* submit(endpoint, request, limits.runBytes, randomUUID()))
+          const job = yield* submit(endpoint, request, limits.runBytes, randomUUID())
+          return json(receiptText(job), named(job))
         })
       )
       .handleRaw(
@@ -108,9 +120,22 @@ export const layer = HttpApiBuilder.group(
           const endpoint = yield* findEndpoint(params.endpoint)
           const submitted = yield* submit(endpoint, request, limits.runsyncBytes, `sync-${randomUUID()}`)
           const wait = waitOf(query.wait, limits.syncWaitMs, limits)
+          const end = (millis: number) =>
+            Effect.map(queue.awaitEnd(endpoint.id, submitted.id, millis), (job) => ({ job, text: jobText(job, endpoint) }))
           // The job cannot be missing: retention is a second at least and starts with the end that is waited for.
-          const job = yield* storeProblem(queue.awaitEnd(endpoint.id, submitted.id, wait))
-          return json(jobText(job, endpoint))
+          const { job, text } = yield* storeProblem(end(Math.min(wait, limits.headWaitMs)))
+          if (isTerminal(job.status) || wait <= limits.headWaitMs) return json(text, named(job))
+          const rest = end(wait - limits.headWaitMs).pipe(
+            Effect.map((ended) => ended.text),
+            // Too late for another status, and the job is kept: what it was when it was kept is true, and makes the caller ask again.
+            Effect.catch((error) =>
+              Effect.as(
+                Effect.logError(`The wait for the end of job ${submitted.id} broke off: ${error.message}.`),
+                receiptText(submitted)
+              )
+            )
+          )
+          return lateJson(request, rest, named(job))
         })
       )
       .handleRaw("status", status)
@@ -119,6 +144,28 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("statusSyncByPost", statusSync)
       .handleRaw("stream", stream)
       .handleRaw("streamByPost", stream)
+      .handleRaw(
+        "events",
+        Effect.fnUntraced(function*({ params, query, request }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const after = placeOf(request, query.lastEventId)
+          // Looked at here, so that what cannot be followed is refused while there is a status to say it with.
+          const job = yield* lookupProblem(queue.get(endpoint.id, params.id))
+          if (after !== undefined && decodePosition(after) === undefined) {
+            return yield* invalidPlace({ what: "position", value: after })
+          }
+          if (knowsEnd(after, job)) return HttpServerResponse.empty({ status: 204 })
+          return eventsResponse(queue.follow(endpoint.id, job.id, after), endpoint, limits.heartbeatMs)
+        })
+      )
+      .handle(
+        "requests",
+        Effect.fnUntraced(function*({ params, query }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const { cursor, jobs } = yield* listProblem(queue.list(endpoint.id, query))
+          return { requests: jobs.map((job) => listedJob(job, endpoint)), cursor }
+        })
+      )
       .handleRaw(
         "cancel",
         Effect.fnUntraced(function*({ params }) {

@@ -3,6 +3,11 @@
  */
 import { HttpServerResponse } from "effect/http"
 
+const JSON_TEXT = { contentType: "application/json" } as const
+
 /** 200 with that JSON text. The content type is exactly the one that existing workers demand (wire-facts 5.3). */
-export const json = (text: string): HttpServerResponse.HttpServerResponse =>
-  HttpServerResponse.text(text, { contentType: "application/json" })
+export const json = (
+  text: string,
+  headers?: Readonly<Record<string, string>>
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.text(text, headers === undefined ? JSON_TEXT : { ...JSON_TEXT, headers })

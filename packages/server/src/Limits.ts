@@ -2,6 +2,7 @@
  * How large a request may be, and how long one may wait. Defaults follow wire-facts 1.1 and 5.3; they are settings, because a platform
  * on one's own machines may well allow more.
  */
+import { HEARTBEAT_MILLIS } from "@stint/contract/JobEvents"
 import * as Context from "effect/Context"
 
 /** The sizes and the waits. */
@@ -18,6 +19,13 @@ export interface LimitSettings {
   readonly controlBytes: number
   /** How long `/runsync` and `/status-sync` wait where the caller does not say. Default 90 s. */
   readonly syncWaitMs: number
+  /**
+   * How long `/runsync` may take before the head of its answer is sent, with the job's id, ahead of the waiting. A job that ends sooner is
+   * answered in one piece, which costs less. Default 250 ms.
+   */
+  readonly headWaitMs: number
+  /** After so long without an event a reader of `/events` is sent a comment. Default 15 s: proxies cut silent connections after 30 s and more. */
+  readonly heartbeatMs: number
   /** How long `/stream` waits where the caller does not say. Default 10 s. */
   readonly streamWaitMs: number
   /** The least and the most that a caller may ask to wait. Default 1 s and 300 s. */
@@ -45,6 +53,8 @@ export const defaults: LimitSettings = {
   chunkBytes: MEBIBYTE,
   controlBytes: MEBIBYTE,
   syncWaitMs: 90_000,
+  headWaitMs: 250,
+  heartbeatMs: HEARTBEAT_MILLIS,
   streamWaitMs: 10_000,
   minWaitMs: 1_000,
   maxWaitMs: 300_000,

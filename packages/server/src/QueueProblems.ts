@@ -2,12 +2,13 @@
  * What the queue cannot do, in the words of the API.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { Conflict, EndpointNotFound, explain, JobNotFound, Unavailable } from "@stint/contract/Problem"
+import { Conflict, EndpointNotFound, explain, InvalidRequest, JobNotFound, Unavailable } from "@stint/contract/Problem"
 import { EndpointStore } from "@stint/queue/EndpointStore"
 import {
   type ChunkGap,
   type EndpointGone,
   type IdempotencyConflict,
+  type InvalidPlace,
   type LeaseLost,
   type NotRetryable,
   QueueError,
@@ -97,15 +98,40 @@ export const storeProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Eff
     (error) => error.reason._tag === "StoreUnavailable" ? unavailable(error.reason) : Effect.die(error)
   )
 
-/** For submissions without an idempotency key. */
+/** For submissions. */
 export const submitProblem = <A, R>(
   effect: Effect.Effect<A, QueueError, R>
-): Effect.Effect<A, Unavailable | EndpointNotFound, R> =>
+): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict, R> =>
+  Effect.catchTag(effect, "QueueError", ({ reason }): Effect.Effect<never, Unavailable | EndpointNotFound | Conflict> => {
+    switch (reason._tag) {
+      case "EndpointGone":
+        return Effect.fail(endpointGone(reason))
+      case "IdempotencyConflict":
+        return Effect.fail(keyTaken(reason))
+      default:
+        return storeProblem(Effect.fail(new QueueError({ reason })))
+    }
+  })
+
+/** 400 for a cursor or a position that nobody gave out. */
+export const invalidPlace = ({ value, what }: Pick<InvalidPlace, "value" | "what">): InvalidRequest =>
+  new InvalidRequest({
+    ...explain(
+      `"${excerpt(value)}" is no ${what === "cursor" ? "cursor of a list" : "id of an event"} that this platform gave out.`,
+      what === "cursor"
+        ? "Send the `cursor` of the page before as it was, or none to begin anew."
+        : "Send the id of the last event as it was, or none to be told everything."
+    ),
+    errors: [{ path: [what === "cursor" ? "cursor" : "Last-Event-ID"], message: `expected a ${what} of this platform` }]
+  })
+
+/** For lists. */
+export const listProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, Unavailable | InvalidRequest, R> =>
   Effect.catchTag(
     effect,
     "QueueError",
-    (error): Effect.Effect<never, Unavailable | EndpointNotFound> =>
-      error.reason._tag === "EndpointGone" ? Effect.fail(endpointGone(error.reason)) : storeProblem(Effect.fail(error))
+    (error): Effect.Effect<never, Unavailable | InvalidRequest> =>
+      error.reason._tag === "InvalidPlace" ? Effect.fail(invalidPlace(error.reason)) : storeProblem(Effect.fail(error))
   )
 
 /** For calls about one job that need no lease and change nothing that could conflict. */

@@ -21,6 +21,7 @@ import { takenText } from "./JobView.ts"
 import { json } from "./JsonAnswer.ts"
 import { memberText } from "./JsonMember.ts"
 import { Limits } from "./Limits.ts"
+import { excerpt } from "./ProblemText.ts"
 import { endpointFinder, jobMissing, jobProblem, storeProblem } from "./QueueProblems.ts"
 import { decoder, parseJson, readJson, readText, tooLarge } from "./RequestBody.ts"
 import { readWorkerAddress, type WorkerAddress } from "./WorkerAddress.ts"
@@ -72,6 +73,17 @@ const errorText = (error: unknown, text: string): string | null =>
 const attemptOf = (address: WorkerAddress): number | undefined => {
   const attempt = Number(address.get("attempt"))
   return Number.isInteger(attempt) && attempt > 0 ? attempt : undefined
+}
+
+/** Which chunk it is, where the worker counts them; a number that cannot be one is refused, for it would lose or double a chunk. */
+const chunkOf = (address: WorkerAddress): Effect.Effect<number | undefined, InvalidRequest> => {
+  const text = address.get("chunk")
+  if (text === undefined) return Effect.succeed(undefined)
+  if (/^[1-9]\d{0,8}$/.test(text)) return Effect.succeed(Number(text))
+  return new InvalidRequest({
+    ...explain(`"${excerpt(text)}" is no number of a chunk.`, "Count the chunks of an attempt from 1, or leave `chunk` out."),
+    errors: [{ path: ["chunk"], message: "expected a whole number from 1" }]
+  })
 }
 
 /** The worker that an address names. */
@@ -210,7 +222,8 @@ export const layer = HttpApiBuilder.group(
       const holder = yield* holderOf(call)
       const { text, value } = yield* readJson(call.request, limits.chunkBytes, "Yield smaller chunks.", chunkHint)
       yield* decodeChunk(value)
-      yield* jobProblem(queue.append(holder, memberText(text, "output") ?? jsonNull))
+      const number = yield* chunkOf(readWorkerAddress(call.request.url))
+      yield* jobProblem(queue.append(holder, memberText(text, "output") ?? jsonNull, number))
       return accepted
     })
 

@@ -63,7 +63,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       })
       const operations = operationsOf(yield* read)
       expect(operations.map(({ method, path }) => `${method} ${path}`).toSorted()).toEqual(declared.toSorted())
-      expect(declared).toHaveLength(31)
+      expect(declared).toHaveLength(33)
       const ids = operations.map(({ operation }) => operation.operationId)
       expect(new Set(ids).size).toBe(ids.length)
     }))
@@ -95,8 +95,8 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
     Effect.gen(function*() {
       const document = yield* read
       const expected: Record<string, ReadonlyArray<string>> = {
-        "POST /v2/{endpoint}/run": ["200", "400", "401", "403", "404", "413", "429", "503"],
-        "POST /v2/{endpoint}/runsync": ["200", "400", "401", "403", "404", "413", "429", "503"],
+        "POST /v2/{endpoint}/run": ["200", "400", "401", "403", "404", "409", "413", "429", "503"],
+        "POST /v2/{endpoint}/runsync": ["200", "400", "401", "403", "404", "409", "413", "429", "503"],
         "GET /v2/{endpoint}/status/{id}": ["200", "400", "401", "403", "404", "429", "503"],
         "POST /v2/{endpoint}/retry/{id}": ["200", "400", "401", "403", "404", "409", "429", "503"],
         "GET /v2/{endpoint}/job-take/{worker}": ["200", "204", "400", "401", "403", "404", "503"],

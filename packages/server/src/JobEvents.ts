@@ -1,0 +1,86 @@
+/**
+ * A job's events as text of Server-Sent Events (contract, JobEvents.ts).
+ *
+ * ```
+ *   JobQueue.follow --pulled--> text --pulled--> the connection
+ *                      ^ silence: a comment        |
+ *                      +-- a full connection: nothing is pulled, so nothing is read and nothing is held
+ * ```
+ *
+ * A reader that is told nothing for a while gets a comment, without losing its place: the pull that is under way goes on.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { RETRY_MILLIS } from "@stint/contract/JobEvents"
+import type { Followed } from "@stint/queue/Following"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { HttpServerResponse } from "effect/http"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { jobText } from "./JobView.ts"
+
+/** JSON may have line breaks between its tokens; a line of `data` has none. */
+const dataLines = (json: string): string => `data: ${json.replaceAll(/\r\n|\r|\n/g, "\ndata: ")}`
+
+const dataOf = (told: Followed, endpoint: Endpoint): string => {
+  const { attempt } = told
+  switch (told._tag) {
+    case "Status": {
+      const { job, status } = told
+      const worker = status === "IN_PROGRESS" && job.worker !== null ? `,"workerId":${JSON.stringify(job.worker)}` : ""
+      return `{"id":${JSON.stringify(job.id)},"status":"${status}","attempt":${attempt}${worker}}`
+    }
+    case "Progress":
+      return `{"attempt":${attempt},"output":${told.output}}`
+    case "Chunk":
+      return `{"attempt":${attempt},"number":${told.number},"output":${told.output}}`
+    case "End":
+      return jobText(told.job, endpoint)
+  }
+}
+
+/** One event. */
+export const eventText = (told: Followed, endpoint: Endpoint): string =>
+  `id: ${told.position}\nevent: ${told._tag.toLowerCase()}\n${dataLines(dataOf(told, endpoint))}\n\n`
+
+/** A stream with `comment` between its elements, wherever there was none for `millis`. */
+export const withHeartbeat = <E>(events: Stream.Stream<string, E>, millis: number, comment: string): Stream.Stream<string, E> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const scope = yield* Effect.scope
+    const pull = yield* Stream.toPull(events)
+    const forked = Effect.forkIn(pull, scope)
+    let pending: Effect.Success<typeof forked> | undefined
+    return Stream.fromPull(Effect.succeed(Effect.gen(function*() {
+      pending ??= yield* forked
+      const exit = yield* Effect.timeoutOption(Fiber.await(pending), millis)
+      if (Option.isNone(exit)) return [comment] as const
+      pending = undefined
+      return yield* exit.value
+    })))
+  }))
+
+const FIRST = `retry: ${RETRY_MILLIS}\n\n`
+const ALIVE = ": alive\n\n"
+
+const encoder = new TextEncoder()
+
+/** The answer to one reader. What fails once it has begun ends it: the reader comes back and is told then. */
+export const response = <E>(
+  events: Stream.Stream<Followed, E>,
+  endpoint: Endpoint,
+  heartbeatMs: number
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.stream(
+    Stream.make(FIRST).pipe(
+      Stream.concat(withHeartbeat(Stream.map(events, (told) => eventText(told, endpoint)), heartbeatMs, ALIVE)),
+      Stream.catch((error) =>
+        Stream.fromEffectDrain(Effect.logWarning(`A reader of a job's events was cut off: ${String(error)}. It comes back by itself.`))
+      ),
+      Stream.map((text) => encoder.encode(text))
+    ),
+    {
+      contentType: "text/event-stream",
+      // The last one is for nginx, which holds answers back otherwise.
+      headers: { "cache-control": "no-cache", "x-accel-buffering": "no" }
+    }
+  )

@@ -1,0 +1,56 @@
+/**
+ * What a caller may say of a job besides its input (contract, RunRequest): read here, decided on by the queue.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { JobId } from "@stint/contract/Ids"
+import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
+import { jsonNull } from "@stint/contract/Json"
+import type { InvalidRequest, PayloadTooLarge } from "@stint/contract/Problem"
+import type { Submission } from "@stint/queue/JobQueue"
+import * as Effect from "effect/Effect"
+import type { HttpServerRequest } from "effect/http"
+import * as Schema from "effect/Schema"
+import { memberText } from "./JsonMember.ts"
+import { decoder, readJson } from "./RequestBody.ts"
+
+const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
+
+/** The body of `/run`; `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
+const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
+
+const HEADER = "Idempotency-Key"
+
+const decodeKey = decoder(
+  Schema.Struct({ [HEADER]: IdempotencyKey }),
+  `Send a key of your own making in ${HEADER}, for example a UUID, or leave the header out.`
+)
+
+/** A webhook in its long form; the address alone is told of the end. */
+const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
+  typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
+
+const remedy = "Send a link to the data instead of the data: put it in an object store and pass its address in \"input\"."
+
+/** A job from a request. */
+export const readSubmission = Effect.fnUntraced(function*(
+  endpoint: Endpoint,
+  request: HttpServerRequest.HttpServerRequest,
+  limit: number,
+  id: JobId
+): Effect.fn.Return<Submission, InvalidRequest | PayloadTooLarge> {
+  const header = request.headers[HEADER.toLowerCase()]
+  const key = header === undefined ? undefined : (yield* decodeKey({ [HEADER]: header }))[HEADER]
+  const body = yield* readJson(request, limit, remedy, runHint)
+  const { idempotencyKey, policy, priority, tags, webhook } = yield* decodeRun(body.value)
+  return {
+    endpoint,
+    id,
+    input: memberText(body.text, "input") ?? jsonNull,
+    s3Config: memberText(body.text, "s3Config"),
+    policy,
+    priority,
+    tags,
+    webhook: webhookOf(webhook),
+    idempotencyKey: key ?? idempotencyKey
+  }
+})
