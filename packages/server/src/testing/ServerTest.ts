@@ -32,6 +32,8 @@ export const ADMIN_KEY = "test-admin-key-0123456789"
 export const LIMITS: LimitSettings = {
   ...defaults,
   syncWaitMs: 10_000,
+  headWaitMs: 50,
+  heartbeatMs: 100,
   streamWaitMs: 250,
   minWaitMs: 25,
   maxWaitMs: 15_000,

@@ -17,9 +17,13 @@ import { control } from "./ControlSuite.ts"
 import { deliveries } from "./DeliverSuite.ts"
 import { disconnects } from "./DisconnectSuite.ts"
 import { ends } from "./EndSuite.ts"
+import { events } from "./EventSuite.ts"
+import { explanations } from "./ExplainSuite.ts"
 import { follows } from "./FollowSuite.ts"
 import { keys } from "./KeySuite.ts"
+import { options } from "./OptionSuite.ts"
 import { rateLimits } from "./RateLimitSuite.ts"
+import { requests } from "./RequestSuite.ts"
 import { routes } from "./RouteSuite.ts"
 import * as ServerTest from "./ServerTest.ts"
 import { streams } from "./StreamSuite.ts"
@@ -30,6 +34,10 @@ import { takes } from "./TakeSuite.ts"
 export const suite = <E>(name: string, stores: Layer.Layer<JobStore | EndpointStore | KeyStore, E>): void => {
   layer(ServerTest.layer({ stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
     describe("submit", () => submits(it))
+    describe("options", () => options(it))
+    describe("requests", () => requests(it))
+    describe("events", () => events(it))
+    describe("explain", () => explanations(it))
     describe("follow", () => follows(it))
     describe("end", () => ends(it))
     describe("stream", () => streams(it))
