@@ -216,7 +216,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
         return response
       }
       yield* Scope.close(attempt, Exit.void)
-      if (redirects === maxRedirects) yield* wrap(Effect.fail(new TooManyRedirects({ limit: maxRedirects })))
+      if (redirects === maxRedirects) return yield* wrap(Effect.fail(new TooManyRedirects({ limit: maxRedirects })))
       hop = yield* wrap(Effect.fromResult(
         Redirect.next(hop, answer.status, answer.headers["location"], options.allowDowngrade === true)
       ))
@@ -262,8 +262,8 @@ export const success = Effect.fnUntraced(function*(response: Response) {
 })
 
 /** The client with these settings, over any resolver. Fails when a range cannot be read. */
-export const layerOf = (settings: Settings): Layer.Layer<GuardedHttp, InvalidRange, Resolver.Resolver> =>
+export const layerWith = (settings: Settings): Layer.Layer<GuardedHttp, InvalidRange, Resolver.Resolver> =>
   Layer.effect(GuardedHttp, make(settings))
 
 /** The client that reaches public addresses only. */
-export const layer: Layer.Layer<GuardedHttp> = layerOf({}).pipe(Layer.provide(Resolver.layer), Layer.orDie)
+export const layer: Layer.Layer<GuardedHttp> = layerWith({}).pipe(Layer.provide(Resolver.layer), Layer.orDie)

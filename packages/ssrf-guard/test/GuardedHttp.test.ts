@@ -13,7 +13,7 @@ import { GuardedHttp, Resolver } from "../src/index.ts"
 import { attempts, client, fetched, http, reason, tcp } from "./loopback.ts"
 import { FORBIDDEN, UNREADABLE } from "./spellings.ts"
 
-const strict = GuardedHttp.layerOf({}).pipe(Layer.provide(Resolver.layerTable({})))
+const strict = GuardedHttp.layerWith({}).pipe(Layer.provide(Resolver.layerTable({})))
 
 describe("forbidden addresses", () => {
   it("has a corpus of at least 60 spellings, each once", () => {
@@ -135,7 +135,7 @@ describe("the connection", () => {
       // The second request does not use the first one's connection: its name leads inside now.
       expect(yield* reason(url)).toMatchObject({ _tag: "Forbidden", address: "127.0.0.1" })
       expect([outside.requests.length, inside.connections]).toEqual([1, 0])
-    }).pipe(Effect.provide(GuardedHttp.layerOf({ allow: ["127.0.0.2"] }).pipe(Layer.provide(rebinding))))
+    }).pipe(Effect.provide(GuardedHttp.layerWith({ allow: ["127.0.0.2"] }).pipe(Layer.provide(rebinding))))
   })
 
   it.effect("is used again for the same name at the same address", () =>
@@ -479,7 +479,7 @@ describe("limits", () => {
       yield* TestClock.adjust("10 seconds")
       expect(yield* Fiber.join(fiber)).toMatchObject({ _tag: "TimedOut", phase: "resolve" })
     }).pipe(Effect.provide(
-      GuardedHttp.layerOf({}).pipe(Layer.provide(Layer.succeed(Resolver.Resolver, { resolve: () => Effect.never })))
+      GuardedHttp.layerWith({}).pipe(Layer.provide(Layer.succeed(Resolver.Resolver, { resolve: () => Effect.never })))
     )))
 
   it.effect("gives up a server that drips for ever, when the total time is over", () =>

@@ -69,7 +69,7 @@ export const attempts = Effect.acquireRelease(
 export const client = (
   table: { readonly [host: string]: ReadonlyArray<string> } = {},
   settings: AddressGuard.Rules = { allow: ["127.0.0.2"] }
-) => GuardedHttp.layerOf(settings).pipe(Layer.provide(Resolver.layerTable(table)))
+) => GuardedHttp.layerWith(settings).pipe(Layer.provide(Resolver.layerTable(table)))
 
 /** Requests the URL and reads all of it. */
 export const fetched = (url: string, options: GuardedHttp.Options = {}) =>
