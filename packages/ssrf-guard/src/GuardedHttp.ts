@@ -32,7 +32,8 @@ import {
   TimedOut,
   TooLarge,
   TooManyRedirects,
-  Unreachable
+  Unreachable,
+  Untrusted
 } from "./GuardedHttpError.ts"
 import type { InvalidRange } from "./IpAddress.ts"
 import * as Redirect from "./Redirect.ts"
@@ -106,6 +107,9 @@ interface Limits {
   readonly totalTimeout: number
 }
 
+/** What OpenSSL and Node call a certificate that does not hold. */
+const UNTRUSTED = /CERT|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(?:CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/
+
 /** What the connection, the decoder or the counter failed with. */
 const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reason => {
   if (error instanceof TooLarge || error instanceof TimedOut) return error
@@ -121,6 +125,8 @@ const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reaso
   ) {
     return new Malformed({ detail: `its body cannot be decoded (${code})` })
   }
+  if (UNTRUSTED.test(code)) return new Untrusted({ detail: code })
+  if (code === "EPROTO" || code.startsWith("ERR_SSL_")) return new Malformed({ detail: `no TLS (${code})` })
   if (code === "UND_ERR_INVALID_ARG") return new Malformed({ detail: said })
   return new Unreachable({ detail: code === "" || code.startsWith("UND_ERR_SOCKET") ? said : code })
 }
