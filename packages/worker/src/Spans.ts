@@ -50,6 +50,14 @@ export const parentOf = (job: ReceivedJob): Option.Option<Tracer.ExternalSpan> =
   }))
 }
 
+/**
+ * The span that is active in plain code, where the tracer knows of such: an effect that a handler function runs from within a span of
+ * its own, opened by another API than Effect's, is a child of that. Unset by default.
+ */
+export const ActiveSpan = Context.Reference<(() => Tracer.AnySpan | undefined) | undefined>("@stint/worker/Spans/ActiveSpan", {
+  defaultValue: () => undefined
+})
+
 const now = (fiber: Fiber.Fiber<unknown, unknown>): bigint => fiber.getRef(Clock.Clock).currentTimeNanosUnsafe()
 
 /** Why a span failed whose effect did not: a failed job is an ordinary value. */
@@ -68,15 +76,19 @@ const withJudgedSpan = <A, E, R>(
   run: (span: Tracer.Span) => Effect.Effect<A, E, R>,
   errorOf: (value: A) => string | undefined
 ): Effect.Effect<A, E, R> =>
-  Effect.useSpan(name, options, (span) =>
-    Effect.withFiber((fiber) =>
-      Effect.map(Effect.provideService(run(span), Tracer.ParentSpan, span), (value) => {
-        const error = errorOf(value)
-        // A span ends once: that the effect succeeds comes too late for it.
-        if (error !== undefined) span.end(now(fiber), Exit.fail(new FailedJob(error)))
-        return value
-      })
-    ))
+  Effect.useSpan(
+    name,
+    options,
+    (span) =>
+      Effect.withFiber((fiber) =>
+        Effect.map(Effect.provideService(run(span), Tracer.ParentSpan, span), (value) => {
+          const error = errorOf(value)
+          // A span ends once: that the effect succeeds comes too late for it.
+          if (error !== undefined) span.end(now(fiber), Exit.fail(new FailedJob(error)))
+          return value
+        })
+      )
+  )
 
 /** The span of the handler: it failed where its outcome did. */
 export const withHandlerSpan = <E, R>(run: Effect.Effect<Outcome, E, R>): Effect.Effect<Outcome, E, R> =>
