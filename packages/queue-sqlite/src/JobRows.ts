@@ -80,7 +80,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const find = db.statement(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
   const report = db.statement(`SELECT ${HEAD}, progress, output, error FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
   const payload = db.statement(
-    `SELECT input, s3_config AS s3Config, progress, output, error FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
+    `SELECT input, s3_config AS s3Config, traceparent, tracestate, progress, output, error FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
   )
   const ready = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY seq LIMIT ?`
@@ -107,7 +107,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
        max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
-  const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config) VALUES (?, ?, ?)`)
+  const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
   // A heartbeat or a chunk: leaves the indexes of ready and running jobs alone.
   const touch = db.statement(`UPDATE jobs SET lease_expires_at = ?, chunks = ?, due_at = ? WHERE seq = ?`)
   const move = db.statement(
@@ -181,7 +181,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         dueAt(job)
       )
       if (changes === 0) return false
-      insertInput.run(seq, job.input, job.s3Config)
+      insertInput.run(seq, job.input, job.s3Config, job.traceparent, job.tracestate)
       saveOutcome(seq, { progress: job.progress, output: job.output, error: job.error })
       return true
     },

@@ -87,7 +87,13 @@ CREATE TABLE endpoints (
 ) STRICT, WITHOUT ROWID;
 `
 
-const steps: ReadonlyArray<string> = [v1]
+/** The caller's span. */
+const v2 = `
+ALTER TABLE inputs ADD COLUMN traceparent TEXT;
+ALTER TABLE inputs ADD COLUMN tracestate TEXT;
+`
+
+const steps: ReadonlyArray<string> = [v1, v2]
 
 /** The version that this program writes. */
 export const LATEST = steps.length

@@ -102,6 +102,27 @@ describe("opening", () => {
       yield* open(file, Effect.sync(() => assert.include(readFileSync(`${file}.holder`, "utf8"), `process ${process.pid}`)))
     }))
 
+  it.live("a file of an older version is brought up to date with all its jobs", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      const jobs = <A, E>(use: (store: JobStore["Service"]) => Effect.Effect<A, E>) =>
+        open(file, Effect.provide(Effect.flatMap(JobStore, use), SqliteJobStore.layer))
+      const before = Scenario.record()
+      yield* jobs((store) => store.insert(before))
+      alter(
+        file,
+        "ALTER TABLE inputs DROP COLUMN traceparent; ALTER TABLE inputs DROP COLUMN tracestate; PRAGMA user_version = 1"
+      )
+      const traced = Scenario.record({ traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" })
+      const claimed = yield* jobs((store) =>
+        Effect.andThen(store.insert(traced), store.claim(before.endpoint, 2, { _tag: "Claim", now: 1, worker: "ann" }))
+      )
+      assert.deepStrictEqual(
+        claimed.map(({ id, input, traceparent }) => ({ id, input, traceparent })),
+        [before, traced].map(({ id, input, traceparent }) => ({ id, input, traceparent }))
+      )
+    }))
+
   it.live("a file of a newer version is refused and left alone", () =>
     Effect.gen(function*() {
       const file = yield* tempFile

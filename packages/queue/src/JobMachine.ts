@@ -187,6 +187,8 @@ export type Submitted = Pick<
   | "endpoint"
   | "input"
   | "s3Config"
+  | "traceparent"
+  | "tracestate"
   | "lowPriority"
   | "createdAt"
   | "expiresAt"

@@ -15,6 +15,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isTerminal, type Policy } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
+import type { TraceContext } from "@stint/contract/TraceContext"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -32,6 +33,8 @@ export interface Submission {
   readonly endpoint: Endpoint
   readonly input: JsonText
   readonly s3Config?: JsonText | undefined
+  /** The caller's span. */
+  readonly trace?: TraceContext | undefined
   /** The caller's wishes, over the endpoint's settings. */
   readonly policy?: Policy | undefined
   /** The job's id. */
@@ -218,13 +221,15 @@ const make = Effect.gen(function*() {
     return job
   })
 
-  const submit = Effect.fnUntraced(function*({ endpoint, id, input, policy, s3Config }: Submission) {
+  const submit = Effect.fnUntraced(function*({ endpoint, id, input, policy, s3Config, trace }: Submission) {
     const time = now()
     const job = submitted({
       id,
       endpoint: endpoint.id,
       input,
       s3Config: s3Config ?? null,
+      traceparent: trace?.traceparent ?? null,
+      tracestate: trace?.tracestate ?? null,
       lowPriority: policy?.lowPriority ?? false,
       createdAt: time,
       expiresAt: time + (policy?.ttl ?? endpoint.ttlMs),

@@ -176,10 +176,10 @@ const make = (): JobStore["Service"] => {
     insert: (job) =>
       Effect.suspend(() => {
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} is already kept`))
-        const { error, input, output, progress, s3Config, ...head } = job
+        const { error, input, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const entry: Entry = {
           head,
-          input: { input, s3Config },
+          input: { input, s3Config, traceparent, tracestate },
           outcome: { progress, output, error },
           chunks: [],
           order: order++,

@@ -8,6 +8,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { RunRequest } from "@stint/contract/Job"
 import { jsonNull } from "@stint/contract/Json"
+import { traceContextOf } from "@stint/contract/TraceContext"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { JobHead } from "@stint/queue/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -59,7 +60,8 @@ export const layer = HttpApiBuilder.group(
         id: JobId.make(id),
         input: memberText(body.text, "input") ?? jsonNull,
         policy,
-        s3Config: memberText(body.text, "s3Config")
+        s3Config: memberText(body.text, "s3Config"),
+        trace: traceContextOf(request.headers)
       }))
     })
 

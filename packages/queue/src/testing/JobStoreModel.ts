@@ -50,9 +50,9 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
   return {
     heads: () => entries.map((entry) => entry.head),
     durability: "none",
-    insert: ({ error, input, output, progress, s3Config, ...head }) =>
+    insert: ({ error, input, output, progress, s3Config, traceparent, tracestate, ...head }) =>
       Effect.sync(() => {
-        entries = [...entries, { head, outcome: { progress, output, error }, input: { input, s3Config }, chunks: [] }]
+        entries = [...entries, { head, outcome: { progress, output, error }, input: { input, s3Config, traceparent, tracestate }, chunks: [] }]
       }),
     apply: (id, event) =>
       Effect.sync(() => {

@@ -5,6 +5,7 @@ import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { Policy } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
+import type { TraceContext } from "@stint/contract/TraceContext"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
@@ -43,6 +44,8 @@ export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
     endpoint: endpoint().id,
     input: toJsonText({ text: "hello" }),
     s3Config: null,
+    traceparent: null,
+    tracestate: null,
     lowPriority: false,
     createdAt: 0,
     expiresAt: 300_000,
@@ -93,6 +96,7 @@ export interface Scenario {
   readonly submit: (options?: {
     readonly input?: JsonText
     readonly s3Config?: JsonText
+    readonly trace?: TraceContext
     readonly policy?: Policy
     readonly id?: JobId
   }) => Effect.Effect<JobRecord, QueueError>
@@ -121,8 +125,8 @@ export const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoin
   const queue = yield* JobQueue
   const world = endpoint(settings)
 
-  const submit: Scenario["submit"] = ({ id, input = toJsonText({ text: "hello" }), policy, s3Config } = {}) =>
-    Effect.suspend(() => queue.submit({ endpoint: world, id: id ?? jobId(), input, policy, s3Config }))
+  const submit: Scenario["submit"] = ({ id, input = toJsonText({ text: "hello" }), policy, s3Config, trace } = {}) =>
+    Effect.suspend(() => queue.submit({ endpoint: world, id: id ?? jobId(), input, policy, s3Config, trace }))
 
   const take: Scenario["take"] = (worker, { holding = true, limit = 1, waitMs = 0 } = {}) =>
     queue.take({ endpoint: world.id, worker, limit, waitMs, holding })
