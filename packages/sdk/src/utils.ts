@@ -1,6 +1,7 @@
 /**
  * Files in and files out, for plain handlers (specification 4.3). What does the work is loaded when it is first used.
  */
+import type { Options as Downloading } from "@stint/worker-downloads/Downloads"
 import type { Credentials, Options } from "@stint/worker-uploads/Uploads"
 import * as Effect from "effect/Effect"
 import * as ManagedRuntime from "effect/ManagedRuntime"
@@ -19,6 +20,9 @@ export interface ExtraArgs {
   readonly ContentType?: string
   readonly Metadata?: { readonly [key: string]: string }
 }
+
+/** How downloads differ from their defaults; ours. */
+export type DownloadOptions = Pick<Downloading, "headers" | "maxBytes" | "retries">
 
 /** One storage client for the whole process: its connections are used again. */
 const uploads = lazily(async () => {
@@ -109,16 +113,17 @@ export const upload_in_memory_object = async (
  *
  * @example
  * ```ts
- * const [photo] = await sdk.utils.download_files_from_urls(job.id, job.input.url)
+ * const [photo] = await sdk.utils.download_files_from_urls(job.id, job.input.url, { maxBytes: 20_000_000 })
  * ```
  */
 export const download_files_from_urls = async (
   job_id: string,
-  urls: string | URL | ReadonlyArray<string | URL>
+  urls: string | URL | ReadonlyArray<string | URL>,
+  options: DownloadOptions = {}
 ): Promise<Array<string>> => {
   const { context, Downloads, safe } = await downloads()
   const list = typeof urls === "string" || urls instanceof URL ? [urls] : urls
   const folder = join(resolve("jobs", safe(job_id)), "downloaded_files")
-  const files = await run(Effect.provideContext(Downloads.into(folder, list), context))
+  const files = await run(Effect.provideContext(Downloads.into(folder, list, options), context))
   return files.map(({ path }) => path)
 }
