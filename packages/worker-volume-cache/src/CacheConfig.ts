@@ -185,7 +185,10 @@ export const check = Effect.fnUntraced(function*(options: Options) {
   }
   const longest = Math.max(Duration.toMillis(checked.hydrateLimit), Duration.toMillis(checked.syncLimit))
   if (checked.settings.grace < longest) {
-    return yield* invalid("grace", `${checked.settings.grace} ms`, `at least hydrateLimit and syncLimit, ${longest} ms`)
+    const value = `${checked.settings.grace} ms`
+    return yield* fail(
+      new OptionInvalid({ option: "grace", value, expected: `at least hydrateLimit and syncLimit, ${longest} ms` })
+    )
   }
   return checked
 })

@@ -82,14 +82,14 @@ export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, 
   const found: Array<Found> = []
   const pending: Array<string> = [""]
   let left = 0
-  let cut = false
+  const limit = { reached: false }
 
   const take = (directory: string, entry: Dirent): void => {
     const { name } = entry
     const path = directory === "" ? name : `${directory}/${name}`
     if (exclude(path, name)) return
     if (found.length >= maxFiles) {
-      cut = true
+      limit.reached = true
       return
     }
     if (whyUnsafe(path) !== undefined) {
@@ -116,7 +116,7 @@ export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, 
 
   /** The entries of all directories, one after the other; steps of it are cheap enough to be cut into slices. */
   function* entries() {
-    for (let directory = pending.pop(); directory !== undefined && !cut; directory = pending.pop()) {
+    for (let directory = pending.pop(); directory !== undefined && !limit.reached; directory = pending.pop()) {
       let names: ReadonlyArray<Dirent> = []
       try {
         names = local.readdirSync(directory === "" ? root : `${root}/${directory}`, { withFileTypes: true })
@@ -134,6 +134,6 @@ export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, 
       left++
     }
   })
-  const scanned: Scanned = { found, left, cut }
+  const scanned: Scanned = { found, left, cut: limit.reached }
   return scanned
 })

@@ -181,8 +181,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
   counts.skipped += scanned.left
   if (scanned.cut) counts.trouble ??= `there are more than ${settings.limits.maxFiles} files. Raise maxFiles`
 
-  const newest = yield* mirror.newest
-  if (directory.held?.generation !== newest) {
+  if (directory.held === undefined || !(yield* mirror.isNewest(directory.held))) {
     directory.held = yield* mirror.read
     for (const why of directory.held.refused) counts.trouble ??= `the mirror's manifest is refused, and replaced: ${why}`
   }
@@ -255,7 +254,8 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     }
     const crc = Checksum.sum(buffer.subarray(offset, offset + size))
     if (isHot(file)) hot.add(path)
-    if (base?.kind === "packed" && base.crc === crc && matches(base, file) && known.get(path)?.hot === true) {
+    const there = Manifest.same(directory.held?.manifest.entries.get(path), base)
+    if (base?.kind === "packed" && there && base.crc === crc && matches(base, file) && known.get(path)?.hot === true) {
       // It was read again only because it was hot, and is what it was.
       known.set(path, { entry: base, hot: hot.has(path) })
       counts.unchanged++

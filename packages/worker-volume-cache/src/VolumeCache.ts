@@ -129,10 +129,10 @@ const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit
   const ended = yield* bounded(Hydrate.hydrate(directory, counts), limit)
   const done: Report.Hydrated = report(directory.root, counts, ended)
   const { bytes, damaged, differing, files, milliseconds, present, skipped, trouble } = done
-  const amount = `${files} files (${Report.bytes(bytes)}) in ${Report.time(milliseconds)}`
+  const amount = `${Report.files(files)} (${Report.bytes(bytes)}) in ${Report.time(milliseconds)}`
   if (trouble !== undefined) {
     yield* Effect.logWarning(
-      `Volume cache: ${directory.root} was filled with ${amount}, but ${damaged + skipped} files are missing: ${trouble}. ` +
+      `Volume cache: ${directory.root} was filled with ${amount}, but without ${Report.files(damaged + skipped)}: ${trouble}. ` +
         `The worker goes on without. ${Report.advice(trouble)} The mirror is ${directory.mirror.directory}.`
     )
   } else if (files > 0) {
@@ -150,19 +150,21 @@ const syncOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: D
   const ended = yield* bounded(Sync.sync(directory, counts), limit)
   const done: Report.Synced = { ...report(directory.root, counts, ended), generation: directory.held?.generation ?? 0 }
   const { bytes, changing, files, milliseconds, removed, skipped, trouble, unchanged } = done
-  const amount = `${files} files (${Report.bytes(bytes)}) of ${directory.root}`
+  const amount = `${Report.files(files)} (${Report.bytes(bytes)}) of ${directory.root}`
   if (trouble !== undefined) {
     yield* Effect.logWarning(
-      `Volume cache: ${amount} are new on the volume, but ${done.complete ? `${skipped} files are not` : "not all of them"}: ` +
-        `${trouble}. ${Report.advice(trouble)} The mirror is ${directory.mirror.directory}.`
+      `Volume cache: ${amount} new on the volume, but not everything: ${trouble}. ` +
+        `${skipped === 0 ? "" : `${Report.files(skipped)} left out. `}${
+          Report.advice(trouble)
+        } The mirror is ${directory.mirror.directory}.`
     )
   } else if (files + removed > 0) {
     yield* Effect.logInfo(
-      `Volume cache: ${amount} are new on the volume, ${unchanged} were there` +
+      `Volume cache: ${amount} new on the volume, ${unchanged} were there` +
         `${removed > 0 ? `, ${removed} were taken out` : ""}, in ${Report.time(milliseconds)}.`
     )
   } else {
-    yield* Effect.logDebug(`Volume cache: nothing new in ${directory.root}; ${changing} files are being written to.`)
+    yield* Effect.logDebug(`Volume cache: nothing new in ${directory.root}; ${changing} being written to.`)
   }
   return done
 })
