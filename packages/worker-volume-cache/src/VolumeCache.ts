@@ -37,7 +37,6 @@ import * as Queue from "effect/Queue"
 import * as References from "effect/References"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
-import { join } from "node:path"
 import * as CacheConfig from "./CacheConfig.ts"
 import type { CachedDirectory } from "./CachedDirectory.ts"
 import * as Hydrate from "./Hydrate.ts"
@@ -301,10 +300,3 @@ export const open = async (options: CacheConfig.Options): Promise<Handle> => {
     [Symbol.asyncDispose]: close
   }
 }
-
-/** Where the mirror of a directory would be, for people who look for it: below the volume. */
-export const mirrorPath = Effect.fnUntraced(function*(options: CacheConfig.Options) {
-  const { directories } = yield* CacheConfig.check(options)
-  const location = yield* CacheConfig.locate(options)
-  return "why" in location ? [] : directories.map(({ folder }) => join(location.volume, ...location.folders, folder))
-})

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "@effect/vitest"
+import { afterAll, beforeAll, describe, expect, it, vi } from "@effect/vitest"
 import { LogMemory } from "@stint/worker/testing"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -458,6 +458,9 @@ describe("options", () => {
 })
 
 describe("plain code", () => {
+  beforeAll(() => void vi.stubEnv("PLATFORM_LOG_LEVEL", "ERROR"))
+  afterAll(() => void vi.unstubAllEnvs())
+
   it("opens, syncs and closes with `await using`", async () => {
     await Kit.run((kit) =>
       Effect.promise(async () => {

@@ -1,4 +1,4 @@
-import { afterEach, describe, expect, it } from "@effect/vitest"
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "@effect/vitest"
 import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
 import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
@@ -8,6 +8,9 @@ import { fileURLToPath } from "node:url"
 import * as VolumeCache from "../src/VolumeCache.ts"
 
 const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url))
+
+beforeAll(() => void vi.stubEnv("PLATFORM_LOG_LEVEL", "ERROR"))
+afterAll(() => void vi.unstubAllEnvs())
 
 const opened: Array<() => Promise<unknown>> = []
 
@@ -135,9 +138,9 @@ describe("processes at once", () => {
     const writers = ["a", "b", "c"].map((name) => writer(folder, volume, name, 15))
     let reader = 0
     const all = Promise.all(writers.map(({ ended }) => ended))
-    let running = true
-    void all.finally(() => running = false)
-    while (running) {
+    const writing = new Set(writers)
+    for (const one of writers) void one.ended.finally(() => writing.delete(one))
+    while (writing.size > 0) {
       const { hydrated } = await cold(folder, volume, reader++)
       expect(hydrated).toMatchObject({ damaged: 0, complete: true, trouble: undefined })
     }
