@@ -23,8 +23,8 @@ const isInside = (name: string) => name === "effect" || name.startsWith("@effect
 
 const packagesStayOutside: Plugin = {
   name: "packages-stay-outside",
-  setup: ({ onResolve }) => {
-    onResolve({ filter: /^[^./]/ }, ({ importer, kind, path }) => {
+  setup: (bundler) => {
+    bundler.onResolve({ filter: /^[^./]/ }, ({ importer, kind, path }) => {
       if (kind === "entry-point" || isInside(nameOf(path))) return undefined
       const isNode = path.startsWith("node:") || builtinModules.includes(path)
       if (isNode || dependencies.includes(nameOf(path))) return { path, external: true }

@@ -28,17 +28,17 @@ export const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
  */
 export const oneStartChunk = (entry: string, change: (path: string, source: string) => string | undefined): Plugin => ({
   name: "one-start-chunk",
-  setup: ({ onLoad, onResolve, resolve }) => {
+  setup: (build) => {
     const late = new Set<string>()
-    onResolve({ filter: /./ }, async ({ importer, kind, namespace, path, pluginData, resolveDir }) => {
+    build.onResolve({ filter: /./ }, async ({ importer, kind, namespace, path, pluginData, resolveDir }) => {
       // Data of a plugin: somebody's second look at an import. A look at that would be looked at in turn, for ever.
       if (kind !== "dynamic-import" || pluginData !== undefined) return undefined
-      const found = await resolve(path, { importer, kind, namespace, resolveDir, pluginData: "second look" })
+      const found = await build.resolve(path, { importer, kind, namespace, resolveDir, pluginData: "second look" })
       if (found.errors.length > 0 || found.external) return found
       late.add(found.path)
       return { path: found.path }
     })
-    onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {
+    build.onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {
       const source = await readFile(path, "utf8")
       const changed = change(path, source)
       // A late module of CommonJS has no exports to add to; its chunk stays as it is.
