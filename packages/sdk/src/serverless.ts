@@ -1,6 +1,7 @@
 /**
  * `serverless.start`: a handler becomes this process's program (specification 1, 2.7, 4.3).
  */
+import * as Telemetry from "@stint/telemetry/Telemetry"
 import * as Debugger from "@stint/worker-debugger/Debugger"
 import * as Fitness from "@stint/worker-fitness/Fitness"
 import * as Progress from "@stint/worker-progress/Progress"
@@ -61,6 +62,10 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
     Worker.layer(runnable, {
       refreshWorker: refresh_worker,
       ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })
-    }).pipe(Layer.provide(plugins))
+    }).pipe(
+      Layer.provide(plugins),
+      // Around all the others: their spans are a job's, too.
+      Layer.provide(Telemetry.layer)
+    )
   )
 }

@@ -185,6 +185,28 @@ describe("the facade", () => {
     ]))
   })
 
+  it("a job's spans go where the OTEL variables say, in the caller's trace", async () => {
+    const received: Array<string> = []
+    const collector = createServer((request, response) => {
+      request.setEncoding("utf8").on("data", (text: string) => received.push(text)).on("end", () => response.end("{}"))
+    })
+    await new Promise<void>((up) => collector.listen(0, "127.0.0.1", up))
+    opened.push(() => collector.close())
+    const address = collector.address()
+    const port = typeof address === "object" && address !== null ? address.port : 0
+    const { stub, worker } = await start({
+      env: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }
+    })
+    const trace = "0af7651916cd43dd8448eb211c80319c"
+    await stub.resultOf(stub.submit({ do: "timers" }, { traceparent: `00-${trace}-b7ad6b7169203331-01` }))
+    worker.kill("SIGTERM")
+    expect((await worker.ended).code).toBe(0)
+    const text = received.join("")
+    for (const name of ["job handler", "handler", "deliver", "resize"]) expect(text).toContain(`"name":"${name}"`)
+    expect(text).toContain(`"traceId":"${trace}"`)
+    collector.closeAllConnections()
+  })
+
   it("what is heavy is not loaded by a worker that does not use it", async () => {
     const { stub } = await start()
     const result = await stub.resultOf(stub.submit({ do: "modules" }))
