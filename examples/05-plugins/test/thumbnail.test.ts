@@ -2,10 +2,10 @@
  * Nothing here touches a network or a bucket: the test provides other layers for the same services.
  */
 import { describe, expect, it } from "@effect/vitest"
-import { WorkerTest } from "@stint/worker/testing"
 import { DownloadsTest } from "@stint/worker-downloads/testing"
 import { Progress } from "@stint/worker-progress"
 import { UploadsTest } from "@stint/worker-uploads/testing"
+import { WorkerTest } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { fileURLToPath } from "node:url"

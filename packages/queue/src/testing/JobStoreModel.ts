@@ -52,7 +52,12 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
     durability: "none",
     insert: ({ error, input, output, progress, s3Config, traceparent, tracestate, ...head }) =>
       Effect.sync(() => {
-        entries = [...entries, { head, outcome: { progress, output, error }, input: { input, s3Config, traceparent, tracestate }, chunks: [] }]
+        entries = [...entries, {
+          head,
+          outcome: { progress, output, error },
+          input: { input, s3Config, traceparent, tracestate },
+          chunks: []
+        }]
       }),
     apply: (id, event) =>
       Effect.sync(() => {
