@@ -207,7 +207,15 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
         limits: checked.settings.limits,
         grace: checked.settings.grace
       })
-      directories.push({ root: path, mirror, settings: checked.settings, known: new Map(), damaged: new Map(), held: undefined })
+      directories.push({
+        root: path,
+        mirror,
+        settings: checked.settings,
+        known: new Map(),
+        damaged: new Map(),
+        memory: new Map(),
+        held: undefined
+      })
     }
     return directories
   })

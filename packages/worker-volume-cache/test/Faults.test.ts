@@ -198,8 +198,10 @@ describe("a volume that does not answer", () => {
   it.effect("at all: nothing is cached after the access limit", () =>
     Effect.gen(function*() {
       const { kit } = yield* synced
-      const starting = yield* Effect.forkChild(kit.start("b", { files: Faults.hanging(() => true) }))
-      yield* until(() => warnings(kit).length > 0, "15 seconds")
+      const { files, hangs } = Faults.hanging(() => true)
+      const starting = yield* Effect.forkChild(kit.start("b", { files }))
+      yield* until(hangs)
+      yield* TestClock.adjust("15 seconds")
       const b = yield* Fiber.join(starting)
       expect(b).toMatchObject({ active: false })
       expect(warnings(kit)).toEqual([expect.stringMatching(/did not answer within 15s\. Look at its mount/)])
@@ -210,8 +212,10 @@ describe("a volume that does not answer", () => {
     (operation) =>
       Effect.gen(function*() {
         const { a, kit } = yield* synced
-        const starting = yield* Effect.forkChild(kit.start("b", { files: Faults.hanging((one) => one === operation) }))
-        yield* until(() => warnings(kit).length > 0, "10 minutes")
+        const { files, hangs } = Faults.hanging((one) => one === operation)
+        const starting = yield* Effect.forkChild(kit.start("b", { files }))
+        yield* until(hangs)
+        yield* TestClock.adjust("10 minutes")
         const b = yield* Fiber.join(starting)
         expect(b.hydrated[0]).toMatchObject({
           complete: false,
@@ -225,23 +229,22 @@ describe("a volume that does not answer", () => {
   it.effect("at a write: the worker ends after the sync limit", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* synced
-      const b = yield* kit.start("b", { files: Faults.hanging((one) => one === "write"), syncLimit: "20 seconds" })
+      const { files, hangs } = Faults.hanging((one) => one === "write")
+      const b = yield* kit.start("b", { files, syncLimit: "20 seconds" })
       Trees.write(b.root, { new: { text: "new" } })
       const closing = yield* Effect.forkChild(b.close)
-      yield* until(() => warnings(kit).length > 0, "20 seconds")
+      yield* until(hangs)
+      yield* TestClock.adjust("20 seconds")
       yield* Fiber.join(closing)
       expect(warnings(kit)[0]).toMatch(/it was not done after 20s/)
       expect(Trees.read((yield* kit.cold()).root)).toEqual(Trees.read(a.root))
     }))
 })
 
-/** Lets virtual time go by, again and again, while the file system takes its real time, until it is so. */
-const until = (holds: () => boolean, time: "15 seconds" | "10 minutes" | "20 seconds"): Effect.Effect<void> =>
+/** Waits in real time, which is what the file system takes, for something that another fiber brings about. */
+const until = (holds: () => boolean): Effect.Effect<void> =>
   Effect.suspend(() =>
     holds()
       ? Effect.void
-      : Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 5))).pipe(
-        Effect.andThen(TestClock.adjust(time)),
-        Effect.andThen(until(holds, time))
-      )
+      : Effect.andThen(Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 5))), until(holds))
   )

@@ -42,7 +42,7 @@ describe("any tree", () => {
             })
           )
       ),
-      { numRuns: 80, endOnFailure: true }
+      { numRuns: 60, endOnFailure: true }
     )
   })
 })
@@ -127,7 +127,7 @@ describe("two writers at once", () => {
             })
           )
       ),
-      { numRuns: 120, endOnFailure: true }
+      { numRuns: 80, endOnFailure: true }
     )
   })
 
@@ -159,7 +159,7 @@ describe("two writers at once", () => {
             })
           )
       ),
-      { numRuns: 60, endOnFailure: true }
+      { numRuns: 40, endOnFailure: true }
     )
   })
 })

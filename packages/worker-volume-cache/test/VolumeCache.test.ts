@@ -44,6 +44,7 @@ describe("hydrate and sync (specification 4.3)", () => {
       const { hydrated, root } = yield* kit.cold()
       expect(hydrated).toMatchObject({ files: 6, bytes: 2014, damaged: 0, skipped: 0, complete: true, trouble: undefined })
       expect(Trees.read(root)).toEqual(Trees.read(a.root))
+      expect(fs.statSync(join(root, "small.txt")).mtimeMs).toBeCloseTo(1_600_000_000_123.456, 2)
       expect(fs.readdirSync(root).filter((name) => name.startsWith(".~"))).toEqual([])
     }))
 
@@ -184,6 +185,37 @@ describe("incremental", () => {
       fs.utimesSync(file, before, before)
       yield* a.sync
       expect((yield* a.sync)[0]).toMatchObject({ files: 0, unchanged: 1 })
+    }))
+
+  it.effect("with trustDirectories only directories that have changed are looked into, and nothing that was renamed into place is missed", () =>
+    Effect.gen(function*() {
+      const { a, kit } = yield* started
+      yield* a.close
+      let looked = 0
+      const lstatSync: typeof fs.lstatSync = Object.assign((...args: ReadonlyArray<unknown>) => {
+        looked++
+        return Reflect.apply(fs.lstatSync, fs, args)
+      })
+      const age = (folder: string) => fs.utimesSync(folder, 1_600_000_000, 1_600_000_000)
+      const { cache, root } = yield* kit.cold({ local: { lstatSync }, trustDirectories: true })
+      for (const folder of ["", "models", "blobs", "snapshots", "snapshots/1", "nothing", "nothing/here"]) age(join(root, folder))
+      yield* cache.sync
+      looked = 0
+      expect((yield* cache.sync)[0]).toMatchObject({ files: 0, unchanged: 5, skipped: 0 })
+      const quiet = looked
+      // Seven directories, the six below the first twice.
+      expect(quiet).toBe(13)
+      fs.writeFileSync(join(root, "models/.new"), "renamed into place")
+      fs.renameSync(join(root, "models/.new"), join(root, "models/run.sh"))
+      fs.mkdirSync(join(root, "blobs/deep/er"), { recursive: true })
+      fs.writeFileSync(join(root, "blobs/deep/er/x"), "new")
+      fs.rmSync(join(root, "small.txt"))
+      fs.chmodSync(join(root, "nothing"), 0o700)
+      expect((yield* cache.sync)[0]).toMatchObject({ files: 2, removed: 0 })
+      const after = yield* kit.cold()
+      expect(fs.readFileSync(join(after.root, "models/run.sh"), "utf8")).toBe("renamed into place")
+      expect(fs.readFileSync(join(after.root, "blobs/deep/er/x"), "utf8")).toBe("new")
+      expect(fs.statSync(join(after.root, "nothing")).mode & 0o777).toBe(0o700)
     }))
 
   it.effect("many small syncs leave few packs", () =>

@@ -44,8 +44,15 @@ export const failing = (code: string, when: (operation: Operation, path: string)
   around((operation, path, run) => when(operation, path) ? Effect.fail(fault(operation, path, code)) : run)
 
 /** Never answers where `when` says so. */
-export const hanging = (when: (operation: Operation, path: string) => boolean): Files =>
-  around((operation, path, run) => when(operation, path) ? Effect.never : run)
+export const hanging = (when: (operation: Operation, path: string) => boolean) => {
+  let hangs = false
+  const files = around((operation, path, run) => {
+    if (!when(operation, path)) return run
+    hangs = true
+    return Effect.never
+  })
+  return { files, hangs: () => hangs }
+}
 
 /** What was done to the volume. */
 export const counting = () => {

@@ -33,7 +33,7 @@ export const write = (root: string, tree: Tree): void => {
   for (const [path, node] of Object.entries(tree)) writeNode(root, path, node)
 }
 
-/** What is in a folder: text, mode and time to the microsecond of files, targets of links, modes of directories. */
+/** What is in a folder: text, mode and time in seconds of files, targets of links, modes of directories. */
 export const read = (root: string, { times = true } = {}): { readonly [path: string]: string } => {
   const found: Record<string, string> = {}
   const walk = (folder: string) => {
@@ -49,8 +49,8 @@ export const read = (root: string, { times = true } = {}): { readonly [path: str
       } else {
         const bytes = fs.readFileSync(at)
         const text = bytes.length > 100 ? `${bytes.length} bytes ${bytes.subarray(0, 40).toString()}` : bytes.toString()
-        // A microsecond may get lost to rounding, on the way to the disk and back.
-        found[path] = `file ${mode} ${JSON.stringify(text)}${times ? ` ${Math.round(stat.mtimeMs)}` : ""}`
+        // A microsecond may get lost to rounding, on the way to the disk and back; in seconds that shows once in a million times.
+        found[path] = `file ${mode} ${JSON.stringify(text)}${times ? ` ${Math.round(stat.mtimeMs / 1000)}` : ""}`
       }
     }
   }
