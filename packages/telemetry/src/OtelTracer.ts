@@ -13,10 +13,11 @@
  */
 import type * as Otel from "@opentelemetry/api"
 import type * as OtelCore from "@opentelemetry/core"
-import { TraceState } from "@stint/worker/Spans"
+import { PluginCode, RuntimeOnly, TraceState } from "@stint/worker/Spans"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import type * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Tracer from "effect/Tracer"
 
@@ -52,6 +53,8 @@ const failureOf = (cause: Cause.Cause<unknown>): { readonly message: string; rea
   return { message: typeof said === "string" ? said : String(attributeOf(said)), error: undefined }
 }
 
+const NO_ATTRIBUTES: ReadonlyMap<string, unknown> = new Map()
+
 /** One span, as both sides know it. */
 class OtelSpan implements Tracer.Span {
   readonly _tag = "Span"
@@ -60,15 +63,17 @@ class OtelSpan implements Tracer.Span {
   readonly parent: Option.Option<Tracer.AnySpan>
   readonly annotations: Context.Context<never>
   readonly links: Array<Tracer.SpanLink>
-  readonly attributes = new Map<string, unknown>()
   readonly spanId: string
   readonly traceId: string
   readonly sampled: boolean
   status: Tracer.SpanStatus
   readonly span: Otel.Span
-  /** What is active while the span's effect runs. */
-  readonly active: Otel.Context
+  readonly isRuntimeOnly: boolean
   readonly #bridge: Bridge
+  /** What the span began in. */
+  readonly #outer: Otel.Context
+  #active: Otel.Context | undefined
+  #attributes: Map<string, unknown> | undefined
 
   constructor(bridge: Bridge, options: Parameters<Tracer.Tracer["span"]>[0]) {
     const { api } = bridge
@@ -78,30 +83,41 @@ class OtelSpan implements Tracer.Span {
     this.annotations = options.annotations
     this.links = options.links
     this.status = { _tag: "Started", startTime: options.startTime }
-    const outer = api.context.active()
-    // Without a parent of Effect's, a span of plain code that an effect was run from is the parent.
-    const found = options.root || Option.isSome(options.parent) ? undefined : bridge.externalOf(outer)
-    this.parent = found === undefined ? options.parent : Option.some(found)
-    const within = Option.isNone(this.parent)
-      ? api.trace.deleteSpan(outer)
-      : found === undefined
-      ? bridge.contextOf(this.parent.value)
-      : outer
+    this.isRuntimeOnly = Context.get(options.annotations, RuntimeOnly)
+    if (Option.isSome(options.parent)) {
+      this.parent = options.parent
+      this.#outer = bridge.contextOf(options.parent.value)
+    } else {
+      // Without a parent of Effect's, a span of plain code that the effect was run from is the parent.
+      const active = api.context.active()
+      const found = options.root ? undefined : bridge.externalOf(active)
+      this.parent = found === undefined ? options.parent : Option.some(found)
+      this.#outer = found === undefined ? api.trace.deleteSpan(active) : active
+    }
     this.span = bridge.tracer.startSpan(options.name, {
       startTime: hrTime(options.startTime),
       kind: bridge.kinds[options.kind],
       ...(options.links.length === 0 ? {} : { links: options.links.map((link) => bridge.linkOf(link)) })
-    }, within)
-    this.active = api.trace.setSpan(within, this.span)
+    }, this.#outer)
     const { spanId, traceFlags, traceId } = this.span.spanContext()
     this.spanId = spanId
     this.traceId = traceId
     this.sampled = (traceFlags & api.TraceFlags.SAMPLED) !== 0
   }
 
+  /** What is active while the span's effect runs. */
+  get active(): Otel.Context {
+    return this.#active ??= this.#bridge.api.trace.setSpan(this.#outer, this.span)
+  }
+
+  get attributes(): ReadonlyMap<string, unknown> {
+    return this.#attributes ?? NO_ATTRIBUTES
+  }
+
   attribute(key: string, value: unknown): void {
     if (this.status._tag === "Ended") return
-    this.attributes.set(key, value)
+    this.#attributes ??= new Map()
+    this.#attributes.set(key, value)
     this.span.setAttribute(key, attributeOf(value))
   }
 
@@ -193,10 +209,15 @@ class Bridge {
   }
 }
 
-/** The span whose context is to be active: those that a part of a program keeps to itself are passed over. */
-const propagated = (span: Tracer.AnySpan | undefined): Tracer.AnySpan | undefined => {
-  let current = span
-  while (current !== undefined && Context.get(current.annotations, Tracer.DisablePropagation)) {
+/**
+ * The span whose context is to be active: those that a part of a program keeps to itself are passed over, and within those of the runtime
+ * there is nobody to see it, but for plugins.
+ */
+const activeOf = (fiber: Fiber.Fiber<unknown, unknown>): Tracer.AnySpan | undefined => {
+  let current = fiber.cache.span
+  while (current !== undefined) {
+    if (current instanceof OtelSpan) return current.isRuntimeOnly && !fiber.getRef(PluginCode) ? undefined : current
+    if (!Context.get(current.annotations, Tracer.DisablePropagation)) return current
     current = current._tag === "Span" ? Option.getOrUndefined(current.parent) : undefined
   }
   return current
@@ -216,8 +237,7 @@ export const make = (loaded: Loaded, tracer: Otel.Tracer): OtelTracer => {
     tracer: Tracer.make({
       span: (options) => new OtelSpan(bridge, options),
       context: (primitive, fiber) => {
-        const { span } = fiber.cache
-        const active = span instanceof OtelSpan ? span : propagated(span)
+        const active = activeOf(fiber)
         return active === undefined
           ? primitive["~effect/Effect/evaluate"](fiber)
           : api.context.with(bridge.contextOf(active), () => primitive["~effect/Effect/evaluate"](fiber))

@@ -1,4 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
+import { trace } from "@opentelemetry/api"
+import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import { PlatformStub } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -44,6 +46,22 @@ describe("a worker whose environment names a collector", () => {
       const wait = collector.named("wait")
       expect(BigInt(wait.endTimeUnixNano) - BigInt(wait.startTimeUnixNano)).toBe(250_000_000n)
       expect(collector.spans.map(({ status }) => status.code)).toEqual(collector.spans.map(() => 0))
+    }))
+
+  it.live("has what a plugin's plain code traces around the handler in the job's span", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      const collector = yield* Collector.make
+      const plugin = JobMiddleware.layerOf((next, job) =>
+        Effect.flatMap(
+          Effect.promise(async () => trace.getTracer("plugin").startSpan("plugin").end()),
+          () => next(job)
+        )
+      )
+      const { close } = yield* start(stub, Square, json(collector), plugin)
+      yield* resultOf(stub, stub.submit({ n: 3 }, { traceparent }))
+      yield* close
+      expect(collector.named("plugin").parentSpanId).toBe(collector.named("job square").spanId)
     }))
 
   it.live("sends protobuf where no protocol is named", () =>

@@ -37,7 +37,8 @@ const fail = (message: string): never => {
 export const start = Effect.fnUntraced(function*(
   stub: PlatformStub.PlatformStub,
   handler: Runnable,
-  variables: Record<string, string>
+  variables: Record<string, string>,
+  plugin: Layer.Layer<never, never, Worker.Services> = Layer.empty
 ) {
   const log = LogMemory.make()
   const services = Layer.unwrap(
@@ -52,7 +53,7 @@ export const start = Effect.fnUntraced(function*(
       Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...stub.environment() }, []))
     ))
   )
-  const traced = Layer.provide(Worker.layer(handler), Telemetry.layer)
+  const traced = Layer.provide(Worker.layer(handler), Layer.merge(Telemetry.layer, plugin))
   const scope = yield* Scope.fork(yield* Effect.scope)
   yield* Layer.buildWithScope(Layer.provide(traced, services), scope).pipe(
     Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: variables }))

@@ -35,6 +35,25 @@ const isTraced = (fiber: Fiber.Fiber<unknown, unknown>): boolean =>
 export const withSpan = (name: string, attributes?: Record<string, unknown>) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.withFiber((fiber) => isTraced(fiber) ? Effect.withSpan(self, name, { attributes, captureStackTrace: false }) : self)
 
+/**
+ * On a span (an annotation) in which only the runtime's own steps run: a tracer need not make it the active one for plain code, which
+ * costs something at every step. Default: false.
+ *
+ * The job's span is such a one, with the exception of the middleware of plugins, which run with {@link PluginCode}.
+ */
+export const RuntimeOnly = Context.Reference<boolean>("@stint/worker/Spans/RuntimeOnly", { defaultValue: () => false })
+
+const runtimeOnly = Context.make(RuntimeOnly, true)
+
+/** In the context of a fiber while a plugin's code runs in it. Default: false. */
+export const PluginCode = Context.Reference<boolean>("@stint/worker/Spans/PluginCode", { defaultValue: () => false })
+
+/** The span of a result's way to the platform. */
+export const withDeliverSpan = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.withFiber((fiber) =>
+    isTraced(fiber) ? Effect.withSpan(self, "deliver", { annotations: runtimeOnly, captureStackTrace: false }) : self
+  )
+
 /** The caller's `tracestate`, on the caller's span: Effect's own spans have no place for it. A tracer that can hand it on looks here. */
 export class TraceState extends Context.Service<TraceState, string>()("@stint/worker/Spans/TraceState") {}
 
@@ -127,6 +146,7 @@ export const withJobSpan = (
     const parent = Option.getOrUndefined(parentOf(job))
     const options: Tracer.SpanOptionsNoTrace = {
       kind: "consumer",
+      annotations: runtimeOnly,
       ...(parent === undefined ? { root: true } : { parent }),
       attributes: {
         "stint.job.id": job.id,
