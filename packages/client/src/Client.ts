@@ -19,7 +19,7 @@ import * as Redacted from "effect/Redacted"
 import * as EffectDriver from "./EffectDriver.ts"
 import * as Endpoint from "./Endpoint.ts"
 import * as HandlerCodec from "./HandlerCodec.ts"
-import type { ChunkOf, ErrorOf, HandlerLike, InputOf, OutputOf, ServicesOf } from "./HandlerType.ts"
+import type { ChunkOf, ElementOf, ErrorOf, HandlerLike, InputOf, OutputOf, ServicesOf } from "./HandlerType.ts"
 import { headersOf, hostOf, PATIENCE, type Settings } from "./Wire.ts"
 
 export { ClientError } from "./ClientError.ts"
@@ -101,7 +101,8 @@ export function endpoint<H extends HandlerLike>(
   handler: H,
   name?: string
 ): Effect.Effect<Endpoint.Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>, ErrorOf<H>, ServicesOf<H>>, never, Client>
-export function endpoint<Input = Json, Output = Json | undefined, Chunk = Json>(
+export function endpoint(name: string): Effect.Effect<Endpoint.Endpoint<Json, Json | undefined, Json>, never, Client>
+export function endpoint<Input, Output, Chunk = ElementOf<Output>>(
   name: string
 ): Effect.Effect<Endpoint.Endpoint<Input, Output, Chunk>, never, Client>
 export function endpoint(

@@ -3,7 +3,7 @@
  *
  * An AbortSignal ends the request or the pause of the moment, and with it the program.
  */
-import type { Answer, Call, Pause, Program, Reply, Silence } from "./Wire.ts"
+import type { Answer, Call, Pause, Program, Rested, Silence } from "./Wire.ts"
 
 /** What a request is made with. */
 export type Fetch = typeof globalThis.fetch
@@ -52,18 +52,20 @@ const call = async (
   }
 }
 
-const rest = ({ atLeast, spread }: Pause, signal: AbortSignal | undefined): Promise<Reply> =>
-  new Promise((resolve, reject) => {
-    const took = atLeast + Math.random() * spread
+const rest = async ({ atLeast, spread }: Pause, signal: AbortSignal | undefined): Promise<Rested> => {
+  const took = atLeast + Math.random() * spread
+  await new Promise<void>((resolve) => {
     const end = () => {
       clearTimeout(timer)
       signal?.removeEventListener("abort", end)
-      if (signal?.aborted === true) reject(signal.reason)
-      else resolve({ _tag: "Rested", took })
+      resolve()
     }
     const timer = setTimeout(end, took)
     signal?.addEventListener("abort", end, { once: true })
   })
+  signal?.throwIfAborted()
+  return { _tag: "Rested", took }
+}
 
 /** Performs a program to its end. Rejects with a `CallError`, or with the signal's reason. */
 export const drive = async <A>(fetch: Fetch, program: Program<A>, signal: AbortSignal | undefined): Promise<A> => {

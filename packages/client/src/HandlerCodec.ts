@@ -9,7 +9,7 @@
  * ```
  */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
+import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { parsed } from "./CallError.ts"
 import { exceptionOf } from "./Ending.ts"
@@ -48,14 +48,17 @@ export const ofHandler = <H extends HandlerLike>(
 ): Codec<InputOf<H>, OutputOf<H>, ChunkOf<H>, ErrorOf<H>, ServicesOf<H>> => {
   const input = Schema.encodeUnknownEffect(Schema.toCodecJson(handler.input), { errors: "all" })
   const output = outputDecoder(handler)
-  const declared = decoder(handler.error)
+  const failure = decoder(handler.error)
   return {
     input,
     output: (json) => output(json === undefined ? (handler.streams ? [] : {}) : json),
     chunk: chunkDecoder(handler),
     declared: (error) =>
       exceptionOf(error) === undefined
-        ? Effect.option(Effect.catch(declared(parsed(error)), () => declared(error)))
+        ? Effect.matchEffect(failure(parsed(error)), {
+          onSuccess: Effect.succeedSome,
+          onFailure: () => Effect.option(failure(error))
+        })
         : Effect.succeedNone
   }
 }

@@ -33,6 +33,9 @@ export type Shape<Streams extends boolean, One> = Streams extends true ? Readonl
 /** The chunks of a job: none, where the handler does not stream. */
 export type ChunkShape<Streams extends boolean, One> = Streams extends true ? One : never
 
+/** The chunks of a job by the type of its output alone: its elements, where it is a list (of a handler that aggregates its chunks). */
+export type ElementOf<Output> = Output extends ReadonlyArray<infer One> ? One : Output
+
 /** What callers give to an endpoint of this handler. */
 export type InputOf<H extends HandlerLike> = H["input"]["Type"]
 

@@ -22,6 +22,7 @@ import { drive, type Fetch } from "./FetchDriver.ts"
 import { readers } from "./Guards.ts"
 import type {
   ChunkOf,
+  ElementOf,
   HandlerLike,
   InputOf,
   JsonChunkOf,
@@ -66,34 +67,34 @@ export interface WaitOptions extends RunOptions {
 export interface JobHandle<Output, Chunk> {
   readonly id: string
   /** As it is now; while IN_PROGRESS, `output` is its latest progress. */
-  status(options?: CallOptions): Promise<Job>
+  readonly status: (options?: CallOptions) => Promise<Job>
   /** Waits until it ends, however long it takes. */
-  result(options?: CallOptions): Promise<Output>
+  readonly result: (options?: CallOptions) => Promise<Output>
   /** Its chunks, until it ends. A chunk goes to one reader only; a job that failed rejects after its last chunk. */
-  stream(options?: CallOptions): AsyncIterableIterator<Chunk>
-  cancel(options?: CallOptions): Promise<JobReceipt>
+  readonly stream: (options?: CallOptions) => AsyncIterableIterator<Chunk>
+  readonly cancel: (options?: CallOptions) => Promise<JobReceipt>
   /** Runs it again, if it is FAILED or TIMED_OUT. */
-  retry(options?: CallOptions): Promise<JobReceipt>
+  readonly retry: (options?: CallOptions) => Promise<JobReceipt>
 }
 
 /** One endpoint. */
 export interface Endpoint<Input, Output, Chunk> {
   readonly name: string
   /** Submits a job. */
-  run(input: Input, options?: RunOptions): Promise<JobHandle<Output, Chunk>>
+  readonly run: (input: Input, options?: RunOptions) => Promise<JobHandle<Output, Chunk>>
   /** Submits a job and waits for its output, however long it takes. */
-  runSync(input: Input, options?: WaitOptions): Promise<Output>
+  readonly runSync: (input: Input, options?: WaitOptions) => Promise<Output>
   /** Submits a job when it is iterated, and gives its chunks. */
-  stream(input: Input, options?: WaitOptions): AsyncIterableIterator<Chunk>
+  readonly stream: (input: Input, options?: WaitOptions) => AsyncIterableIterator<Chunk>
   /** A job that was submitted before, here or elsewhere. */
-  job(id: string): JobHandle<Output, Chunk>
-  status(id: string, options?: CallOptions): Promise<Job>
-  result(id: string, options?: CallOptions): Promise<Output>
-  cancel(id: string, options?: CallOptions): Promise<JobReceipt>
-  retry(id: string, options?: CallOptions): Promise<JobReceipt>
+  readonly job: (id: string) => JobHandle<Output, Chunk>
+  readonly status: (id: string, options?: CallOptions) => Promise<Job>
+  readonly result: (id: string, options?: CallOptions) => Promise<Output>
+  readonly cancel: (id: string, options?: CallOptions) => Promise<JobReceipt>
+  readonly retry: (id: string, options?: CallOptions) => Promise<JobReceipt>
   /** Removes all waiting jobs. */
-  purgeQueue(options?: CallOptions): Promise<Purged>
-  health(options?: CallOptions): Promise<Health>
+  readonly purgeQueue: (options?: CallOptions) => Promise<Purged>
+  readonly health: (options?: CallOptions) => Promise<Health>
 }
 
 /** A connection to a platform. It holds no resource, so there is nothing to close. */
@@ -104,8 +105,8 @@ export interface Client {
   endpoint(name: string): Endpoint<Json, Json | undefined, Json>
   /** Typed by the type of a handler, in JSON: a `URL` of its Schemas is a string here. Nothing is checked at run time. */
   endpoint<H extends HandlerLike>(name: H["name"]): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
-  /** Typed by the caller's word. Nothing is checked at run time. */
-  endpoint<Input, Output, Chunk = Output>(name: string): Endpoint<Input, Output, Chunk>
+  /** Typed by the caller's word: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is checked at run time. */
+  endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
   /**
    * Typed by a handler, and checked with its Schemas: input before it is sent (`CallError`, `Invalid`), output when it comes (`Mismatch`).
    * Schemas are loaded when the endpoint is first used. `name`: where the endpoint has another name than the handler.
@@ -284,7 +285,7 @@ export const createClient = (options: ClientOptions): Client => {
 
   function endpoint(name: string): Endpoint<Json, Json | undefined, Json>
   function endpoint<H extends HandlerLike>(name: H["name"]): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
-  function endpoint<Input, Output, Chunk = Output>(name: string): Endpoint<Input, Output, Chunk>
+  function endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
   function endpoint<H extends PlainHandler>(handler: H, name?: string): Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>>
   function endpoint(of: string | PlainHandler, name?: string): Endpoint<never, unknown, unknown> {
     return endpointOf({

@@ -75,12 +75,14 @@ describe("an endpoint typed by a handler", () => {
 describe("an endpoint by its name", () => {
   it("is JSON, unless its caller says more", () => {
     expectTypeOf(client.endpoint("hello")).toEqualTypeOf<PromiseEndpoint<Json, Json | undefined, Json>>()
-    const countdown = client.endpoint<{ readonly from: number }, ReadonlyArray<number>, number>("countdown")
+    const countdown = client.endpoint<{ readonly from: number }, ReadonlyArray<number>>("countdown")
     expectTypeOf(countdown.run).returns.resolves.toEqualTypeOf<PromiseJob<ReadonlyArray<number>, number>>()
     // @ts-expect-error a number, not its text
     void (() => countdown.run({ from: "3" }))
     // @ts-expect-error a function is no JSON
     void (() => client.endpoint("hello").run(() => 1))
+    const json = Client.endpoint("hello")
+    expectTypeOf<Effect.Success<typeof json>>().toEqualTypeOf<Client.Endpoint<Json, Json | undefined, Json>>()
     const named = Client.endpoint<{ readonly from: number }, number>("countdown")
     expectTypeOf<Effect.Error<typeof named>>().toEqualTypeOf<never>()
   })
