@@ -104,7 +104,7 @@ export interface Client {
   /** An endpoint of JSON: the caller knows what goes in and comes out. `output` is undefined where the handler returned `{}`. */
   endpoint(name: string): Endpoint<Json, Json | undefined, Json>
   /** Typed by the type of a handler, in JSON: a `URL` of its Schemas is a string here. Nothing is checked at run time. */
-  endpoint<H extends HandlerLike>(name: H["name"]): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
+  endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
   /** Typed by the caller's word: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is checked at run time. */
   endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
   /**
@@ -284,7 +284,7 @@ export const createClient = (options: ClientOptions): Client => {
   const settings = { ...PATIENCE, ...patience, host, headers: headersOf(apiKey), readers }
 
   function endpoint(name: string): Endpoint<Json, Json | undefined, Json>
-  function endpoint<H extends HandlerLike>(name: H["name"]): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
+  function endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
   function endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
   function endpoint<H extends PlainHandler>(handler: H, name?: string): Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>>
   function endpoint(of: string | PlainHandler, name?: string): Endpoint<never, unknown, unknown> {

@@ -316,10 +316,6 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
   it.effect("a wrong key, an unknown endpoint and an unknown job each say which host and endpoint they were asked at", () =>
     Effect.gen(function*() {
       const { client, endpoint, options } = yield* open()
-      const rejects = (start: () => Promise<unknown>) =>
-        Effect.flip(
-          Effect.tryPromise({ try: start, catch: (error) => error instanceof CallError ? error : new Error(String(error)) })
-        )
       const stranger = createClient({ ...options, apiKey: "someone-elses-key" })
       const errors = [
         [yield* rejection(() => stranger.endpoint(endpoint.id).run(1)), { _tag: "Unauthorized", status: 401 }],

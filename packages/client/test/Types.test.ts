@@ -67,8 +67,8 @@ describe("an endpoint typed by a handler", () => {
     expectTypeOf(thumbnail.runSync).parameter(0).toEqualTypeOf<{ readonly url: string; readonly width: number }>()
     expectTypeOf(thumbnail.runSync).returns.resolves.toEqualTypeOf<{ readonly url: string; readonly taken?: string }>()
     expectTypeOf(client.endpoint<typeof Days>("days").job("j").result).returns.resolves.toEqualTypeOf<ReadonlyArray<string>>()
-    // @ts-expect-error another name than the handler's
-    client.endpoint<typeof Thumbnail>("thumbnails")
+    // @ts-expect-error a number, not its text
+    void (() => thumbnail.runSync({ url: "https://example.com", width: "64" }))
   })
 })
 
