@@ -4,7 +4,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
-import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { dirname, join } from "node:path"
 import { crc32 } from "node:zlib"
@@ -179,7 +178,7 @@ describe("a crafted mirror", () => {
     ["a pack and a copy that are pipes", (mirror) => {
       for (const path of [join(mirror, "packs", PACK), join(mirror, "copies", COPY)]) {
         fs.rmSync(path)
-        execFileSync("mkfifo", [path])
+        Trees.makePipe(path)
       }
     }],
     ["a pack and a copy that are directories", (mirror) => {
@@ -203,7 +202,7 @@ describe("a crafted mirror", () => {
 
   it.effect.each<[string, (path: string, real: string) => void]>([
     ["link", (path, real) => fs.symlinkSync(real, path)],
-    ["pipe", (path) => execFileSync("mkfifo", [path])]
+    ["pipe", (path) => Trees.makePipe(path)]
   ])("whose manifest is a %s is refused", ([_kind, craft]) =>
     Effect.gen(function*() {
       const kit = yield* Kit.make

@@ -5,7 +5,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as TestClock from "effect/testing/TestClock"
-import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { createServer } from "node:net"
 import { join } from "node:path"
@@ -302,7 +301,7 @@ describe("what is left out", () => {
       const kit = yield* Kit.make
       const a = yield* kit.start("a")
       Trees.write(a.root, { kept: { text: "1" } })
-      execFileSync("mkfifo", [join(a.root, "pipe")])
+      Trees.makePipe(join(a.root, "pipe"))
       yield* Effect.acquireRelease(
         Effect.callback<ReturnType<typeof createServer>>((resume) => {
           const server = createServer().listen(join(a.root, "socket"), () => resume(Effect.succeed(server)))

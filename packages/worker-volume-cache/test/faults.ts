@@ -8,7 +8,7 @@ import type { VolumeFiles as Files } from "../src/VolumeFiles.ts"
 type Operation = Exclude<keyof Files, "pending">
 
 /** The operations that change the volume. */
-export const WRITES: ReadonlyArray<Operation> = ["makeDirectory", "write", "link", "rename", "remove", "copyIn"]
+const WRITES: ReadonlyArray<Operation> = ["makeDirectory", "write", "link", "rename", "remove", "copyIn"]
 
 /** Does something around every operation. `run` is the operation itself. */
 export type Around = <A>(

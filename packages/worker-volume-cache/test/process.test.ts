@@ -1,11 +1,11 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "@effect/vitest"
 import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
-import { execFileSync } from "node:child_process"
 import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as VolumeCache from "../src/VolumeCache.ts"
+import * as Trees from "./trees.ts"
 
 const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url))
 
@@ -175,7 +175,7 @@ describe("a volume that does not answer", () => {
   it("does not keep the process from exiting", async () => {
     const { directory, folder, volume } = folders()
     const pipe = join(folder, "pipe")
-    execFileSync("mkfifo", [pipe])
+    Trees.makePipe(pipe)
     const { signal, stdout } = await start("stuck", { args: [directory, volume, pipe] }).ended
     expect(stdout).toMatch(/active: false/)
     expect(signal).toBe("SIGKILL")

@@ -2,11 +2,12 @@
  * Trees of files for tests: written, changed, and read back as plain values.
  */
 import * as fc from "fast-check"
+import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import { dirname, join } from "node:path"
 
 /** A tree by path: the text of a file, the target of a link, or a directory. */
-export type Node =
+type Node =
   | { readonly text: string; readonly mode?: number; readonly mtime?: number }
   | { readonly link: string }
   | { readonly directory: true }
@@ -58,13 +59,16 @@ export const read = (root: string, { times = true } = {}): { readonly [path: str
   return found
 }
 
+/** Makes a named pipe. */
+export const makePipe = (at: string): void => void execFileSync("sh", ["-c", "mkfifo \"$0\"", at])
+
 const NAMES = ["a", "b", "c", "A", "é", "e\u0301", "model.bin", "with space", "-dash", ".hidden", "new\nline", "日本"]
 
 /** Paths of three levels at most, from few names, so that trees meet. */
 export const path = fc.array(fc.constantFrom(...NAMES), { minLength: 1, maxLength: 3 }).map((names) => names.join("/"))
 
 /** Text of a file: small enough to be packed, or large enough to be copied, when `packBelow` is 64. */
-export const text = fc.oneof(
+const text = fc.oneof(
   fc.string({ maxLength: 20 }),
   fc.string({ minLength: 1, maxLength: 4 }).map((part) => part.repeat(100))
 )
