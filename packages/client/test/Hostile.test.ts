@@ -2,6 +2,7 @@
  * Answers that no platform gives, over real sockets, for both sides of the client.
  */
 import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { afterEach, describe, expect, it } from "vitest"
 import { CallError, Client, createClient, JobTimedOutError, StintError } from "../src/index.ts"
@@ -203,6 +204,35 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
       expect(shown).not.toContain(KEY)
       server = undefined
     }
+  })
+})
+
+describe("Effect only", () => {
+  it("a reason is caught by its tag, and the request carries the trace of the program", async () => {
+    const limited = await start(says(429, "", { "retry-after": "3600" }))
+    const caught = Client.endpoint("ep").pipe(
+      Effect.flatMap((ep) => ep.health),
+      Effect.catchReason("ClientError", "RateLimited", ({ retryAfter }) => Effect.succeed(retryAfter)),
+      Effect.withSpan("caller"),
+      Effect.provide(Client.layer({ baseUrl: limited.url }))
+    )
+    expect(await Effect.runPromise(caught)).toBe(3_600_000)
+    expect(limited.received[0]!.headers["traceparent"]).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/)
+  })
+
+  it("an error goes through JSON and back", () => {
+    const error = new Client.ClientError({
+      reason: { _tag: "TooLarge", limit: 10 },
+      operation: "run",
+      endpoint: "ep",
+      host: "http://platform.test",
+      detail: "Too large.",
+      hint: ""
+    })
+    const codec = Schema.toCodecJson(Client.ClientError)
+    const again = Schema.decodeUnknownSync(codec)(JSON.parse(JSON.stringify(Schema.encodeSync(codec)(error))))
+    expect(again).toBeInstanceOf(Client.ClientError)
+    expect(again.message).toBe("run of \"ep\" at http://platform.test: Too large.")
   })
 })
 
