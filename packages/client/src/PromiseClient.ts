@@ -133,7 +133,15 @@ const unchecked: PromiseCodec = { input: asIs, output: asIs, chunk: asIs, declar
 /** Schemas come with a good part of Effect: they are loaded for those who use them, when they use them. */
 const checked = (handler: PlainHandler): PromiseCodec => {
   let loading: Promise<PromiseCodec> | undefined
-  const codec = () => loading ??= import("./PromiseCodec.ts").then(({ make }) => make(handler))
+  const codec = () =>
+    loading ??= import("./PromiseCodec.ts").then(
+      ({ make }) => make(handler),
+      (error: unknown) => {
+        // A web page that was offline for a moment may load it the next time.
+        loading = undefined
+        throw error
+      }
+    )
   return {
     input: async (input) => (await codec()).input(input),
     output: async (json) => (await codec()).output(json),

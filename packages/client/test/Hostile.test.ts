@@ -2,6 +2,7 @@
  * Answers that no platform gives, over real sockets, for both sides of the client.
  */
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { afterEach, describe, expect, it } from "vitest"
@@ -218,6 +219,44 @@ describe("Effect only", () => {
     )
     expect(await Effect.runPromise(caught)).toBe(3_600_000)
     expect(limited.received[0]!.headers["traceparent"]).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/)
+  })
+
+  it("a submission that cannot be interrupted still has its time-out", async () => {
+    await start(isSilent)
+    const layer = Client.layer({ baseUrl: server!.url, timeout: 100, retryFor: 0 })
+    const options = { cancelOnInterrupt: true }
+    const failing = Effect.flatMap(
+      Client.endpoint("ep"),
+      (ep) => Effect.all([Effect.flip(ep.runSync(1, options)), Effect.flip(Stream.runDrain(ep.stream(1, options)))])
+    )
+    for (const error of await Effect.runPromise(Effect.provide(failing, layer))) {
+      expect(error).toMatchObject({ _tag: "ClientError", reason: { _tag: "Unreachable", sent: true } })
+    }
+  })
+
+  it("a job that is submitted while its caller is interrupted is cancelled, if that is asked for", async () => {
+    const answers: Array<() => void> = []
+    const slow: Line = (response) => {
+      answers.push(() => json(receipt)(response, response.req))
+    }
+    for (const one of ["runSync", "stream"] as const) {
+      await using held = await HostileServer.start(slow, json({ ...receipt, status: "CANCELLED" }))
+      server = held
+      const submitting = Effect.flatMap(
+        Client.endpoint("ep"),
+        (ep) =>
+          one === "runSync"
+            ? ep.runSync(1, { cancelOnInterrupt: true })
+            : Stream.runDrain(ep.stream(1, { cancelOnInterrupt: true }))
+      )
+      const fiber = Effect.runFork(Effect.provide(submitting, Client.layer({ baseUrl: held.url })))
+      while (held.received.length === 0) await new Promise((next) => setTimeout(next, 5))
+      const gone = Effect.runPromise(Fiber.interrupt(fiber))
+      answers.pop()?.()
+      await gone
+      expect(held.received.map(({ url }) => url)).toEqual(["/v2/ep/run", "/v2/ep/cancel/j1"])
+      server = undefined
+    }
   })
 
   it("an error goes through JSON and back", () => {
