@@ -1,11 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
-import { bundle } from "@stint/pool-process/HandlerBundle"
 import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { mkdtemp, rm } from "node:fs/promises"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Collector from "./Collector.ts"
 import { TRACE, traceparent } from "./tracedWorker.ts"
@@ -40,25 +36,16 @@ const runOneJob = Effect.fnUntraced(function*(file: string, env: Record<string, 
   return decodeLoaded(ended.stderr).opentelemetry
 })
 
-/** The handler as the pool runs it: one file. */
-const bundled = Effect.gen(function*() {
-  const folder = yield* Effect.acquireRelease(
-    Effect.promise(() => mkdtemp(join(tmpdir(), "stint-telemetry-"))),
-    (made) => Effect.promise(() => rm(made, { recursive: true, force: true }))
-  )
-  return yield* bundle(worker, folder)
-})
-
-describe.each([["from its sources", Effect.succeed(worker)], ["from the pool's bundle", bundled]])("a worker %s", (_, file) => {
+describe("a worker", () => {
   it.live("loads nothing of OpenTelemetry where no variable asks for it", () =>
     Effect.gen(function*() {
-      expect(yield* runOneJob(yield* file, {})).toEqual([])
+      expect(yield* runOneJob(worker, {})).toEqual([])
     }))
 
   it.live("sends its last spans before its process ends", () =>
     Effect.gen(function*() {
       const collector = yield* Collector.make
-      const loaded = yield* runOneJob(yield* file, {
+      const loaded = yield* runOneJob(worker, {
         OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
         OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
         // Nothing goes before the end.

@@ -26,7 +26,7 @@ export const unrecorded = `00-${TRACE}-${CALLER}-00`
 export const Square = Handler.make("square", {
   input: Schema.Struct({ n: Schema.Number }),
   output: Schema.Number,
-  run: ({ n }) => n < 0 ? Effect.fail(new RangeError(`${n} is negative`)) : Effect.succeed(n * n)
+  run: ({ n }) => n < 0 ? Effect.die(new RangeError(`${n} is negative`)) : Effect.succeed(n * n)
 })
 
 const fail = (message: string): never => {
