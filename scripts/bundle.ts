@@ -13,6 +13,7 @@ import type { Plugin } from "esbuild"
 import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs"
 import { builtinModules } from "node:module"
 import { dirname, join, relative, resolve } from "node:path"
+import { oneStartChunk } from "../packages/pool-process/src/StartChunk.ts"
 import { readManifest } from "./workspace.ts"
 
 const folder = process.cwd()
@@ -22,8 +23,8 @@ const isInside = (name: string) => name === "effect" || name.startsWith("@effect
 
 const packagesStayOutside: Plugin = {
   name: "packages-stay-outside",
-  setup: ({ onResolve }) => {
-    onResolve({ filter: /^[^./]/ }, ({ importer, kind, path }) => {
+  setup: (bundler) => {
+    bundler.onResolve({ filter: /^[^./]/ }, ({ importer, kind, path }) => {
       if (kind === "entry-point" || isInside(nameOf(path))) return undefined
       const isNode = path.startsWith("node:") || builtinModules.includes(path)
       if (isNode || dependencies.includes(nameOf(path))) return { path, external: true }
@@ -52,7 +53,7 @@ const { metafile } = await build({
   legalComments: "none",
   logLevel: "warning",
   metafile: true,
-  plugins: [packagesStayOutside]
+  plugins: [oneStartChunk(join(folder, "src/index.ts"), () => undefined), packagesStayOutside]
 })
 
 /** The folder of the package that a file in `node_modules` belongs to. */

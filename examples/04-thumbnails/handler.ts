@@ -4,9 +4,11 @@
  * Input:   `{ images: [...], width?, height?, fit?, format? }`. An image is an http(s) or data: URL, or base64 text.
  * Output:  `{ thumbnails: [{ image, width, height, bytes, type }] }`, `image` as a data: URL, in the order of the input.
  *
- * Images are read one at a time and never larger than 20 MB each, so that a hostile list cannot fill the memory.
+ * Images are read one at a time and never larger than 20 MB each, so that a hostile list cannot fill the memory. Addresses inside of the
+ * network are refused, because a caller must not read through this worker what only this worker may reach.
  */
 import * as sdk from "@stint/sdk"
+import { readFile, rm } from "node:fs/promises"
 import sharp from "sharp"
 
 interface Input {
@@ -37,34 +39,30 @@ const problemOf = ({ fit, format, height, images, width }: Partial<Input>): stri
   return undefined
 }
 
-const download = async (url: string, signal: AbortSignal): Promise<Uint8Array> => {
-  const response = await fetch(url, { signal })
-  if (!response.ok || response.body === null) throw new Error(`${url} answered ${response.status}`)
-  const parts: Array<Uint8Array> = []
-  let size = 0
-  for await (const part of response.body) {
-    size += part.byteLength
-    if (size > LIMIT) throw tooLarge(url)
-    parts.push(part)
+const download = async (job: string, url: string): Promise<Uint8Array> => {
+  const [path = ""] = await sdk.utils.download_files_from_urls(job, url, { maxBytes: LIMIT })
+  try {
+    return await readFile(path)
+  } finally {
+    await rm(path, { force: true })
   }
-  return Buffer.concat(parts)
 }
 
-const read = async (image: string, signal: AbortSignal): Promise<Uint8Array> => {
-  if (/^https?:/i.test(image)) return download(image, signal)
+const read = async (job: string, image: string): Promise<Uint8Array> => {
+  if (/^https?:/i.test(image)) return download(job, image)
   const base64 = image.startsWith("data:") ? image.slice(image.indexOf(",") + 1) : image
   if (base64.length > LIMIT * 1.4) throw tooLarge("an image")
   return Buffer.from(base64, "base64")
 }
 
 sdk.serverless.start({
-  handler: async (job: { input: Input }, { signal }) => {
+  handler: async (job: { id: string; input: Input }) => {
     const problem = problemOf(job.input)
     if (problem !== undefined) return { error: problem }
     const { fit = "inside", format = "jpeg", height, images, width = height === undefined ? 256 : undefined } = job.input
     const thumbnails = []
     for (const image of images) {
-      const photo = await read(image, signal)
+      const photo = await read(job.id, image)
       // `rotate` without an angle turns the picture upright as its EXIF data says, before that data is dropped.
       const { data, info } = await sharp(photo).rotate().resize({ width, height, fit, withoutEnlargement: true })
         .toFormat(format).toBuffer({ resolveWithObject: true })

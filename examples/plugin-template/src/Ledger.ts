@@ -6,8 +6,19 @@ import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import { access, appendFile, constants, mkdir } from "node:fs/promises"
 import { dirname } from "node:path"
+
+/** The ledger cannot be written. */
+export class LedgerUnwritable extends Schema.TaggedError<LedgerUnwritable>()("LedgerUnwritable", {
+  path: Schema.String,
+  cause: Schema.Defect()
+}) {
+  override get message(): string {
+    return `${this.path} cannot be written (USAGE_LEDGER names it): ${String(this.cause)}`
+  }
+}
 
 /** What one job used in all. */
 export interface Entry {
@@ -39,14 +50,15 @@ export const layerFile: Layer.Layer<Ledger, Config.ConfigError, FitnessChecks.Fi
           await appendFile(path, "")
           await access(path, constants.W_OK)
         },
-        catch: (cause) => new Error(`${path} cannot be written (USAGE_LEDGER names it): ${String(cause)}`, { cause })
+        catch: (cause) => new LedgerUnwritable({ path, cause })
       })
     })
     return {
       write: (entry) =>
-        Effect.tryPromise(() => appendFile(path, `${JSON.stringify(entry)}\n`)).pipe(
-          Effect.catch(({ cause }) => Effect.logError(`Not in ${path}: ${JSON.stringify(entry)}. ${String(cause)}`))
-        )
+        Effect.tryPromise({
+          try: () => appendFile(path, `${JSON.stringify(entry)}\n`),
+          catch: (cause) => new LedgerUnwritable({ path, cause })
+        }).pipe(Effect.catch(({ message }) => Effect.logError(`${message}. Not written: ${JSON.stringify(entry)}`)))
     }
   })
 )

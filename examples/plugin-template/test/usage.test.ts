@@ -67,8 +67,9 @@ describe("the ledger's fitness check", () => {
       const [check] = yield* Effect.flatMap(FitnessChecks.FitnessChecks, ({ all }) => all)
       const failure = yield* Effect.flip(check?.run ?? Effect.void)
       expect(String(failure)).toContain("/dev/null/usage.jsonl cannot be written (USAGE_LEDGER names it)")
-    }).pipe(
-      Effect.provide(Layer.provideMerge(Ledger.layerFile, Worker.layerSeams)),
-      Effect.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ USAGE_LEDGER: "/dev/null/usage.jsonl" })))
-    ))
+    }).pipe(Effect.provide(
+      Layer.provideMerge(Ledger.layerFile, Worker.layerSeams).pipe(
+        Layer.provide(ConfigProvider.layer(ConfigProvider.fromUnknown({ USAGE_LEDGER: "/dev/null/usage.jsonl" })))
+      )
+    )))
 })

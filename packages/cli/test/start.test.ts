@@ -18,7 +18,9 @@ describe("start", () => {
   let platform: PlatformProcess
 
   beforeAll(async () => {
-    platform = await PlatformProcess.create(["serve", "--config", join(EXAMPLES, "stint.config.ts")])
+    platform = await PlatformProcess.create(["serve", "--config", join(EXAMPLES, "stint.config.ts")], {
+      PLATFORM_DOWNLOAD_ALLOW: "127.0.0.0/8"
+    })
   })
   afterAll(async () => {
     await platform[Symbol.asyncDispose]()

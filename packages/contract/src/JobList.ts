@@ -11,13 +11,16 @@ export const LIST_LIMIT = 200
 
 const millisOf = (text: string): number => {
   if (/^\d{1,15}$/.test(text)) return Number(text)
-  return /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/.test(text) ? Date.parse(text) : Number.NaN
+  return /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN
 }
 
 /** Milliseconds since 1970, as digits or as an ISO 8601 time with its zone: `1790000000000`, `2026-11-21T08:00:00Z`. */
 export const TimeText = Schema.String.check(
   Schema.makeFilter((text) =>
-    !Number.isNaN(millisOf(text)) || "expected a time: milliseconds since 1970, or ISO 8601 with its zone, like 2026-11-21T08:00:00Z"
+    !Number.isNaN(millisOf(text)) ||
+    "expected a time: milliseconds since 1970, or ISO 8601 with its zone, like 2026-11-21T08:00:00Z"
   )
 ).pipe(
   Schema.decodeTo(Schema.Int, { decode: SchemaGetter.transform((text) => millisOf(text)), encode: SchemaGetter.String() })

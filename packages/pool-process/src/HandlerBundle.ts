@@ -9,7 +9,7 @@
  * - `import.meta.url`, `dirname` and `filename` are those of each source file.
  * - Stack traces name the sources, by a source map (`node --enable-source-maps`).
  *
- * What is loaded by `import()` stays apart, in a chunk of its own: a start pays only for what it uses.
+ * What is loaded by `import()` stays apart, in a chunk of its own: a start pays only for what it uses, and that is one chunk (`StartChunk`).
  *
  * ```
  *   directory/<hash of the file's path>/
@@ -27,8 +27,9 @@ import type { Metafile, Plugin } from "esbuild"
 import { createHash } from "node:crypto"
 import { existsSync } from "node:fs"
 import { readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
-import { dirname, extname, join, resolve } from "node:path"
+import { dirname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
+import { oneStartChunk } from "./StartChunk.ts"
 
 const PROGRAM = "worker"
 const RECIPE = "recipe.json"
@@ -119,24 +120,13 @@ const packagesStayOutside = (links: Set<string>): Plugin => ({
 })
 
 /** In a bundle `import.meta` is the bundle's; each source gets its own back. */
-const ownLocation: Plugin = {
-  name: "own-location",
-  setup(build) {
-    build.onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {
-      const source = await readFile(path, "utf8")
-      if (!source.includes("import.meta.")) return undefined
-      const contents = source
-        .replaceAll(/\bimport\.meta\.url\b/g, JSON.stringify(pathToFileURL(path).href))
-        .replaceAll(/\bimport\.meta\.dirname\b/g, JSON.stringify(dirname(path)))
-        .replaceAll(/\bimport\.meta\.filename\b/g, JSON.stringify(path))
-      const extension = extname(path)
-      return {
-        contents,
-        loader: extension.endsWith("tsx") ? "tsx" : extension.includes("ts") ? "ts" : extension.endsWith("jsx") ? "jsx" : "js"
-      }
-    })
-  }
-}
+const ownLocation = (path: string, source: string): string | undefined =>
+  source.includes("import.meta.")
+    ? source
+      .replaceAll(/\bimport\.meta\.url\b/g, JSON.stringify(pathToFileURL(path).href))
+      .replaceAll(/\bimport\.meta\.dirname\b/g, JSON.stringify(dirname(path)))
+      .replaceAll(/\bimport\.meta\.filename\b/g, JSON.stringify(path))
+    : undefined
 
 const inputOf = async (path: string) => {
   const { mtimeMs, size } = await stat(path)
@@ -192,7 +182,7 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
     legalComments: "none",
     logLevel: "silent",
     metafile: true,
-    plugins: [packagesStayOutside(links), ownLocation],
+    plugins: [oneStartChunk(file, ownLocation), packagesStayOutside(links)],
     // CommonJS files among the handler's own still have `require`.
     banner: {
       js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${

@@ -154,7 +154,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const find = db.statement(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
   const report = db.statement(`SELECT ${HEAD}, ${OUTCOME} FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
   const payload = db.statement(
-    `SELECT input, s3_config AS s3Config, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
+    `SELECT input, s3_config AS s3Config, traceparent, tracestate, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
   )
   const ofKey = db.statement(
     `SELECT ${HEAD}, fingerprint FROM jobs INDEXED BY jobs_keys WHERE endpoint = ? AND idempotency_key = ?`
@@ -214,7 +214,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
        priority, not_before, ttl_ms, retry, webhook, tags, idempotency_key, fingerprint)
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
-  const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config) VALUES (?, ?, ?)`)
+  const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
   // A heartbeat or a chunk: leaves the indexes of ready and running jobs alone.
   const touch = db.statement(`UPDATE jobs SET lease_expires_at = ?, chunks = ?, due_at = ? WHERE seq = ?`)
   const move = db.statement(
@@ -351,7 +351,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         key?.fingerprint ?? null
       )
       if (changes === 0) return false
-      insertInput.run(seq, job.input, job.s3Config)
+      insertInput.run(seq, job.input, job.s3Config, job.traceparent, job.tracestate)
       for (const tag of job.tags) addTag.run(job.endpoint, tag, job.createdAt, seq)
       if (job.error !== null || job.output !== null || job.progress !== null || job.lastError !== null) {
         putOutcome.run(seq, job.progress, job.output, job.error, job.lastError)

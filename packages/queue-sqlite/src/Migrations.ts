@@ -94,6 +94,12 @@ CREATE TABLE endpoints (
 ) STRICT, WITHOUT ROWID;
 `
 
+/** The caller's span. */
+const trace = `
+ALTER TABLE inputs ADD COLUMN traceparent TEXT;
+ALTER TABLE inputs ADD COLUMN tracestate TEXT;
+`
+
 /** Keys, as digests of their secrets. */
 const keys = `
 CREATE TABLE keys (
@@ -183,7 +189,7 @@ CREATE INDEX webhook_attempts_of ON webhook_attempts (delivery);
 CREATE INDEX webhook_attempts_begun ON webhook_attempts (at);
 `
 
-const steps: ReadonlyArray<string> = [v1, keys, options, webhooks]
+const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks]
 
 /** The version that this program writes. */
 export const LATEST = steps.length

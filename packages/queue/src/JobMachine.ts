@@ -260,6 +260,8 @@ export type Submitted =
     | "endpoint"
     | "input"
     | "s3Config"
+    | "traceparent"
+    | "tracestate"
     | "lowPriority"
     | "createdAt"
     | "ttlMs"

@@ -101,7 +101,10 @@ export type JobSummary = typeof JobSummary.Type
 export const JobInput = Schema.Struct({
   input: JsonText,
   /** The caller's `s3Config`, handed to the worker as it came. */
-  s3Config: Schema.NullOr(JsonText)
+  s3Config: Schema.NullOr(JsonText),
+  /** The caller's span, where its request came with one; handed to the worker as it came. */
+  traceparent: Schema.NullOr(Schema.String),
+  tracestate: Schema.NullOr(Schema.String)
 })
 export type JobInput = typeof JobInput.Type
 

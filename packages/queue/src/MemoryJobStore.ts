@@ -232,10 +232,10 @@ const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<
         }
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} is already kept`))
-        const { error, input, lastError, output, progress, s3Config, ...head } = job
+        const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const entry: Entry = {
           head,
-          input: { input, s3Config },
+          input: { input, s3Config, traceparent, tracestate },
           outcome: { progress, output, error, lastError },
           chunks: [],
           key,

@@ -5,6 +5,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
+import type { TraceContext } from "@stint/contract/TraceContext"
 import { createHash } from "node:crypto"
 import { submitted } from "./JobMachine.ts"
 import type { JobRecord, RetryRule } from "./JobRecord.ts"
@@ -15,6 +16,8 @@ export interface Submission {
   readonly endpoint: Endpoint
   readonly input: JsonText
   readonly s3Config?: JsonText | undefined
+  /** The caller's span. */
+  readonly trace?: TraceContext | undefined
   /** The caller's wishes, over the endpoint's settings. */
   readonly policy?: Policy | undefined
   /** Default: 0. */
@@ -43,12 +46,14 @@ const fingerprintOf = ({ input, policy, priority, s3Config, tags, webhook }: Sub
 
 /** The job of a submission: the caller's wishes over the endpoint's settings. */
 export const jobOf = (submission: Submission, now: number): JobRecord => {
-  const { endpoint, id, input, policy, priority, s3Config, tags, webhook } = submission
+  const { endpoint, id, input, policy, priority, s3Config, tags, trace, webhook } = submission
   return submitted({
     id,
     endpoint: endpoint.id,
     input,
     s3Config: s3Config ?? null,
+    traceparent: trace?.traceparent ?? null,
+    tracestate: trace?.tracestate ?? null,
     lowPriority: policy?.lowPriority ?? false,
     priority: priority ?? 0,
     createdAt: now,

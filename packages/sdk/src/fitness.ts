@@ -48,8 +48,7 @@ export const layer: Layer.Layer<never, never, FitnessChecks.FitnessChecks> = Lay
     ({ add }) =>
       Effect.forEach(
         registered,
-        ({ check, name }) =>
-          add({ name, run: Effect.tryPromise({ try: async () => void await check(), catch: (thrown) => thrown }) })
+        ({ check, name }) => add({ name, run: Effect.promise(async () => void await check()) })
       )
   )
 )

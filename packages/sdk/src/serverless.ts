@@ -1,6 +1,9 @@
 /**
  * `serverless.start`: a handler becomes this process's program (specification 1, 2.7, 4.3).
  */
+import * as Telemetry from "@stint/telemetry/Telemetry"
+import * as Debugger from "@stint/worker-debugger/Debugger"
+import * as Fitness from "@stint/worker-fitness/Fitness"
 import * as Progress from "@stint/worker-progress/Progress"
 import { fromFunction } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
@@ -12,23 +15,32 @@ import * as log from "./log.ts"
 import * as rp_progress from "./rp_progress.ts"
 import { problemOf } from "./StartConfig.ts"
 import type { StartConfig } from "./StartConfig.ts"
+import * as volumeCache from "./volumeCache.ts"
 
 export { register_fitness_check } from "./fitness.ts"
 export type { FitnessCheck } from "./fitness.ts"
 export { progress_update } from "./rp_progress.ts"
 export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
+export { VolumeCache } from "./volumeCache.ts"
 
 /** What comes with every worker of the facade. Each is a plugin of its own, for those who put their worker together themselves. */
 const plugins = Layer.mergeAll(
-  fitness.layer,
-  rp_progress.layer.pipe(Layer.provideMerge(Progress.layer))
+  rp_progress.layer.pipe(Layer.provideMerge(Progress.layer)),
+  Debugger.layer,
+  volumeCache.layer,
+  // What the specification checks comes before what the handler's author checks.
+  fitness.layer.pipe(Layer.provide(Fitness.layer))
 )
 
 /**
  * Takes over this process: it polls for jobs and runs the handler once per job, until it is told to stop. Code before it, and
  * outside the handler, runs once per worker; that is where models are loaded.
  *
- * Without the platform's variables this is local test mode: the handler runs once, on the `test_input.json` beside it.
+ * Without the platform's variables this is local test mode: the handler runs once, on the `test_input.json` beside it, or is served over
+ * HTTP with `--rp_serve_api`.
+ *
+ * With the worker come its plugins: progress, the automatic and registered fitness checks, the debugger with `--rp_debugger`, and
+ * telemetry where `OTEL_*` variables say where to send it.
  *
  * What callers send is not known, so an unannotated handler (`async (job) => job.input.name`) may use its input freely; with
  * `job: { input: { name: string } }` it is checked against that.
@@ -50,6 +62,10 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
     Worker.layer(runnable, {
       refreshWorker: refresh_worker,
       ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })
-    }).pipe(Layer.provide(plugins))
+    }).pipe(
+      Layer.provide(plugins),
+      // Around all the others: their spans are a job's, too.
+      Layer.provide(Telemetry.layer)
+    )
   )
 }

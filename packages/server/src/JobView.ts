@@ -65,5 +65,7 @@ export const takenText = (job: JobRecord): string => {
     `"attempt":${job.attempt}`
   ]
   if (job.s3Config !== null) parts.push(`"s3Config":${job.s3Config}`)
+  if (job.traceparent !== null) parts.push(`"traceparent":${JSON.stringify(job.traceparent)}`)
+  if (job.tracestate !== null) parts.push(`"tracestate":${JSON.stringify(job.tracestate)}`)
   return `{${parts.join(",")}}`
 }

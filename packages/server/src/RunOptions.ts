@@ -6,6 +6,7 @@ import type { JobId } from "@stint/contract/Ids"
 import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
 import { jsonNull } from "@stint/contract/Json"
 import type { InvalidRequest, PayloadTooLarge } from "@stint/contract/Problem"
+import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
@@ -51,6 +52,7 @@ export const readSubmission = Effect.fnUntraced(function*(
     priority,
     tags,
     webhook: webhookOf(webhook),
+    trace: traceContextOf(request.headers),
     idempotencyKey: key ?? idempotencyKey
   }
 })

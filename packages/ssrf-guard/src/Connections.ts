@@ -22,7 +22,8 @@ import type { Pool } from "undici"
 import type { AddressGuard } from "./AddressGuard.ts"
 import { Forbidden, TimedOut } from "./GuardedHttpError.ts"
 import { hostOf, isLocalhost } from "./RequestUrl.ts"
-import type { NotResolved, Resolver } from "./Resolver.ts"
+import { NotResolved } from "./Resolver.ts"
+import type { Resolver } from "./Resolver.ts"
 
 /** How long an unused pool is kept. Longer saves handshakes and holds sockets. */
 const IDLE = "10 seconds"
@@ -108,6 +109,7 @@ export const make = ({ connectTimeout, guard, resolver }: Options): Effect.Effec
         const host = hostOf(url)
         if (isLocalhost(host)) yield* check(host, "127.0.0.1")
         const addresses = isIP(host) === 0 ? yield* resolve(host) : [host]
+        if (addresses.length === 0) return yield* new NotResolved({ host, detail: "no address", temporary: false })
         for (const address of addresses) yield* check(host, address)
         return yield* RcMap.get(pools, [url.origin, ...addresses.toSorted()].join(" "))
       })

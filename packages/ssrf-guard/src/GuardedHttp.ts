@@ -32,7 +32,8 @@ import {
   TimedOut,
   TooLarge,
   TooManyRedirects,
-  Unreachable
+  Unreachable,
+  Untrusted
 } from "./GuardedHttpError.ts"
 import type { InvalidRange } from "./IpAddress.ts"
 import * as Redirect from "./Redirect.ts"
@@ -106,6 +107,9 @@ interface Limits {
   readonly totalTimeout: number
 }
 
+/** What OpenSSL and Node call a certificate that does not hold. */
+const UNTRUSTED = /CERT|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(?:CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/
+
 /** What the connection, the decoder or the counter failed with. */
 const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reason => {
   if (error instanceof TooLarge || error instanceof TimedOut) return error
@@ -121,6 +125,8 @@ const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reaso
   ) {
     return new Malformed({ detail: `its body cannot be decoded (${code})` })
   }
+  if (UNTRUSTED.test(code)) return new Untrusted({ detail: code })
+  if (code === "EPROTO" || code.startsWith("ERR_SSL_")) return new Malformed({ detail: `no TLS (${code})` })
   if (code === "UND_ERR_INVALID_ARG") return new Malformed({ detail: said })
   return new Unreachable({ detail: code === "" || code.startsWith("UND_ERR_SOCKET") ? said : code })
 }
@@ -216,7 +222,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
         return response
       }
       yield* Scope.close(attempt, Exit.void)
-      if (redirects === maxRedirects) yield* wrap(Effect.fail(new TooManyRedirects({ limit: maxRedirects })))
+      if (redirects === maxRedirects) return yield* wrap(Effect.fail(new TooManyRedirects({ limit: maxRedirects })))
       hop = yield* wrap(Effect.fromResult(
         Redirect.next(hop, answer.status, answer.headers["location"], options.allowDowngrade === true)
       ))
@@ -262,8 +268,8 @@ export const success = Effect.fnUntraced(function*(response: Response) {
 })
 
 /** The client with these settings, over any resolver. Fails when a range cannot be read. */
-export const layerOf = (settings: Settings): Layer.Layer<GuardedHttp, InvalidRange, Resolver.Resolver> =>
+export const layerWith = (settings: Settings): Layer.Layer<GuardedHttp, InvalidRange, Resolver.Resolver> =>
   Layer.effect(GuardedHttp, make(settings))
 
 /** The client that reaches public addresses only. */
-export const layer: Layer.Layer<GuardedHttp> = layerOf({}).pipe(Layer.provide(Resolver.layer), Layer.orDie)
+export const layer: Layer.Layer<GuardedHttp> = layerWith({}).pipe(Layer.provide(Resolver.layer), Layer.orDie)

@@ -18,6 +18,9 @@ export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", {
 /** No connection, or it was lost before the answer began. */
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", { detail: Schema.String }) {}
 
+/** The server's certificate does not prove that it is the host. Nothing was sent. */
+export class Untrusted extends Schema.TaggedError<Untrusted>()("Untrusted", { detail: Schema.String }) {}
+
 /** Nothing came in time. */
 export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
   /** `body`: the connection was silent in the middle of the body. `total`: the whole request took too long. */
@@ -63,6 +66,7 @@ export const Reason = Schema.Union([
   Forbidden,
   NotResolved,
   Unreachable,
+  Untrusted,
   TimedOut,
   TooManyRedirects,
   BadRedirect,
@@ -94,6 +98,8 @@ export const describe = (reason: Reason): string => {
       return `${reason.host} could not be resolved (${reason.detail})`
     case "Unreachable":
       return `no answer (${reason.detail})`
+    case "Untrusted":
+      return `its certificate is not trusted (${reason.detail})`
     case "TimedOut":
       return `${PHASES[reason.phase]} within ${reason.limit} ms`
     case "TooManyRedirects":
@@ -129,6 +135,7 @@ const isTransient = (reason: Reason): boolean => {
       return TRANSIENT_STATUS.has(reason.status) || (reason.status >= 500 && reason.status !== 501 && reason.status !== 505)
     case "InvalidUrl":
     case "Forbidden":
+    case "Untrusted":
     case "TooManyRedirects":
     case "BadRedirect":
     case "TooLarge":

@@ -10,10 +10,11 @@ import * as TestClock from "effect/testing/TestClock"
 import * as fc from "fast-check"
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
 import { GuardedHttp, Resolver } from "../src/index.ts"
-import { attempts, client, fetched, http, reason, tcp } from "./loopback.ts"
+import { certificate } from "./certificate.ts"
+import { attempts, client, fetched, http, https, reason, tcp, trusted } from "./loopback.ts"
 import { FORBIDDEN, UNREADABLE } from "./spellings.ts"
 
-const strict = GuardedHttp.layerOf({}).pipe(Layer.provide(Resolver.layerTable({})))
+const strict = GuardedHttp.layerWith({}).pipe(Layer.provide(Resolver.layerTable({})))
 
 describe("forbidden addresses", () => {
   it("has a corpus of at least 60 spellings, each once", () => {
@@ -109,6 +110,11 @@ describe("forbidden addresses", () => {
       expect(yield* reason("http://nowhere.example/")).toMatchObject({ _tag: "NotResolved", host: "nowhere.example" })
     }).pipe(Effect.provide(client())))
 
+  it.effect("fails with a name that has no address", () =>
+    Effect.gen(function*() {
+      expect(yield* reason("http://empty.example/")).toMatchObject({ _tag: "NotResolved", detail: "no address" })
+    }).pipe(Effect.provide(client({ "empty.example": [] }))))
+
   it.effect("resolves `localhost` when loopback is allowed", () =>
     Effect.gen(function*() {
       const inside = yield* http((_, response) => response.end("hello"), "127.0.0.1")
@@ -135,7 +141,7 @@ describe("the connection", () => {
       // The second request does not use the first one's connection: its name leads inside now.
       expect(yield* reason(url)).toMatchObject({ _tag: "Forbidden", address: "127.0.0.1" })
       expect([outside.requests.length, inside.connections]).toEqual([1, 0])
-    }).pipe(Effect.provide(GuardedHttp.layerOf({ allow: ["127.0.0.2"] }).pipe(Layer.provide(rebinding))))
+    }).pipe(Effect.provide(GuardedHttp.layerWith({ allow: ["127.0.0.2"] }).pipe(Layer.provide(rebinding))))
   })
 
   it.effect("is used again for the same name at the same address", () =>
@@ -159,6 +165,25 @@ describe("the connection", () => {
       expect((yield* reason(`https://secure.example:${server.port}/`))._tag).toBe("Unreachable")
       expect((yield* Deferred.await(hello)).toString("latin1").includes("secure.example")).toBe(true)
     }).pipe(Effect.provide(client({ "secure.example": ["127.0.0.2"] }))))
+
+  it.effect("proves the name by its certificate, at whatever address it is", () =>
+    Effect.gen(function*() {
+      const server = yield* https((_, response) => response.end("secure"))
+      const url = `https://secure.example:${server.port}/`
+      expect(yield* reason(url)).toMatchObject({ _tag: "Untrusted", detail: "DEPTH_ZERO_SELF_SIGNED_CERT" })
+      expect(server.requests).toEqual([])
+      yield* trusted(certificate)
+      expect((yield* fetched(url)).bytes.toString()).toBe("secure")
+      const other = yield* reason(`https://other.example:${server.port}/`)
+      expect(other).toMatchObject({ _tag: "Untrusted", detail: "ERR_TLS_CERT_ALTNAME_INVALID" })
+      expect(server.requests.length).toBe(1)
+    }).pipe(Effect.provide(client({ "secure.example": ["127.0.0.2"], "other.example": ["127.0.0.2"] }))))
+
+  it.effect("is no TLS where the server speaks none", () =>
+    Effect.gen(function*() {
+      const server = yield* http((_, response) => response.end())
+      expect(yield* reason(`https://127.0.0.2:${server.port}/`)).toMatchObject({ _tag: "Malformed" })
+    }).pipe(Effect.provide(client())))
 
   it.effect("ignores the proxies of the environment", () =>
     Effect.gen(function*() {
@@ -473,13 +498,19 @@ describe("limits", () => {
       })
     }).pipe(Effect.scoped, Effect.provide(client())))
 
+  it.live("gives up a connection that is not made in time", () =>
+    Effect.gen(function*() {
+      const outside = yield* tcp(() => {})
+      expect(yield* reason(`https://127.0.0.2:${outside.port}/`)).toMatchObject({ _tag: "TimedOut", phase: "connect", limit: 20 })
+    }).pipe(Effect.scoped, Effect.provide(client({}, { allow: ["127.0.0.2"], connectTimeout: 20 }))))
+
   it.effect("gives up a name server that does not answer", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.forkChild(reason("http://slow.example/"))
       yield* TestClock.adjust("10 seconds")
       expect(yield* Fiber.join(fiber)).toMatchObject({ _tag: "TimedOut", phase: "resolve" })
     }).pipe(Effect.provide(
-      GuardedHttp.layerOf({}).pipe(Layer.provide(Layer.succeed(Resolver.Resolver, { resolve: () => Effect.never })))
+      GuardedHttp.layerWith({}).pipe(Layer.provide(Layer.succeed(Resolver.Resolver, { resolve: () => Effect.never })))
     )))
 
   it.effect("gives up a server that drips for ever, when the total time is over", () =>

@@ -5,10 +5,12 @@ import * as Stream from "effect/Stream"
 import { subscribe, unsubscribe } from "node:diagnostics_channel"
 import { createServer } from "node:http"
 import type { IncomingMessage, RequestListener, Server } from "node:http"
+import { createServer as createHttpsServer } from "node:https"
 import { createServer as createTcpServer } from "node:net"
 import type { Server as TcpServer, Socket } from "node:net"
-import type { AddressGuard } from "../src/index.ts"
+import { getCACertificates, setDefaultCACertificates } from "node:tls"
 import { GuardedHttp, Resolver } from "../src/index.ts"
+import { certificate, key } from "./certificate.ts"
 
 /** A server that keeps what it was asked. */
 export interface Loopback {
@@ -48,6 +50,21 @@ const listening = (server: Server | TcpServer, host: string, port: number) =>
 /** An HTTP server at this address; 127.0.0.2 stands for the public network, 127.0.0.1 for the inside. */
 export const http = (listener: RequestListener, host = "127.0.0.2", port = 0) => listening(createServer(listener), host, port)
 
+/** An HTTPS server for secure.example. */
+export const https = (listener: RequestListener) =>
+  listening(createHttpsServer({ cert: certificate, key }, listener), "127.0.0.2", 0)
+
+/** Trusts this certificate, and no other, while the scope is open. */
+export const trusted = (certificate: string) =>
+  Effect.acquireRelease(
+    Effect.sync(() => {
+      const before = getCACertificates("default")
+      setDefaultCACertificates([certificate])
+      return before
+    }),
+    (before) => Effect.sync(() => setDefaultCACertificates(before))
+  )
+
 /** A server that speaks whatever it likes. */
 export const tcp = (talk: (socket: Socket) => void, host = "127.0.0.2") => listening(createTcpServer(talk), host, 0)
 
@@ -68,8 +85,8 @@ export const attempts = Effect.acquireRelease(
 /** The client of these tests: what is public is at 127.0.0.2, and names are resolved by the table. */
 export const client = (
   table: { readonly [host: string]: ReadonlyArray<string> } = {},
-  settings: AddressGuard.Rules = { allow: ["127.0.0.2"] }
-) => GuardedHttp.layerOf(settings).pipe(Layer.provide(Resolver.layerTable(table)))
+  settings: GuardedHttp.Settings = { allow: ["127.0.0.2"] }
+) => GuardedHttp.layerWith(settings).pipe(Layer.provide(Resolver.layerTable(table)))
 
 /** Requests the URL and reads all of it. */
 export const fetched = (url: string, options: GuardedHttp.Options = {}) =>

@@ -274,9 +274,9 @@ export const layerNoDeps = (settings: Settings = {}): Layer.Layer<Downloads, nev
   Layer.effect(Downloads, make(settings))
 
 /** Downloads with these settings; the environment is not read. Fails when a range cannot be read. */
-export const layerOf = (settings: Settings): Layer.Layer<Downloads, InvalidRange> =>
+export const layerWith = (settings: Settings): Layer.Layer<Downloads, InvalidRange> =>
   layerNoDeps(settings).pipe(
-    Layer.provide(GuardedHttp.layerOf(settings)),
+    Layer.provide(GuardedHttp.layerWith(settings)),
     Layer.provide(Resolver.layer)
   )
 
@@ -297,13 +297,13 @@ const fromEnvironment = Effect.gen(function*() {
     yield* Effect.logWarning(
       `${variable} opens ${allow.join(", ")} to downloads: whoever may submit a job can read what is served there.`
     )
-    return layerOf({ allow }).pipe(
+    return layerWith({ allow }).pipe(
       Layer.catch((error) =>
         Layer.effect(Downloads, new DownloadsConfigError({ variable, message: `${variable}: ${error.message}` }))
       )
     )
   }
-  return Layer.orDie(layerOf({}))
+  return Layer.orDie(layerWith({}))
 })
 
 /** Downloads with the settings of the environment, see the head of this file. */

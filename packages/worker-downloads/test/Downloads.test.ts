@@ -14,8 +14,7 @@ import { execFileSync } from "node:child_process"
 import { existsSync, readFileSync, statSync, symlinkSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { gzipSync } from "node:zlib"
-import type { DownloadError } from "../src/index.ts"
-import { Downloads } from "../src/index.ts"
+import { DownloadError, Downloads } from "../src/index.ts"
 import { folder, http, layer, listed, raw, signal } from "./loopback.ts"
 
 /** Runs the download with the service's layer over a folder, and looks into the folder at the end. */
@@ -407,6 +406,25 @@ describe("interruption", () => {
       })))
 })
 
+it.effect("a failed download can be the job's declared error", () =>
+  using({ retries: 0 }, () =>
+    Effect.gen(function*() {
+      const server = yield* http((response) => response.writeHead(404).end())
+      const handler = Handler.make("fetch", {
+        input: Schema.Struct({ url: Schema.String }),
+        output: Schema.Finite,
+        error: DownloadError,
+        run: ({ url }) => Effect.map(Downloads.file(url), ({ size }) => size)
+      })
+      const { error, status } = yield* WorkerTest.run(handler, { url: `${server.url}/x?secret` })
+      expect([status, JSON.parse(error ?? "")]).toEqual(["FAILED", {
+        _tag: "DownloadError",
+        url: `${server.url}/x?...`,
+        reason: { _tag: "Refused", status: 404, retryAfter: null },
+        tries: 1
+      }])
+    })))
+
 it.effect("no more than the bound are on their way at once, however they are started", () =>
   using({ concurrency: 3 }, () =>
     Effect.gen(function*() {
@@ -527,7 +545,7 @@ describe("the variable DOWNLOAD_ALLOW", () => {
         level: "WARN",
         message: expect.stringMatching(/^(PLATFORM|RUNPOD)_DOWNLOAD_ALLOW opens 127\.0\.0\.2/)
       }])
-    }).pipe(Effect.provide(provided(env)), Effect.provide(log.layer))
+    }).pipe(Effect.provide(Layer.provideMerge(provided(env), log.layer)))
   })
 
   it.effect("is not needed", () =>

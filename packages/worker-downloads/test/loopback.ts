@@ -78,7 +78,7 @@ export const listed = (path: string) =>
 
 /** Downloads from 127.0.0.2 into temporary folders under this one. */
 export const layer = (directory: string, settings: Downloads.Settings = {}) =>
-  Downloads.layerOf({ allow: ["127.0.0.2"], directory, ...settings })
+  Downloads.layerWith({ allow: ["127.0.0.2"], directory, ...settings })
 
 /** A switch that a server sets and a test waits for. */
 export const signal = () => {

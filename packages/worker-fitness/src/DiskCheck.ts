@@ -3,12 +3,15 @@
  *
  * It looks at the file system of the working directory, which is where a handler writes. Space that is kept for root does not count as
  * free. A file system without a size, such as `/proc`, passes.
+ *
+ * The kernel is asked on this thread: to start Node's thread pool for it would add a good millisecond to each cold start. On a network file
+ * system that hangs, the worker hangs with it, as it would at the first file that its handler opens.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import { messageOf } from "@stint/worker/Outcome"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
-import { statfs } from "node:fs/promises"
+import { statfsSync } from "node:fs"
 import { settingOf, Unfit } from "./Unfit.ts"
 
 /** What the check asks for. */
@@ -31,8 +34,8 @@ export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting
     try: () => process.cwd(),
     catch: (error) => unfit(`the working directory is gone: ${messageOf(error)}`)
   }))
-  const { bavail, blocks, bsize } = yield* Effect.tryPromise({
-    try: () => statfs(where),
+  const { bavail, blocks, bsize } = yield* Effect.try({
+    try: () => statfsSync(where),
     catch: (error) => unfit(`the file system of ${where} does not answer: ${messageOf(error)}`)
   })
   if (blocks === 0) return yield* Effect.logDebug(`The file system of ${where} has no size: its free space is not checked.`)
@@ -40,10 +43,8 @@ export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting
   if (percent >= minimumPercent) return
   const [free, total] = [bavail, blocks].map((count) => (count * bsize / GB).toFixed(1))
   return yield* unfit(
-    `${(Math.floor(percent * 10) / 10).toFixed(1)} % of the disk are free and ${minimumPercent} % are required${
-      settingOf(setting)
-    }; ` +
-      `${free} of ${total} GB at ${where}`
+    `${(Math.floor(percent * 10) / 10).toFixed(1)} % of the disk are free and ${minimumPercent} % are required` +
+      `${settingOf(setting)}; ${free} of ${total} GB at ${where}`
   )
 })
 

@@ -18,6 +18,7 @@ import * as Layer from "effect/Layer"
 import { urlToHttpOptions } from "node:url"
 import * as DiskCheck from "./DiskCheck.ts"
 import * as FitnessConfig from "./FitnessConfig.ts"
+import * as GpuChecks from "./GpuChecks.ts"
 import * as MemoryCheck from "./MemoryCheck.ts"
 import * as NetworkCheck from "./NetworkCheck.ts"
 import * as Programs from "./Programs.ts"
@@ -36,8 +37,6 @@ const gpuChecks = Effect.fnUntraced(function*(settings: FitnessConfig.Settings) 
   if (nvidiaSmi === undefined) return []
   const python = Programs.find("python3", path)
   const limit = gpuLimit.value
-  // Loaded here, because most workers have no GPU.
-  const GpuChecks = yield* Effect.promise(() => import("./GpuChecks.ts"))
   return yield* GpuChecks.checks({
     version: { nvidiaSmi, limit, minimum: minimumCudaVersion.value, setting: minimumCudaVersion.name },
     probe: python === undefined ? undefined : { python, limit },

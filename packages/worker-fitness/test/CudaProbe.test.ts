@@ -1,4 +1,4 @@
-import { describe, expect, it } from "@effect/vitest"
+import { beforeEach, describe, expect, it } from "@effect/vitest"
 import * as CudaInitCheck from "@stint/worker-fitness/CudaInitCheck"
 import * as CudaProbe from "@stint/worker-fitness/CudaProbe"
 import * as GpuBenchmarkCheck from "@stint/worker-fitness/GpuBenchmarkCheck"
@@ -111,7 +111,9 @@ describe("what python3 says of CUDA (specification 8, \"CUDA init\", \"compute b
     }))
 })
 
-describe.skipIf(python === undefined || python === "")("the program that tries CUDA", () => {
+describe("the program that tries CUDA", () => {
+  beforeEach(({ skip }) => skip(python === undefined || python === "", "there is no python3 on this machine"))
+
   const libraries = temporaryFolder()
 
   /** The real python3, with another driver than this machine's, if it has any. */
@@ -126,8 +128,10 @@ describe.skipIf(python === undefined || python === "")("the program that tries C
       expect(init).toMatch(/^libcuda\.so\.1 cannot be loaded: .*libcuda\.so\.1/)
     }))
 
-  describe.skipIf(compiler === undefined)("with a driver in C", () => {
-    const compiled = spawnSync(compiler ?? "", [
+  describe("with a driver in C", () => {
+    beforeEach(({ skip }) => skip(compiler === undefined, "there is no C compiler (cc) on this machine"))
+
+    const compiled = spawnSync(compiler ?? "cc", [
       "-shared",
       "-fPIC",
       "-O2",

@@ -99,34 +99,34 @@ export const file = Effect.fnUntraced(function*(
 /** A stream of bytes. */
 export const stream = <E, R>(source: Stream.Stream<Uint8Array, E, R>): Content<E, R> => ({
   size: undefined,
-  read: Effect.fnUntraced(function*(partSize) {
-    const pull = yield* Stream.toPull(source)
-    let chunks: ReadonlyArray<Uint8Array> = []
-    let index = 0
-    let offset = 0
-    let ended = false
-    return Effect.gen(function*() {
-      const part = Buffer.allocUnsafeSlow(partSize)
-      let filled = 0
-      while (filled < partSize) {
-        const chunk = chunks[index]
-        if (chunk !== undefined) {
-          const taken = chunk.subarray(offset, offset + partSize - filled)
-          part.set(taken, filled)
-          filled += taken.byteLength
-          offset += taken.byteLength
-          if (offset < chunk.byteLength) continue
-          index++
-          offset = 0
-        } else {
-          if (ended) break
-          const pulled = yield* Effect.map(pull, Option.some).pipe(Pull.catchDone(() => Effect.succeedNone))
-          ended = Option.isNone(pulled)
-          chunks = Option.getOrElse(pulled, () => [])
-          index = 0
+  read: (partSize) =>
+    Effect.map(Stream.toPull(source), (pull) => {
+      let chunks: ReadonlyArray<Uint8Array> = []
+      let index = 0
+      let offset = 0
+      let ended = false
+      return Effect.gen(function*() {
+        const part = Buffer.allocUnsafeSlow(partSize)
+        let filled = 0
+        while (filled < partSize) {
+          const chunk = chunks[index]
+          if (chunk !== undefined) {
+            const taken = chunk.subarray(offset, offset + partSize - filled)
+            part.set(taken, filled)
+            filled += taken.byteLength
+            offset += taken.byteLength
+            if (offset < chunk.byteLength) continue
+            index++
+            offset = 0
+          } else {
+            if (ended) break
+            const pulled = yield* Effect.map(pull, Option.some).pipe(Pull.catchDone(() => Effect.succeedNone))
+            ended = Option.isNone(pulled)
+            chunks = Option.getOrElse(pulled, () => [])
+            index = 0
+          }
         }
-      }
-      return filled === 0 ? undefined : part.subarray(0, filled)
+        return filled === 0 ? undefined : part.subarray(0, filled)
+      })
     })
-  })
 })

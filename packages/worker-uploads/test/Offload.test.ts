@@ -16,8 +16,7 @@ const run = (output: unknown, options: Uploads.OffloadOptions = {}) =>
     const log = LogMemory.make()
     const offload = Uploads.layerOffload({ above: 1000, ...options })
     const result = yield* WorkerTest.runJson(Handler.fromFunction(() => output), { n: 1 }, { id: "job-3" }).pipe(
-      Effect.provide(offload),
-      Effect.provide(log.layer)
+      Effect.provide(Layer.provideMerge(offload, log.layer))
     )
     return { result, lines: log.lines }
   })

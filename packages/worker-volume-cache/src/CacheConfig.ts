@@ -52,6 +52,12 @@ export interface Options {
    * for caches that are evicted on purpose. A directory that was emptied by mistake then empties its mirror.
    */
   readonly deletions?: "keep" | "propagate"
+  /**
+   * Whether a directory whose own modification time has not changed since the last sync is taken to have nothing new in it. Default: false,
+   * every file is looked at. True makes a sync of a large directory several times faster, and right for caches that write a file beside
+   * its place and rename it, as model hubs and compilers do; a file that is written to in place is missed until its directory changes.
+   */
+  readonly trustDirectories?: boolean
   /** The most files of one directory's mirror. Default: 1,000,000. More are not added, and a mirror with more is not believed. */
   readonly maxFiles?: number
   /** The most bytes of one directory's mirror. Default: 1 TiB. More are not added, and a mirror with more is not believed. */
@@ -176,6 +182,7 @@ export const check = Effect.fnUntraced(function*(options: Options) {
       packBelow: yield* whole("packBelow", options.packBelow ?? MIB, 0, 8 * MIB),
       concurrency: yield* whole("concurrency", options.concurrency ?? 3, 1, 64),
       deletions: yield* oneOf("deletions", options.deletions ?? "keep", ["keep", "propagate"]),
+      trustDirectories: options.trustDirectories ?? false,
       grace: Duration.toMillis(yield* duration("grace", options.grace ?? "1 hour"))
     },
     hydrateLimit: yield* duration("hydrateLimit", options.hydrateLimit ?? "10 minutes"),
@@ -185,7 +192,10 @@ export const check = Effect.fnUntraced(function*(options: Options) {
   }
   const longest = Math.max(Duration.toMillis(checked.hydrateLimit), Duration.toMillis(checked.syncLimit))
   if (checked.settings.grace < longest) {
-    return yield* invalid("grace", `${checked.settings.grace} ms`, `at least hydrateLimit and syncLimit, ${longest} ms`)
+    const value = `${checked.settings.grace} ms`
+    return yield* fail(
+      new OptionInvalid({ option: "grace", value, expected: `at least hydrateLimit and syncLimit, ${longest} ms` })
+    )
   }
   return checked
 })

@@ -4,7 +4,7 @@
 import type { Exclude } from "./Exclude.ts"
 import type { Entry, Limits } from "./Manifest.ts"
 import type { Mirror, Snapshot } from "./Mirror.ts"
-import { type FoundFile, sameTime } from "./Scan.ts"
+import { type FoundFile, type Memory, sameTime } from "./Scan.ts"
 
 /** A path that was the same here and in the mirror when this worker last looked. */
 export interface Known {
@@ -27,6 +27,7 @@ export interface Settings {
   readonly deletions: "keep" | "propagate"
   /** Milliseconds. */
   readonly grace: number
+  readonly trustDirectories: boolean
 }
 
 /** A directory and its state, which hydration and syncs change. */
@@ -38,6 +39,8 @@ export interface CachedDirectory {
   readonly known: Map<string, Known>
   /** Entries of the mirror whose bytes were found missing or damaged: as good as not there. */
   readonly damaged: Map<string, Entry>
+  /** What the last scan found, with `trustDirectories`. */
+  readonly memory: Memory
   /** What the mirror held when this worker last read or wrote it. */
   held: Snapshot | undefined
 }

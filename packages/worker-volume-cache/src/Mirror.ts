@@ -49,6 +49,11 @@ export interface Snapshot {
   /** The highest generation that there is, readable or not; 0 when there is none. The next one is made after it. */
   readonly generation: number
   readonly manifest: Manifest.Manifest
+  /**
+   * The file of that generation, by inode; 0 when it is not known. Without hard links a generation can be written twice, and its number
+   * does not tell whether it is still what it was.
+   */
+  readonly inode: number
   /** Why newer generations than that of the manifest were not used. */
   readonly refused: ReadonlyArray<string>
 }
@@ -113,8 +118,15 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
 
   const exists = check([...folders, MANIFESTS], false)
 
-  /** The highest generation, without reading it; 0 when there is none. */
-  const newest = Effect.flatMap(exists, (there) => there ? Effect.map(numbers, ([first]) => first ?? 0) : Effect.succeed(0))
+  const inodeOf = (generation: number) =>
+    Effect.map(files.stat(join(folderOf(MANIFESTS), Manifest.fileName(generation))), (stat) => stat?.inode ?? 0)
+
+  /** Whether the mirror still holds what it did, as far as can be told without reading it. */
+  const isNewest = Effect.fnUntraced(function*({ generation, inode }: Snapshot) {
+    if (!(yield* exists)) return generation === 0
+    const [newest] = yield* numbers
+    return newest === undefined ? generation === 0 : newest === generation && inode !== 0 && inode === (yield* inodeOf(newest))
+  })
 
   const readOne = Effect.fnUntraced(function*(generation: number) {
     const bytes = yield* files.readAll(join(folderOf(MANIFESTS), Manifest.fileName(generation)), MAX_MANIFEST)
@@ -125,25 +137,29 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
     const all = yield* numbers
     const refused: Array<string> = []
     let gone = false
+    // Before it is read: a file that takes its place in between is found to be another one the next time.
+    const inode = all[0] === undefined ? 0 : yield* inodeOf(all[0])
     for (const generation of all.slice(0, GENERATIONS_TRIED)) {
       const read = yield* Effect.result(readOne(generation))
       if (Result.isFailure(read)) {
-        gone ||= read.failure.code === "ENOENT" || read.failure.code === "ESTALE"
+        // What cannot be read now may be good: only what is no manifest is passed over, and so replaced by the next one.
+        if (read.failure.code === "ENOENT") gone = true
+        else if (read.failure.code !== "REFUSED" && read.failure.code !== "ELOOP") return yield* read.failure
         refused.push(`${Manifest.fileName(generation)}: ${read.failure.message}`)
       } else if (Result.isFailure(read.success)) {
         refused.push(`${Manifest.fileName(generation)}: ${read.success.failure}`)
       } else {
-        const snapshot: Snapshot = { generation: all[0] ?? generation, manifest: read.success.success, refused }
+        const snapshot: Snapshot = { generation: all[0] ?? generation, manifest: read.success.success, inode, refused }
         return { snapshot, gone }
       }
     }
-    const snapshot: Snapshot = { generation: all[0] ?? 0, manifest: Manifest.empty, refused }
+    const snapshot: Snapshot = { generation: all[0] ?? 0, manifest: Manifest.empty, inode, refused }
     return { snapshot, gone }
   })
 
   /** What the mirror holds now. */
   const read = Effect.fn("Mirror.read")(function*() {
-    if (!(yield* exists)) return { generation: 0, manifest: Manifest.empty, refused: [] } satisfies Snapshot
+    if (!(yield* exists)) return { generation: 0, manifest: Manifest.empty, inode: 0, refused: [] } satisfies Snapshot
     const first = yield* readNewest()
     // It was deleted between the listing and the reading, which newer generations are the reason for.
     return first.gone ? (yield* readNewest()).snapshot : first.snapshot
@@ -153,14 +169,13 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
   const prepare = Effect.forEach([MANIFESTS, PACKS, COPIES], (name) => check([...folders, name], true), { discard: true })
 
   /** Gives the manifest its name. False: another writer has taken it. */
-  const claim = Effect.fnUntraced(function*(written: string, path: string) {
+  const claim = Effect.fnUntraced(function*(written: string, path: string, inode: number) {
     const linked = yield* Effect.result(files.link(written, path))
     if (Result.isSuccess(linked)) return true
     const { code } = linked.failure
     if (code === "EEXIST") {
       // The answer to a link that worked may get lost on its way; the client then asks again and finds its own.
-      const [ours, there] = [yield* files.stat(written), yield* files.stat(path)]
-      return ours !== undefined && there !== undefined && ours.inode === there.inode
+      return (yield* files.stat(path))?.inode === inode
     }
     if (!WITHOUT_LINKS.has(code)) return yield* linked.failure
     if ((yield* files.stat(path)) !== undefined) return false
@@ -188,11 +203,10 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
       const written = join(folderOf(MANIFESTS), `.${uniqueName()}.tmp`)
       const path = join(folderOf(MANIFESTS), Manifest.fileName(generation))
       yield* files.write(written, [Buffer.from(Manifest.encode(manifest, generation))], { durable: true })
-      const claimed = yield* claim(written, path).pipe(
-        Effect.ensuring(Effect.ignore(files.remove(written)))
-      )
+      const inode = (yield* files.stat(written))?.inode ?? 0
+      const claimed = yield* Effect.ensuring(claim(written, path, inode), Effect.ignore(files.remove(written)))
       if (claimed) {
-        const snapshot: Snapshot = { generation, manifest, refused: [] }
+        const snapshot: Snapshot = { generation, manifest, inode, refused: [] }
         return { snapshot, published: true }
       }
       held = undefined
@@ -228,7 +242,7 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
 
   return {
     directory,
-    newest,
+    isNewest,
     read: read(),
     prepare,
     publish,

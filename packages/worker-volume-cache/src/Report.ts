@@ -57,6 +57,9 @@ export const bytes = (count: number): string => {
   return `${value >= 10 || unit === 0 ? Math.round(value) : value.toFixed(1)} ${UNITS[unit] ?? "B"}`
 }
 
+/** A number of files for a human. */
+export const files = (count: number): string => count === 1 ? "1 file" : `${count} files`
+
 /** A time for a human. */
 export const time = (milliseconds: number): string =>
   milliseconds < 1000 ? `${Math.round(milliseconds)} ms` : `${(milliseconds / 1000).toFixed(1)} s`

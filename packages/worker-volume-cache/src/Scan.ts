@@ -69,6 +69,9 @@ export const foundFile = (path: string, stat: FileStat): FoundFile => ({
 export const unchanged = (found: FoundFile, stat: FileStat): boolean =>
   found.size === stat.size && found.inode === stat.ino && found.ctimeMs === stat.ctimeMs && found.mtime === micros(stat.mtimeMs)
 
+const sameStat = (one: FileStat, other: FileStat): boolean =>
+  one.mtimeMs === other.mtimeMs && one.ctimeMs === other.ctimeMs && one.ino === other.ino
+
 /** `utimes` and back may lose a microsecond to rounding. */
 export const sameTime = (left: number, right: number): boolean => Math.abs(left - right) <= 2
 
@@ -76,64 +79,116 @@ export const sameTime = (left: number, right: number): boolean => Math.abs(left 
 const relativeTarget = (root: string, path: string, target: string): string =>
   target.startsWith("/") ? relative(resolve(root, parentOf(path)), target) : target
 
-/** Walks the directory. One that is not there is empty. What cannot be read is left out and counted. */
-export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, maxFiles: number) {
+/** What a directory looked like, and what was in it. */
+interface Remembered {
+  readonly stat: FileStat
+  readonly found: ReadonlyArray<Found>
+  readonly left: number
+}
+
+/**
+ * What earlier scans found, by directory, for scans that trust directories: one whose own time has not changed has nothing new in it, apart
+ * from files that were written to in place.
+ */
+export type Memory = Map<string, Remembered>
+
+/** A directory that was changed so shortly before it was read may have changed again in the same tick of the clock. Milliseconds. */
+const HOT = 50
+
+/**
+ * Walks the directory. One that is not there is empty. What cannot be read is left out and counted.
+ *
+ * With a memory, what is in directories that have not changed is taken from there; it is brought up to date.
+ */
+export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, maxFiles: number, memory?: Memory) {
   const local = yield* LocalFiles
   const found: Array<Found> = []
   const pending: Array<string> = [""]
   let left = 0
-  let cut = false
+  const limit = { reached: false }
 
-  const take = (directory: string, entry: Dirent): void => {
+  const look = (directory: string, entry: Dirent): Found | "left" | undefined => {
     const { name } = entry
     const path = directory === "" ? name : `${directory}/${name}`
-    if (exclude(path, name)) return
-    if (found.length >= maxFiles) {
-      cut = true
-      return
-    }
-    if (whyUnsafe(path) !== undefined) {
-      left++
-      return
-    }
+    if (exclude(path, name)) return undefined
+    if (whyUnsafe(path) !== undefined) return "left"
     const at = `${root}/${path}`
     if (entry.isFile()) {
       const stat = local.lstatSync(at, { throwIfNoEntry: false })
-      if (stat?.isFile() === true) found.push(foundFile(path, stat))
-    } else if (entry.isDirectory()) {
-      const stat = local.lstatSync(at, { throwIfNoEntry: false })
-      if (stat?.isDirectory() !== true) return
-      found.push({ kind: "directory", path, mode: stat.mode & 0o777 })
-      pending.push(path)
-    } else if (entry.isSymbolicLink()) {
-      const target = relativeTarget(root, path, local.readlinkSync(at))
-      if (whyUnsafeLink(path, target) === undefined) found.push({ kind: "link", path, target })
-      else left++
-    } else {
-      left++
+      return stat?.isFile() === true ? foundFile(path, stat) : undefined
     }
+    if (entry.isDirectory()) {
+      const stat = local.lstatSync(at, { throwIfNoEntry: false })
+      return stat?.isDirectory() === true ? { kind: "directory", path, mode: stat.mode & 0o777 } : undefined
+    }
+    if (!entry.isSymbolicLink()) return "left"
+    const target = relativeTarget(root, path, local.readlinkSync(at))
+    return whyUnsafeLink(path, target) === undefined ? { kind: "link", path, target } : "left"
   }
 
-  /** The entries of all directories, one after the other; steps of it are cheap enough to be cut into slices. */
-  function* entries() {
-    for (let directory = pending.pop(); directory !== undefined && !cut; directory = pending.pop()) {
+  const keep = (one: Found): void => {
+    if (found.length >= maxFiles) {
+      limit.reached = true
+      return
+    }
+    found.push(one)
+    if (one.kind === "directory") pending.push(one.path)
+  }
+
+  /** What is in directories that must be read; steps of it are cheap enough to be cut into slices. */
+  function* steps(): Generator<() => void> {
+    for (let directory = pending.pop(); directory !== undefined && !limit.reached; directory = pending.pop()) {
+      const at = directory === "" ? root : `${root}/${directory}`
+      let stat: FileStat | undefined
       let names: ReadonlyArray<Dirent> = []
+      const remembered = memory?.get(directory)
       try {
-        names = local.readdirSync(directory === "" ? root : `${root}/${directory}`, { withFileTypes: true })
+        if (memory !== undefined) stat = local.lstatSync(at, { throwIfNoEntry: false })
+        if (remembered !== undefined && stat !== undefined && sameStat(remembered.stat, stat)) {
+          left += remembered.left
+          yield () => {
+            for (const one of remembered.found) keep(one.kind === "directory" ? restat(one) : one)
+          }
+          continue
+        }
+        names = local.readdirSync(at, { withFileTypes: true })
       } catch {
         if (directory !== "") left++
       }
-      for (const entry of names) yield { directory, entry }
+      const here: Array<Found> = []
+      let leftHere = 0
+      for (const entry of names) {
+        yield () => {
+          let one: Found | "left" | undefined = "left"
+          try {
+            one = look(directory, entry)
+          } catch {
+            // Left out, and counted.
+          }
+          if (one === "left") {
+            leftHere++
+          } else if (one !== undefined) {
+            keep(one)
+            here.push(one)
+          }
+        }
+      }
+      left += leftHere
+      if (memory === undefined) continue
+      if (stat === undefined || limit.reached || Date.now() - stat.mtimeMs < HOT) memory.delete(directory)
+      else memory.set(directory, { stat, found: here, left: leftHere })
     }
   }
 
-  yield* Slice.forEach(entries(), ({ directory, entry }) => {
-    try {
-      take(directory, entry)
-    } catch {
-      left++
-    }
-  })
-  const scanned: Scanned = { found, left, cut }
+  /** A directory's mode may change without anything in its parent changing. */
+  const restat = (directory: Found & { readonly kind: "directory" }): Found => {
+    const stat = local.lstatSync(`${root}/${directory.path}`, { throwIfNoEntry: false })
+    return stat?.isDirectory() === true && (stat.mode & 0o777) !== directory.mode
+      ? { ...directory, mode: stat.mode & 0o777 }
+      : directory
+  }
+
+  yield* Slice.forEach(steps(), (step) => step())
+  const scanned: Scanned = { found, left, cut: limit.reached }
   return scanned
 })

@@ -46,7 +46,7 @@ export class Staging {
   readonly #local: LocalFiles
   readonly #root: string
   readonly #folder: string
-  readonly #umask = process.umask()
+  #umask = 0o777
   readonly #places = new Map<string, Place | undefined>()
   readonly #adoptions: Array<{ readonly from: string; readonly to: string }> = []
   readonly #modes: Array<{ readonly path: string; readonly mode: number }> = []
@@ -74,6 +74,19 @@ export class Staging {
     this.#local.mkdirSync(this.#root, { recursive: true })
     this.#local.mkdirSync(this.#folder, { mode: 0o700 })
     this.#made = true
+    this.#umask = this.#findUmask()
+  }
+
+  /** The permissions that new files do not get, found out by making one: asking for them would set them, for every thread. */
+  #findUmask(): number {
+    const path = this.reserve()
+    const fd = this.#local.openSync(path, CREATE, 0o777)
+    try {
+      return 0o777 & ~this.#local.fstatSync(fd).mode
+    } finally {
+      this.#local.closeSync(fd)
+      this.#local.unlinkSync(path)
+    }
   }
 
   /**

@@ -177,12 +177,16 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
   const files = yield* VolumeFiles
   const { known, mirror, root, settings } = directory
 
-  const scanned = yield* scan(root, settings.exclude, settings.limits.maxFiles)
+  const scanned = yield* scan(
+    root,
+    settings.exclude,
+    settings.limits.maxFiles,
+    settings.trustDirectories ? directory.memory : undefined
+  )
   counts.skipped += scanned.left
   if (scanned.cut) counts.trouble ??= `there are more than ${settings.limits.maxFiles} files. Raise maxFiles`
 
-  const newest = yield* mirror.newest
-  if (directory.held?.generation !== newest) {
+  if (directory.held === undefined || !(yield* mirror.isNewest(directory.held))) {
     directory.held = yield* mirror.read
     for (const why of directory.held.refused) counts.trouble ??= `the mirror's manifest is refused, and replaced: ${why}`
   }
@@ -207,9 +211,18 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     prepared ? Effect.void : Effect.tap(mirror.prepare, () => Effect.sync(() => prepared = true))
   )
 
+  /** A file that was not taken has to be looked at again. */
+  const forget = (path: string) => directory.memory.delete(Manifest.parentOf(path))
+
   const failed = (path: string, cause: unknown) => {
+    forget(path)
     counts.skipped++
     counts.trouble ??= `${path}: ${messageOf(cause)}`
+  }
+
+  const markHot = (path: string) => {
+    hot.add(path)
+    forget(path)
   }
 
   /** Publishes what has been written, and remembers what of it the mirror took. */
@@ -247,6 +260,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
         done += read
       }
       if (done < size || !unchanged(file, local.fstatSync(fd))) {
+        forget(path)
         counts.changing++
         return undefined
       }
@@ -254,8 +268,9 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
       local.closeSync(fd)
     }
     const crc = Checksum.sum(buffer.subarray(offset, offset + size))
-    if (isHot(file)) hot.add(path)
-    if (base?.kind === "packed" && base.crc === crc && matches(base, file) && known.get(path)?.hot === true) {
+    if (isHot(file)) markHot(path)
+    const there = Manifest.same(directory.held?.manifest.entries.get(path), base)
+    if (base?.kind === "packed" && there && base.crc === crc && matches(base, file) && known.get(path)?.hot === true) {
       // It was read again only because it was hot, and is what it was.
       known.set(path, { entry: base, hot: hot.has(path) })
       counts.unchanged++
@@ -290,8 +305,10 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
           count++
           pending.set(path, { entry: { ...entry, pack: name }, base: candidate.base, strict: false })
         } catch (cause) {
-          if (/ENOENT|ENOTDIR/.test(messageOf(cause))) counts.changing++
-          else failed(path, cause)
+          if (/ENOENT|ENOTDIR/.test(messageOf(cause))) {
+            forget(path)
+            counts.changing++
+          } else failed(path, cause)
         }
       })
       if (writing !== undefined) yield* Fiber.join(writing)
@@ -312,8 +329,10 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     const copied = yield* Effect.result(files.copyIn(`${root}/${path}`, mirror.copy(name)))
     if (Result.isFailure(copied)) {
       const { code } = copied.failure
-      if (code === "ENOENT" || code === "ELOOP") counts.changing++
-      else if (code === "EACCES" || code === "EPERM") failed(path, copied.failure)
+      if (code === "ENOENT" || code === "ELOOP") {
+        forget(path)
+        counts.changing++
+      } else if (code === "EACCES" || code === "EPERM") failed(path, copied.failure)
       else return yield* copied.failure
       return
     }
@@ -321,10 +340,11 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
       const stat = local.lstatSync(`${root}/${path}`, { throwIfNoEntry: false })
       if (stat?.isFile() === true && unchanged(file, stat)) {
         const sample = Checksum.sample(local, `${root}/${path}`, size)
-        if (isHot(file)) hot.add(path)
+        if (isHot(file)) markHot(path)
         pending.set(path, { entry: { kind: "copied", size, mtime, mode, copy: name, sample }, base, strict: false })
         return
       }
+      forget(path)
       counts.changing++
     } catch (cause) {
       failed(path, cause)

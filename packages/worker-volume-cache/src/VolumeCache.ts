@@ -37,7 +37,6 @@ import * as Queue from "effect/Queue"
 import * as References from "effect/References"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
-import { join } from "node:path"
 import * as CacheConfig from "./CacheConfig.ts"
 import type { CachedDirectory } from "./CachedDirectory.ts"
 import * as Hydrate from "./Hydrate.ts"
@@ -129,10 +128,10 @@ const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit
   const ended = yield* bounded(Hydrate.hydrate(directory, counts), limit)
   const done: Report.Hydrated = report(directory.root, counts, ended)
   const { bytes, damaged, differing, files, milliseconds, present, skipped, trouble } = done
-  const amount = `${files} files (${Report.bytes(bytes)}) in ${Report.time(milliseconds)}`
+  const amount = `${Report.files(files)} (${Report.bytes(bytes)}) in ${Report.time(milliseconds)}`
   if (trouble !== undefined) {
     yield* Effect.logWarning(
-      `Volume cache: ${directory.root} was filled with ${amount}, but ${damaged + skipped} files are missing: ${trouble}. ` +
+      `Volume cache: ${directory.root} was filled with ${amount}, but without ${Report.files(damaged + skipped)}: ${trouble}. ` +
         `The worker goes on without. ${Report.advice(trouble)} The mirror is ${directory.mirror.directory}.`
     )
   } else if (files > 0) {
@@ -150,19 +149,21 @@ const syncOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: D
   const ended = yield* bounded(Sync.sync(directory, counts), limit)
   const done: Report.Synced = { ...report(directory.root, counts, ended), generation: directory.held?.generation ?? 0 }
   const { bytes, changing, files, milliseconds, removed, skipped, trouble, unchanged } = done
-  const amount = `${files} files (${Report.bytes(bytes)}) of ${directory.root}`
+  const amount = `${Report.files(files)} (${Report.bytes(bytes)}) of ${directory.root}`
   if (trouble !== undefined) {
     yield* Effect.logWarning(
-      `Volume cache: ${amount} are new on the volume, but ${done.complete ? `${skipped} files are not` : "not all of them"}: ` +
-        `${trouble}. ${Report.advice(trouble)} The mirror is ${directory.mirror.directory}.`
+      `Volume cache: ${amount} new on the volume, but not everything: ${trouble}. ` +
+        `${skipped === 0 ? "" : `${Report.files(skipped)} left out. `}${
+          Report.advice(trouble)
+        } The mirror is ${directory.mirror.directory}.`
     )
   } else if (files + removed > 0) {
     yield* Effect.logInfo(
-      `Volume cache: ${amount} are new on the volume, ${unchanged} were there` +
+      `Volume cache: ${amount} new on the volume, ${unchanged} were there` +
         `${removed > 0 ? `, ${removed} were taken out` : ""}, in ${Report.time(milliseconds)}.`
     )
   } else {
-    yield* Effect.logDebug(`Volume cache: nothing new in ${directory.root}; ${changing} files are being written to.`)
+    yield* Effect.logDebug(`Volume cache: nothing new in ${directory.root}; ${changing} being written to.`)
   }
   return done
 })
@@ -206,7 +207,15 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
         limits: checked.settings.limits,
         grace: checked.settings.grace
       })
-      directories.push({ root: path, mirror, settings: checked.settings, known: new Map(), damaged: new Map(), held: undefined })
+      directories.push({
+        root: path,
+        mirror,
+        settings: checked.settings,
+        known: new Map(),
+        damaged: new Map(),
+        memory: new Map(),
+        held: undefined
+      })
     }
     return directories
   })
@@ -299,10 +308,3 @@ export const open = async (options: CacheConfig.Options): Promise<Handle> => {
     [Symbol.asyncDispose]: close
   }
 }
-
-/** Where the mirror of a directory would be, for people who look for it: below the volume. */
-export const mirrorPath = Effect.fnUntraced(function*(options: CacheConfig.Options) {
-  const { directories } = yield* CacheConfig.check(options)
-  const location = yield* CacheConfig.locate(options)
-  return "why" in location ? [] : directories.map(({ folder }) => join(location.volume, ...location.folders, folder))
-})

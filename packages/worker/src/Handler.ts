@@ -44,6 +44,7 @@ export interface Handler<
   readonly output: Output
   /** The failures that callers can tell apart; their JSON is the job's `error`. */
   readonly error: Error
+  /** Whether every element of its result is a chunk. `make` and `makeStream` say in their types which: callers are typed by it. */
   readonly streams: boolean
 }
 
@@ -150,7 +151,7 @@ export const make = <
     readonly error?: E
     readonly run: (input: I["Type"]) => Effect.Effect<O["Type"], E["Type"] | Error, R>
   }
-): Handler<Name, I, O, E | typeof Schema.Never, Needs<I, O, E, R>> => {
+): Handler<Name, I, O, E | typeof Schema.Never, Needs<I, O, E, R>> & { readonly streams: false } => {
   const { input, output, run } = options
   const error = options.error ?? Schema.Never
   const edge = edges(input, output, error)
@@ -201,7 +202,7 @@ export const makeStream = <
     readonly aggregate?: boolean
     readonly run: (input: I["Type"]) => Stream.Stream<O["Type"], E["Type"] | Error, R>
   }
-): Handler<Name, I, O, E | typeof Schema.Never, Needs<I, O, E, R>> => {
+): Handler<Name, I, O, E | typeof Schema.Never, Needs<I, O, E, R>> & { readonly streams: true } => {
   const { aggregate = false, input, output, run } = options
   const error = options.error ?? Schema.Never
   const edge = edges(input, output, error)

@@ -13,6 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { ReceivedJob } from "./CurrentJob.ts"
 import type { Outcome } from "./Outcome.ts"
+import { PluginCode } from "./Spans.ts"
 
 /** What a middleware surrounds: the rest of the way to the handler, and the handler. */
 export type Next<E, R> = (job: ReceivedJob) => Effect.Effect<Outcome, E, R>
@@ -37,7 +38,10 @@ export class JobMiddleware extends Context.Service<JobMiddleware, {
 export const layer: Layer.Layer<JobMiddleware> = Layer.sync(JobMiddleware, () => {
   const all: Array<Middleware> = []
   return {
-    add: (middleware) => Effect.sync(() => void all.push(middleware)),
+    add: (middleware) =>
+      Effect.sync(() => {
+        all.push((next, job) => Effect.provideService(middleware(next, job), PluginCode, true))
+      }),
     wrap: (next, job) => all.reduceRight((inner, middleware) => (passed: ReceivedJob) => middleware(inner, passed), next)(job)
   }
 })

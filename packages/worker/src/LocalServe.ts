@@ -42,6 +42,7 @@ import * as LocalServeRoutes from "./LocalServeRoutes.ts"
 import * as LocalWebhook from "./LocalWebhook.ts"
 import { REQUEST_ID } from "./Logger.ts"
 import { Shutdown } from "./Shutdown.ts"
+import * as TestInput from "./TestInput.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** The local API cannot listen. The message says where, why, and what to do. */
@@ -219,7 +220,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const url = urlOf(bound)
   yield* Effect.logInfo(
     `Local API at ${url} (open it for the documentation). Try it: ` +
-      `curl -s -X POST ${url}/runsync -H 'Content-Type: application/json' -d '{"input":{"name":"Ada"}}'`
+      `curl -s -X POST ${url}/runsync -H 'Content-Type: application/json' -d ${TestInput.shellWord(TestInput.sample())}`
   )
 
   yield* Effect.forkScoped(Effect.flatMap(shutdown.requested, ({ because }) => stop(because)))

@@ -2,8 +2,10 @@
  * The documentation page of the local API: one file without anything from outside, readable in light and dark, with lines to paste
  * that have the real address in them, and a form to try the handler.
  */
+import * as Schema from "effect/Schema"
 import * as LocalJobs from "./LocalJobs.ts"
 import type { Answer } from "./LocalServeHttp.ts"
+import { shellWord } from "./TestInput.ts"
 
 /** What the page is about. */
 export interface About {
@@ -12,6 +14,8 @@ export interface About {
   readonly port: number
   /** Of the SDK. */
   readonly version: string
+  /** A body that the handler can be tried with, JSON text. */
+  readonly sample: string
 }
 
 const ENTITIES: { readonly [character: string]: string } = {
@@ -24,13 +28,12 @@ const ENTITIES: { readonly [character: string]: string } = {
 const escape = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? character)
 
 const JSON_HEADER = "-H 'Content-Type: application/json'"
-const INPUT = `{"input":{"name":"Ada"}}`
 
 interface Route {
   readonly method: "GET" | "POST"
   readonly path: string
   readonly says: string
-  readonly curl: (base: string) => string
+  readonly curl: (base: string, body: string) => string
 }
 
 const ROUTES: ReadonlyArray<Route> = [
@@ -39,13 +42,13 @@ const ROUTES: ReadonlyArray<Route> = [
     path: "/runsync",
     says:
       "Runs a job and answers with its result. Waits up to 90 s, or ?wait=MS; a job that takes longer goes on, and /status has it.",
-    curl: (base) => `curl -s -X POST ${base}/runsync ${JSON_HEADER} -d '${INPUT}'`
+    curl: (base, body) => `curl -s -X POST ${base}/runsync ${JSON_HEADER} -d ${shellWord(body)}`
   },
   {
     method: "POST",
     path: "/run",
     says: "Starts a job and answers at once with its id. With \"webhook\" beside \"input\" the result is sent there.",
-    curl: (base) => `curl -s -X POST ${base}/run ${JSON_HEADER} -d '${INPUT}'`
+    curl: (base, body) => `curl -s -X POST ${base}/run ${JSON_HEADER} -d ${shellWord(body)}`
   },
   {
     method: "POST",
@@ -132,11 +135,16 @@ stop.onclick = async () => { if (!ended && job !== undefined) await post("/cance
 input.onkeydown = (event) => { if (event.key === "Enter" && (event.ctrlKey || event.metaKey) && ended) void run("status") }
 `
 
-const routeHtml = (base: string) => ({ curl, method, path, says }: Route): string =>
-  `<article><h3><b>${method}</b><code>${escape(path)}</code></h3>${escape(says)}<pre>${escape(curl(base))}</pre></article>`
+const routeHtml = (base: string, body: string) => ({ curl, method, path, says }: Route): string =>
+  `<article><h3><b>${method}</b><code>${escape(path)}</code></h3>${escape(says)}<pre>${escape(curl(base, body))}</pre></article>`
+
+const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ input: Schema.Json })))
+
+/** The input of a body, for the form. */
+const inputOf = (body: string): string => JSON.stringify(decodeBody(body).input, undefined, 2)
 
 /** The page, as an answer. Its policy lets it reach the local API and nothing else. */
-export const page = ({ host, port, version }: About): Answer => {
+export const page = ({ host, port, sample, version }: About): Answer => {
   // What a client says of itself goes into lines to paste only if it can be nothing but an address.
   const base = `http://${
     host !== undefined && /^[\w.-]+(?::\d+)?$|^\[[\da-f:.]+\](?::\d+)?$/i.test(host) ? host : `127.0.0.1:${port}`
@@ -171,14 +179,14 @@ export const page = ({ host, port, version }: About): Answer => {
 <section id="try" aria-labelledby="try-title">
 <h2 id="try-title">Try it</h2>
 <label for="input" class="dim">The job's <code>input</code>, as JSON</label>
-<textarea id="input" spellcheck="false">{"name": "Ada"}</textarea>
+<textarea id="input" spellcheck="false">${escape(inputOf(sample))}</textarea>
 <div><button id="run" class="first" type="button">Run</button><button id="stream" type="button">Run and stream</button><button id="stop" type="button" disabled>Cancel</button></div>
 <pre id="answer" aria-live="polite"></pre>
 </section>
 <section aria-labelledby="routes-title">
 <h2 id="routes-title">Routes</h2>
 <p class="dim">Answers have the deployed endpoint's shape: <code>id</code>, <code>status</code>, <code>output</code> or <code>error</code>, <code>delayTime</code> and <code>executionTime</code> in milliseconds.</p>
-${ROUTES.map(routeHtml(base)).join("\n")}
+${ROUTES.map(routeHtml(base, sample)).join("\n")}
 </section>
 <section aria-labelledby="clients-title">
 <h2 id="clients-title">Clients of the deployed endpoint</h2>

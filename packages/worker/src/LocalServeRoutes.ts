@@ -13,6 +13,7 @@ import * as LocalJobs from "./LocalJobs.ts"
 import * as Http from "./LocalServeHttp.ts"
 import { page } from "./LocalServePage.ts"
 import * as LocalWebhook from "./LocalWebhook.ts"
+import { sample } from "./TestInput.ts"
 import { VERSION } from "./Version.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
@@ -181,7 +182,8 @@ export const make = Effect.fnUntraced(function*(jobs: LocalJobs.LocalJobs, state
     }
   }
   const documents: { readonly [path: string]: (request: IncomingMessage) => Http.Answer } = {
-    "": (request) => page({ host: request.headers.host, port: request.socket.localPort ?? 0, version: VERSION }),
+    "": (request) =>
+      page({ host: request.headers.host, port: request.socket.localPort ?? 0, version: VERSION, sample: sample() }),
     docs: () => redirect
   }
 

@@ -14,12 +14,11 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import { readFileSync } from "node:fs"
-import { dirname, join } from "node:path"
 import type { ReceivedJob } from "./CurrentJob.ts"
 import { JobSource } from "./JobSource.ts"
 import * as Outcome from "./Outcome.ts"
 import { Shutdown } from "./Shutdown.ts"
+import * as TestInput from "./TestInput.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** There is no job to test with. The message says what to do. */
@@ -36,26 +35,18 @@ export interface Options {
   readonly jobs?: (needed: number) => unknown
 }
 
-const FILE = "test_input.json"
-const EXAMPLE = `{"input": {"name": "Ada"}}`
+const { EXAMPLE } = TestInput
 
 const problem = (message: string) => new LocalTestError({ message })
 
-/** The first test_input.json of the working directory and of the directory of the program. */
-const readTestInput = Effect.gen(function*() {
-  const program = process.argv[1]
-  const folders = [...new Set([process.cwd(), ...(program === undefined ? [] : [dirname(program)])])]
-  for (const folder of folders) {
-    const path = join(folder, FILE)
-    const text = yield* Effect.option(
-      Effect.try({ try: () => readFileSync(path, "utf8"), catch: () => problem(`${path} cannot be read.`) })
-    )
-    if (Option.isSome(text)) return { from: path, text: text.value }
-  }
-  return yield* problem(
-    `This is local test mode, because PLATFORM_WEBHOOK_GET_JOB is not set, and there is no ${FILE} in ${folders.join(" or ")}. ` +
-      `Create one with the job in it, such as ${EXAMPLE}, or pass it with --test_input '${EXAMPLE}'.`
-  )
+const readTestInput = Effect.suspend(() => {
+  const found = TestInput.find()
+  if (found !== undefined) return Effect.succeed({ from: found.path, text: found.text })
+  return Effect.fail(problem(
+    `This is local test mode, because PLATFORM_WEBHOOK_GET_JOB is not set, and there is no ${TestInput.FILE} in ${
+      TestInput.folders().join(" or ")
+    }. Create one with the job in it, such as ${EXAMPLE}, or pass it with --test_input '${EXAMPLE}'.`
+  ))
 })
 
 const toJob = Effect.fnUntraced(function*(value: unknown, from: string) {

@@ -12,7 +12,7 @@ import type { LogLevel } from "effect/LogLevel"
 import * as References from "effect/References"
 import * as LogLine from "./LogLine.ts"
 import { messageOf } from "./Outcome.ts"
-import { WorkerConfig } from "./WorkerConfig.ts"
+import { logStyle, WorkerConfig } from "./WorkerConfig.ts"
 
 /** The annotation that ties a line to its job. */
 export const REQUEST_ID = "requestId"
@@ -56,11 +56,14 @@ export const make = (write: (level: LogLine.LineLevel, message: string, requestI
     write(LINE_LEVEL[logLevel], line, requestId)
   })
 
+const written = (style: LogLine.Style): Layer.Layer<never> =>
+  Layer.merge(
+    Logger.layer([make((level, message, requestId) => LogLine.write(style, level, message, requestId))]),
+    Layer.succeed(References.MinimumLogLevel, MINIMUM[style.level])
+  )
+
 /** Replaces the default loggers by one that writes specification 6 to standard output. */
-export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(
-  Effect.map(WorkerConfig, ({ log }) =>
-    Layer.merge(
-      Logger.layer([make((level, message, requestId) => LogLine.write(log, level, message, requestId))]),
-      Layer.succeed(References.MinimumLogLevel, MINIMUM[log.level])
-    ))
-)
+export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(Effect.map(WorkerConfig, ({ log }) => written(log)))
+
+/** The same for code that runs outside of a worker, which has no settings: before it starts, or in a script. */
+export const layerPlain: Layer.Layer<never> = Layer.suspend(() => written(logStyle(process.env, process.argv.slice(2))))

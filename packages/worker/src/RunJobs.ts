@@ -29,7 +29,7 @@ import { REQUEST_ID } from "./Logger.ts"
 import * as Outcome from "./Outcome.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
 import { Shutdown } from "./Shutdown.ts"
-import { withJobSpan, withSpan } from "./Spans.ts"
+import { withDeliverSpan, withJobSpan } from "./Spans.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** What happens beside running a job. */
@@ -72,7 +72,6 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
   const tracing = yield* LogLevel.isEnabled("Trace")
   const annotations = yield* References.CurrentLogAnnotations
   const outcome = outcomeOf(handler, middleware, identity)
-  const deliver = withSpan("deliver")
 
   const heldJobs = HeldJobs.make()
   const fibers = new Map<string, Fiber.Fiber<void>>()
@@ -87,7 +86,7 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
   /** Says how it went, and delivers. This and what follows run for every job, so they are plain calls and few steps. */
   const finish = (job: ReceivedJob, ended: Outcome.Outcome, took: number, streamed: boolean): Effect.Effect<void> => {
     const result: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
-    let steps = deliver(delivery.done(job, result, streamed))
+    let steps = withDeliverSpan(delivery.done(job, result, streamed))
     if (Outcome.isFailed(result)) {
       steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${result.error}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)

@@ -6,7 +6,9 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Tracer from "effect/Tracer"
 import { AsyncLocalStorage } from "node:async_hooks"
+import { ActiveSpan } from "./Spans.ts"
 
 /** One run of a handler function. */
 export interface Running {
@@ -36,7 +38,8 @@ export const service = <Id, Service>(tag: Context.Key<Id, Service>): Service | u
  */
 export const runPromise = <A, E>(effect: Effect.Effect<A, E>): Promise<A> => {
   const running = storage.getStore()
-  return running === undefined
-    ? Effect.runPromise(effect)
-    : Effect.runPromiseWith(running.context)(effect, { signal: running.signal })
+  if (running === undefined) return Effect.runPromise(effect)
+  const span = Context.get(running.context, ActiveSpan)?.()
+  const context = span === undefined ? running.context : Context.add(running.context, Tracer.ParentSpan, span)
+  return Effect.runPromiseWith(context)(effect, { signal: running.signal })
 }

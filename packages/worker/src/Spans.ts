@@ -35,6 +35,25 @@ const isTraced = (fiber: Fiber.Fiber<unknown, unknown>): boolean =>
 export const withSpan = (name: string, attributes?: Record<string, unknown>) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.withFiber((fiber) => isTraced(fiber) ? Effect.withSpan(self, name, { attributes, captureStackTrace: false }) : self)
 
+/**
+ * On a span (an annotation) in which only the runtime's own steps run: a tracer need not make it the active one for plain code, which
+ * costs something at every step. Default: false.
+ *
+ * The job's span is such a one, with the exception of the middleware of plugins, which run with {@link PluginCode}.
+ */
+export const RuntimeOnly = Context.Reference<boolean>("@stint/worker/Spans/RuntimeOnly", { defaultValue: () => false })
+
+const runtimeOnly = Context.make(RuntimeOnly, true)
+
+/** In the context of a fiber while a plugin's code runs in it. Default: false. */
+export const PluginCode = Context.Reference<boolean>("@stint/worker/Spans/PluginCode", { defaultValue: () => false })
+
+/** The span of a result's way to the platform. */
+export const withDeliverSpan = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+  Effect.withFiber((fiber) =>
+    isTraced(fiber) ? Effect.withSpan(self, "deliver", { annotations: runtimeOnly, captureStackTrace: false }) : self
+  )
+
 /** The caller's `tracestate`, on the caller's span: Effect's own spans have no place for it. A tracer that can hand it on looks here. */
 export class TraceState extends Context.Service<TraceState, string>()("@stint/worker/Spans/TraceState") {}
 
@@ -49,6 +68,14 @@ export const parentOf = (job: ReceivedJob): Option.Option<Tracer.ExternalSpan> =
     ...(typeof tracestate === "string" ? { annotations: Context.make(TraceState, tracestate) } : {})
   }))
 }
+
+/**
+ * The span that is active in plain code, where the tracer knows of such: an effect that a handler function runs from within a span of
+ * its own, opened by another API than Effect's, is a child of that. Unset by default.
+ */
+export const ActiveSpan = Context.Reference<(() => Tracer.AnySpan | undefined) | undefined>("@stint/worker/Spans/ActiveSpan", {
+  defaultValue: () => undefined
+})
 
 const now = (fiber: Fiber.Fiber<unknown, unknown>): bigint => fiber.getRef(Clock.Clock).currentTimeNanosUnsafe()
 
@@ -68,15 +95,19 @@ const withJudgedSpan = <A, E, R>(
   run: (span: Tracer.Span) => Effect.Effect<A, E, R>,
   errorOf: (value: A) => string | undefined
 ): Effect.Effect<A, E, R> =>
-  Effect.useSpan(name, options, (span) =>
-    Effect.withFiber((fiber) =>
-      Effect.map(Effect.provideService(run(span), Tracer.ParentSpan, span), (value) => {
-        const error = errorOf(value)
-        // A span ends once: that the effect succeeds comes too late for it.
-        if (error !== undefined) span.end(now(fiber), Exit.fail(new FailedJob(error)))
-        return value
-      })
-    ))
+  Effect.useSpan(
+    name,
+    options,
+    (span) =>
+      Effect.withFiber((fiber) =>
+        Effect.map(Effect.provideService(run(span), Tracer.ParentSpan, span), (value) => {
+          const error = errorOf(value)
+          // A span ends once: that the effect succeeds comes too late for it.
+          if (error !== undefined) span.end(now(fiber), Exit.fail(new FailedJob(error)))
+          return value
+        })
+      )
+  )
 
 /** The span of the handler: it failed where its outcome did. */
 export const withHandlerSpan = <E, R>(run: Effect.Effect<Outcome, E, R>): Effect.Effect<Outcome, E, R> =>
@@ -115,6 +146,7 @@ export const withJobSpan = (
     const parent = Option.getOrUndefined(parentOf(job))
     const options: Tracer.SpanOptionsNoTrace = {
       kind: "consumer",
+      annotations: runtimeOnly,
       ...(parent === undefined ? { root: true } : { parent }),
       attributes: {
         "stint.job.id": job.id,

@@ -70,11 +70,11 @@ export const layer = <R>(
   options: Options = {}
 ): Layer.Layer<never, never, Services | Exclude<Exclude<R, CurrentJob>, Scope.Scope>> =>
   TakeLoop.layer(options).pipe(
-    Layer.provide(Fitness.layer),
     Layer.provide(Drain.layer),
     Layer.provide([StopMonitor.layer, Heartbeat.layer]),
     Layer.provide(RunJobs.layer(handler, options)),
-    Layer.provide([Delivery.layer, FirstTake.layer])
+    Layer.provide([Delivery.layer, FirstTake.layer]),
+    Layer.provide(Fitness.layer)
   )
 
 /** How the program differs from its defaults. */

@@ -62,6 +62,8 @@ const decodeReports = Schema.decodeUnknownSync(
   Schema.Tuple([Schema.Struct({ check: Schema.String, reason: Schema.String })])
 )
 
+class Unready extends Schema.TaggedError<Unready>()("Unready", { message: Schema.String }) {}
+
 class ModelMissing extends Schema.TaggedError<ModelMissing>()("ModelMissing", { path: Schema.String }) {}
 
 describe("fitness checks (specification 3 and 7, rulings \"Fitness failure\", wire-facts 5.7)", () => {
@@ -93,7 +95,7 @@ describe("fitness checks (specification 3 and 7, rulings \"Fitness failure\", wi
     const events: Array<string> = []
     const { exits, layer, log } = machine([
       ["good", Effect.void],
-      ["memory", Effect.fail(new Error("1 GB is there, 4 GB are required."))],
+      ["memory", Effect.fail(new Unready({ message: "1 GB is there, 4 GB are required." }))],
       ["later", Effect.sync(() => void events.push("later"))]
     ])
     return Effect.gen(function*() {
@@ -123,7 +125,7 @@ describe("fitness checks (specification 3 and 7, rulings \"Fitness failure\", wi
     ["nothing at all", Effect.fail(undefined), "undefined"],
     ["an empty text", Effect.fail(" "), "it failed without saying why"],
     ["an interruption of its own", Effect.interrupt, "it was interrupted"],
-    ["several lines", Effect.fail(new Error(" line one\n\tline two ")), "line one line two"]
+    ["several lines", Effect.fail(new Unready({ message: " line one\n\tline two " })), "line one line two"]
   ])("%s fails it, with the reason in words", ([, run, reason]) =>
     Effect.gen(function*() {
       const { exits, sent } = yield* reportOf("check", run)
@@ -174,7 +176,7 @@ describe("fitness checks (specification 3 and 7, rulings \"Fitness failure\", wi
       expect(exits).toEqual([])
       yield* TestClock.adjust(1)
       expect(exits).toEqual([1])
-    }).pipe(Effect.provide(silent), Effect.provide(layer))
+    }).pipe(Effect.provide(Layer.provideMerge(silent, layer)))
   })
 
   it.effect.each([500, "unreachable"] as const)("a report that fails (%s) is not repeated, and does not hold the exit", (how) => {

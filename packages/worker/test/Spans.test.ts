@@ -186,7 +186,9 @@ describe("a failed job", () => {
       const [failed] = failure(named(spans, "handler")) ?? []
       if (reason === "Die") expect(failed).toBe("Die")
       else expect(failed).toMatchObject({ message: reason })
-      expect(failure(named(spans, "job fn"))).toMatchObject([{ message: expect.stringContaining(reason === "Die" ? "too far" : reason) }])
+      expect(failure(named(spans, "job fn"))).toMatchObject([{
+        message: expect.stringContaining(reason === "Die" ? "too far" : reason)
+      }])
       expect(failure(named(spans, "deliver"))).toBeUndefined()
     }))
 

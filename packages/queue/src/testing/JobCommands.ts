@@ -277,6 +277,8 @@ export const run = Effect.fnUntraced(function*(
       endpoint: ENDPOINTS[options.blue ? 1 : 0],
       input: JsonText.make(`{"of":"${id}"}`),
       s3Config: options.lowPriority ? JsonText.make(`{"bucketName":"b"}`) : null,
+      traceparent: options.lowPriority ? "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" : null,
+      tracestate: options.lowPriority ? "vendor=1" : null,
       lowPriority: options.lowPriority,
       createdAt: now,
       ttlMs: options.ttl,

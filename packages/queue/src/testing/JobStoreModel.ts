@@ -73,9 +73,16 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
             ? { _tag: "Known", job: record(known) }
             : { _tag: "KeyTaken", id: known.head.id }
         }
-        const { error, input, lastError, output, progress, s3Config, ...head } = job
+        const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const outcome = { progress, output, error, lastError }
-        entries = [...entries, { head, outcome, input: { input, s3Config }, chunks: [], key, seq: ++seq }]
+        entries = [...entries, {
+          head,
+          outcome,
+          input: { input, s3Config, traceparent, tracestate },
+          chunks: [],
+          key,
+          seq: ++seq
+        }]
         return { _tag: "Kept" }
       }),
     apply: (id, event) =>

@@ -5,6 +5,7 @@ import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
+import type { TraceContext } from "@stint/contract/TraceContext"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
@@ -43,6 +44,8 @@ export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
     endpoint: endpoint().id,
     input: toJsonText({ text: "hello" }),
     s3Config: null,
+    traceparent: null,
+    tracestate: null,
     lowPriority: false,
     createdAt: 0,
     ttlMs: 300_000,
@@ -93,6 +96,7 @@ export interface Scenario {
   readonly submit: (options?: {
     readonly input?: JsonText
     readonly s3Config?: JsonText
+    readonly trace?: TraceContext
     readonly policy?: Policy
     readonly priority?: number
     readonly tags?: ReadonlyArray<string>

@@ -56,7 +56,13 @@ export const submitRules = (rule: Rule): void => {
         chunks: 0,
         drained: 0
       }
-      assert.deepStrictEqual<unknown>(plain, { ...expected, input: plain.input, s3Config: null })
+      assert.deepStrictEqual<unknown>(plain, {
+        ...expected,
+        input: plain.input,
+        s3Config: null,
+        traceparent: null,
+        tracestate: null
+      })
       assert.deepStrictEqual<unknown>(yield* queue.get(endpoint.id, plain.id), expected)
       const { executionTimeoutMs, expiresAt, lowPriority } = yield* queue.get(endpoint.id, own.id)
       assert.deepStrictEqual({ executionTimeoutMs, expiresAt, lowPriority }, {
@@ -90,6 +96,27 @@ export const submitRules = (rule: Rule): void => {
         assert.isTrue(ended.output === sent, "the output changed")
         assert.strictEqual(ended.error, `a\u0000b\n${text.slice(0, 100)}`)
       }
+    }))
+
+  rule("the caller's span goes with the job to each worker that is handed it", () =>
+    Effect.gen(function*() {
+      const { endpoint, queue, submit, take } = yield* Scenario.make()
+      const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+      const traced = yield* submit({ trace: { traceparent, tracestate: `vendor="1",other=2` } })
+      const [first] = yield* take("ann")
+      yield* queue.giveBack(endpoint.id, "ann", [traced.id])
+      const [second] = yield* take("bob")
+      for (const job of [traced, first, second]) {
+        assert.strictEqual(job?.traceparent, traceparent)
+        assert.strictEqual(job?.tracestate, `vendor="1",other=2`)
+      }
+      yield* submit({ trace: { traceparent } })
+      const [stateless] = yield* take("bob")
+      assert.strictEqual(stateless?.traceparent, traceparent)
+      assert.isNull(stateless?.tracestate)
+      yield* submit()
+      const [untraced] = yield* take("bob")
+      assert.isNull(untraced?.traceparent)
     }))
 
   rule("a job is found on its own endpoint and nowhere else", () =>

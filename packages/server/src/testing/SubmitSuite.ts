@@ -74,6 +74,54 @@ export const submits = (it: SuiteIt): void => {
       })
     }))
 
+  it.effect.each(["run", "runsync"])("%s: the caller's trace reaches the worker as it came", (route) =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+      const tracestate = "vendor=\"quoted\",other=2"
+      const submit = (headers: Readonly<Record<string, string>>) =>
+        endpoint.call(endpoint.path(route), { json: { input: 1 }, headers })
+      const calling = yield* Effect.forkChild(submit({ traceparent, tracestate }))
+      const traced = yield* worker.next
+      expect(traced).toMatchObject({ traceparent, tracestate })
+      yield* worker.finish(traced.id, 1)
+      const answer = yield* Fiber.join(calling)
+      expect(answer.status).toBe(200)
+      expect(answer.text).not.toContain("0af7651916cd43dd8448eb211c80319c")
+    }))
+
+  it.effect("run: a trace that is not as W3C Trace Context says is as if it were not there", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const untraced = { id: expect.any(String), input: 1, delayTime: expect.any(Number), attempt: 1 }
+      const good = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+      for (
+        const traceparent of [
+          "nonsense",
+          "",
+          `${good}-more`,
+          good.toUpperCase(),
+          good.replace("0af7651916cd43dd8448eb211c80319c", "0".repeat(32))
+        ]
+      ) {
+        const answer = yield* endpoint.call(endpoint.path("run"), {
+          json: { input: 1 },
+          headers: { traceparent, tracestate: "a=1" }
+        })
+        expect(answer.status, traceparent).toBe(200)
+        expect(yield* worker.next).toEqual(untraced)
+      }
+      yield* endpoint.call(endpoint.path("run"), { json: { input: 1 }, headers: { tracestate: "a=1" } })
+      expect(yield* worker.next).toEqual(untraced)
+      yield* endpoint.call(endpoint.path("run"), {
+        json: { input: 1 },
+        headers: { traceparent: good, tracestate: "x".repeat(513) }
+      })
+      expect(yield* worker.next).toEqual({ ...untraced, traceparent: good })
+    }))
+
   it.effect("run: jobs go to workers in the order of their submission", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()

@@ -1,0 +1,139 @@
+/**
+ * P9: what filling a worker's directories from the network volume costs, and keeping what is new, against copying them.
+ *
+ * - `small`: 20,000 files of 0.5 to 8.5 kB in 200 directories. `large`: 20 files of 100 MB. `both`: all of them.
+ * - `sync`: directory to an empty mirror. `hydrate`: mirror to an empty disk. `one file`: a sync after one small file has changed.
+ *   `trusted`: the same with `trustDirectories`.
+ * - Peers: `cp -a`, and `tar | tar`, of the same files between the same folders.
+ *
+ * Each figure of ours is of a process of its own, which has run nothing before: what a cold worker sees, with code that is not compiled
+ * yet, but without the start of Node, which a worker pays anyway. Peers are measured with their start, which takes 2 ms. Before each run
+ * the disk has written everything, which does not count. All on one local disk; the files' pages are in memory.
+ *
+ * Each run has a new target, and small files are deleted at the very end: ext4 does not reuse an inode for a minute after its deletion and
+ * looks at each of them again and again, which makes whoever creates files next up to ten times as slow, by chance.
+ *
+ *   node src/volume-cache.ts [rounds] [small|large|both ...]
+ */
+import { VolumeCache } from "@stint/worker-volume-cache"
+import { spawn } from "node:child_process"
+import { randomBytes } from "node:crypto"
+import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
+import { compare } from "./rounds.ts"
+
+const [first = "5", ...words] = process.argv.slice(2)
+
+/** Milliseconds of one operation on a cache, in this process. The cached directory is `data` in the working directory. */
+const operate = async (operation: string, volume: string): Promise<number> => {
+  const trustDirectories = operation === "one file, trusted"
+  const cache = await VolumeCache.open({ dirs: ["data"], volume, endpoint: "benchmark", trustDirectories })
+  if (operation === "hydrate") return cache.hydrated[0]?.milliseconds ?? Number.NaN
+  if (operation !== "sync") {
+    // As a compiler writes its cache: a new version beside the file, renamed to it. The first sync is not measured.
+    for (const turn of [0, 1]) {
+      if (turn === 1) await cache.sync()
+      const file = join("data", `directory-${turn}`, "file-0")
+      await writeFile(`${file}.tmp`, randomBytes(1000))
+      await rename(`${file}.tmp`, file)
+    }
+  }
+  const started = performance.now()
+  const [report] = await cache.sync()
+  if (report?.complete !== true) throw new Error(report?.trouble)
+  return performance.now() - started
+}
+
+const output = (command: string, args: ReadonlyArray<string>, cwd: string): Promise<string> =>
+  new Promise((done, failed) => {
+    const env = { ...process.env, PLATFORM_LOG_LEVEL: "ERROR" }
+    const child = spawn(command, args, { cwd, env, stdio: ["ignore", "pipe", "inherit"] })
+    let text = ""
+    child.stdout.setEncoding("utf8").on("data", (part: string) => {
+      text += part
+    })
+    child.once("error", failed)
+    child.once("close", (code) =>
+      code === 0 ? done(text) : failed(new Error(`${command} ${args.join(" ")} ended with ${code}: ${text}`)))
+  })
+
+const write = async (folder: string, kind: string): Promise<void> => {
+  const bytes = randomBytes(1024 * 1024)
+  const [directories, models] = [kind === "large" ? 0 : 200, kind === "small" ? 0 : 20]
+  for (let directory = 0; directory < directories; directory++) {
+    const path = join(folder, `directory-${directory}`)
+    await mkdir(path, { recursive: true })
+    for (let file = 0; file < 100; file++) {
+      const number = directory * 100 + file
+      await writeFile(join(path, `file-${file}`), bytes.subarray(number, number + 500 + (number * 7919) % 8000))
+    }
+  }
+  await mkdir(join(folder, "models"), { recursive: true })
+  for (let file = 0; file < models; file++) {
+    await writeFile(join(folder, "models", `model-${file}`), Array.from({ length: 100 }, () => bytes))
+  }
+}
+
+const measure = async (rounds: number, kind: string): Promise<void> => {
+  const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+  try {
+    const source = join(folder, "source")
+    await write(join(source, "data"), kind)
+    let targets = 0
+    let mirror = ""
+    const fresh = async (): Promise<string> => {
+      const target = join(folder, `target-${targets++}`)
+      await mkdir(target)
+      await output("sync", [], folder)
+      return target
+    }
+    /** Large files are few and need the space. */
+    const dropLarge = (target: string) => rm(join(target, "data", "models"), { recursive: true, force: true })
+    const peer = (command: (target: string) => string) => async () => {
+      const target = await fresh()
+      const started = performance.now()
+      await output("sh", ["-c", command(target)], folder)
+      const took = performance.now() - started
+      await dropLarge(target)
+      return took
+    }
+    const ours = async (operation: string, cwd: string) =>
+      Number(await output(process.execPath, [import.meta.filename, "--operate", operation, mirror], cwd))
+    const peers = [
+      { name: "tar | tar", run: peer((target) => `tar -C source -cf - data | tar -C ${target} -xf -`) },
+      { name: "cp -a", run: peer((target) => `cp -a source/data ${target}/data`) }
+    ]
+    const subjects = [
+      {
+        name: "sync",
+        run: async () => {
+          if (mirror !== "") await rm(mirror, { recursive: true, force: true })
+          mirror = await fresh()
+          return ours("sync", source)
+        }
+      },
+      {
+        name: "hydrate",
+        run: async () => {
+          const target = await fresh()
+          const took = await ours("hydrate", target)
+          await dropLarge(target)
+          return took
+        }
+      }
+    ]
+    const changed = ["one file", "one file, trusted"].map((name) => ({ name, run: () => ours(name, source) }))
+    await compare(`Volume cache: ${kind}`, "ms", rounds, [...peers, ...subjects, ...(kind === "large" ? [] : changed)])
+  } finally {
+    await rm(folder, { recursive: true, force: true })
+  }
+}
+
+if (first === "--operate") {
+  const [operation = "", volume = ""] = words
+  process.stdout.write(String(await operate(operation, volume)))
+} else {
+  for (const kind of words.length === 0 ? ["small", "large", "both"] : words) await measure(Number(first), kind)
+}

@@ -1,0 +1,26 @@
+/**
+ * The handler: a picture from anywhere in the world in, the address of a smaller one out.
+ */
+import { Handler } from "@stint/worker"
+import { DownloadError, Downloads } from "@stint/worker-downloads"
+import { Progress } from "@stint/worker-progress"
+import { Uploads } from "@stint/worker-uploads"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { Images, UnreadableImage } from "./Images.ts"
+
+const Width = Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 4096 }))
+
+export const Thumbnail = Handler.make("thumbnail", {
+  input: Schema.Struct({ url: Schema.URL, width: Width }),
+  output: Schema.Struct({ url: Schema.URL }),
+  error: Schema.Union([DownloadError, UnreadableImage]),
+  run: Effect.fn("thumbnail")(function*({ url, width }) {
+    // Into a folder that is gone when the job has ended, or was stopped.
+    const photo = yield* Downloads.file(url)
+    yield* Progress.update({ step: "resize", bytes: photo.size })
+    const images = yield* Images
+    const small = yield* images.resize(photo.path, width)
+    return { url: yield* Uploads.bytes(small, { name: "thumbnail.jpg" }) }
+  })
+})

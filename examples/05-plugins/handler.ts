@@ -1,0 +1,15 @@
+/**
+ * The worker: the handler, its plugins, its own service.
+ */
+import { Worker } from "@stint/worker"
+import { Downloads } from "@stint/worker-downloads"
+import { Progress } from "@stint/worker-progress"
+import { Uploads } from "@stint/worker-uploads"
+import * as Layer from "effect/Layer"
+import * as Images from "./Images.ts"
+import { Thumbnail } from "./Thumbnail.ts"
+
+Worker.layer(Thumbnail).pipe(
+  Layer.provide([Downloads.layer, Uploads.layer, Progress.layer, Images.layer]),
+  Worker.launch
+)

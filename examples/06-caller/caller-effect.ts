@@ -1,0 +1,28 @@
+/**
+ * The same as an Effect program, typed by the handler itself: input is checked before it is sent, and the failures that the handler declares
+ * come back as themselves.
+ *
+ *   STINT_API_KEY=... node caller-effect.ts
+ */
+import { Client } from "@stint/client"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import { Greeting } from "../03-layers/Greeting.ts"
+
+const program = Effect.gen(function*() {
+  const greeting = yield* Client.endpoint(Greeting, "layers")
+
+  const greet = (language: string) =>
+    greeting.runSync({ name: "Ada", language }).pipe(
+      Effect.map((output) => output.greeting),
+      Effect.catchTag("UnknownLanguage", ({ known }) => Effect.succeed(`We greet in ${known.join(", ")}.`))
+    )
+  yield* Console.log(yield* greet("fr"))
+  yield* Console.log(yield* greet("tlh"))
+
+  const countdown = yield* Client.endpoint("countdown")
+  yield* Stream.runForEach(countdown.stream({ from: 3 }), Console.log)
+})
+
+await Effect.runPromise(Effect.provide(program, Client.layerConfig))

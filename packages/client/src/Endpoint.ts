@@ -1,0 +1,193 @@
+/**
+ * One endpoint and its jobs, as Effects and Streams.
+ */
+import type { Health } from "@stint/contract/Health"
+import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
+import { problemsOf } from "@stint/contract/SchemaIssues"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { misfit } from "./CallError.ts"
+import { ClientError } from "./ClientError.ts"
+import type { Drive } from "./EffectDriver.ts"
+import type { EndedJob } from "./Ending.ts"
+import type { Codec } from "./HandlerCodec.ts"
+import { JobCancelled, type JobEnd, JobFailed, JobTimedOut } from "./JobEnd.ts"
+import * as Protocol from "./Protocol.ts"
+
+/** What a submission takes. */
+export interface RunOptions extends Protocol.SubmitOptions {}
+
+/** What a submission takes whose end is waited for. */
+export interface WaitOptions extends RunOptions {
+  /**
+   * Cancel the job when the wait is interrupted. Default false: it goes on. With it the job is submitted with a request of its own, which
+   * cannot be interrupted, because the job's id has to be known before the wait.
+   */
+  readonly cancelOnInterrupt?: boolean | undefined
+}
+
+/** One job. */
+export interface JobHandle<out Output, out Chunk, out E = never, out R = never> {
+  readonly id: string
+  /** As it is now; while IN_PROGRESS, `output` is its latest progress. */
+  readonly status: Effect.Effect<Job, ClientError>
+  /** Waits until it ends, however long it takes. `E` are the failures that the handler declares. */
+  readonly result: Effect.Effect<Output, E | JobEnd | ClientError, R>
+  /** Its chunks, until it ends. A chunk goes to one reader only; a job that failed fails the stream after its last chunk. */
+  readonly stream: Stream.Stream<Chunk, E | JobEnd | ClientError, R>
+  readonly cancel: Effect.Effect<JobReceipt, ClientError>
+  /** Runs it again, if it is FAILED or TIMED_OUT. */
+  readonly retry: Effect.Effect<JobReceipt, ClientError>
+}
+
+/** One endpoint. */
+export interface Endpoint<in Input, out Output, out Chunk, out E = never, out R = never> {
+  readonly name: string
+  /** Submits a job. */
+  readonly run: (input: Input, options?: RunOptions) => Effect.Effect<JobHandle<Output, Chunk, E, R>, ClientError, R>
+  /** Submits a job and waits for its output, however long it takes. */
+  readonly runSync: (input: Input, options?: WaitOptions) => Effect.Effect<Output, E | JobEnd | ClientError, R>
+  /** Submits a job when the stream is run, and gives its chunks. */
+  readonly stream: (input: Input, options?: WaitOptions) => Stream.Stream<Chunk, E | JobEnd | ClientError, R>
+  /** A job that was submitted before, here or elsewhere. */
+  readonly job: (id: string) => JobHandle<Output, Chunk, E, R>
+  readonly status: (id: string) => Effect.Effect<Job, ClientError>
+  readonly result: (id: string) => Effect.Effect<Output, E | JobEnd | ClientError, R>
+  readonly cancel: (id: string) => Effect.Effect<JobReceipt, ClientError>
+  readonly retry: (id: string) => Effect.Effect<JobReceipt, ClientError>
+  /** Removes all waiting jobs. */
+  readonly purgeQueue: Effect.Effect<Purged, ClientError>
+  readonly health: Effect.Effect<Health, ClientError>
+}
+
+/** An endpoint over a driver. */
+export const make = <Input, Output, Chunk, E, R>(
+  target: Protocol.Target,
+  drive: Drive,
+  codec: Codec<Input, Output, Chunk, E, R>
+): Endpoint<Input, Output, Chunk, E, R> => {
+  const { endpoint, host } = target
+  const attributes = { "stint.endpoint": endpoint }
+
+  /** What a Schema refuses, in the words of the client. */
+  const fitting = <A, R>(
+    effect: Effect.Effect<A, Schema.SchemaError, R>,
+    tag: "Invalid" | "Mismatch",
+    operation: string,
+    job?: string
+  ): Effect.Effect<A, ClientError, R> =>
+    Effect.mapError(
+      effect,
+      (error) =>
+        new ClientError(misfit({ host, endpoint, operation, ...(job === undefined ? {} : { job }) }, tag, problemsOf(error)))
+    )
+
+  const write = (operation: string, input: Input) => fitting(codec.input(input), "Invalid", operation)
+
+  const failure = (job: EndedJob): Effect.Effect<never, E | JobEnd, R> => {
+    switch (job.status) {
+      case "CANCELLED":
+        return Effect.fail(new JobCancelled({ endpoint, job }))
+      case "TIMED_OUT":
+        return Effect.fail(new JobTimedOut({ endpoint, job }))
+      case "COMPLETED":
+      case "FAILED":
+        return Effect.flatMap(
+          codec.declared(job.error ?? ""),
+          (declared): Effect.Effect<never, E | JobEnd> =>
+            Option.isSome(declared) ? Effect.fail(declared.value) : Effect.fail(new JobFailed({ endpoint, job }))
+        )
+    }
+  }
+
+  const settle = (operation: string, job: EndedJob): Effect.Effect<Output, E | JobEnd | ClientError, R> =>
+    job.status === "COMPLETED" ? fitting(codec.output(job.output), "Mismatch", operation, job.id) : failure(job)
+
+  const submit = (operation: string, json: unknown, options: Protocol.SubmitOptions) =>
+    Effect.map(drive(() => Protocol.run(target, json, options, operation)), ({ id }) => id)
+
+  const cancel = (id: string) => drive(() => Protocol.cancel(target, id))
+
+  /** Whoever was interrupted is gone, whatever comes of this. */
+  const letGo = (id: string) => Effect.ignore(cancel(id))
+
+  const waitFor = (operation: string, id: string) =>
+    Effect.flatMap(drive(() => Protocol.result(target, id, operation)), (job) => settle(operation, job))
+
+  const chunks = (operation: string, id: string): Stream.Stream<Chunk, E | JobEnd | ClientError, R> =>
+    Stream.suspend(() => {
+      const next = Protocol.reader(target, id, operation)
+      type Page = readonly [ReadonlyArray<Chunk>, Option.Option<EndedJob | undefined>]
+      return Stream.paginate<EndedJob | undefined, Chunk, E | JobEnd | ClientError, R>(undefined, (over) => {
+        // The last chunks have gone out before the job's end is told.
+        if (over !== undefined) return over.status === "COMPLETED" ? Effect.succeed<Page>([[], Option.none()]) : failure(over)
+        return Effect.gen(function*() {
+          const { ended, outputs } = yield* drive(next)
+          const read = yield* Effect.forEach(outputs, (output) => fitting(codec.chunk(output), "Mismatch", operation, id))
+          const page: Page = [read, Option.some(ended)]
+          return page
+        })
+      })
+    })
+
+  const job = (id: string): JobHandle<Output, Chunk, E, R> => ({
+    id,
+    status: drive(() => Protocol.status(target, id)),
+    result: waitFor("result", id),
+    stream: chunks("stream", id),
+    cancel: cancel(id),
+    retry: drive(() => Protocol.retry(target, id))
+  })
+
+  const runSync = Effect.fn("Client.runSync", { attributes })(
+    function*(input: Input, options: WaitOptions = {}): Effect.fn.Return<Output, E | JobEnd | ClientError, R> {
+      const { cancelOnInterrupt, ...submission } = options
+      const json = yield* write("runSync", input)
+      if (cancelOnInterrupt !== true) {
+        return yield* settle("runSync", yield* drive(() => Protocol.runSync(target, json, submission)))
+      }
+      return yield* Effect.uninterruptibleMask((restore) =>
+        Effect.flatMap(
+          submit("runSync", json, submission),
+          (id) => Effect.onInterrupt(restore(waitFor("runSync", id)), () => letGo(id))
+        )
+      )
+    }
+  )
+
+  return {
+    name: endpoint,
+    run: Effect.fn("Client.run", { attributes })(
+      function*(input: Input, options: RunOptions = {}): Effect.fn.Return<JobHandle<Output, Chunk, E, R>, ClientError, R> {
+        return job(yield* submit("run", yield* write("run", input), options))
+      }
+    ),
+    runSync,
+    stream: (input, { cancelOnInterrupt, ...submission } = {}) =>
+      Stream.unwrap(Effect.gen(function*() {
+        const json = yield* write("stream", input)
+        if (cancelOnInterrupt !== true) return chunks("stream", yield* submit("stream", json, submission))
+        // The job belongs to the scope of the stream: left before its end, by interruption or by taking no more, it is cancelled.
+        let over = false
+        const id = yield* Effect.acquireRelease(submit("stream", json, submission), (id) => over ? Effect.void : letGo(id))
+        return Stream.onEnd(
+          Stream.tapError(chunks("stream", id), () =>
+            Effect.sync(() => {
+              over = true
+            })),
+          Effect.sync(() => {
+            over = true
+          })
+        )
+      })),
+    job,
+    status: (id) => job(id).status,
+    result: (id) => job(id).result,
+    cancel,
+    retry: (id) => job(id).retry,
+    purgeQueue: drive(() => Protocol.purgeQueue(target)),
+    health: drive(() => Protocol.health(target))
+  }
+}

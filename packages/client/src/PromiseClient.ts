@@ -1,0 +1,307 @@
+/**
+ * Calls endpoints with Promises and AsyncIterables, in Node (20 and later) and in browsers.
+ *
+ * ```ts
+ * const client = createClient({ baseUrl: "http://127.0.0.1:4600", apiKey })
+ * const countdown = client.endpoint("countdown")
+ * for await (const n of countdown.stream({ from: 3 })) console.log(n)
+ * ```
+ *
+ * Every call takes an `AbortSignal` and rejects with its reason. All other errors are a {@link StintError}: a `CallError` where the
+ * platform could not be asked or did not do it, `JobFailedError`, `JobCancelledError` or `JobTimedOutError` where the job ended without an
+ * output.
+ *
+ * Aborting a wait does not touch the job, which is durable and goes on; `cancelOnAbort` cancels it, too.
+ */
+import type { Health } from "@stint/contract/Health"
+import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
+import type { Json } from "@stint/contract/Json"
+import { CallError, misfit, type Problem } from "./CallError.ts"
+import type { EndedJob } from "./Ending.ts"
+import { drive, type Fetch } from "./FetchDriver.ts"
+import { readers } from "./Guards.ts"
+import type {
+  ChunkOf,
+  ElementOf,
+  HandlerLike,
+  InputOf,
+  JsonChunkOf,
+  JsonInputOf,
+  JsonOutputOf,
+  OutputOf,
+  PlainHandler
+} from "./HandlerType.ts"
+import { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
+import * as Protocol from "./Protocol.ts"
+import { headersOf, hostOf, PATIENCE, type Patience, type Program } from "./Wire.ts"
+
+/** Where the platform is, and how patient to be: {@link Patience}, in milliseconds. */
+export interface ClientOptions extends Partial<Patience> {
+  /** `http://127.0.0.1:4600`; in a browser also relative to the page. A `/v2` at its end is taken off. */
+  readonly baseUrl: string | URL
+  /** Leave it out where a proxy adds it: a key in a web page is everybody's. */
+  readonly apiKey?: string | undefined
+  /** Default: the global one. */
+  readonly fetch?: Fetch | undefined
+}
+
+/** What every call takes. */
+export interface CallOptions {
+  /** Ends the call, and rejects with the signal's reason. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What a submission takes. */
+export interface RunOptions extends CallOptions, Protocol.SubmitOptions {}
+
+/** What a submission takes whose end is waited for. */
+export interface WaitOptions extends RunOptions {
+  /**
+   * Cancel the job when the wait is ended by `signal`, or by leaving the loop over its stream. Default false: it goes on. With it the job
+   * is submitted with a request of its own, because its id has to be known before the wait.
+   */
+  readonly cancelOnAbort?: boolean | undefined
+}
+
+/** One job. */
+export interface JobHandle<Output, Chunk> {
+  readonly id: string
+  /** As it is now; while IN_PROGRESS, `output` is its latest progress. */
+  readonly status: (options?: CallOptions) => Promise<Job>
+  /** Waits until it ends, however long it takes. */
+  readonly result: (options?: CallOptions) => Promise<Output>
+  /** Its chunks, until it ends. A chunk goes to one reader only; a job that failed rejects after its last chunk. */
+  readonly stream: (options?: CallOptions) => AsyncIterableIterator<Chunk>
+  readonly cancel: (options?: CallOptions) => Promise<JobReceipt>
+  /** Runs it again, if it is FAILED or TIMED_OUT. */
+  readonly retry: (options?: CallOptions) => Promise<JobReceipt>
+}
+
+/** One endpoint. */
+export interface Endpoint<Input, Output, Chunk> {
+  readonly name: string
+  /** Submits a job. */
+  readonly run: (input: Input, options?: RunOptions) => Promise<JobHandle<Output, Chunk>>
+  /** Submits a job and waits for its output, however long it takes. */
+  readonly runSync: (input: Input, options?: WaitOptions) => Promise<Output>
+  /** Submits a job when it is iterated, and gives its chunks. */
+  readonly stream: (input: Input, options?: WaitOptions) => AsyncIterableIterator<Chunk>
+  /** A job that was submitted before, here or elsewhere. */
+  readonly job: (id: string) => JobHandle<Output, Chunk>
+  readonly status: (id: string, options?: CallOptions) => Promise<Job>
+  readonly result: (id: string, options?: CallOptions) => Promise<Output>
+  readonly cancel: (id: string, options?: CallOptions) => Promise<JobReceipt>
+  readonly retry: (id: string, options?: CallOptions) => Promise<JobReceipt>
+  /** Removes all waiting jobs. */
+  readonly purgeQueue: (options?: CallOptions) => Promise<Purged>
+  readonly health: (options?: CallOptions) => Promise<Health>
+}
+
+/** A connection to a platform. It holds no resource, so there is nothing to close. */
+export interface Client {
+  /** Where the platform is. */
+  readonly baseUrl: string
+  /** An endpoint of JSON: the caller knows what goes in and comes out. `output` is undefined where the handler returned `{}`. */
+  endpoint(name: string): Endpoint<Json, Json | undefined, Json>
+  /** Typed by the type of a handler, in JSON: a `URL` of its Schemas is a string here. Nothing is checked at run time. */
+  endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
+  /** Typed by the caller's word: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is checked at run time. */
+  endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
+  /**
+   * Typed by a handler, and checked with its Schemas: input before it is sent (`CallError`, `Invalid`), output when it comes (`Mismatch`).
+   * Schemas are loaded when the endpoint is first used. `name`: where the endpoint has another name than the handler.
+   */
+  endpoint<H extends PlainHandler>(handler: H, name?: string): Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>>
+}
+
+/** A value that was written or read; the problems, where its Schema refused it. */
+export type Fit = { readonly value: unknown } | { readonly problems: ReadonlyArray<Problem> }
+
+/** How an endpoint's values are written and read. */
+export interface PromiseCodec {
+  readonly input: (input: unknown) => Promise<Fit>
+  readonly output: (json: unknown) => Promise<Fit>
+  readonly chunk: (json: unknown) => Promise<Fit>
+  /** The declared failure in a job's `error`; undefined where it is none. */
+  readonly declared: (error: string) => Promise<unknown>
+}
+
+const asIs = async (value: unknown): Promise<Fit> => ({ value })
+
+const unchecked: PromiseCodec = { input: asIs, output: asIs, chunk: asIs, declared: async () => undefined }
+
+/** Schemas come with a good part of Effect: they are loaded for those who use them, when they use them. */
+const checked = (handler: PlainHandler): PromiseCodec => {
+  let loading: Promise<PromiseCodec> | undefined
+  const codec = () =>
+    loading ??= import("./PromiseCodec.ts").then(
+      ({ make }) => make(handler),
+      (error: unknown) => {
+        // A web page that was offline for a moment may load it the next time.
+        loading = undefined
+        throw error
+      }
+    )
+  return {
+    input: async (input) => (await codec()).input(input),
+    output: async (json) => (await codec()).output(json),
+    chunk: async (json) => (await codec()).chunk(json),
+    declared: async (error) => (await codec()).declared(error)
+  }
+}
+
+/** How one endpoint is spoken to. */
+interface Line {
+  readonly target: Protocol.Target
+  readonly codec: PromiseCodec
+  readonly drive: <A>(program: Program<A>, signal: AbortSignal | undefined) => Promise<A>
+}
+
+const writeInput = async ({ codec, target }: Line, operation: string, input: unknown): Promise<unknown> => {
+  const fit = await codec.input(input)
+  if ("value" in fit) return fit.value
+  throw new CallError(misfit({ ...target, operation }, "Invalid", fit.problems))
+}
+
+const readOutput = async ({ target }: Line, operation: string, job: EndedJob, fit: Promise<Fit>): Promise<unknown> => {
+  const read = await fit
+  if ("value" in read) return read.value
+  throw new CallError(misfit({ ...target, operation, job: job.id }, "Mismatch", read.problems))
+}
+
+/** The output of a job that ended; throws where there is none. */
+const settle = async (line: Line, operation: string, job: EndedJob): Promise<unknown> => {
+  const { codec, target: { endpoint } } = line
+  switch (job.status) {
+    case "COMPLETED":
+      return readOutput(line, operation, job, codec.output(job.output))
+    case "FAILED":
+      throw new JobFailedError(endpoint, job, await codec.declared(job.error ?? ""))
+    case "CANCELLED":
+      throw new JobCancelledError(endpoint, job)
+    case "TIMED_OUT":
+      throw new JobTimedOutError(endpoint, job)
+  }
+}
+
+async function* chunks(
+  line: Line,
+  operation: string,
+  id: string,
+  signal: AbortSignal | undefined
+): AsyncGenerator<unknown, void> {
+  const next = Protocol.reader(line.target, id, operation)
+  while (true) {
+    const { ended, outputs } = await line.drive(next(), signal)
+    for (const output of outputs) {
+      const fit = await line.codec.chunk(output)
+      if (!("value" in fit)) throw new CallError(misfit({ ...line.target, operation, job: id }, "Mismatch", fit.problems))
+      yield fit.value
+    }
+    if (ended !== undefined) {
+      // Its output is not asked for here, and of a stream it is mostly an empty list.
+      if (ended.status !== "COMPLETED") await settle(line, operation, ended)
+      return
+    }
+  }
+}
+
+const jobHandle = (line: Line, id: string): JobHandle<unknown, unknown> => ({
+  id,
+  status: ({ signal } = {}) => line.drive(Protocol.status(line.target, id), signal),
+  result: async ({ signal } = {}) => settle(line, "result", await line.drive(Protocol.result(line.target, id), signal)),
+  stream: ({ signal } = {}) => chunks(line, "stream", id, signal),
+  cancel: ({ signal } = {}) => line.drive(Protocol.cancel(line.target, id), signal),
+  retry: ({ signal } = {}) => line.drive(Protocol.retry(line.target, id), signal)
+})
+
+/** Cancels a job that nobody waits for any more. Whoever stopped waiting gets their own reason, whatever comes of this. */
+const letGo = (line: Line, id: string): Promise<unknown> =>
+  line.drive(Protocol.cancel(line.target, id), undefined).catch(() => {})
+
+/** Submits a job that is cancelled if the wait for it is given up, so that its id has to be known whatever happens. */
+const submitOwned = async (
+  line: Line,
+  operation: string,
+  input: unknown,
+  options: Protocol.SubmitOptions,
+  signal?: AbortSignal
+) => {
+  signal?.throwIfAborted()
+  return (await line.drive(Protocol.run(line.target, input, options, operation), undefined)).id
+}
+
+const endpointOf = (line: Line): Endpoint<never, unknown, unknown> => {
+  const { drive, target } = line
+
+  const runSync = async (input: unknown, { cancelOnAbort, signal, ...options }: WaitOptions = {}): Promise<unknown> => {
+    const json = await writeInput(line, "runSync", input)
+    if (cancelOnAbort !== true) return settle(line, "runSync", await drive(Protocol.runSync(target, json, options), signal))
+    const id = await submitOwned(line, "runSync", json, options, signal)
+    try {
+      return await settle(line, "runSync", await drive(Protocol.result(target, id, "runSync"), signal))
+    } catch (error) {
+      if (signal?.aborted === true) await letGo(line, id)
+      throw error
+    }
+  }
+
+  async function* stream(input: unknown, { cancelOnAbort, signal, ...options }: WaitOptions = {}): AsyncGenerator<unknown, void> {
+    const json = await writeInput(line, "stream", input)
+    const id = cancelOnAbort === true
+      ? await submitOwned(line, "stream", json, options, signal)
+      : (await drive(Protocol.run(target, json, options, "stream"), signal)).id
+    let left = true
+    try {
+      yield* chunks(line, "stream", id, signal)
+      left = false
+    } catch (error) {
+      left = signal?.aborted === true
+      throw error
+    } finally {
+      if (left && cancelOnAbort === true) await letGo(line, id)
+    }
+  }
+
+  return {
+    name: target.endpoint,
+    run: async (input, { signal, ...options } = {}) => {
+      const json = await writeInput(line, "run", input)
+      return jobHandle(line, (await drive(Protocol.run(target, json, options), signal)).id)
+    },
+    runSync,
+    stream,
+    job: (id) => jobHandle(line, id),
+    status: (id, options) => jobHandle(line, id).status(options),
+    result: (id, options) => jobHandle(line, id).result(options),
+    cancel: (id, options) => jobHandle(line, id).cancel(options),
+    retry: (id, options) => jobHandle(line, id).retry(options),
+    purgeQueue: ({ signal } = {}) => drive(Protocol.purgeQueue(target), signal),
+    health: ({ signal } = {}) => drive(Protocol.health(target), signal)
+  }
+}
+
+/**
+ * Connects to a platform. Nothing is sent before the first call.
+ *
+ * Throws a TypeError for a `baseUrl` that is no address, or an `apiKey` that cannot be one.
+ */
+export const createClient = (options: ClientOptions): Client => {
+  const { apiKey, baseUrl, fetch = (...call) => globalThis.fetch(...call), ...patience } = options
+  const host = hostOf(baseUrl)
+  const settings = { ...PATIENCE, ...patience, host, headers: headersOf(apiKey), readers }
+
+  function endpoint(name: string): Endpoint<Json, Json | undefined, Json>
+  function endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
+  function endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
+  function endpoint<H extends PlainHandler>(handler: H, name?: string): Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>>
+  function endpoint(of: string | PlainHandler, name?: string): Endpoint<never, unknown, unknown> {
+    return endpointOf({
+      target: { ...settings, endpoint: typeof of === "string" ? of : name ?? of.name },
+      codec: typeof of === "string" ? unchecked : checked(of),
+      drive: (program, signal) => drive(fetch, program, signal)
+    })
+  }
+
+  return { baseUrl: host, endpoint }
+}

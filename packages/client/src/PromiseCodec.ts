@@ -1,0 +1,27 @@
+/**
+ * Schemas for the Promise side. Loaded when an endpoint that is typed by a handler is first used: with it comes a good part of Effect.
+ */
+import { problemsOf } from "@stint/contract/SchemaIssues"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Schema from "effect/Schema"
+import * as HandlerCodec from "./HandlerCodec.ts"
+import type { PlainHandler } from "./HandlerType.ts"
+import type { Fit, PromiseCodec } from "./PromiseClient.ts"
+
+const fit = (effect: Effect.Effect<unknown, Schema.SchemaError>): Promise<Fit> =>
+  Effect.runPromise(Effect.match(effect, {
+    onFailure: (error): Fit => ({ problems: problemsOf(error) }),
+    onSuccess: (value): Fit => ({ value })
+  }))
+
+/** How the values of a handler's endpoint are written and read. */
+export const make = (handler: PlainHandler): PromiseCodec => {
+  const codec = HandlerCodec.ofHandler(handler)
+  return {
+    input: (input) => fit(codec.input(input)),
+    output: (json) => fit(codec.output(json)),
+    chunk: (json) => fit(codec.chunk(json)),
+    declared: (error) => Effect.runPromise(Effect.map(codec.declared(error), Option.getOrUndefined))
+  }
+}

@@ -1,0 +1,166 @@
+/**
+ * What the client does to the outside, as data: calls and pauses. `Protocol.ts` decides, a driver performs.
+ *
+ * ```
+ *   Protocol.ts        yields a Call or a Pause  ---->  a driver          fetch + setTimeout         (FetchDriver.ts)
+ *   a generator        <----  is resumed with a Reply   performs it       HttpClient + Effect.sleep  (EffectDriver.ts)
+ * ```
+ *
+ * So there is one protocol, with its retries and waits, for Effect and for Promises alike, and the Promise side carries no Effect. What the
+ * two sides would cost otherwise, one bundle for browsers each, minified and gzipped:
+ *
+ * ```
+ *   HttpApiClient over the contract's Api           82 KB
+ *   HttpClient and the contract's Schemas           51 KB
+ *   fetch, Effect, Stream and Schemas               32 KB
+ *   this, with fetch                                 7 KB
+ * ```
+ *
+ * The contract still rules: the shapes are its types, the Effect side decodes with its Schemas, and tests hold every path here equal to a
+ * route of its `Api`, and the Promise side's guards equal to its Schemas.
+ */
+import type { Health } from "@stint/contract/Health"
+import type { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
+
+/** One HTTP request. */
+export interface Call {
+  readonly _tag: "Call"
+  readonly method: "GET" | "POST"
+  /** The whole address. */
+  readonly url: string
+  readonly headers: Readonly<Record<string, string>>
+  readonly body?: string
+  /** How long the whole answer may take. Milliseconds. */
+  readonly timeout: number
+}
+
+/** Do nothing for a while: at least `atLeast`, and a random part of `spread` more, so that many clients do not come back at once. */
+export interface Pause {
+  readonly _tag: "Pause"
+  /** Milliseconds. */
+  readonly atLeast: number
+  /** Milliseconds. */
+  readonly spread: number
+}
+
+/** What a driver can be asked for. */
+export type Step = Call | Pause
+
+/** An answer, read to its end. */
+export interface Answer {
+  readonly _tag: "Answer"
+  /** 0 for a redirect that a browser hides. */
+  readonly status: number
+  readonly text: string
+  readonly retryAfter: string | undefined
+  readonly location: string | undefined
+  /** Milliseconds. */
+  readonly took: number
+}
+
+/** No answer, or not all of one. */
+export interface Silence {
+  readonly _tag: "Silence"
+  readonly cause: unknown
+  /** The call's `timeout` ran out. */
+  readonly timedOut: boolean
+  /** Milliseconds. */
+  readonly took: number
+}
+
+/** The pause is over. */
+export interface Rested {
+  readonly _tag: "Rested"
+  /** Milliseconds. */
+  readonly took: number
+}
+
+/** What a driver resumes a program with: {@link Rested} after a {@link Pause}, else one of the others. */
+export type Reply = Answer | Silence | Rested
+
+/** A conversation with the platform. Throws a `CallError` when it ends without what was asked for. */
+export type Program<A> = Generator<Step, A, Reply>
+
+/** What answers are read with. Each gives undefined for what does not fit. */
+export interface Readers {
+  readonly job: (json: unknown) => Job | undefined
+  readonly receipt: (json: unknown) => JobReceipt | undefined
+  readonly page: (json: unknown) => StreamPage | undefined
+  readonly purged: (json: unknown) => Purged | undefined
+  readonly health: (json: unknown) => Health | undefined
+}
+
+/** How patient a client is. Milliseconds. */
+export interface Patience {
+  /**
+   * How long an answer may take, besides the time that the platform was asked to hold it. Default 60 s: time for a 20 MB input on a slow
+   * line, at the price of noticing a dead connection late.
+   */
+  readonly timeout: number
+  /**
+   * How long the platform is asked to hold one waiting request (`wait`, 1 s to 300 s). Default 25 s, because many proxies hang up at 30 s;
+   * longer asks less often. However short, waits go on until the job ends.
+   */
+  readonly wait: number
+  /** How long a single call is tried again before it fails: 429, 503 and lost connections. Default 10 s. */
+  readonly retryFor: number
+  /**
+   * How long a wait for a result puts up with a platform that does not answer. Default 5 min, time for a restart or an update. The job
+   * itself is not touched when it runs out: ask for its result again.
+   */
+  readonly reconnectFor: number
+}
+
+/** Defaults of {@link Patience}. */
+export const PATIENCE: Patience = { timeout: 60_000, wait: 25_000, retryFor: 10_000, reconnectFor: 300_000 }
+
+/** A client's settings, checked. */
+export interface Settings extends Patience {
+  /** Where the platform is, without a trailing slash and without `/v2`: as messages show it, and as calls are made. */
+  readonly host: string
+  /** Headers of every call. The one place where the key is. */
+  readonly headers: Readonly<Record<string, string>>
+  readonly readers: Readers
+}
+
+/** The address of the page in a browser, which relative addresses start from. */
+const pageAddress = (): string | undefined => {
+  const location: unknown = Reflect.get(globalThis, "location")
+  if (typeof location !== "object" || location === null || !("href" in location)) return undefined
+  return typeof location.href === "string" ? location.href : undefined
+}
+
+const addressOf = (text: string): URL | undefined => {
+  try {
+    return new URL(text, pageAddress())
+  } catch {
+    return undefined
+  }
+}
+
+/**
+ * An address of a platform in the form that {@link Settings} want: `/v2` at its end, as clients of the described platform write it, is
+ * taken off. In a browser it may be relative to the page. Throws a TypeError that says what is wrong with it.
+ */
+export const hostOf = (baseUrl: string | URL): string => {
+  const url = addressOf(String(baseUrl))
+  if (url === undefined) {
+    throw new TypeError(`baseUrl is "${String(baseUrl)}", which is no address. Write it like http://127.0.0.1:4600.`)
+  }
+  if (url.protocol !== "http:" && url.protocol !== "https:") {
+    throw new TypeError(`baseUrl starts with ${url.protocol}, not with http: or https:. Write it like http://127.0.0.1:4600.`)
+  }
+  // Not shown: it holds a password.
+  if (url.username !== "" || url.password !== "") {
+    throw new TypeError("baseUrl has a user name or a password in it. Leave them out, and give the key as apiKey.")
+  }
+  return url.origin + url.pathname.replace(/\/+$/, "").replace(/\/v2$/, "")
+}
+
+/** The headers of every call with this key. Without one (a proxy of yours adds it) there is no `authorization`. */
+export const headersOf = (apiKey: string | undefined): Readonly<Record<string, string>> => {
+  const key = (apiKey ?? "").trim()
+  // Anything else cannot stand in a header; `fetch` would say so in a message that repeats the key.
+  if (/[^\x21-\x7e]/.test(key)) throw new TypeError("apiKey holds a space, a line break or a character that no key has.")
+  return key === "" ? { accept: "application/json" } : { accept: "application/json", authorization: `Bearer ${key}` }
+}

@@ -1,0 +1,85 @@
+/**
+ * What a web page loads: the bundle is built as for browsers, measured, and run with nothing but what browsers have.
+ */
+import { build } from "esbuild"
+import { join, resolve } from "node:path"
+import { createContext, runInContext } from "node:vm"
+import { gzipSync } from "node:zlib"
+import { describe, expect, it } from "vitest"
+import { HostileServer, json } from "./HostileServer.ts"
+
+const folder = resolve(import.meta.dirname, "..")
+
+const bundle = (contents: string, options: { readonly splitting: boolean; readonly format: "esm" | "iife" }) =>
+  build({
+    stdin: { contents, resolveDir: import.meta.dirname, loader: "ts" },
+    bundle: true,
+    minify: true,
+    write: false,
+    metafile: true,
+    // Anything of Node fails the build.
+    platform: "browser",
+    outdir: join(folder, "dist-test"),
+    logLevel: "silent",
+    globalName: "stint",
+    ...options
+  })
+
+describe("the Promise side in a browser", () => {
+  it("is at most 8 KB, minified and gzipped, and carries no Effect, until a handler's Schemas are used", async () => {
+    const { metafile, outputFiles } = await bundle("export { createClient } from \"../src/index.ts\"", {
+      splitting: true,
+      format: "esm"
+    })
+    const [entry] = Object.entries(metafile.outputs).filter(([, output]) => output.entryPoint === "<stdin>")
+    const loaded = new Set([
+      entry![0],
+      ...entry![1].imports.filter(({ kind }) => kind === "import-statement").map(({ path }) => path)
+    ])
+    const sources = [...loaded].flatMap((path) => Object.keys(metafile.outputs[path]!.inputs))
+    expect(sources.filter((source) => source.includes("node_modules"))).toEqual([])
+    expect(sources.some((source) => source.endsWith("src/PromiseClient.ts"))).toBe(true)
+    const size = outputFiles.filter(({ path }) => [...loaded].some((one) => path.endsWith(one.split("/").at(-1)!)))
+      .reduce((sum, { contents }) => sum + gzipSync(contents, { level: 9 }).byteLength, 0)
+    expect(size).toBeGreaterThan(1_000)
+    expect(size).toBeLessThan(8_000)
+  })
+
+  it("runs a job and streams another where there is nothing of Node", async () => {
+    const { outputFiles } = await bundle("export { createClient } from \"../src/index.ts\"", { splitting: false, format: "iife" })
+    const page = { output: "x" }
+    await using server = await HostileServer.start(
+      json({ id: "j1", status: "COMPLETED", output: { greeting: "Hello" } }),
+      json({ id: "j2", status: "IN_QUEUE" }),
+      json({ id: "j2", status: "IN_PROGRESS", stream: [page] }),
+      json({ id: "j2", status: "COMPLETED", stream: [page, page] })
+    )
+    const browser = createContext({
+      fetch,
+      URL,
+      AbortController,
+      setTimeout,
+      clearTimeout,
+      performance,
+      location: { href: `${server.url}/app/index.html` }
+    })
+    runInContext(outputFiles[0]!.text, browser)
+    const seen: unknown = await runInContext(
+      `(async () => {
+        const endpoint = stint.createClient({ baseUrl: "/" }).endpoint("hello")
+        const output = await endpoint.runSync({ name: "Ada" })
+        const chunks = []
+        for await (const chunk of endpoint.stream({ from: 3 })) chunks.push(chunk)
+        return JSON.stringify({ output, chunks })
+      })()`,
+      browser
+    )
+    expect(JSON.parse(String(seen))).toEqual({ output: { greeting: "Hello" }, chunks: ["x", "x", "x"] })
+    expect(server.received.map(({ headers, url }) => [url.split("?")[0], headers.authorization])).toEqual([
+      ["/v2/hello/runsync", undefined],
+      ["/v2/hello/run", undefined],
+      ["/v2/hello/stream/j2", undefined],
+      ["/v2/hello/stream/j2", undefined]
+    ])
+  })
+})

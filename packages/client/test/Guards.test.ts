@@ -1,0 +1,82 @@
+import { Health } from "@stint/contract/Health"
+import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
+import * as Schema from "effect/Schema"
+import * as fc from "fast-check"
+import { describe, expect, it } from "vitest"
+import { readers } from "../src/Guards.ts"
+
+const pairs: ReadonlyArray<readonly [string, (json: unknown) => unknown, (json: unknown) => boolean]> = [
+  ["job", readers.job, Schema.is(Job)],
+  ["receipt", readers.receipt, Schema.is(JobReceipt)],
+  ["page", readers.page, Schema.is(StreamPage)],
+  ["purged", readers.purged, Schema.is(Purged)],
+  ["health", readers.health, Schema.is(Health)]
+]
+
+const count = fc.oneof(fc.nat(), fc.constantFrom<unknown>(-1, 1.5, "1", null, 2 ** 53))
+const status = fc.constantFrom<unknown>(
+  "IN_QUEUE",
+  "IN_PROGRESS",
+  "COMPLETED",
+  "FAILED",
+  "CANCELLED",
+  "TIMED_OUT",
+  "completed",
+  "RUNNING",
+  1,
+  "toString"
+)
+const text = fc.oneof({ weight: 5, arbitrary: fc.string() }, { weight: 1, arbitrary: fc.constantFrom<unknown>(null, 7, ["x"]) })
+const chunk = fc.oneof({ weight: 5, arbitrary: fc.record({ output: fc.jsonValue() }) }, {
+  weight: 1,
+  arbitrary: fc.constantFrom<unknown>(1, {}, null, [])
+})
+
+/** Nearly an answer: every key of all of them, each there or not, mostly as it should be. */
+const nearly = fc.oneof(
+  fc.record({
+    id: text,
+    status,
+    delayTime: count,
+    executionTime: count,
+    output: fc.jsonValue(),
+    error: text,
+    retries: count,
+    workerId: text,
+    stream: fc.oneof(fc.array(chunk, { maxLength: 4 }), fc.constant<unknown>({})),
+    removed: count
+  }, { requiredKeys: [] }),
+  fc.record({ id: fc.string(), status: fc.constant("COMPLETED"), stream: fc.array(chunk, { maxLength: 3 }) }),
+  fc.record({ removed: count, status: fc.constantFrom("completed", "failed") }),
+  fc.record({
+    jobs: fc.record({ completed: count, failed: fc.nat(), inProgress: fc.nat(), inQueue: fc.nat(), retried: fc.nat() }, {
+      requiredKeys: ["completed", "failed", "inProgress", "inQueue"]
+    }),
+    workers: fc.record({
+      idle: fc.nat(),
+      initializing: fc.nat(),
+      ready: fc.nat(),
+      running: fc.nat(),
+      throttled: fc.nat(),
+      unhealthy: fc.nat()
+    })
+  }),
+  fc.jsonValue()
+)
+
+describe("the Promise side's guards", () => {
+  it.each(pairs)("accept of a %s exactly what the contract's Schema accepts", (_, read, fits) => {
+    let accepted = 0
+    fc.assert(
+      fc.property(nearly, (value) => {
+        // What comes from the network came out of JSON.parse.
+        const json: unknown = JSON.parse(JSON.stringify(value))
+        const wanted = fits(json)
+        if (wanted) accepted += 1
+        expect(read(json) !== undefined).toBe(wanted)
+      }),
+      { numRuns: 2_000 }
+    )
+    expect(accepted).toBeGreaterThan(20)
+  })
+})

@@ -1,0 +1,94 @@
+/**
+ * Performs programs against a script: no sockets, no clocks. Every call is answered by the next entry; pauses take as long as they say.
+ */
+import { expect } from "vitest"
+import { CallError } from "../src/CallError.ts"
+import { readers } from "../src/Guards.ts"
+import type { Target } from "../src/Protocol.ts"
+import { type Answer, type Call, headersOf, PATIENCE, type Pause, type Program, type Silence, type Step } from "../src/Wire.ts"
+
+export const KEY = "a-secret-key-0123456789"
+
+export const target = (over: Partial<Target> = {}): Target => ({
+  ...PATIENCE,
+  host: "http://platform.test",
+  headers: headersOf(KEY),
+  readers,
+  endpoint: "ep",
+  ...over
+})
+
+export type Entry = Answer | Silence
+
+export const answer = (status: number, body: unknown, over: Partial<Answer> = {}): Answer => ({
+  _tag: "Answer",
+  status,
+  text: typeof body === "string" ? body : JSON.stringify(body),
+  retryAfter: undefined,
+  location: undefined,
+  took: 5,
+  ...over
+})
+
+const failure = (code: string) => new TypeError("fetch failed", { cause: Object.assign(new Error(`it was ${code}`), { code }) })
+
+/** Nobody listens there. */
+export const refused: Silence = { _tag: "Silence", cause: failure("ECONNREFUSED"), timedOut: false, took: 1 }
+
+/** The connection was lost after the request had gone out. */
+export const cut = (took = 10): Silence => ({ _tag: "Silence", cause: failure("ECONNRESET"), timedOut: false, took })
+
+export const silent: Silence = { _tag: "Silence", cause: undefined, timedOut: true, took: 60_000 }
+
+/** A problem body as the platform writes them. */
+export const problem = (status: number, kind: string, over: object = {}): Answer =>
+  answer(status, { type: `/problems/${kind}`, title: kind, status, detail: "What.", error: "What.", hint: "Do this.", ...over })
+
+export const job = (status: string, over: object = {}) => ({ id: "j1", status, ...over })
+
+/** What a program did, and how it ended. */
+export interface Performed<A> {
+  readonly steps: ReadonlyArray<Step>
+  readonly calls: ReadonlyArray<Call>
+  readonly pauses: ReadonlyArray<Pause>
+  /** Milliseconds of all calls and pauses. */
+  readonly took: number
+  readonly value: A | undefined
+  readonly error: CallError | undefined
+}
+
+/** Performs a program. `script` gives the answer to each call; the last one is repeated. */
+export const perform = <A>(program: Program<A>, script: ReadonlyArray<Entry>, limit = 10_000): Performed<A> => {
+  const steps: Array<Step> = []
+  let took = 0
+  let at = 0
+  const done = (end: { readonly value?: A; readonly error?: CallError }): Performed<A> => ({
+    steps,
+    calls: steps.filter((step) => step._tag === "Call"),
+    pauses: steps.filter((step) => step._tag === "Pause"),
+    took,
+    value: end.value,
+    error: end.error
+  })
+  try {
+    let next = program.next()
+    while (next.done !== true) {
+      const step = next.value
+      steps.push(step)
+      expect(steps.length).toBeLessThan(limit)
+      if (step._tag === "Pause") {
+        took += step.atLeast
+        next = program.next({ _tag: "Rested", took: step.atLeast })
+      } else {
+        const entry = script[Math.min(at, script.length - 1)]!
+        at += 1
+        took += entry.took
+        next = program.next(entry)
+      }
+    }
+    return done({ value: next.value })
+  } catch (error) {
+    if (error instanceof CallError) return done({ error })
+    throw error
+  }
+}

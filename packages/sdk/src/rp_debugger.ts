@@ -1,0 +1,6 @@
+/**
+ * Timers for plain handlers (specification 4.2): what they measure is in `output.rp_debugger` of a worker that runs with `--rp_debugger`,
+ * and in the job's trace wherever there is one.
+ */
+export { FunctionTimer } from "@stint/worker-debugger/FunctionTimer"
+export { LineTimer } from "@stint/worker-debugger/LineTimer"

@@ -1,0 +1,129 @@
+/**
+ * Files in and files out, for plain handlers (specification 4.3). What does the work is loaded when it is first used.
+ */
+import type { Options as Downloading } from "@stint/worker-downloads/Downloads"
+import type { Credentials, Options } from "@stint/worker-uploads/Uploads"
+import * as Effect from "effect/Effect"
+import * as ManagedRuntime from "effect/ManagedRuntime"
+import { join, resolve } from "node:path"
+import { lazily, run } from "./plainEffect.ts"
+
+/** A bucket's key and address, as callers send them in `s3Config` (wire-facts 1.2). */
+export type BucketCredentials = Credentials
+
+/** What is kept with an uploaded object, under the names that S3 clients know. */
+export interface ExtraArgs {
+  readonly ACL?: Options["acl"]
+  readonly CacheControl?: string
+  readonly ContentDisposition?: string
+  readonly ContentEncoding?: string
+  readonly ContentType?: string
+  readonly Metadata?: { readonly [key: string]: string }
+}
+
+/** How downloads differ from their defaults; ours. */
+export type DownloadOptions = Pick<Downloading, "headers" | "maxBytes" | "retries">
+
+/** One storage client for the whole process: its connections are used again. */
+const uploads = lazily(async () => {
+  const { Uploads } = await import("@stint/worker-uploads/index")
+  const context = await run(ManagedRuntime.make(Uploads.layer).contextEffect)
+  return { Uploads, context }
+})
+
+const downloads = lazily(async () => {
+  const [{ Downloads }, { safe }] = await Promise.all([
+    import("@stint/worker-downloads/index"),
+    import("@stint/worker-downloads/SafeName")
+  ])
+  const context = await run(ManagedRuntime.make(Downloads.layer).contextEffect)
+  return { Downloads, context, safe }
+})
+
+const optionsOf = (
+  key: string,
+  credentials: BucketCredentials | undefined | null,
+  bucket: string | undefined | null,
+  prefix: string | undefined | null,
+  extra: ExtraArgs = {}
+): Options => ({
+  key,
+  bucket: bucket ?? undefined,
+  credentials: credentials ?? undefined,
+  prefix: prefix ?? undefined,
+  acl: extra.ACL,
+  cacheControl: extra.CacheControl,
+  contentDisposition: extra.ContentDisposition,
+  contentEncoding: extra.ContentEncoding,
+  contentType: extra.ContentType,
+  metadata: extra.Metadata
+})
+
+/**
+ * Uploads a file as `file_name`, and answers with an address that works for seven days.
+ *
+ * It goes to `bucket_creds`, else to the bucket of the job's `s3Config`, else to that of the `BUCKET_*` variables; while there is none,
+ * into the folder `local_upload`, and the answer is its path. Rejects with what is wrong and what to do.
+ *
+ * @example
+ * ```ts
+ * const url = await sdk.utils.upload_file_to_bucket("result.mp4", "/tmp/result.mp4")
+ * ```
+ */
+export const upload_file_to_bucket = async (
+  file_name: string,
+  file_location: string,
+  bucket_creds?: BucketCredentials | null,
+  bucket_name?: string | null,
+  prefix?: string | null,
+  extra_args?: ExtraArgs
+): Promise<string> => {
+  const { context, Uploads } = await uploads()
+  const options = optionsOf(file_name, bucket_creds, bucket_name, prefix, extra_args)
+  return Uploads.toText(await run(Effect.provideContext(Uploads.file(file_location, options), context)))
+}
+
+/**
+ * Uploads bytes, or a text, as `file_name`, and answers with an address that works for seven days. Otherwise as
+ * {@link upload_file_to_bucket}.
+ *
+ * @example
+ * ```ts
+ * const url = await sdk.utils.upload_in_memory_object("thumbnail.jpg", bytes)
+ * ```
+ */
+export const upload_in_memory_object = async (
+  file_name: string,
+  file_data: Uint8Array | string,
+  bucket_creds?: BucketCredentials | null,
+  bucket_name?: string | null,
+  prefix?: string | null
+): Promise<string> => {
+  const { context, Uploads } = await uploads()
+  const options = optionsOf(file_name, bucket_creds, bucket_name, prefix)
+  return Uploads.toText(await run(Effect.provideContext(Uploads.bytes(file_data, options), context)))
+}
+
+/**
+ * Downloads what a job's input names into `jobs/{job_id}/downloaded_files` of the working directory, several at once, and answers with
+ * the absolute paths in the order of the addresses.
+ *
+ * Addresses inside of the network are refused, however they are spelt and wherever redirects lead (specification 4.3). The first download
+ * that fails ends the others and rejects with the reason. The files stay until they are removed: they belong to the caller.
+ *
+ * @example
+ * ```ts
+ * const [photo] = await sdk.utils.download_files_from_urls(job.id, job.input.url, { maxBytes: 20_000_000 })
+ * ```
+ */
+export const download_files_from_urls = async (
+  job_id: string,
+  urls: string | URL | ReadonlyArray<string | URL>,
+  options: DownloadOptions = {}
+): Promise<Array<string>> => {
+  const { context, Downloads, safe } = await downloads()
+  const list = typeof urls === "string" || urls instanceof URL ? [urls] : urls
+  const folder = join(resolve("jobs", safe(job_id)), "downloaded_files")
+  const files = await run(Effect.provideContext(Downloads.into(folder, list, options), context))
+  return files.map(({ path }) => path)
+}

@@ -1,0 +1,218 @@
+/**
+ * The facade's functions in a real worker process: each is a plugin of its own with tests of its own; here they are reached by the
+ * specification's names.
+ */
+import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs"
+import { createServer } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import { afterEach, describe, expect, it } from "vitest"
+import * as sdk from "../src/index.ts"
+
+const handler = fileURLToPath(new URL("./fixtures/facade.ts", import.meta.url))
+
+/** Every machine is good enough for these tests. */
+const LENIENT = { PLATFORM_MIN_MEMORY_GB: "0.1", PLATFORM_MIN_DISK_PERCENT: "0.1" }
+
+const opened: Array<() => unknown> = []
+
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+const folder = () => {
+  const path = realpathSync(mkdtempSync(join(tmpdir(), "stint-facade-")))
+  opened.push(() => rmSync(path, { recursive: true, force: true }))
+  return path
+}
+
+const start = async (
+  options: { readonly env?: { readonly [name: string]: string }; readonly args?: ReadonlyArray<string>; readonly cwd?: string } =
+    {}
+) => {
+  const stub = await PlatformStub.start()
+  opened.push(() => stub.down())
+  const cwd = options.cwd ?? folder()
+  const worker = WorkerProcess.start(handler, {
+    cwd,
+    args: options.args ?? [],
+    env: { ...LENIENT, ...stub.environment(), ...options.env }
+  })
+  opened.push(async () => {
+    worker.kill("SIGKILL")
+    await worker.ended
+  })
+  return { stub, worker, cwd }
+}
+
+describe("the facade", () => {
+  it("progress_update is visible while the job runs, and not after its result", async () => {
+    const { stub } = await start()
+    const id = stub.submit({ do: "progress" })
+    await stub.until(() => stub.progress(id) !== undefined)
+    expect(stub.progress(id)).toEqual({ done: 1 })
+    expect(await stub.resultOf(id)).toEqual({ output: "done" })
+  })
+
+  it("progress_update without a worker is a line in the log", () => {
+    expect(() => sdk.rp_progress.progress_update({ id: "j1" }, 1)).not.toThrow()
+  })
+
+  it.each(["throws", "rejects"])("a registered fitness check that %s ends the worker with 1 and is reported", async (how) => {
+    const { stub, worker } = await start({ env: { CHECK: how } })
+    stub.submit({ do: "log" })
+    expect((await worker.ended).code).toBe(1)
+    expect(stub.of("ping").map(({ text }): unknown => JSON.parse(text))).toEqual([
+      expect.objectContaining({ status: "unhealthy", check: "modelIsThere", reason: "no model at /models" })
+    ])
+    expect(stub.of("job-take")).toEqual([])
+  })
+
+  it("a worker whose fitness checks pass takes jobs", async () => {
+    const { stub } = await start({ env: { CHECK: "passes" } })
+    expect(await stub.resultOf(stub.submit({ do: "nothing" }))).toEqual({ output: { got: "nothing" }, error: "what?" })
+  })
+
+  it("a machine that has too little memory takes no jobs, and says so", async () => {
+    const { stub, worker } = await start({ env: { PLATFORM_MIN_MEMORY_GB: "100000" } })
+    const { code, stdout } = await worker.ended
+    expect(code).toBe(1)
+    expect(stdout).toContain("PLATFORM_MIN_MEMORY_GB")
+    expect(stub.of("job-take")).toEqual([])
+  })
+
+  it("register_fitness_check answers with the check, and takes nothing but functions", () => {
+    const check = () => undefined
+    expect(sdk.serverless.register_fitness_check(check)).toBe(check)
+    const untyped: (check: never) => unknown = sdk.serverless.register_fitness_check
+    expect(() => untyped(Object("no function") as never)).toThrow("register_fitness_check needs a function")
+  })
+
+  it("rp_validator.validate checks an input by rules", async () => {
+    const { stub } = await start()
+    expect(await stub.resultOf(stub.submit({ do: "validate" }))).toEqual({ output: { width: 64 } })
+    expect(await stub.resultOf(stub.submit({ do: "validate", width: 7 }))).toEqual({
+      error: expect.stringContaining("has to be a multiple of 8")
+    })
+  })
+
+  it("a dict with error is FAILED, and an ERROR line says so", async () => {
+    const { stub, worker } = await start()
+    const id = stub.submit({ do: "nothing" })
+    await stub.resultOf(id)
+    const line = worker.stdout().split("\n").find((one) => one.includes(`"ERROR"`)) ?? ""
+    expect(JSON.parse(line)).toMatchObject({ requestId: id, level: "ERROR", message: expect.stringMatching(/failed.*what\?/) })
+  })
+
+  it("LineTimer and FunctionTimer are in rp_debugger with --rp_debugger, and nowhere without", async () => {
+    const plain = await start()
+    expect(await plain.stub.resultOf(plain.stub.submit({ do: "timers" }))).toEqual({ output: { width: 5 } })
+    const { stub } = await start({ args: ["--rp_debugger"] })
+    expect(await stub.resultOf(stub.submit({ do: "timers" }))).toEqual({
+      output: {
+        width: 5,
+        rp_debugger: expect.objectContaining({
+          timestamps: [expect.objectContaining({ name: "all" }), expect.objectContaining({ name: "resize" })],
+          system_info: expect.anything(),
+          ready_delay_ms: expect.any(Number)
+        })
+      }
+    })
+  })
+
+  it("uploads go to a folder while no bucket is set, and cannot leave it", async () => {
+    const { cwd, stub } = await start()
+    const result = await stub.resultOf(stub.submit({ do: "upload" }))
+    expect(result).toEqual({ output: ["local_upload/hello.txt", "local_upload/prefix/result.txt"] })
+    expect(readFileSync(join(cwd, "local_upload/hello.txt"), "utf8")).toBe("hello")
+    expect(readFileSync(join(cwd, "local_upload/prefix/result.txt"), "utf8")).toBe("a file")
+  })
+
+  it("a bucket that is half set rejects the upload with the variable that is missing", async () => {
+    const { stub } = await start({ env: { BUCKET_ENDPOINT_URL: "http://127.0.0.1:9" } })
+    const result = await stub.resultOf(stub.submit({ do: "upload" }))
+    expect(JSON.stringify(result)).toContain("BUCKET_ACCESS_KEY_ID")
+  })
+
+  it("downloads are saved under the job's id, and addresses inside of the network are refused", async () => {
+    const server = createServer((_request, response) => response.end("a photo"))
+    await new Promise<void>((up) => server.listen(0, "127.0.0.1", up))
+    opened.push(() => server.close())
+    const address = server.address()
+    const url = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}/photo.jpg`
+    const refusing = await start()
+    const refused = await refusing.stub.resultOf(refusing.stub.submit({ do: "download", url }))
+    expect(JSON.stringify(refused)).toMatch(/127\.0\.0\.1.*loopback/)
+    expect(readdirSync(refusing.cwd, { recursive: true, withFileTypes: true }).filter((entry) => entry.isFile())).toEqual([])
+
+    const { cwd, stub } = await start({ env: { PLATFORM_DOWNLOAD_ALLOW: "127.0.0.0/8" } })
+    const id = stub.submit({ do: "download", url }, { id: "job-1" })
+    const path = join(cwd, "jobs/job-1/downloaded_files/photo.jpg")
+    expect(await stub.resultOf(id)).toEqual({ output: { path, text: "a photo" } })
+    server.closeAllConnections()
+  })
+
+  it("VolumeCache fills what an earlier worker left, and is nothing without a volume", async () => {
+    const volume = folder()
+    const disk = folder()
+    const run = async (cache: string, env: { readonly [name: string]: string }) => {
+      mkdirSync(cache, { recursive: true })
+      const { stub, worker } = await start({ env: { CACHE: cache, ...env } })
+      await stub.resultOf(stub.submit({ do: "log" }))
+      worker.kill("SIGTERM")
+      return (await worker.ended).stdout
+    }
+    const directory = join(disk, "models")
+    expect(await run(directory, {})).toContain("cold, not cached")
+    // Each worker begins with a disk of its own.
+    rmSync(directory, { recursive: true })
+    expect(await run(directory, { PLATFORM_VOLUME_PATH: volume })).toContain("cold, cached")
+    rmSync(directory, { recursive: true })
+    expect(await run(directory, { PLATFORM_VOLUME_PATH: volume })).toContain("warm, with weights, cached")
+  })
+
+  it("log lines are filed under the job that they are written in", async () => {
+    const { stub, worker } = await start()
+    const id = stub.submit({ do: "log" })
+    await stub.resultOf(id)
+    const lines = worker.stdout().split("\n").filter((line) => line.includes(`"INFO"`)).map((line): unknown => JSON.parse(line))
+    expect(lines).toEqual(expect.arrayContaining([
+      { requestId: id, message: "in the handler", level: "INFO" },
+      { requestId: id, message: "after an await", level: "INFO" },
+      { requestId: "another", message: "of another job", level: "INFO" }
+    ]))
+  })
+
+  it("a job's spans go where the OTEL variables say, in the caller's trace", async () => {
+    const received: Array<string> = []
+    const collector = createServer((request, response) => {
+      request.setEncoding("utf8").on("data", (text: string) => received.push(text)).on("end", () => response.end("{}"))
+    })
+    await new Promise<void>((up) => collector.listen(0, "127.0.0.1", up))
+    opened.push(() => collector.close())
+    const address = collector.address()
+    const port = typeof address === "object" && address !== null ? address.port : 0
+    const { stub, worker } = await start({
+      env: { OTEL_EXPORTER_OTLP_ENDPOINT: `http://127.0.0.1:${port}`, OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }
+    })
+    const trace = "0af7651916cd43dd8448eb211c80319c"
+    await stub.resultOf(stub.submit({ do: "timers" }, { traceparent: `00-${trace}-b7ad6b7169203331-01` }))
+    worker.kill("SIGTERM")
+    expect((await worker.ended).code).toBe(0)
+    const text = received.join("")
+    for (const name of ["job handler", "handler", "deliver", "resize"]) expect(text).toContain(`"name":"${name}"`)
+    expect(text).toContain(`"traceId":"${trace}"`)
+    collector.closeAllConnections()
+  })
+
+  it("what is heavy is not loaded by a worker that does not use it", async () => {
+    const { stub } = await start()
+    const result = await stub.resultOf(stub.submit({ do: "modules" }))
+    expect(JSON.stringify(result)).toContain("/worker/src/TakeLoop.ts")
+    expect(JSON.stringify(result)).not.toMatch(
+      /aws-sdk|undici|opentelemetry|\/mime\/|worker-uploads|worker-downloads|volume-cache\/src\/Sync/
+    )
+  })
+})

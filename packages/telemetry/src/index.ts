@@ -1,0 +1,4 @@
+/**
+ * Traces of Stint jobs by OpenTelemetry.
+ */
+export * as Telemetry from "./Telemetry.ts"

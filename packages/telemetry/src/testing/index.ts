@@ -1,0 +1,4 @@
+/**
+ * What tests of traced code use.
+ */
+export * as TelemetryTest from "./TelemetryTest.ts"

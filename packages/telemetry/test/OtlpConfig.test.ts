@@ -1,0 +1,111 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as ConfigProvider from "effect/ConfigProvider"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import * as OtlpConfig from "../src/OtlpConfig.ts"
+
+const read = (env: Record<string, string>) =>
+  OtlpConfig.settings.pipe(Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env })))
+
+const on = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" }
+
+describe("the variables of OpenTelemetry", () => {
+  it.effect.each<[string, Record<string, string>]>([
+    ["none of them is set", {}],
+    ["the endpoint is empty", { OTEL_EXPORTER_OTLP_ENDPOINT: "" }],
+    ["all is forbidden", { ...on, OTEL_SDK_DISABLED: "TRUE" }],
+    ["no exporter is wanted", { ...on, OTEL_TRACES_EXPORTER: "none" }],
+    ["only others than the endpoint are set", { OTEL_SERVICE_NAME: "s", OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }]
+  ])("ask for no traces where %s", ([, env]) =>
+    Effect.gen(function*() {
+      expect(yield* read(env)).toBeUndefined()
+    }))
+
+  it.effect("have the defaults of the table", () =>
+    Effect.gen(function*() {
+      const settings = yield* read(on)
+      expect(settings && { ...settings, headers: Redacted.value(settings.headers) }).toEqual({
+        url: "http://collector:4318/v1/traces",
+        protocol: "http/protobuf",
+        headers: {},
+        timeout: 10_000,
+        sampler: "parentbased_always_on",
+        ratio: 1,
+        serviceName: undefined,
+        resource: {},
+        scheduleDelay: 1_000,
+        maxQueueSize: 8_192,
+        maxBatchSize: 512
+      })
+    }))
+
+  it.effect.each<[string, Record<string, string>, string]>([
+    ["a path of its own", { OTEL_EXPORTER_OTLP_ENDPOINT: "https://c/otlp/" }, "https://c/otlp/v1/traces"],
+    ["an address for traces, as it is", { ...on, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://t:1/x" }, "http://t:1/x"],
+    [
+      "the local collector, where an exporter is named and no address",
+      { OTEL_TRACES_EXPORTER: "otlp" },
+      "http://localhost:4318/v1/traces"
+    ]
+  ])("send to %s", ([, env, url]) =>
+    Effect.gen(function*() {
+      expect((yield* read(env))?.url).toBe(url)
+    }))
+
+  it.effect("prefer the spelling for traces to the general one", () =>
+    Effect.gen(function*() {
+      const settings = yield* read({
+        ...on,
+        OTEL_EXPORTER_OTLP_PROTOCOL: "http/protobuf",
+        OTEL_EXPORTER_OTLP_TRACES_PROTOCOL: "http/json",
+        OTEL_EXPORTER_OTLP_TIMEOUT: "1",
+        OTEL_EXPORTER_OTLP_TRACES_TIMEOUT: "2",
+        OTEL_EXPORTER_OTLP_HEADERS: "k=general",
+        OTEL_EXPORTER_OTLP_TRACES_HEADERS: "k=a%2Cb , l=x=y"
+      })
+      expect(settings?.protocol).toBe("http/json")
+      expect(settings?.timeout).toBe(2)
+      expect(settings && Redacted.value(settings.headers)).toEqual({ k: "a,b", l: "x=y" })
+    }))
+
+  it.effect.each<[string, Record<string, string>, string]>([
+    ["an endpoint", { OTEL_EXPORTER_OTLP_ENDPOINT: "collector:4318" }, "OTEL_EXPORTER_OTLP_ENDPOINT is \"collector:4318\""],
+    [
+      "a protocol",
+      { ...on, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
+      "OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\"; it must be one of http/protobuf, http/json. For grpc"
+    ],
+    [
+      "a sampler",
+      { ...on, OTEL_TRACES_SAMPLER: "sometimes" },
+      "OTEL_TRACES_SAMPLER is \"sometimes\"; it must be one of always_on"
+    ],
+    [
+      "a sampler's part",
+      { ...on, OTEL_TRACES_SAMPLER_ARG: "10%" },
+      "OTEL_TRACES_SAMPLER_ARG is \"10%\"; it must be a number from 0 to 1"
+    ],
+    ["a time", { ...on, OTEL_BSP_SCHEDULE_DELAY: "0" }, "OTEL_BSP_SCHEDULE_DELAY is \"0\"; it must be a whole number, 1 or more"],
+    [
+      "an exporter",
+      { ...on, OTEL_TRACES_EXPORTER: "zipkin" },
+      "OTEL_TRACES_EXPORTER is \"zipkin\"; it must be one of otlp, none"
+    ],
+    ["an attribute", { ...on, OTEL_RESOURCE_ATTRIBUTES: "a=1,b" }, "Entry 2 of OTEL_RESOURCE_ATTRIBUTES is no key=value"]
+  ])(
+    "that make no sense stop the start with the variable, its value and what it should be: %s",
+    ([, env, message]) =>
+      Effect.gen(function*() {
+        expect((yield* Effect.flip(read(env))).message).toContain(message)
+      })
+  )
+
+  it.effect("are never shown where they may hold a key", () =>
+    Effect.gen(function*() {
+      const wrong = yield* Effect.flip(read({ ...on, OTEL_EXPORTER_OTLP_HEADERS: "x-key=s3cret%" }))
+      expect(wrong.message).toContain("Entry 1 of OTEL_EXPORTER_OTLP_HEADERS (x-key)")
+      expect(`${wrong.message} ${JSON.stringify(wrong)}`).not.toContain("s3cret")
+      const settings = yield* read({ ...on, OTEL_EXPORTER_OTLP_HEADERS: "x-key=s3cret" })
+      expect(JSON.stringify(settings)).not.toContain("s3cret")
+    }))
+})

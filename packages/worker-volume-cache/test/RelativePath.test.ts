@@ -1,0 +1,114 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as fc from "fast-check"
+import { resolve } from "node:path"
+import { whyUnsafe, whyUnsafeLink } from "../src/RelativePath.ts"
+
+const ROOT = "/srv/cache"
+const inside = (path: string) => path === ROOT || path.startsWith(`${ROOT}/`)
+
+const part = fc.constantFrom("..", ".", "", "a", "b", "...", "..a", "a..", " ", "~", "c:", "\\", "é", "\u202e", "%2e%2e")
+const crafted = fc.array(part, { maxLength: 6 }).map((parts) => parts.join("/"))
+
+describe("the guard of paths (quality.md, archives)", () => {
+  it.each([
+    "",
+    ".",
+    "..",
+    "/",
+    "//",
+    "/etc/passwd",
+    "../etc/passwd",
+    "a/../b",
+    "a/..",
+    "a/../../b",
+    "./a",
+    "a/./b",
+    "a//b",
+    "a/",
+    "a\0b",
+    "\0",
+    "a/\0/../../b",
+    "\ud800",
+    "a/\udc00b",
+    ".~stint-1/a",
+    "a/.~stint-1",
+    "x".repeat(256),
+    "é".repeat(128),
+    `${"a/".repeat(2100)}a`
+  ])("refuses %j", (path) => {
+    expect(whyUnsafe(path)).toEqual(expect.any(String))
+  })
+
+  it.each([
+    "a",
+    "a/b",
+    "...",
+    "..a",
+    "a..",
+    "a b",
+    "-rf",
+    "a\nb",
+    "日本",
+    "x".repeat(255),
+    "C",
+    "c",
+    "%2e%2e/a",
+    "~root",
+    "a:b",
+    "a\\b"
+  ])(
+    "takes %j for what it is",
+    (path) => {
+      expect(whyUnsafe(path)).toBeUndefined()
+    }
+  )
+
+  it("property: what it lets through stays inside, and is spelled in one way only", () => {
+    fc.assert(fc.property(fc.oneof(crafted, fc.string({ unit: "binary", maxLength: 30 })), (path) => {
+      if (whyUnsafe(path) !== undefined) return
+      const at = resolve(ROOT, path)
+      expect(at).toBe(`${ROOT}/${path}`)
+      expect(inside(at)).toBe(true)
+    }))
+  })
+})
+
+describe("the guard of links", () => {
+  it.each([
+    ["snapshots/1/model.bin", "../../blobs/abc"],
+    ["a", "b"],
+    ["a/b", ".."],
+    ["a/b/c", "../.."],
+    ["a/b", "../c/d"]
+  ])("%j may lead to %j", (path, target) => {
+    expect(whyUnsafeLink(path, target)).toBeUndefined()
+  })
+
+  it.each([
+    ["a", ""],
+    ["a", "/etc/passwd"],
+    ["a", ".."],
+    ["a", "../a"],
+    ["a/b", "../../x"],
+    ["a/b", "../.."],
+    // Where `d` is itself a link to a directory further up, this is outside, though it does not look like it.
+    ["a/b", "d/../../x"],
+    ["a/b", "../d/.."],
+    ["a", "b\0"],
+    ["a", "./b"],
+    ["a", "b/"],
+    ["a", "\ud800"],
+    ["a", ".~stint-1/f0"]
+  ])("%j must not lead to %j", (path, target) => {
+    expect(whyUnsafeLink(path, target)).toEqual(expect.any(String))
+  })
+
+  it("property: what it lets through stays inside", () => {
+    const path = fc.array(fc.constantFrom("a", "b"), { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/"))
+    fc.assert(fc.property(path, crafted, (link, target) => {
+      if (whyUnsafeLink(link, target) !== undefined) return
+      expect(inside(resolve(ROOT, link, "..", target))).toBe(true)
+      expect(target.replace(/^(\.\.\/?)*/, "")).not.toMatch(/(^|\/)\.\.(\/|$)/)
+    }))
+  })
+})
