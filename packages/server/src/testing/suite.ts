@@ -9,6 +9,7 @@ import { describe, layer } from "@effect/vitest"
 import type * as Layer from "effect/Layer"
 import { authorization } from "./AuthorizationSuite.ts"
 import { badInput } from "./BadInputSuite.ts"
+import { chunks } from "./ChunkSuite.ts"
 import { connections } from "./ConnectionSuite.ts"
 import { control } from "./ControlSuite.ts"
 import { deliveries } from "./DeliverSuite.ts"
@@ -41,6 +42,7 @@ export const suite = <E>(name: string, stores: Layer.Layer<ServerTest.Stores, E>
     describe("stream", () => streams(it))
     describe("take", () => takes(it))
     describe("deliver", () => deliveries(it))
+    describe("chunks", () => chunks(it))
     describe("keys", () => authorization(it))
     describe("keys that are made", () => keys(it))
     describe("rate limits", () => rateLimits(it))
