@@ -257,11 +257,17 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const lastSeq = db.statement(`SELECT max(seq) AS time FROM jobs`)
 
-  const insertJob = db.statement(
-    `INSERT INTO jobs (seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
-       max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
-       priority, not_before, ttl_ms, retry, webhook, tags, idempotency_key, fingerprint)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
+  // Most jobs have none of what the second statement adds, and every value that is bound costs.
+  const COLUMNS = `seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
+    max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
+    priority, ttl_ms`
+  const UNLESS_THERE = `ON CONFLICT (id) DO NOTHING`
+  const insertPlain = db.statement(
+    `INSERT INTO jobs (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
+  )
+  const insertWhole = db.statement(
+    `INSERT INTO jobs (${COLUMNS}, not_before, retry, webhook, tags, idempotency_key, fingerprint)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config) VALUES (?, ?, ?)`)
   // A heartbeat or a chunk: leaves the indexes of ready and running jobs alone.
@@ -368,7 +374,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     oldestQueuedAt: (endpoint) => decodeTime(oldest.get(endpoint)).time,
     lastSeq: () => decodeTime(lastSeq.get()).time ?? 0,
     insert: (seq, job, key) => {
-      const { changes } = insertJob.run(
+      const values = [
         seq,
         job.id,
         job.endpoint,
@@ -391,11 +397,16 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         job.drained,
         dueAt(job),
         job.priority,
-        job.notBefore,
-        job.ttlMs,
-        jsonOrNull(job.retry),
-        jsonOrNull(job.webhook),
-        job.tags.length === 0 ? null : JSON.stringify(job.tags),
+        job.ttlMs
+      ]
+      const { notBefore, retry, tags, webhook } = job
+      const isPlain = notBefore === null && retry === null && webhook === null && tags.length === 0 && key === undefined
+      const { changes } = isPlain ? insertPlain.run(...values) : insertWhole.run(
+        ...values,
+        notBefore,
+        jsonOrNull(retry),
+        jsonOrNull(webhook),
+        tags.length === 0 ? null : JSON.stringify(tags),
         key?.key ?? null,
         key?.fingerprint ?? null
       )
