@@ -12,8 +12,10 @@
  */
 import { HttpApiEndpoint, HttpApiError, HttpApiGroup, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ControlAuthorization } from "./Authorization.ts"
 import { WebhookEvent } from "./Job.ts"
+import { wording } from "./Operation.ts"
 import { EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "./Problem.ts"
 
 /** 404: no such delivery on this endpoint, or it is no longer kept. */
@@ -91,16 +93,22 @@ export type WebhookSecretRotation = typeof WebhookSecretRotation.Type
 
 /** Which lines of the log. */
 export const WebhookDeliveryQuery = {
-  job: Schema.optionalKey(Schema.String),
-  state: Schema.optionalKey(WebhookDeliveryState),
+  job: Schema.optionalKey(Schema.String.annotate({ description: "Only deliveries of this job." })),
+  state: Schema.optionalKey(WebhookDeliveryState.annotate({ description: "Only deliveries in this state." })),
   /** 1 to 200. Default: 50. */
-  limit: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 1, maximum: 200 }))),
+  limit: Schema.optionalKey(
+    Schema.String.annotate({ description: "How many at a time: 1 to 200. Default: 50." }).pipe(
+      Schema.decodeTo(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 200 })), SchemaTransformation.numberFromString)
+    )
+  ),
   /** The `cursor` of the page before. */
-  cursor: Schema.optionalKey(Schema.String.check(Schema.isPattern(/^\d{1,15}$/)))
+  cursor: Schema.optionalKey(
+    Schema.String.annotate({ description: "The `cursor` of the page before." }).check(Schema.isPattern(/^\d{1,15}$/))
+  )
 }
 
-const endpoint = { endpoint: Schema.String }
-const delivery = { ...endpoint, delivery: Schema.String }
+const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
+const delivery = { ...endpoint, delivery: Schema.String.annotate({ description: "The delivery's id." }) }
 
 export class WebhooksApi extends HttpApiGroup.make("webhooks")
   .add(
@@ -109,28 +117,47 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       query: WebhookDeliveryQuery,
       success: Schema.Struct({ deliveries: Schema.Array(WebhookDeliveryLine), cursor: Schema.NullOr(Schema.String) }),
       error: [InvalidRequest, EndpointNotFound, Unavailable]
-    }),
+    }).annotateMerge(wording({
+      summary: "The delivery log",
+      description: "What was sent to webhooks of the endpoint, or is to be, newest first. Go on with the `cursor` of " +
+        "the answer until it is null."
+    })),
     HttpApiEndpoint.get("getDelivery", "/endpoints/:endpoint/webhooks/deliveries/:delivery", {
       params: delivery,
       success: WebhookDeliveryDetails,
       error: [EndpointNotFound, DeliveryNotFound, Unavailable]
-    }),
+    }).annotateMerge(wording({
+      summary: "A delivery",
+      description: "One delivery with its attempts and the body as it is sent."
+    })),
     HttpApiEndpoint.post("resendDelivery", "/endpoints/:endpoint/webhooks/deliveries/:delivery/resend", {
       params: delivery,
       success: WebhookDeliveryLine,
       error: [EndpointNotFound, DeliveryNotFound, Unavailable]
-    }),
+    }).annotateMerge(wording({
+      summary: "Send a delivery again",
+      description: "Makes it due now, whatever became of it. Receivers see the same `webhook-id`."
+    })),
     HttpApiEndpoint.get("getSecret", "/endpoints/:endpoint/webhooks/secret", {
       params: endpoint,
       success: WebhookSigningSecret,
       error: [EndpointNotFound, Unavailable]
-    }),
+    }).annotateMerge(wording({
+      summary: "The signing secret",
+      description: "What deliveries of the endpoint are signed with; made at first use. Whoever has it can make " +
+        "webhooks that receivers take for the platform's."
+    })),
     HttpApiEndpoint.post("rotateSecret", "/endpoints/:endpoint/webhooks/secret/rotate", {
       params: endpoint,
       payload: WebhookSecretRotation,
       success: WebhookSigningSecret,
       error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, Unavailable]
-    })
+    }).annotateMerge(wording({
+      summary: "Another signing secret",
+      description: "From now on deliveries are signed with both, until the time of grace for the secret before is over.",
+      bodyOptional: true,
+      request: { graceMs: 3_600_000 }
+    }))
   )
   .middleware(ControlAuthorization)
   .prefix("/api/v1")
