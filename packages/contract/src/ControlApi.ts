@@ -62,9 +62,11 @@ export class ControlApi extends HttpApiGroup.make("control")
     })),
     HttpApiEndpoint.get("workerEnv", "/endpoints/:endpoint/worker-env", {
       params: endpoint,
-      query: { prefix: Schema.optionalKey(
+      query: {
+        prefix: Schema.optionalKey(
           Schema.Literals(["PLATFORM_", "RUNPOD_"]).annotate({ description: "Only the names with this prefix. Default: both." })
-        ) },
+        )
+      },
       success: WorkerEnv,
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({

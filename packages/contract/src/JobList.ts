@@ -6,13 +6,14 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobStatus, Tag } from "./Job.ts"
 
-/** `limit` where the request does not say, and the most that it may say. */
-export const LIST_DEFAULT = 50
-export const LIST_LIMIT = 200
+/** The most jobs of one page. */
+const LIST_LIMIT = 200
 
 const millisOf = (text: string): number => {
   if (/^\d{1,15}$/.test(text)) return Number(text)
-  return /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/.test(text) ? Date.parse(text) : Number.NaN
+  return /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/.test(text)
+    ? Date.parse(text)
+    : Number.NaN
 }
 
 /** Milliseconds since 1970, as digits or as an ISO 8601 time with its zone: `1790000000000`, `2026-11-21T08:00:00Z`. */
@@ -38,7 +39,10 @@ export const ListQuery = {
   /** How many at a time: 1 to 200. Default: 50. */
   limit: Schema.optionalKey(
     Schema.String.annotate({ description: "How many at a time: 1 to 200. Default: 50." }).pipe(
-      Schema.decodeTo(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: LIST_LIMIT })), SchemaTransformation.numberFromString)
+      Schema.decodeTo(
+        Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: LIST_LIMIT })),
+        SchemaTransformation.numberFromString
+      )
     )
   ),
   /** The `cursor` of the page before. */

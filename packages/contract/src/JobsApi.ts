@@ -56,7 +56,8 @@ export const JOB_ID_HEADER = "x-job-id"
 const idempotencyKey: ExtraParameter = {
   name: "Idempotency-Key",
   in: "header",
-  description: "While the job is kept, the same key with the same body is the same job; with another body it is refused with 409. " +
+  description:
+    "While the job is kept, the same key with the same body is the same job; with another body it is refused with 409. " +
     "1 to 255 printable ASCII characters.",
   schema: { type: "string", maxLength: 255 },
   example: "order-4711"
@@ -83,19 +84,22 @@ const jobId = { [JOB_ID_HEADER]: "The job's id." }
 
 const status = wording({
   summary: "A job as it stands",
-  description: "The job object: its status, times, and output or error once it has ended. While it runs, `output` is its latest progress. " +
+  description:
+    "The job object: its status, times, and output or error once it has ended. While it runs, `output` is its latest progress. " +
     "With `?explain` the answer says what the job waits for: its place in line, the workers, the lease, the next attempt.",
   answers: { 200: completed }
 })
 const statusSync = wording({
   summary: "A job when it has ended",
-  description: "The same as status, but waits for the job to end: 90 s unless asked otherwise. When the time is over it answers the job as " +
+  description:
+    "The same as status, but waits for the job to end: 90 s unless asked otherwise. When the time is over it answers the job as " +
     "it stands.",
   answers: { 200: completed }
 })
 const stream = wording({
   summary: "What a job has streamed and nobody has read",
-  description: "Hands out the chunks that no call before has handed out; waits for one, 10 s unless asked otherwise. A terminal status comes " +
+  description:
+    "Hands out the chunks that no call before has handed out; waits for one, 10 s unless asked otherwise. A terminal status comes " +
     "only with or after the last chunk. Each chunk goes to one reader: where several follow a job, use its events.",
   answers: { 200: { id: ID, status: "IN_PROGRESS", stream: [{ output: "Hel" }, { output: "lo" }] } }
 })
@@ -124,7 +128,8 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       error: submitErrors
     }).annotateMerge(wording({
       summary: "Submit a job and wait for its end",
-      description: "Keeps the job, waits for it to end (90 s unless asked otherwise) and answers with it, ended or not. The header " +
+      description:
+        "Keeps the job, waits for it to end (90 s unless asked otherwise) and answers with it, ended or not. The header " +
         `\`${JOB_ID_HEADER}\` has its id; where the job takes longer than a moment, the head of the answer comes before the waiting, so that a ` +
         "caller whose connection breaks can go on with status-sync. Bodies up to 20 MiB.",
       parameters: [idempotencyKey],
@@ -179,7 +184,8 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       error: jobErrors
     }).annotateMerge(wording({
       summary: "Follow a job",
-      description: "Everything that happens to the job, as Server-Sent Events: `status`, `progress`, `chunk`, and `end` with the job object, " +
+      description:
+        "Everything that happens to the job, as Server-Sent Events: `status`, `progress`, `chunk`, and `end` with the job object, " +
         "after which the answer ends. Every event has an id; a reader that was cut off comes back with the last one in `Last-Event-ID` and is " +
         "told every chunk after it, none twice. Any number may follow a job; it takes nothing from stream. 204: the reader knows the end.",
       parameters: [{
@@ -197,7 +203,8 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({
       summary: "The endpoint's jobs",
-      description: "Newest first, without payloads. Go on with the `cursor` of the answer until it is null: every job that was there at the " +
+      description:
+        "Newest first, without payloads. Go on with the `cursor` of the answer until it is null: every job that was there at the " +
         "beginning is seen once, whatever is submitted or ends meanwhile.",
       answers: {
         200: {
@@ -206,11 +213,14 @@ export class JobsApi extends HttpApiGroup.make("jobs")
         }
       }
     })),
-    HttpApiEndpoint.post("cancel", "/:endpoint/cancel/:id", { params: job, success: JobReceipt, error: jobErrors }).annotateMerge(wording({
-      summary: "Cancel a job",
-      description: "A waiting job is dropped, a running one is stopped. One that had ended before stays as it is: the answer says what it is.",
-      answers: { 200: { id: ID, status: "CANCELLED" } }
-    })),
+    HttpApiEndpoint.post("cancel", "/:endpoint/cancel/:id", { params: job, success: JobReceipt, error: jobErrors }).annotateMerge(
+      wording({
+        summary: "Cancel a job",
+        description:
+          "A waiting job is dropped, a running one is stopped. One that had ended before stays as it is: the answer says what it is.",
+        answers: { 200: { id: ID, status: "CANCELLED" } }
+      })
+    ),
     HttpApiEndpoint.post("retry", "/:endpoint/retry/:id", {
       params: job,
       success: JobReceipt,
@@ -235,7 +245,8 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       error: [EndpointNotFound, Unavailable]
     }).annotateMerge(wording({
       summary: "Jobs and workers by state",
-      description: "How many jobs wait, run, and ended well or badly (as long as they are kept), and how many workers are in which state. " +
+      description:
+        "How many jobs wait, run, and ended well or badly (as long as they are kept), and how many workers are in which state. " +
         "Never rate-limited.",
       answers: {
         200: {

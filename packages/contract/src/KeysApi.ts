@@ -38,10 +38,11 @@ export class KeysApi extends HttpApiGroup.make("keys")
         "the endpoints that it names or all.",
       request: { name: "shop", scopes: ["jobs"], endpoints: ["hello"] }
     })),
-    HttpApiEndpoint.get("getKey", "/keys/:key", { params: key, success: AccessKey, error: [KeyNotFound, Unavailable] }).annotateMerge(wording({
-      summary: "A key",
-      description: "One key without its secret."
-    })),
+    HttpApiEndpoint.get("getKey", "/keys/:key", { params: key, success: AccessKey, error: [KeyNotFound, Unavailable] })
+      .annotateMerge(wording({
+        summary: "A key",
+        description: "One key without its secret."
+      })),
     HttpApiEndpoint.patch("patchKey", "/keys/:key", {
       params: key,
       payload: KeyPatch,

@@ -23,7 +23,8 @@ const deliverErrors = [EndpointNotFound, JobNotFound, InvalidRequest, PayloadToo
 const inProgress: ExtraParameter = {
   name: "job_in_progress",
   in: "query",
-  description: "`0`: the worker holds no job, so one that it was handed and never got is lost at once instead of at the end of its lease.",
+  description:
+    "`0`: the worker holds no job, so one that it was handed and never got is lost at once instead of at the end of its lease.",
   schema: { type: "string" },
   example: "0"
 }
@@ -36,7 +37,8 @@ const attempt: ExtraParameter = {
 }
 const taken = { id: "0f8fad5b-d9cb-469f-a165-70867728950e", input: { name: "Ada" }, delayTime: 41, attempt: 1 }
 
-const pingDescription = "The leases of the jobs that it names start anew. A silent worker loses its jobs when their lease is over (30 s unless " +
+const pingDescription =
+  "The leases of the jobs that it names start anew. A silent worker loses its jobs when their lease is over (30 s unless " +
   "the endpoint says otherwise). With `status=unhealthy` it says why it cannot work, with `status=exiting` it says goodbye. " +
   "SDKs may say the same in a query, by GET or by POST."
 
@@ -48,7 +50,8 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       error: errors
     }).annotateMerge(wording({
       summary: "Take a job",
-      description: "Waits up to 60 s for a job. 204: none came, ask again. The job is the worker's until its lease is over; heartbeats extend it.",
+      description:
+        "Waits up to 60 s for a job. 204: none came, ask again. The job is the worker's until its lease is over; heartbeats extend it.",
       parameters: [inProgress],
       answers: { 200: taken }
     })),
@@ -58,7 +61,8 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       error: errors
     }).annotateMerge(wording({
       summary: "Take several jobs",
-      description: "The same for up to `batch_size` jobs at once. It answers with those that are there and waits only where there is none.",
+      description:
+        "The same for up to `batch_size` jobs at once. It answers with those that are there and waits only where there is none.",
       parameters: [inProgress, {
         name: "batch_size",
         in: "query",
@@ -75,7 +79,8 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       error: deliverErrors
     }).annotateMerge(wording({
       summary: "Deliver a result, or progress",
-      description: "A body with `error` fails the job, any other completes it; with `status: \"IN_PROGRESS\"` it is progress and the job goes on. " +
+      description:
+        "A body with `error` fails the job, any other completes it; with `status: \"IN_PROGRESS\"` it is progress and the job goes on. " +
         "Repeating a result is answered 200 and changes nothing. 409: the job is no longer this worker's. The body is read as JSON whatever its " +
         "content type says. Up to 20 MiB.",
       parameters: [attempt],
@@ -88,7 +93,8 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       error: deliverErrors
     }).annotateMerge(wording({
       summary: "Deliver a chunk",
-      description: "Adds a chunk to the job's stream. With `chunk`, its number, a repeated chunk is answered 200 and kept once, and one that comes " +
+      description:
+        "Adds a chunk to the job's stream. With `chunk`, its number, a repeated chunk is answered 200 and kept once, and one that comes " +
         "before its predecessor is refused with 409. The body is read as JSON whatever its content type says. Up to 1 MiB.",
       parameters: [attempt, {
         name: "chunk",
@@ -105,7 +111,8 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       error: errors
     }).annotateMerge(wording({
       summary: "Wait for jobs to stop",
-      description: "Waits up to 60 s for ids of jobs that the worker is to stop: cancelled, timed out, or somebody else's by now. 204: none.",
+      description:
+        "Waits up to 60 s for ids of jobs that the worker is to stop: cancelled, timed out, or somebody else's by now. 204: none.",
       answers: { 200: { jobsToStop: [taken.id] } }
     })),
     HttpApiEndpoint.get("ping", "/:endpoint/ping/:worker", {

@@ -15,7 +15,8 @@ type Spec = OpenApi.OpenAPISpec
 /** A place in a JSON document, looked at without trusting its shape. */
 const at = (value: unknown, ...keys: ReadonlyArray<string>): unknown =>
   keys.reduce<unknown>(
-    (found, key) => typeof found === "object" && found !== null ? Object.entries(found).find(([name]) => name === key)?.[1] : undefined,
+    (found, key) =>
+      typeof found === "object" && found !== null ? Object.entries(found).find(([name]) => name === key)?.[1] : undefined,
     value
   )
 
@@ -119,9 +120,9 @@ export const render = (spec: Spec): string => {
   const contents = groups.map(({ name, operations }) =>
     `<h2>${escaped(name)}</h2><ul>${
       operations.map(({ method, operation, path }) =>
-        `<li><a href="#${escaped(textAt(operation, "operationId"))}"><code>${escaped(method.toUpperCase())} ${escaped(path)}</code></a> ${
-          escaped(textAt(operation, "summary"))
-        }</li>`
+        `<li><a href="#${escaped(textAt(operation, "operationId"))}"><code>${escaped(method.toUpperCase())} ${
+          escaped(path)
+        }</code></a> ${escaped(textAt(operation, "summary"))}</li>`
       ).join("")
     }</ul>`
   )
@@ -136,9 +137,7 @@ export const render = (spec: Spec): string => {
     escaped(title)
   } API</title><style>${STYLE}</style></head><body><h1>${escaped(title)} API</h1><p>${
     prose(description ?? "")
-  }. The same as an OpenAPI document: <a href="/openapi.json">/openapi.json</a>.</p><p>Send a key in <code>Authorization</code>, as ${
-    "<code>Bearer KEY</code> or alone"
-  }. Every refusal is a problem of RFC 9457 with two more members: <code>error</code>, what is wrong, and <code>hint</code>, the way out.</p>${
+  }. The same as an OpenAPI document: <a href="/openapi.json">/openapi.json</a>.</p><p>Send a key in <code>Authorization</code>, as <code>Bearer KEY</code> or alone. Every refusal is a problem of RFC 9457 with two more members: <code>error</code>, what is wrong, and <code>hint</code>, the way out.</p>${
     code({
       type: "/problems/job-not-found",
       title: "Job not found",

@@ -55,7 +55,9 @@ const why = (reason: WaitReason, words: string, rest: Omit<Why, "reason" | "word
 const inLine = (ahead: Ahead | null): string => {
   if (ahead === null) return "It waits"
   if (ahead.jobs === 0) return "It is the first in line"
-  return `${ahead.more ? "More than " : ""}${count(ahead.jobs, "job")} ${ahead.jobs === 1 && !ahead.more ? "comes" : "come"} before it`
+  return `${ahead.more ? "More than " : ""}${count(ahead.jobs, "job")} ${
+    ahead.jobs === 1 && !ahead.more ? "comes" : "come"
+  } before it`
 }
 
 /** Of a job that waits for a worker. */
@@ -69,7 +71,12 @@ const waiting = ({ ahead, endpoint, job, now, workers }: Facts): Why => {
   const starting = of("initializing")
   const live = idle + busy + starting.length + of("draining").length
 
-  if (idle > 0) return why("next", `${line}; ${count(idle, "worker is idle and takes", "workers are idle and take")} the next job in a moment.`)
+  if (idle > 0) {
+    return why(
+      "next",
+      `${line}; ${count(idle, "worker is idle and takes", "workers are idle and take")} the next job in a moment.`
+    )
+  }
   if (external && busy + starting.length === 0) {
     return why(
       "external",
@@ -87,7 +94,9 @@ const waiting = ({ ahead, endpoint, job, now, workers }: Facts): Why => {
       `${line}; ${count(starting.length, "worker is", "workers are")} starting, the first for ${span(now - since)}.`
     )
   }
-  if (external) return why("behind", `${line}; ${count(busy, "worker is", "workers are all")} busy. It is taken when one is free.`)
+  if (external) {
+    return why("behind", `${line}; ${count(busy, "worker is", "workers are all")} busy. It is taken when one is free.`)
+  }
   if (live >= max) {
     return why(
       "behind",
@@ -102,7 +111,9 @@ const waiting = ({ ahead, endpoint, job, now, workers }: Facts): Why => {
     const next = later ? `The next try is in ${span(retryAt - now)}.` : "The next try is under way."
     return why(
       state === "throttled" ? "throttled" : "failing",
-      `${line}, and ${state === "throttled" ? "there is no room for a worker" : "no worker starts"}: ${firstLine(reason)}. ${next}`,
+      `${line}, and ${state === "throttled" ? "there is no room for a worker" : "no worker starts"}: ${
+        firstLine(reason)
+      }. ${next}`,
       { cause: reason, ...(later ? { nextRetryAt: retryAt } : {}) }
     )
   }
@@ -113,7 +124,10 @@ const waiting = ({ ahead, endpoint, job, now, workers }: Facts): Why => {
     )
   }
   if (busy > 0) {
-    return why("behind", `${line}; ${count(busy, "worker is", "workers are")} busy of at most ${max}, and the scaler adds one when it is time.`)
+    return why(
+      "behind",
+      `${line}; ${count(busy, "worker is", "workers are")} busy of at most ${max}, and the scaler adds one when it is time.`
+    )
   }
   return why("next", `${line}; a worker is being started for it.`)
 }
@@ -121,9 +135,13 @@ const waiting = ({ ahead, endpoint, job, now, workers }: Facts): Why => {
 const whyOf = (facts: Facts): Why => {
   const { job, now } = facts
   const tried = `attempt ${job.attempt} of ${job.maxAttempts}`
-  if (isTerminal(job.status)) return why("ended", `It has ended: ${job.status}${job.attempt === 0 ? " before any attempt" : ` in ${tried}`}.`)
+  if (isTerminal(job.status)) {
+    return why("ended", `It has ended: ${job.status}${job.attempt === 0 ? " before any attempt" : ` in ${tried}`}.`)
+  }
   if (job.status === "IN_PROGRESS") {
-    const silence = job.leaseExpiresAt === null ? "" : ` It has to be heard of within ${span(job.leaseExpiresAt - now)}, or the job is lost to it.`
+    const silence = job.leaseExpiresAt === null
+      ? ""
+      : ` It has to be heard of within ${span(job.leaseExpiresAt - now)}, or the job is lost to it.`
     return why(
       "running",
       `Worker ${excerpt(job.worker ?? "")} runs it (${tried}, for ${span(now - (job.startedAt ?? now))}).${silence}`
@@ -132,9 +150,13 @@ const whyOf = (facts: Facts): Why => {
   const cause = job.lastError === null ? undefined : shownError(job.lastError, facts.endpoint)
   if (job.notBefore !== null && job.notBefore > now) {
     const because = cause === undefined ? "" : `: ${firstLine(cause)}`
-    return why("backoff", `Attempt ${job.attempt} of ${job.maxAttempts} came to nothing${because}. The next begins in ${
-      span(job.notBefore - now)
-    } at the earliest.`, { nextRetryAt: job.notBefore, ...(cause === undefined ? {} : { cause }) })
+    return why(
+      "backoff",
+      `Attempt ${job.attempt} of ${job.maxAttempts} came to nothing${because}. The next begins in ${
+        span(job.notBefore - now)
+      } at the earliest.`,
+      { nextRetryAt: job.notBefore, ...(cause === undefined ? {} : { cause }) }
+    )
   }
   return { ...(cause === undefined ? {} : { cause }), ...waiting(facts) }
 }

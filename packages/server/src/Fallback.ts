@@ -81,7 +81,8 @@ const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => 
     title: "Not found",
     type: "route-not-found",
     error: `Nothing is at ${method} ${excerpt(path)}.`,
-    hint: "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, events/{id}, requests, cancel/{id}, retry/{id}, purge-queue " +
+    hint:
+      "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, events/{id}, requests, cancel/{id}, retry/{id}, purge-queue " +
       `and health; operators use /api/v1/endpoints and /api/v1/keys. All of it is described at ${DOCS_PATH} and ${OPENAPI_PATH}.`
   })
 }

@@ -74,7 +74,9 @@ export const response = <E>(
     Stream.make(FIRST).pipe(
       Stream.concat(withHeartbeat(Stream.map(events, (told) => eventText(told, endpoint)), heartbeatMs, ALIVE)),
       Stream.catch((error) =>
-        Stream.fromEffectDrain(Effect.logWarning(`A reader of a job's events was cut off: ${String(error)}. It comes back by itself.`))
+        Stream.fromEffectDrain(
+          Effect.logWarning(`A reader of a job's events was cut off: ${String(error)}. It comes back by itself.`)
+        )
       ),
       Stream.map((text) => encoder.encode(text))
     ),

@@ -23,7 +23,15 @@ import { explainedText, jobText, listedJob, streamText } from "./JobView.ts"
 import { json } from "./JsonAnswer.ts"
 import { lateJson } from "./LateBody.ts"
 import { Limits, type LimitSettings } from "./Limits.ts"
-import { endpointFinder, invalidPlace, jobProblem, listProblem, lookupProblem, storeProblem, submitProblem } from "./QueueProblems.ts"
+import {
+  endpointFinder,
+  invalidPlace,
+  jobProblem,
+  listProblem,
+  lookupProblem,
+  storeProblem,
+  submitProblem
+} from "./QueueProblems.ts"
 import { readSubmission } from "./RunOptions.ts"
 
 /** A `wait` in milliseconds, pulled into the allowed range; the default where there is none or it is no number. */

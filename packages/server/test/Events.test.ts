@@ -21,52 +21,58 @@ const course = fc.array(
 )
 
 layer(layerServer(), { excludeTestServices: true })("events", (it) => {
-  it.effect("R9: whatever is streamed and wherever the reader is cut off, it is told every chunk once and in order", () =>
-    Effect.gen(function*() {
-      const server = yield* ServerTest
-      const endpoint = yield* server.endpoint()
-      const worker = yield* endpoint.worker()
-      const services = yield* Effect.context<never>()
+  it.effect(
+    "R9: whatever is streamed and wherever the reader is cut off, it is told every chunk once and in order",
+    () =>
+      Effect.gen(function*() {
+        const server = yield* ServerTest
+        const endpoint = yield* server.endpoint()
+        const worker = yield* endpoint.worker()
+        const services = yield* Effect.context()
 
-      const once = Effect.fnUntraced(function*(steps: ReadonlyArray<"chunk" | "progress">, pattern: ReadonlyArray<number>) {
-        const { id } = yield* endpoint.run({})
-        yield* worker.next
-        let sent = 0
-        const writing = yield* Effect.forkChild(Effect.andThen(
-          Effect.forEach(steps, (step) => step === "chunk" ? worker.stream(id, [++sent]) : worker.progress(id, sent), { discard: true }),
-          worker.finish(id, "done")
-        ))
-        const seen: Array<SentEvent> = []
-        let turn = 0
-        while (seen.at(-1)?.event !== "end") {
-          const after = seen.at(-1)?.id
-          const reader = yield* open(`${server.baseUrl}${endpoint.path(`events/${id}`)}`, {
-            authorization: `Bearer ${ADMIN_KEY}`,
-            ...(after === undefined ? {} : { "last-event-id": after })
-          })
-          for (let left = pattern[turn++ % pattern.length] ?? 1; left > 0; left--) {
-            const event = yield* reader.next
-            if (event === undefined) break
-            seen.push(event)
+        const once = Effect.fnUntraced(function*(steps: ReadonlyArray<"chunk" | "progress">, pattern: ReadonlyArray<number>) {
+          const { id } = yield* endpoint.run({})
+          yield* worker.next
+          let sent = 0
+          const writing = yield* Effect.forkChild(Effect.andThen(
+            Effect.forEach(steps, (step) => step === "chunk" ? worker.stream(id, [++sent]) : worker.progress(id, sent), {
+              discard: true
+            }),
+            worker.finish(id, "done")
+          ))
+          const seen: Array<SentEvent> = []
+          let turn = 0
+          while (seen.at(-1)?.event !== "end") {
+            const after = seen.at(-1)?.id
+            const reader = yield* open(`${server.baseUrl}${endpoint.path(`events/${id}`)}`, {
+              authorization: `Bearer ${ADMIN_KEY}`,
+              ...(after === undefined ? {} : { "last-event-id": after })
+            })
+            for (let left = pattern[turn++ % pattern.length] ?? 1; left > 0; left--) {
+              const event = yield* reader.next
+              if (event === undefined) break
+              seen.push(event)
+            }
+            yield* reader.cut
           }
-          yield* reader.cut
-        }
-        yield* Fiber.join(writing)
-        const numbers = yield* Effect.forEach(
-          seen.filter(({ event }) => event === "chunk"),
-          (event) => Effect.map(dataOf(event), (data) => (data as { readonly output: number }).output)
-        )
-        expect(numbers).toEqual(Array.from({ length: sent }, (_, n) => n + 1))
-        expect(seen.filter(({ event }) => event === "end")).toHaveLength(1)
-      }, Effect.scoped)
+          yield* Fiber.join(writing)
+          const numbers = yield* Effect.forEach(
+            seen.filter(({ event }) => event === "chunk"),
+            (event) => Effect.map(dataOf(event), (data) => (data as { readonly output: number }).output)
+          )
+          expect(numbers).toEqual(Array.from({ length: sent }, (_, n) => n + 1))
+          expect(seen.filter(({ event }) => event === "end")).toHaveLength(1)
+        }, Effect.scoped)
 
-      yield* Effect.promise(() =>
-        fc.assert(
-          fc.asyncProperty(course, cuts, (steps, pattern) => Effect.runPromiseWith(services)(once(steps, pattern))),
-          { numRuns: 25 }
+        yield* Effect.promise(() =>
+          fc.assert(
+            fc.asyncProperty(course, cuts, (steps, pattern) => Effect.runPromiseWith(services)(once(steps, pattern))),
+            { numRuns: 25 }
+          )
         )
-      )
-    }), 60_000)
+      }),
+    60_000
+  )
 })
 
 describe("withHeartbeat", () => {
@@ -90,9 +96,10 @@ describe("withHeartbeat", () => {
   it.effect("a reader that leaves ends the pull that is under way", () =>
     Effect.gen(function*() {
       let ended = false
-      const silent = Stream.fromEffect(Effect.onInterrupt(Effect.never, () => Effect.sync(() => {
-        ended = true
-      })))
+      const silent = Stream.fromEffect(Effect.onInterrupt(Effect.never, () =>
+        Effect.sync(() => {
+          ended = true
+        })))
       const reading = yield* Effect.forkChild(Stream.runDrain(withHeartbeat(silent, 15_000, "alive")))
       yield* TestClock.adjust(20_000)
       yield* Fiber.interrupt(reading)

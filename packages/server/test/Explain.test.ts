@@ -107,26 +107,32 @@ describe("explain", () => {
       lastError: fc.option(fc.string()),
       lowPriority: fc.boolean()
     }).map((rest) => ({ ...job, ...rest }))
-    const workers = fc.array(fc.record({
-      state: fc.constantFrom(...["initializing", "idle", "running", "draining", "unhealthy", "throttled"] as const),
-      reason: fc.option(fc.string()),
-      retryAt: fc.option(time),
-      firstSeenAt: time
-    }), { maxLength: 5 })
+    const workers = fc.array(
+      fc.record({
+        state: fc.constantFrom(...["initializing", "idle", "running", "draining", "unhealthy", "throttled"] as const),
+        reason: fc.option(fc.string()),
+        retryAt: fc.option(time),
+        firstSeenAt: time
+      }),
+      { maxLength: 5 }
+    )
     const endpoints = fc.record({ max: fc.integer({ min: 0, max: 4 }), external: fc.boolean() })
     const aheads = fc.option(fc.record({ jobs: fc.nat(20), more: fc.boolean() }))
-    fc.assert(fc.property(reports, workers, endpoints, aheads, fc.nat(20), (job, workers, { external, max }, ahead, waiting) => {
-      const base = facts({}).endpoint
-      const source = external ? { type: "external" as const } : base.source
-      const endpoint = { ...base, source, workers: { ...base.workers, max } }
-      const said = explain(facts({ job, workers, endpoint, ahead, depth: { waiting } }))
-      expect(isExplanation(said)).toBe(true)
-      expect(said.words).toMatch(/^[A-Z0-9].*[.]$/s)
-      if (said.nextRetryAt !== undefined) expect(said.nextRetryAt).toBeGreaterThan(NOW)
-      if (said.position !== undefined) expect(said.position.place).toBeLessThanOrEqual(said.position.of)
-      if (workers.some(({ state }) => state === "idle") && said.reason !== "next") {
-        expect(["ended", "running", "backoff"]).toContain(said.reason)
-      }
-    }), { numRuns: 500 })
+    fc.assert(
+      fc.property(reports, workers, endpoints, aheads, fc.nat(20), (job, workers, { external, max }, ahead, waiting) => {
+        const base = facts({}).endpoint
+        const source = external ? { type: "external" as const } : base.source
+        const endpoint = { ...base, source, workers: { ...base.workers, max } }
+        const said = explain(facts({ job, workers, endpoint, ahead, depth: { waiting } }))
+        expect(isExplanation(said)).toBe(true)
+        expect(said.words).toMatch(/^[A-Z0-9].*[.]$/s)
+        if (said.nextRetryAt !== undefined) expect(said.nextRetryAt).toBeGreaterThan(NOW)
+        if (said.position !== undefined) expect(said.position.place).toBeLessThanOrEqual(said.position.of)
+        if (workers.some(({ state }) => state === "idle") && said.reason !== "next") {
+          expect(["ended", "running", "backoff"]).toContain(said.reason)
+        }
+      }),
+      { numRuns: 500 }
+    )
   })
 })

@@ -140,7 +140,9 @@ export const events = (it: SuiteIt): void => {
       const worker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       yield* worker.next
-      yield* worker.call(worker.addresses.stream(id), { body: "{\"output\":{\r\n \"a\":\r18446744073709551615,\n\n\"b\":\"\\n\\r\"}}" })
+      yield* worker.call(worker.addresses.stream(id), {
+        body: "{\"output\":{\r\n \"a\":\r18446744073709551615,\n\n\"b\":\"\\n\\r\"}}"
+      })
       yield* worker.finish(id, 1)
       const chunk = (yield* (yield* read(endpoint, id)).rest).find(({ event }) => event === "chunk")
       expect(chunk?.data).toContain("18446744073709551615")
@@ -204,4 +206,3 @@ export const events = (it: SuiteIt): void => {
       expect(problem.errors).toEqual([{ path: ["Last-Event-ID"], message: expect.any(String) }])
     }))
 }
-

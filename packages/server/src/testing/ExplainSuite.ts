@@ -98,7 +98,13 @@ export const explanations = (it: SuiteIt): void => {
       const { id } = yield* endpoint.run(1)
       expect((yield* why(endpoint, id)).reason).toBe("next")
       const retryAt = Date.now() + 60_000
-      yield* registry.failing(endpoint.endpoint.id, "w", "unhealthy", "it ended with code 1: Cannot find module './gone.ts'.", retryAt)
+      yield* registry.failing(
+        endpoint.endpoint.id,
+        "w",
+        "unhealthy",
+        "it ended with code 1: Cannot find module './gone.ts'.",
+        retryAt
+      )
       const failing = yield* why(endpoint, id)
       expect(failing).toMatchObject({ reason: "failing", nextRetryAt: retryAt, workers: { unhealthy: 1 } })
       expect(failing.cause).toContain("gone.ts")

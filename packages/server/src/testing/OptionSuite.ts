@@ -95,7 +95,9 @@ export const options = (it: SuiteIt): void => {
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1, { idempotencyKey: "k" })
-      for (const [operation, body] of [["run", { input: 2 }], ["run", { input: 1, priority: 1 }], ["runsync", { input: 2 }]] as const) {
+      for (
+        const [operation, body] of [["run", { input: 2 }], ["run", { input: 1, priority: 1 }], ["runsync", { input: 2 }]] as const
+      ) {
         const answer = yield* endpoint.call(endpoint.path(operation), { json: body, headers: { "idempotency-key": "k" } })
         const problem = yield* expectProblem(409)(answer)
         expect(problem.error).toContain(id)
@@ -138,7 +140,10 @@ export const options = (it: SuiteIt): void => {
         const problem = yield* expectProblem(400)(answer)
         expect(problem.errors?.map((one) => one.path), JSON.stringify(rest)).toContainEqual(path)
       }
-      const long = yield* endpoint.call(endpoint.path("run"), { json: { input: 1 }, headers: { "idempotency-key": "k".repeat(256) } })
+      const long = yield* endpoint.call(endpoint.path("run"), {
+        json: { input: 1 },
+        headers: { "idempotency-key": "k".repeat(256) }
+      })
       expect((yield* expectProblem(400)(long)).errors?.[0]?.path).toEqual(["Idempotency-Key"])
       expect((yield* endpoint.health).jobs.inQueue).toBe(0)
     }))
@@ -167,7 +172,11 @@ export const options = (it: SuiteIt): void => {
       const endpoint = yield* make()
       const worker = yield* endpoint.worker()
       const response = yield* Effect.promise(() =>
-        fetch(baseUrl + endpoint.path("runsync"), { method: "POST", body: "{\"input\":1}", headers: { authorization: `Bearer ${ADMIN_KEY}` } })
+        fetch(baseUrl + endpoint.path("runsync"), {
+          method: "POST",
+          body: "{\"input\":1}",
+          headers: { authorization: `Bearer ${ADMIN_KEY}` }
+        })
       )
       // The head is here, and nobody has taken the job.
       expect(response.status).toBe(200)
