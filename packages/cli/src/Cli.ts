@@ -8,6 +8,7 @@ import * as Keys from "./commands/Keys.ts"
 import * as Run from "./commands/Run.ts"
 import * as Serve from "./commands/Serve.ts"
 import * as Status from "./commands/Status.ts"
+import * as Webhooks from "./commands/Webhooks.ts"
 import * as PlatformClient from "./PlatformClient.ts"
 
 /** Commands that run a platform in this process. */
@@ -20,7 +21,8 @@ const client = [
   Status.cancel.pipe(Command.provide(PlatformClient.layer)),
   Endpoints.endpoints.pipe(Command.provide(PlatformClient.layer)),
   Endpoints.workerEnv.pipe(Command.provide(PlatformClient.layer)),
-  Keys.keys.pipe(Command.provide(PlatformClient.layer))
+  Keys.keys.pipe(Command.provide(PlatformClient.layer)),
+  Webhooks.webhooks.pipe(Command.provide(PlatformClient.layer))
 ] as const
 
 export const command = Command.make("stint").pipe(

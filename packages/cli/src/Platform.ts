@@ -6,6 +6,7 @@
  *        JobQueue + WorkerRegistry        JobTimers
  *             Server (HTTP)
  *                  Autoscaler --> ProcessPool --> workers
+ *        WebhookSender --> GuardedHttp --> receivers
  * ```
  *
  * What is built last is closed first: on shutdown the autoscaler drains the workers while the server still takes their results, then the
@@ -22,10 +23,16 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
+import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
+import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
+import * as GuardedHttp from "@stint/ssrf-guard/GuardedHttp"
+import * as Resolver from "@stint/ssrf-guard/Resolver"
+import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
+import * as WebhookSender from "@stint/webhooks/WebhookSender"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -38,7 +45,7 @@ import type { PlatformConfig } from "./PlatformConfig.ts"
 
 /** What a platform is made of. */
 export interface PlatformOptions {
-  readonly settings: Pick<PlatformConfig, "host" | "port" | "publicUrl" | "shutdownGrace">
+  readonly settings: Pick<PlatformConfig, "host" | "port" | "publicUrl" | "shutdownGrace" | "webhooks">
   readonly apiKey: Redacted.Redacted
   /** `memory`: jobs are gone when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
@@ -50,8 +57,19 @@ export interface PlatformOptions {
 
 const layerStores = ({ dataDir, store }: PlatformOptions) =>
   store === "memory"
-    ? Layer.merge(MemoryJobStore.layerWithEndpoints, KeyStore.layerMemory)
+    ? Layer.mergeAll(
+      MemoryJobStore.layerWithEndpoints,
+      KeyStore.layerMemory,
+      WebhookSecretStore.layerMemory,
+      WebhookAttemptStore.layerMemory
+    )
     : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
+
+/** Sends what the outbox holds, past the guard, and forgets it in time. The ranges were read with the settings. */
+const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
+  Layer.merge(WebhookSender.layer({ timeout }), WebhookRetention.layer()).pipe(
+    Layer.provide(GuardedHttp.layerOf({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
+  )
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
 const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
@@ -118,7 +136,12 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(Server.layerNode({ host, port }))
   )
   const base = Layer.merge(AccessKeys.layer(options.apiKey).pipe(Layer.provideMerge(queue)), listener)
-  const serving = Layer.mergeAll(Server.layer, JobTimers.layer(), layerEndpoints(options.endpoints)).pipe(
+  const serving = Layer.mergeAll(
+    Server.layer,
+    JobTimers.layer(),
+    layerWebhooks(options.settings.webhooks),
+    layerEndpoints(options.endpoints)
+  ).pipe(
     Layer.provideMerge(base)
   )
   const workers = Autoscaler.layer({ shutdownGrace }).pipe(

@@ -9,15 +9,27 @@
  * | `STINT_API_KEY` | generated once | the admin key; at least 16 characters |
  * | `STINT_DURABILITY` | D2 | `D2` survives power loss; `D1` survives only the process being killed and writes faster |
  * | `STINT_PUBLIC_URL` | from host and port | the address that workers and callers are told, behind a proxy for example |
+ * | `STINT_WEBHOOKS_ALLOW` | none | addresses that webhooks may be sent to although they are not public, by commas: `10.0.0.7, 192.168.1.0/24` |
+ * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` lets webhooks reach every private address, this machine's own included: whoever submits jobs chooses them |
+ * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | how long a receiver may take to answer; longer suits slow ones, which then hold their places for longer |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
  */
+import * as AddressGuard from "@stint/ssrf-guard/AddressGuard"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { CliFailure } from "./CliFailure.ts"
+
+/** Where webhooks may go, and how long they take. */
+export interface WebhookSettings {
+  readonly allow: ReadonlyArray<string>
+  readonly allowPrivate: boolean
+  readonly timeout: Duration.Duration
+}
 
 export interface PlatformConfig {
   readonly port: number
@@ -28,6 +40,7 @@ export interface PlatformConfig {
   /** Without a trailing slash. */
   readonly publicUrl: Option.Option<string>
   readonly shutdownGrace: Duration.Duration
+  readonly webhooks: WebhookSettings
 }
 
 const Port = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 65_535 }))
@@ -36,6 +49,21 @@ const ApiKey = Schema.Redacted(Schema.String.check(Schema.isMinLength(16), Schem
 
 const WebAddress = Schema.URL.check(
   Schema.makeFilter((url) => url.protocol === "http:" || url.protocol === "https:" || "an http or https address")
+)
+
+/** Addresses and ranges by commas, as the guard reads them. */
+const Ranges = Schema.String.check(
+  Schema.makeFilter((text) => Result.isSuccess(AddressGuard.make({ allow: rangesOf(text) })) || "addresses and ranges by commas")
+)
+
+const rangesOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
+
+/** Long enough for a request, and short enough for somebody to wait for. */
+const RequestTimeout = Schema.DurationFromString.check(
+  Schema.makeFilter((duration) => {
+    const millis = Duration.toMillis(duration)
+    return (millis >= 100 && millis <= 120_000) || "100 millis to 2 minutes"
+  })
 )
 
 /** An address without its trailing slash, so that paths can follow it. */
@@ -84,6 +112,23 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
     "an http or https address, for example https://jobs.example.org",
     webAddress("STINT_PUBLIC_URL")
   ),
+  webhooks: Effect.all({
+    allow: setting(
+      "STINT_WEBHOOKS_ALLOW",
+      "addresses and ranges by commas, for example 10.0.0.7, 192.168.1.0/24",
+      Config.schema(Ranges, "STINT_WEBHOOKS_ALLOW").pipe(Config.withDefault(""), Config.map(rangesOf))
+    ),
+    allowPrivate: setting(
+      "STINT_WEBHOOKS_ALLOW_PRIVATE",
+      "true or false",
+      Config.Boolean("STINT_WEBHOOKS_ALLOW_PRIVATE").pipe(Config.withDefault(false))
+    ),
+    timeout: setting(
+      "STINT_WEBHOOKS_TIMEOUT",
+      "a duration from \"100 millis\" to \"2 minutes\"",
+      Config.schema(RequestTimeout, "STINT_WEBHOOKS_TIMEOUT").pipe(Config.withDefault(Duration.seconds(15)))
+    )
+  }),
   shutdownGrace: setting(
     "STINT_SHUTDOWN_GRACE",
     "a duration, for example \"30 seconds\" or \"2 minutes\"",

@@ -34,6 +34,20 @@ describe("stint", () => {
     expect(late.stdout).toContain("had ended before")
   })
 
+  it("says what a job waits for, in words and as JSON", async () => {
+    const file = join(EXAMPLES, "01-hello", "handler.ts")
+    expect(await stint(platform, ["endpoints", "create", "resting", "--handler", file, "--workers-max", "0"])).toMatchObject({ code: 0 })
+    const submitted = await stint(platform, ["run", "resting", "--input", "{}", "--json"])
+    const { id } = JSON.parse(submitted.stdout)
+    const { stdout } = await stint(platform, ["status", "resting", id, "--explain"])
+    expect(stdout).toContain("why      It is the first in line, and the endpoint is paused: its workers.max is 0.")
+    expect(stdout).toContain("place    1 of 1")
+    expect(stdout).toContain("workers  none of at most 0")
+    const { explain } = JSON.parse((await stint(platform, ["status", "resting", id, "--explain", "--json"])).stdout)
+    expect(explain).toMatchObject({ reason: "paused", position: { place: 1, of: 1 } })
+    expect((await stint(platform, ["status", "resting", id])).stdout).not.toContain("why")
+  })
+
   it("ends with 1 and the job's error when a job fails", async () => {
     const { code, stderr, stdout } = await stint(platform, ["run", "one", "--input", "{\"crash\":true}", "--sync"])
     expect(code).toBe(1)

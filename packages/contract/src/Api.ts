@@ -5,6 +5,7 @@ import { HttpApi, OpenApi } from "effect/http-api"
 import { ControlApi } from "./ControlApi.ts"
 import { JobsApi } from "./JobsApi.ts"
 import { KeysApi } from "./KeysApi.ts"
+import { WebhooksApi } from "./WebhooksApi.ts"
 import { WorkerApi } from "./WorkerApi.ts"
 
 export class Api extends HttpApi.make("stint")
@@ -12,5 +13,6 @@ export class Api extends HttpApi.make("stint")
   .add(WorkerApi)
   .add(ControlApi)
   .add(KeysApi)
+  .add(WebhooksApi)
   .annotateMerge(OpenApi.annotations({ title: "Stint", version: "2", description: "Typed serverless jobs on your own machines" }))
 {}

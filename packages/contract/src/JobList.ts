@@ -3,11 +3,11 @@
  */
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
+import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobStatus, Tag } from "./Job.ts"
 
-/** `limit` where the request does not say, and the most that it may say. */
-export const LIST_DEFAULT = 50
-export const LIST_LIMIT = 200
+/** The most jobs of one page. */
+const LIST_LIMIT = 200
 
 const millisOf = (text: string): number => {
   if (/^\d{1,15}$/.test(text)) return Number(text)
@@ -17,28 +17,36 @@ const millisOf = (text: string): number => {
 }
 
 /** Milliseconds since 1970, as digits or as an ISO 8601 time with its zone: `1790000000000`, `2026-11-21T08:00:00Z`. */
-export const TimeText = Schema.String.check(
-  Schema.makeFilter((text) =>
-    !Number.isNaN(millisOf(text)) ||
-    "expected a time: milliseconds since 1970, or ISO 8601 with its zone, like 2026-11-21T08:00:00Z"
+const timeText = (description: string) =>
+  Schema.String.annotate({ description: `${description} Milliseconds since 1970, or ISO 8601 with its zone.` }).check(
+    Schema.makeFilter((text) =>
+      !Number.isNaN(millisOf(text)) ||
+      "expected a time: milliseconds since 1970, or ISO 8601 with its zone, like 2026-11-21T08:00:00Z"
+    )
+  ).pipe(
+    Schema.decodeTo(Schema.Int, { decode: SchemaGetter.transform((text) => millisOf(text)), encode: SchemaGetter.String() })
   )
-).pipe(
-  Schema.decodeTo(Schema.Int, { decode: SchemaGetter.transform((text) => millisOf(text)), encode: SchemaGetter.String() })
-)
 
 /** Which jobs to list. All of it may be left out. */
 export const ListQuery = {
-  status: Schema.optionalKey(JobStatus),
+  status: Schema.optionalKey(JobStatus.annotate({ description: "Only jobs of this status." })),
   /** One of the job's tags. */
-  tag: Schema.optionalKey(Tag),
+  tag: Schema.optionalKey(Tag.annotate({ description: "Only jobs with this tag." })),
   /** Submitted at this time or later. */
-  createdAfter: Schema.optionalKey(TimeText),
+  createdAfter: Schema.optionalKey(timeText("Only jobs that were submitted at this time or later.")),
   /** Submitted before this time. */
-  createdBefore: Schema.optionalKey(TimeText),
+  createdBefore: Schema.optionalKey(timeText("Only jobs that were submitted before this time.")),
   /** How many at a time: 1 to 200. Default: 50. */
-  limit: Schema.optionalKey(Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 1, maximum: LIST_LIMIT }))),
+  limit: Schema.optionalKey(
+    Schema.String.annotate({ description: "How many at a time: 1 to 200. Default: 50." }).pipe(
+      Schema.decodeTo(
+        Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: LIST_LIMIT })),
+        SchemaTransformation.numberFromString
+      )
+    )
+  ),
   /** The `cursor` of the page before. */
-  cursor: Schema.optionalKey(Schema.String)
+  cursor: Schema.optionalKey(Schema.String.annotate({ description: "The `cursor` of the page before." }))
 }
 
 /** A job in a list: no payloads. Keys that do not apply are absent; times are milliseconds since 1970, durations milliseconds. */

@@ -14,39 +14,65 @@ import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/ht
 import * as Schema from "effect/Schema"
 import { AccessKey, KeyPatch, KeyRotation, KeySpec, NewKey } from "./AccessKey.ts"
 import { ControlAuthorization } from "./Authorization.ts"
+import { wording } from "./Operation.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, KeyNotFound, PayloadTooLarge, Unavailable } from "./Problem.ts"
 
-const key = { key: Schema.String }
+const key = { key: Schema.String.annotate({ description: "The key's id." }) }
 
 export class KeysApi extends HttpApiGroup.make("keys")
   .add(
     HttpApiEndpoint.get("listKeys", "/keys", {
       success: Schema.Struct({ keys: Schema.Array(AccessKey) }),
       error: Unavailable
-    }),
+    }).annotateMerge(wording({
+      summary: "All keys",
+      description: "Every key without its secret; those that have ended for 30 days more."
+    })),
     HttpApiEndpoint.post("createKey", "/keys", {
       payload: KeySpec,
       success: NewKey.pipe(HttpApiSchema.status(201)),
       error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, Unavailable]
-    }),
-    HttpApiEndpoint.get("getKey", "/keys/:key", { params: key, success: AccessKey, error: [KeyNotFound, Unavailable] }),
+    }).annotateMerge(wording({
+      summary: "Create a key",
+      description: "Answers the secret, this once: only its digest is kept. A key opens the surfaces of its scopes, and " +
+        "the endpoints that it names or all.",
+      request: { name: "shop", scopes: ["jobs"], endpoints: ["hello"] }
+    })),
+    HttpApiEndpoint.get("getKey", "/keys/:key", { params: key, success: AccessKey, error: [KeyNotFound, Unavailable] })
+      .annotateMerge(wording({
+        summary: "A key",
+        description: "One key without its secret."
+      })),
     HttpApiEndpoint.patch("patchKey", "/keys/:key", {
       params: key,
       payload: KeyPatch,
       success: AccessKey,
       error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, KeyNotFound, Conflict, Unavailable]
-    }),
+    }).annotateMerge(wording({
+      summary: "Change a key",
+      description: "Changes its name, endpoints, expiry or rate limit; what is left out stays. An ended key is refused " +
+        "with 409.",
+      request: { name: "shop 2" }
+    })),
     HttpApiEndpoint.post("rotateKey", "/keys/:key/rotate", {
       params: key,
       payload: KeyRotation,
       success: NewKey,
       error: [InvalidRequest, PayloadTooLarge, KeyNotFound, Conflict, Unavailable]
-    }),
+    }).annotateMerge(wording({
+      summary: "Give a key another secret",
+      description: "Answers the new secret, this once. The old one is good for as long as the request says.",
+      bodyOptional: true,
+      request: { graceMs: 3_600_000 }
+    })),
     HttpApiEndpoint.post("revokeKey", "/keys/:key/revoke", {
       params: key,
       success: AccessKey,
       error: [KeyNotFound, Unavailable]
-    })
+    }).annotateMerge(wording({
+      summary: "Revoke a key",
+      description: "At once and for good. Revoking it again changes nothing."
+    }))
   )
   .middleware(ControlAuthorization)
   .prefix("/api/v1")

@@ -274,11 +274,11 @@ export type Submitted =
 
 /** A job as it enters the queue. */
 export const submitted = (job: Submitted): JobRecord => ({
-  priority: 0,
-  retry: null,
-  webhook: null,
-  tags: [],
   ...job,
+  priority: job.priority ?? 0,
+  retry: job.retry ?? null,
+  webhook: job.webhook ?? null,
+  tags: job.tags ?? [],
   status: "IN_QUEUE",
   queuedAt: job.createdAt,
   notBefore: null,

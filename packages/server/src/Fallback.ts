@@ -14,6 +14,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiError } from "effect/http-api"
+import { DOCS_PATH } from "./ApiPage.ts"
 import { excerpt, PROBLEM_TYPE, problemText } from "./ProblemText.ts"
 import { issuesOf } from "./RequestBody.ts"
 
@@ -25,7 +26,7 @@ const respond = (problem: Parameters<typeof problemText>[0], headers: Record<str
 
 /** Every path of the API and its methods, in the order of their declaration. */
 const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyArray<string> }> = (() => {
-  const methods = new Map<string, Array<string>>([[OPENAPI_PATH, ["GET"]]])
+  const methods = new Map<string, Array<string>>([[OPENAPI_PATH, ["GET"]], [DOCS_PATH, ["GET"]]])
   HttpApi.reflect(Api, {
     onGroup: () => {},
     onEndpoint: ({ endpoint }) => {
@@ -80,8 +81,9 @@ const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => 
     title: "Not found",
     type: "route-not-found",
     error: `Nothing is at ${method} ${excerpt(path)}.`,
-    hint: "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, cancel/{id}, retry/{id}, purge-queue and health; " +
-      `operators use /api/v1/endpoints and /api/v1/keys. All of it is described at ${OPENAPI_PATH}.`
+    hint:
+      "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, events/{id}, requests, cancel/{id}, retry/{id}, purge-queue " +
+      `and health; operators use /api/v1/endpoints and /api/v1/keys. All of it is described at ${DOCS_PATH} and ${OPENAPI_PATH}.`
   })
 }
 

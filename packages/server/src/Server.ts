@@ -6,6 +6,7 @@
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, EndpointStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
+ *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  * ```
  */
 import { Api } from "@stint/contract/Api"
@@ -14,19 +15,22 @@ import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Layer from "effect/Layer"
+import * as ApiPage from "./ApiPage.ts"
 import * as Authorization from "./Authorization.ts"
 import * as ControlHandlers from "./ControlHandlers.ts"
 import * as Fallback from "./Fallback.ts"
 import * as JobsHandlers from "./JobsHandlers.ts"
 import * as KeyHandlers from "./KeyHandlers.ts"
+import * as WebhookHandlers from "./WebhookHandlers.ts"
 import * as WorkerHandlers from "./WorkerHandlers.ts"
 
 /** All routes, for a router of the reader's choice. */
 export const layerRoutes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: Fallback.OPENAPI_PATH }).pipe(
-    Layer.provide([JobsHandlers.layer, WorkerHandlers.layer, ControlHandlers.layer, KeyHandlers.layer]),
+    Layer.provide([JobsHandlers.layer, WorkerHandlers.layer, ControlHandlers.layer, KeyHandlers.layer, WebhookHandlers.layer]),
     Layer.provide(Authorization.layer)
   ),
+  ApiPage.layer,
   Fallback.layer
 )
 

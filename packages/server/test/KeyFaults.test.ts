@@ -3,14 +3,12 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
-import * as EndpointStore from "@stint/queue/EndpointStore"
 import * as KeyStore from "@stint/queue/KeyStore"
-import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
 import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { layer as layerServer, ServerTest } from "../src/testing/ServerTest.ts"
+import { layer as layerServer, layerMemory, ServerTest } from "../src/testing/ServerTest.ts"
 import { expectJson, expectProblem } from "../src/testing/WireClient.ts"
 
 class Faults extends Context.Service<Faults, { isDown: boolean }>()("@stint/server/test/KeyFaults/Faults") {}
@@ -40,7 +38,7 @@ const faulty = Layer.effect(
   Layer.provideMerge(Layer.sync(Faults, () => ({ isDown: false })))
 )
 
-const stores = Layer.mergeAll(MemoryJobStore.layer, EndpointStore.layerMemory, faulty)
+const stores = Layer.merge(layerMemory, faulty)
 
 layer(layerServer({ stores }).pipe(Layer.provideMerge(faulty)), { excludeTestServices: true })("a key store that fails", (it) => {
   it.effect("is a 503 without a secret for whoever makes, rotates, changes or revokes; known keys go on working as they were", () =>

@@ -3,10 +3,7 @@
  * revoked and changed by the control API, time passes, and after every step each secret that ever was is tried on each surface.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import * as EndpointStore from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
-import * as KeyStore from "@stint/queue/KeyStore"
-import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -18,6 +15,7 @@ import { expect, it, vi } from "vitest"
 import * as AccessKeys from "../src/AccessKeys.ts"
 import { PublicAddress } from "../src/PublicAddress.ts"
 import * as Server from "../src/Server.ts"
+import { layerMemory } from "../src/testing/ServerTest.ts"
 
 const BASE = "http://platform.test"
 const ADMIN = "the-admin-key-of-this-model"
@@ -63,7 +61,7 @@ class World {
     Server.layerRoutes.pipe(
       Layer.provide(AccessKeys.layer(Redacted.make(ADMIN))),
       Layer.provide(JobQueue.layer),
-      Layer.provide([MemoryJobStore.layer, EndpointStore.layerMemory, KeyStore.layerMemory, WorkerRegistry.layer]),
+      Layer.provide([layerMemory, WorkerRegistry.layer]),
       Layer.provide(Layer.succeed(PublicAddress, { baseUrl: BASE })),
       Layer.provideMerge(NodeHttpServer.layerHttpServices),
       Layer.provideMerge(Layer.succeed(Clock.Clock, clockAt(() => this.now)))

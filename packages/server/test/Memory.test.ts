@@ -1,6 +1,4 @@
-import * as KeyStore from "@stint/queue/KeyStore"
-import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
-import * as Layer from "effect/Layer"
+import { layerMemory } from "../src/testing/ServerTest.ts"
 import { suite } from "../src/testing/suite.ts"
 
-suite("memory", Layer.merge(MemoryJobStore.layerWithEndpoints, KeyStore.layerMemory))
+suite("memory", layerMemory)

@@ -6,6 +6,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
+import { open } from "../src/testing/EventReader.ts"
 import { head, statusOf } from "../src/testing/RawSocket.ts"
 import * as ServerTest from "../src/testing/ServerTest.ts"
 import { until } from "../src/testing/TestEndpoint.ts"
@@ -52,6 +53,24 @@ describe("closing the server", () => {
       expect(answers.stream.json).toMatchObject({ id, status: "IN_PROGRESS", stream: [] })
       expect(millis).toBeLessThan(1_000)
       expect(yield* refused(server)).toBe(true)
+    }))
+
+  it.live("ends answers that have begun: events without an end, so that readers come back, and a runsync with how the job stands", () =>
+    Effect.gen(function*() {
+      const { closing, server } = yield* start()
+      const endpoint = yield* server.endpoint()
+      const { id } = yield* endpoint.run("waits")
+      const headers = { authorization: ServerTest.ADMIN_KEY }
+      const reader = yield* open(`${server.baseUrl}${endpoint.path(`events/${id}`)}`, headers)
+      expect((yield* reader.next)?.event).toBe("status")
+      const late = yield* Effect.promise(() =>
+        fetch(`${server.baseUrl}${endpoint.path("runsync")}`, { method: "POST", body: "{\"input\":1}", headers })
+      )
+      expect(late.headers.get("x-job-id")).toMatch(/^sync-/)
+      const millis = yield* closing
+      expect(yield* reader.rest).toEqual([])
+      expect(yield* Effect.promise(() => late.json())).toEqual({ id: late.headers.get("x-job-id"), status: "IN_QUEUE" })
+      expect(millis).toBeLessThan(1_000)
     }))
 
   it.live("lets a slow upload come to its end within the grace", () =>

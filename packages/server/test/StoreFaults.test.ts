@@ -4,19 +4,18 @@
  */
 import { expect, layer } from "@effect/vitest"
 import * as EndpointStore from "@stint/queue/EndpointStore"
-import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
 import { StoreFaults } from "@stint/queue/testing"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { layer as layerServer, LIMITS, ServerTest } from "../src/testing/ServerTest.ts"
+import { layer as layerServer, layerMemory, LIMITS, ServerTest } from "../src/testing/ServerTest.ts"
 import { expectProblem } from "../src/testing/WireClient.ts"
 
 const faulty = StoreFaults.layer(MemoryJobStore.layer)
 
 layer(
-  layerServer({ stores: Layer.mergeAll(faulty, EndpointStore.layerMemory, KeyStore.layerMemory) }).pipe(
+  layerServer({ stores: Layer.mergeAll(layerMemory, faulty, EndpointStore.layerMemory) }).pipe(
     Layer.provideMerge(faulty)
   ),
   { excludeTestServices: true }

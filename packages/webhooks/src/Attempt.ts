@@ -56,10 +56,8 @@ const ofError = ({ reason }: GuardedHttpError): Answer => {
       return failed("Never", null, `The address is of no use: ${describe(reason)}.`)
     case "TooManyRedirects":
       return failed("Again", null, "The receiver redirects, and redirects of webhooks are not followed. Use the final address.")
-    default: {
-      const text = describe(reason)
-      return failed("Again", null, `${text.charAt(0).toUpperCase()}${text.slice(1)}.`)
-    }
+    default:
+      return failed("Again", null, `${describe(reason)}.`)
   }
 }
 
@@ -86,9 +84,10 @@ export const attempt = Effect.fn("Webhook.attempt")(function*(
     maxRedirects: 0,
     // A large answer is no failure. It is not read to its end.
     maxBytes: Number.MAX_SAFE_INTEGER,
-    headersTimeout: timeoutMs,
-    idleTimeout: timeoutMs,
-    totalTimeout: timeoutMs
+    // The time-out below comes first and says it better.
+    headersTimeout: 2 * timeoutMs,
+    idleTimeout: 2 * timeoutMs,
+    totalTimeout: 2 * timeoutMs
   }
   return yield* Effect.scoped(
     http.request(url, options).pipe(

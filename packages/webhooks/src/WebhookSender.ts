@@ -89,8 +89,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const isFull = () => receivers.held() >= most || receivers.characters() >= MOST_CHARACTERS
 
   const sending = yield* FiberSet.make()
-  /** Open when a place got free that a claim had waited for. */
-  const room = yield* Latch.make(false)
+  /** Open when it is time to look again: a place got free that a claim had waited for, or something is due earlier than was known. */
+  const again = yield* Latch.make(false)
 
   /** Due again at a time, without having been tried. */
   const putOff = (delivery: WebhookDelivery, now: number, nextAt: number) =>
@@ -145,6 +145,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         final: outcome._tag !== "Retry"
       })
     ], { concurrency: "unbounded" })
+    if (outcome._tag === "Retry") again.openUnsafe()
     yield* tellOfEnd(delivery, outcome)
     return ended - begun
   })
@@ -165,7 +166,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Effect.ensuring(Effect.sync(() => {
         const wasFull = isFull()
         place.leave(duration)
-        if (wasFull) room.openUnsafe()
+        if (wasFull) again.openUnsafe()
       }))
     )
   }
@@ -192,12 +193,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   const once = Effect.gen(function*() {
-    yield* room.close
+    yield* again.close
     // Listens before it looks: what is written between the look and the wait is not missed.
     const bell = yield* Effect.forkChild(queue.awaitDeliveries(interval), { startImmediately: true })
     if (!(yield* claim)) {
       const due = yield* untilDue
-      yield* Effect.raceAllFirst([Fiber.join(bell), room.await, Effect.sleep(due)])
+      yield* Effect.raceAllFirst([Fiber.join(bell), again.await, Effect.sleep(due)])
     }
     yield* Fiber.interrupt(bell)
   }).pipe(Effect.scoped)

@@ -6,6 +6,7 @@ import { toJsonText } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
 import * as JobQueue from "../JobQueue.ts"
 import type { JobStore } from "../JobStore.ts"
 import * as WorkerRegistry from "../WorkerRegistry.ts"
@@ -80,6 +81,61 @@ export const faultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       yield* failNextWrites(1)
       assert.strictEqual(yield* Scenario.reasonOf(take("ann", { waitMs: 60_000 })), "StoreUnavailable")
       assert.deepStrictEqual((yield* take("ann")).map((one) => one.id), [next.id])
+    })
+  )
+
+  rule(
+    "R3: a submission whose answer was lost and that is sent again makes no second job",
+    Effect.gen(function*() {
+      const { loseNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, submit } = yield* Scenario.make()
+      for (let round = 0; round < 20; round++) {
+        const sending = submit({ idempotencyKey: `order ${round}` })
+        yield* loseNextAnswers(2)
+        const first = yield* Effect.all([1, 2, 3].map(() => Effect.exit(sending)), { concurrency: "unbounded" })
+        assert.strictEqual(first.filter((exit) => exit._tag === "Failure").length, 2)
+        const again = yield* Effect.replicateEffect(sending, 3, { concurrency: "unbounded" })
+        assert.strictEqual(new Set(again.map((job) => job.id)).size, 1)
+      }
+      assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 20)
+    })
+  )
+
+  rule(
+    "R2, R9: a chunk and a result whose answers were lost are kept once when they are sent again",
+    Effect.gen(function*() {
+      const { loseNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, finish, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      for (const n of [1, 2, 3]) {
+        const append = queue.append(Scenario.holderOf(job), toJsonText(n), n)
+        yield* loseNextAnswers(1)
+        assert.strictEqual(yield* Scenario.reasonOf(append), "StoreUnavailable")
+        assert.strictEqual(yield* append, "accepted")
+      }
+      yield* loseNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(finish(job, "done")), "StoreUnavailable")
+      assert.strictEqual(yield* finish(job, "done"), "ignored")
+      assert.deepStrictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.map(Number), [1, 2, 3])
+      assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, "COMPLETED")
+    })
+  )
+
+  rule(
+    "R5: a backoff that could not be ended because the store failed ends with the next sweep",
+    Effect.gen(function*() {
+      const { failNextWrites } = yield* StoreFaults.StoreFaults
+      const { queue, fail, submit, take, takeOne } = yield* Scenario.make({
+        retry: { onError: true, backoff: { initialMs: 1_000 } }
+      })
+      const { id } = yield* submit()
+      yield* fail(yield* takeOne("ann"), "busy")
+      yield* TestClock.adjust(1_000)
+      yield* failNextWrites(1)
+      assert.strictEqual(yield* Scenario.reasonOf(queue.tick), "StoreUnavailable")
+      assert.deepStrictEqual(yield* take("ann"), [])
+      yield* queue.tick
+      assert.deepStrictEqual((yield* take("ann")).map((job) => job.id), [id])
     })
   )
 }

@@ -11,6 +11,8 @@ import { QueueError, StoreUnavailable } from "../QueueError.ts"
 export class StoreFaults extends Context.Service<StoreFaults, {
   /** The next `count` writes fail before they reach the store. */
   readonly failNextWrites: (count: number) => Effect.Effect<void>
+  /** The next `count` writes reach the store and are kept, and whoever asked for them is told that they failed. */
+  readonly loseNextAnswers: (count: number) => Effect.Effect<void>
   /** Every operation from now on reaches the store, and its answer is held back until {@link thaw}. */
   readonly freeze: Effect.Effect<void>
   readonly thaw: Effect.Effect<void>
@@ -19,6 +21,7 @@ export class StoreFaults extends Context.Service<StoreFaults, {
 /** What the verbs make of an operation. */
 interface Faults {
   failures: number
+  lostAnswers: number
   frozen: Deferred.Deferred<void> | undefined
 }
 
@@ -28,9 +31,17 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
 
   const write = <A>(operation: string, effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
     Effect.suspend(() => {
-      if (faults.failures === 0) return slow(effect)
-      faults.failures -= 1
-      return Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation, cause: new Error("the disk is full") }) }))
+      const failing = (why: string) =>
+        Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation, cause: new Error(why) }) }))
+      if (faults.failures > 0) {
+        faults.failures -= 1
+        return failing("the disk is full")
+      }
+      if (faults.lostAnswers > 0) {
+        faults.lostAnswers -= 1
+        return Effect.andThen(effect, failing("the connection was lost before the answer came"))
+      }
+      return slow(effect)
     })
 
   return {
@@ -54,7 +65,7 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
 /** Wraps a store. */
 export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<JobStore | StoreFaults, E, R> =>
   Layer.effectContext(Effect.gen(function*() {
-    const faults: Faults = { failures: 0, frozen: undefined }
+    const faults: Faults = { failures: 0, lostAnswers: 0, frozen: undefined }
     return Context.make(JobStore, faulty(yield* JobStore, faults)).pipe(
       Context.add(
         StoreFaults,
@@ -62,6 +73,10 @@ export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<Job
           failNextWrites: (count) =>
             Effect.sync(() => {
               faults.failures = count
+            }),
+          loseNextAnswers: (count) =>
+            Effect.sync(() => {
+              faults.lostAnswers = count
             }),
           freeze: Effect.sync(() => {
             faults.frozen ??= Deferred.makeUnsafe()

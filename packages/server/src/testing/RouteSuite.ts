@@ -50,6 +50,8 @@ export const routes = (it: SuiteIt): void => {
         [endpoint.path("retry/x"), "POST"],
         [endpoint.path("purge-queue"), "POST"],
         [endpoint.path("health"), "GET"],
+        [endpoint.path("requests"), "GET"],
+        [endpoint.path("events/x"), "GET"],
         [endpoint.path("job-take/w"), "GET"],
         [endpoint.path("job-take/w&job_in_progress=0"), "GET"],
         [endpoint.path("job-take-batch/w"), "GET"],
@@ -60,7 +62,8 @@ export const routes = (it: SuiteIt): void => {
         ["/api/v1/endpoints", "GET, POST"],
         [`/api/v1/endpoints/${endpoint.id}`, "GET, PUT, DELETE"],
         [`/api/v1/endpoints/${endpoint.id}/worker-env`, "GET"],
-        ["/openapi.json", "GET"]
+        ["/openapi.json", "GET"],
+        ["/docs", "GET"]
       ]
       for (const [path, allow] of cases) {
         for (const method of ["GET", "POST", "PUT", "DELETE", "PATCH"].filter((one) => !allow.split(", ").includes(one))) {

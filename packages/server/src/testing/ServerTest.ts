@@ -3,12 +3,15 @@
  *
  * Waits are short (see {@link LIMITS}), so that a test in which a wait has to run out does not take long.
  */
-import * as EndpointStore from "@stint/queue/EndpointStore"
+import type * as EndpointStore from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import type { JobStore } from "@stint/queue/JobStore"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
+import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
+import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
+import type { WebhookStore } from "@stint/queue/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -92,10 +95,27 @@ const layerTest = Layer.effect(
   })
 )
 
+/** What a server keeps its things in. */
+export type Stores =
+  | JobStore
+  | EndpointStore.EndpointStore
+  | KeyStore.KeyStore
+  | WebhookStore
+  | WebhookSecretStore.WebhookSecretStore
+  | WebhookAttemptStore.WebhookAttemptStore
+
+/** All of them in memory. */
+export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
+  MemoryJobStore.layerWithEndpoints,
+  KeyStore.layerMemory,
+  WebhookSecretStore.layerMemory,
+  WebhookAttemptStore.layerMemory
+)
+
 /** What a server under test is made of. */
 export interface Options<E = never> {
   /** Jobs, endpoints and keys. Default: in memory. */
-  readonly stores?: Layer.Layer<JobStore | EndpointStore.EndpointStore | KeyStore.KeyStore, E>
+  readonly stores?: Layer.Layer<Stores, E>
   /** Over {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>
   /** Over the defaults of `Server.layerNode`, but for the port. */
@@ -106,8 +126,8 @@ export interface Options<E = never> {
  * A server with the queue, its timers and its stores. The queue and the registry are given out as well, for what the wire does not show.
  */
 export const layer = <E = never>(options: Options<E> = {}) => {
-  const stores: Layer.Layer<JobStore | EndpointStore.EndpointStore | KeyStore.KeyStore, E> = options.stores ??
-    Layer.merge(MemoryJobStore.layerWithEndpoints, KeyStore.layerMemory)
+  const stores: Layer.Layer<Stores, E> = options.stores ??
+    layerMemory
   const address = Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))
   return layerTest.pipe(
     Layer.provide([Server.layer, JobTimers.layer({ interval: 25 })]),

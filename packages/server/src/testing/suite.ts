@@ -2,16 +2,14 @@
  * The HTTP conformance suite: the rules of the wire, checked from outside against the real server over whatever stores are given.
  *
  * ```ts
- * suite("memory", Layer.merge(MemoryJobStore.layerWithEndpoints, KeyStore.layerMemory))
+ * suite("memory", ServerTest.layerMemory)
  * ```
  */
 import { describe, layer } from "@effect/vitest"
-import type { EndpointStore } from "@stint/queue/EndpointStore"
-import type { JobStore } from "@stint/queue/JobStore"
-import type { KeyStore } from "@stint/queue/KeyStore"
 import type * as Layer from "effect/Layer"
 import { authorization } from "./AuthorizationSuite.ts"
 import { badInput } from "./BadInputSuite.ts"
+import { chunks } from "./ChunkSuite.ts"
 import { connections } from "./ConnectionSuite.ts"
 import { control } from "./ControlSuite.ts"
 import { deliveries } from "./DeliverSuite.ts"
@@ -29,9 +27,10 @@ import * as ServerTest from "./ServerTest.ts"
 import { streams } from "./StreamSuite.ts"
 import { submits } from "./SubmitSuite.ts"
 import { takes } from "./TakeSuite.ts"
+import { webhooks } from "./WebhookSuite.ts"
 
 /** Registers the suite. One server serves all tests; each test has endpoints of its own. */
-export const suite = <E>(name: string, stores: Layer.Layer<JobStore | EndpointStore | KeyStore, E>): void => {
+export const suite = <E>(name: string, stores: Layer.Layer<ServerTest.Stores, E>): void => {
   layer(ServerTest.layer({ stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
     describe("submit", () => submits(it))
     describe("options", () => options(it))
@@ -43,10 +42,12 @@ export const suite = <E>(name: string, stores: Layer.Layer<JobStore | EndpointSt
     describe("stream", () => streams(it))
     describe("take", () => takes(it))
     describe("deliver", () => deliveries(it))
+    describe("chunks", () => chunks(it))
     describe("keys", () => authorization(it))
     describe("keys that are made", () => keys(it))
     describe("rate limits", () => rateLimits(it))
     describe("control API", () => control(it))
+    describe("webhooks", () => webhooks(it))
     describe("bad input", () => badInput(it))
     describe("routes", () => routes(it))
     describe("connections", () => connections(it))

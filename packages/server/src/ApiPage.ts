@@ -1,0 +1,169 @@
+/**
+ * The description of the API as a page for people: made from the same definition as `/openapi.json`, in one piece, without scripts and
+ * without anything from elsewhere, so that it can be read on a machine that reaches nothing.
+ */
+import { Api } from "@stint/contract/Api"
+import * as Effect from "effect/Effect"
+import { HttpRouter, HttpServerResponse } from "effect/http"
+import { OpenApi } from "effect/http-api"
+
+/** Where the page is. Open to everybody: it holds no data. */
+export const DOCS_PATH = "/docs"
+
+type Spec = OpenApi.OpenAPISpec
+
+/** A place in a JSON document, looked at without trusting its shape. */
+const at = (value: unknown, ...keys: ReadonlyArray<string>): unknown =>
+  keys.reduce<unknown>(
+    (found, key) =>
+      typeof found === "object" && found !== null ? Object.entries(found).find(([name]) => name === key)?.[1] : undefined,
+    value
+  )
+
+const textAt = (value: unknown, ...keys: ReadonlyArray<string>): string => {
+  const found = at(value, ...keys)
+  return typeof found === "string" ? found : ""
+}
+
+const entriesAt = (value: unknown, ...keys: ReadonlyArray<string>): ReadonlyArray<readonly [string, unknown]> => {
+  const found = at(value, ...keys)
+  return typeof found === "object" && found !== null ? Object.entries(found) : []
+}
+
+const escapes: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;" }
+
+const escaped = (text: string): string => text.replaceAll(/[&<>"]/g, (character) => escapes[character] ?? "")
+
+/** Text in which `words` between backticks are code. */
+const prose = (text: string): string => escaped(text).replaceAll(/`([^`]+)`/g, "<code>$1</code>")
+
+const code = (value: unknown): string => `<pre><code>${escaped(JSON.stringify(value, null, 2) ?? "")}</code></pre>`
+
+const folded = (summary: string, content: string): string => `<details><summary>${summary}</summary>${content}</details>`
+
+/** The type of a schema in a few words. */
+const typeOf = (schema: unknown): string => {
+  const reference = textAt(schema, "$ref")
+  if (reference !== "") return reference.split("/").at(-1) ?? ""
+  const values = at(schema, "enum")
+  if (Array.isArray(values)) return values.join(" | ")
+  const type = at(schema, "type")
+  return Array.isArray(type) ? type.join(" | ") : typeof type === "string" ? type : "value"
+}
+
+const parametersTable = (operation: unknown): string => {
+  const rows = entriesAt(operation, "parameters").map(([, parameter]) => {
+    const description = textAt(parameter, "description") || textAt(parameter, "schema", "description")
+    return `<tr><td><code>${escaped(textAt(parameter, "name"))}</code></td><td>${escaped(textAt(parameter, "in"))}</td><td>${
+      escaped(typeOf(at(parameter, "schema")))
+    }${at(parameter, "required") === true ? "" : ", optional"}</td><td>${prose(description)}</td></tr>`
+  })
+  return rows.length === 0 ? "" : `<table>${rows.join("")}</table>`
+}
+
+const mediaOf = (body: unknown): string =>
+  entriesAt(body, "content").map(([type, media]) => {
+    const example = at(media, "example")
+    return `<p><code>${escaped(type)}</code></p>${example === undefined ? "" : code(example)}${
+      folded("Schema", code(at(media, "schema")))
+    }`
+  }).join("")
+
+const responseOf = ([status, response]: readonly [string, unknown]): string => {
+  const line = `<b>${escaped(status)}</b> ${escaped(textAt(response, "description"))}`
+  // Every error has the same shape, which stands at the head of the page.
+  if (!status.startsWith("2")) return `<li>${line}</li>`
+  const headers = entriesAt(response, "headers")
+    .map(([name, header]) => `<p><code>${escaped(name)}</code> ${prose(textAt(header, "description"))}</p>`)
+  return `<li>${line}${headers.join("")}${mediaOf(response)}</li>`
+}
+
+const operationSection = (path: string, method: string, operation: unknown): string => {
+  const id = textAt(operation, "operationId")
+  const body = at(operation, "requestBody")
+  return `<section id="${escaped(id)}"><h3><a href="#${escaped(id)}"><span class="method ${escaped(method)}">${
+    escaped(method.toUpperCase())
+  }</span> <code>${escaped(path)}</code></a> <small>${escaped(textAt(operation, "summary"))}</small></h3><p>${
+    prose(textAt(operation, "description"))
+  }</p>${parametersTable(operation)}${body === undefined ? "" : `<h4>Body</h4>${mediaOf(body)}`}<h4>Answers</h4><ul>${
+    entriesAt(operation, "responses").map(responseOf).join("")
+  }</ul></section>`
+}
+
+const STYLE = `
+:root { color-scheme: light dark; --line: light-dark(#ddd, #333); --dim: light-dark(#555, #aaa); --back: light-dark(#f6f6f6, #1d1d1f) }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 60rem; margin: 0 auto; padding: 1rem; background: light-dark(#fff, #121214);
+  color: light-dark(#111, #eee); overflow-wrap: anywhere }
+a { color: inherit }
+h3 a { text-decoration: none }
+small { color: var(--dim); font-weight: normal }
+section { border-top: 1px solid var(--line); padding: .5rem 0 }
+pre { background: var(--back); padding: .75rem; overflow: auto; border-radius: 6px; font-size: .85rem }
+table { border-collapse: collapse; width: 100%; font-size: .9rem }
+td { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; vertical-align: top }
+nav ul { list-style: none; padding: 0; columns: 2 20rem; font-size: .9rem }
+.method { font: bold .75rem ui-monospace, monospace; padding: .15rem .4rem; border-radius: 4px; color: #fff; background: #555 }
+.get { background: #1a6b3c } .post { background: #1d4f91 } .put, .patch { background: #8a5a00 } .delete { background: #9b1c1c }
+summary { cursor: pointer; color: var(--dim) }
+`
+
+/** The page of a document. */
+export const render = (spec: Spec): string => {
+  const operations = Object.entries(spec.paths).flatMap(([path, methods]) =>
+    entriesAt(methods).map(([method, operation]) => ({ path, method, operation, tag: textAt(operation, "tags", "0") }))
+  )
+  const groups = spec.tags.map(({ description, name }) => ({
+    name,
+    description: description ?? "",
+    operations: operations.filter(({ tag }) => tag === name)
+  }))
+  const contents = groups.map(({ name, operations }) =>
+    `<h2>${escaped(name)}</h2><ul>${
+      operations.map(({ method, operation, path }) =>
+        `<li><a href="#${escaped(textAt(operation, "operationId"))}"><code>${escaped(method.toUpperCase())} ${
+          escaped(path)
+        }</code></a> ${escaped(textAt(operation, "summary"))}</li>`
+      ).join("")
+    }</ul>`
+  )
+  const sections = groups.map(({ description, name, operations }) =>
+    `<h2>${escaped(name)}</h2><p>${prose(description)}</p>${
+      operations.map(({ method, operation, path }) => operationSection(path, method, operation)).join("")
+    }`
+  )
+  const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => folded(escaped(name), code(schema)))
+  const { description, title } = spec.info
+  return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${
+    escaped(title)
+  } API</title><style>${STYLE}</style></head><body><h1>${escaped(title)} API</h1><p>${
+    prose(description ?? "")
+  }. The same as an OpenAPI document: <a href="/openapi.json">/openapi.json</a>.</p><p>Send a key in <code>Authorization</code>, as <code>Bearer KEY</code> or alone. Every refusal is a problem of RFC 9457 with two more members: <code>error</code>, what is wrong, and <code>hint</code>, the way out.</p>${
+    code({
+      type: "/problems/job-not-found",
+      title: "Job not found",
+      status: 404,
+      detail: "There is no job \"x\" on this endpoint.",
+      error: "There is no job \"x\" on this endpoint.",
+      hint: "Check the id and the endpoint."
+    })
+  }<nav>${contents.join("")}</nav>${sections.join("")}<h2>Schemas</h2>${schemas.join("")}</body></html>`
+}
+
+/** The page, made once, at its first reading. */
+const page = Effect.sync(() => {
+  const text = render(OpenApi.fromApi(Api))
+  return HttpServerResponse.text(text, {
+    contentType: "text/html; charset=utf-8",
+    headers: {
+      "cache-control": "no-cache",
+      "content-security-policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
+      "x-content-type-options": "nosniff"
+    }
+  })
+})
+
+/** The route of the page. */
+export const layer = HttpRouter.use(Effect.fnUntraced(function*(router) {
+  const answer = yield* Effect.cached(page)
+  yield* router.add("GET", DOCS_PATH, answer)
+}))

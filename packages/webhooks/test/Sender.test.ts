@@ -1,0 +1,248 @@
+/** The schedule of the sender, on the test's clock and without a network. */
+import { assert, describe, it } from "@effect/vitest"
+import { Scenario } from "@stint/queue/testing"
+import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
+import { WebhookStore } from "@stint/queue/WebhookStore"
+import { WebhookRetention } from "@stint/webhooks"
+import { layerWorld, Receiver, start, type World } from "@stint/webhooks/testing"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import { TestClock } from "effect/testing"
+import { forbidden, notResolved } from "./reasons.ts"
+import { memory } from "./stores.ts"
+
+const SECOND = 1_000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+
+/** The pauses as they are documented. */
+const PLAN = [5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR]
+
+const rule = (title: string, body: () => Effect.Effect<void, unknown, World>) =>
+  it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(layerWorld(memory))))
+
+/** A sender at work, and jobs that end. It looks rarely unless it is told: days pass here. */
+const makeWorld = Effect.fnUntraced(function*(interval: Duration.Input = "1 hour") {
+  const receiver = yield* Receiver.Receiver
+  const outbox = yield* WebhookStore
+  const scenario = yield* Scenario.make({ retentionMs: 7 * 24 * HOUR })
+  const life = yield* start({ interval })
+  yield* Effect.addFinalizer(() => life.close)
+  const ended = Effect.fnUntraced(function*(url = "http://a.example/hook") {
+    const { id } = yield* scenario.submit({ webhook: { url, events: ["completed"] } })
+    yield* scenario.finish(yield* scenario.takeOne("ann"))
+    yield* Scenario.pass(0)
+    return id
+  })
+  const delivery = Effect.gen(function*() {
+    const [found] = (yield* outbox.list({ limit: 1 })).deliveries
+    return found ?? assert.fail("there is no delivery")
+  })
+  /** Lets time pass until the next attempt was made; how long that was. */
+  const next = Effect.gen(function*() {
+    const last = receiver.received.at(-1)?.at ?? 0
+    const { nextAt } = yield* delivery
+    yield* Scenario.pass(
+      (nextAt ?? assert.fail("nothing is due")) - (yield* Effect.clockWith((clock) => clock.currentTimeMillis))
+    )
+    return (receiver.received.at(-1)?.at ?? 0) - last
+  })
+  return { delivery, ended, life, next, outbox, receiver, scenario }
+})
+
+const world = makeWorld()
+
+const scoped = (title: string, body: () => Effect.Effect<void, unknown, World | Scope.Scope>) =>
+  rule(title, () => Effect.scoped(body()))
+
+describe("what the sender sends", () => {
+  scoped(
+    "is sent at once, as JSON, with the headers of Standard Webhooks and the name of the event",
+    () =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_700_000_000_000)
+        const { ended, receiver } = yield* world
+        const id = yield* ended()
+        assert.strictEqual(receiver.received.length, 1)
+        const [{ at, body, headers } = assert.fail("nothing")] = receiver.received
+        assert.strictEqual(at, 1_700_000_000_000)
+        assert.strictEqual(headers["content-type"], "application/json")
+        assert.strictEqual(headers["webhook-timestamp"], "1700000000")
+        assert.strictEqual(headers["webhook-event"], "completed")
+        assert.match(headers["webhook-signature"] ?? "", /^v1,[A-Za-z0-9+/]{43}=$/)
+        assert.include(JSON.parse(body), { id, status: "COMPLETED", webhook: "http://a.example/hook" })
+      })
+  )
+
+  scoped("are the events that the job asked for, and nothing of a job without a webhook", () =>
+    Effect.gen(function*() {
+      const { receiver, scenario } = yield* world
+      const { finish, queue, submit, takeOne } = scenario
+      yield* submit({ webhook: { url: "http://a.example/", events: ["start", "output", "progress", "completed"] } })
+      const job = yield* takeOne("ann")
+      yield* Scenario.pass(0)
+      yield* queue.progress(Scenario.holderOf(job), Scenario.text("half"))
+      yield* Scenario.pass(0)
+      yield* queue.append(Scenario.holderOf(job), Scenario.text("a chunk"))
+      yield* Scenario.pass(0)
+      yield* finish(job)
+      yield* submit()
+      yield* finish(yield* takeOne("ann"))
+      yield* Scenario.pass(MINUTE)
+      assert.deepStrictEqual(
+        receiver.received.map(({ headers }) => headers["webhook-event"]),
+        ["start", "progress", "output", "completed"]
+      )
+      assert.strictEqual(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 4)
+    }))
+})
+
+describe("when a receiver fails", () => {
+  scoped(
+    "it is tried ten times over about a day, each pause up to a fifth shorter or longer, then given up",
+    () =>
+      Effect.gen(function*() {
+        const { delivery, ended, next, receiver } = yield* world
+        receiver.behave(Receiver.answer(500))
+        yield* ended()
+        for (const pause of PLAN) {
+          const waited = yield* next
+          assert.isAtLeast(waited, pause * 0.8 - 1)
+          assert.isAtMost(waited, pause * 1.2 + 1)
+        }
+        assert.strictEqual(receiver.received.length, 10)
+        assert.include(yield* delivery, {
+          state: "failed",
+          lastStatus: 500,
+          lastError: "The receiver answered 500.",
+          nextAt: null
+        })
+        yield* Scenario.pass(48 * HOUR)
+        assert.strictEqual(receiver.received.length, 10)
+        assert.strictEqual(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 1)
+        // Each attempt has the time at which it was made, so that receivers with a tolerance of minutes take the last as well as the first.
+        for (const { at, headers } of receiver.received) {
+          assert.strictEqual(headers["webhook-timestamp"], String(Math.floor(at / 1000)))
+        }
+      })
+  )
+
+  scoped(
+    "a delivery that is sent again gets all its attempts anew, and the log keeps those from before",
+    () =>
+      Effect.gen(function*() {
+        const { delivery, ended, next, outbox, receiver } = yield* makeWorld("1 minute")
+        const attempts = yield* WebhookAttemptStore
+        receiver.behave(Receiver.answer(503))
+        yield* ended()
+        for (let n = 1; n < 10; n++) yield* next
+        const { id } = yield* delivery
+        yield* outbox.resend(id, yield* Effect.clockWith((clock) => clock.currentTimeMillis))
+        // Nothing tells the sender: it looks by itself.
+        yield* Scenario.pass(MINUTE)
+        assert.strictEqual(receiver.received.length, 11)
+        const waited = yield* next
+        assert.isAtMost(waited, 6 * SECOND + 1)
+        receiver.behave(Receiver.answer(200))
+        yield* next
+        assert.strictEqual((yield* delivery).state, "delivered")
+        const log = yield* attempts.list(id)
+        assert.deepStrictEqual(
+          log.map(({ final, status }) => [status, final]),
+          [...Array.from({ length: 9 }, () => [503, false]), [503, true], [503, false], [503, false], [200, true]]
+        )
+      })
+  )
+
+  scoped("Retry-After makes a pause longer, up to six hours, and never shorter", () =>
+    Effect.gen(function*() {
+      const { ended, next, receiver } = yield* world
+      receiver.behave(Receiver.answer(503, { "retry-after": "60" }))
+      yield* ended()
+      assert.strictEqual(yield* next, MINUTE)
+      assert.strictEqual(yield* next, MINUTE)
+      assert.isAtLeast(yield* next, 96 * SECOND)
+      receiver.behave(Receiver.answer(429, { "retry-after": "999999" }))
+      yield* next
+      assert.strictEqual(yield* next, 6 * HOUR)
+      receiver.behave(Receiver.answer(429, { "retry-after": "soon" }))
+      yield* next
+      assert.isAtMost(yield* next, 3.6 * HOUR)
+    }))
+
+  scoped("410 ends the delivery", () =>
+    Effect.gen(function*() {
+      const { delivery, ended, receiver } = yield* world
+      receiver.behave(Receiver.answer(410))
+      yield* ended()
+      yield* Scenario.pass(48 * HOUR)
+      assert.strictEqual(receiver.received.length, 1)
+      assert.include(yield* delivery, { state: "failed", lastStatus: 410 })
+    }))
+
+  scoped("one that hangs is given up after 15 s and tried again", () =>
+    Effect.gen(function*() {
+      const { delivery, ended, receiver } = yield* world
+      receiver.behave(() => Effect.never)
+      yield* ended()
+      yield* Scenario.pass(14_999)
+      assert.strictEqual((yield* delivery).lastError, null)
+      yield* Scenario.pass(1)
+      assert.include(yield* delivery, { state: "pending", lastStatus: null, lastError: "No answer within 15 s." })
+      yield* Scenario.pass(6 * SECOND)
+      assert.strictEqual(receiver.received.length, 2)
+    }))
+
+  scoped(
+    "an address that the guard refuses fails at once, with the reason; a name without an address is tried again",
+    () =>
+      Effect.gen(function*() {
+        const { delivery, ended, receiver } = yield* world
+        receiver.behave(() => Effect.fail(forbidden))
+        yield* ended()
+        const refused = yield* delivery
+        assert.include(refused, { state: "failed", lastStatus: null })
+        assert.match(refused.lastError ?? "", /10\.0\.0\.7.*private.*STINT_WEBHOOKS_ALLOW/)
+        receiver.behave(() => Effect.fail(notResolved))
+        yield* ended()
+        assert.include(yield* delivery, { state: "pending", lastError: "a.example could not be resolved (ENOTFOUND)." })
+      })
+  )
+
+  scoped("a receiver that hangs holds up no other, however much waits for it", () =>
+    Effect.gen(function*() {
+      const { ended, receiver } = yield* world
+      receiver.behave(({ url }) => url.includes("slow") ? Effect.never : Effect.succeed({ status: 200 }))
+      for (let n = 0; n < 200; n++) yield* ended("http://slow.example/")
+      const before = receiver.received.length
+      assert.isAtMost(before, 8)
+      yield* ended("http://quick.example/")
+      assert.strictEqual(receiver.received.length, before + 1)
+      assert.strictEqual(receiver.received.at(-1)?.url, "http://quick.example/")
+    }))
+})
+
+describe("the log of deliveries", () => {
+  scoped(
+    "keeps ended deliveries and their attempts for seven days, and pending ones for as long as it takes",
+    () =>
+      Effect.gen(function*() {
+        const { delivery, ended, outbox, receiver } = yield* world
+        const attempts = yield* WebhookAttemptStore
+        yield* Layer.build(WebhookRetention.layer())
+        yield* ended()
+        const { id } = yield* delivery
+        yield* Scenario.pass(7 * 24 * HOUR - MINUTE)
+        assert.strictEqual((yield* outbox.get(id))?.state, "delivered")
+        assert.strictEqual((yield* attempts.list(id)).length, 1)
+        receiver.behave(Receiver.answer(500))
+        yield* ended()
+        yield* Scenario.pass(20 * MINUTE)
+        assert.strictEqual(yield* outbox.get(id), undefined)
+        assert.deepStrictEqual(yield* attempts.list(id), [])
+        assert.strictEqual((yield* delivery).state, "pending")
+      })
+  )
+})
