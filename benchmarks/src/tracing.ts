@@ -1,5 +1,6 @@
 /**
- * P11: what tracing costs. Jobs a second through take -> no-op handler -> done, without traces and with every job traced.
+ * P11: what tracing costs. Jobs a second through take -> handler -> done, without traces and with every job traced: empty jobs, one and 50 at a
+ * time, and 50 that wait 10 ms each.
  *
  * ```
  *   this process: a stub platform                     a process of its own, started anew each round: the same program
@@ -23,9 +24,9 @@ import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { compare } from "./rounds.ts"
 
-const WARM_UP = 4_000
-const COUNTED = 12_000
-const ROUNDS = 7
+const WARM_UP = 20_000
+const COUNTED = 20_000
+const ROUNDS = 5
 const SPANS_A_JOB = 4
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c"
@@ -88,7 +89,7 @@ let lost = 0
 let sent = 0
 
 /** Runs the worker until enough results came; results a second. */
-const throughput = (concurrency: number, variables: Record<string, string>) => async (): Promise<number> => {
+const throughput = (concurrency: number, wait: number, variables: Record<string, string>) => async (): Promise<number> => {
   results = 0
   spans = 0
   const base = `${stub.url}/v2/bench`
@@ -96,6 +97,7 @@ const throughput = (concurrency: number, variables: Record<string, string>) => a
     env: {
       PATH: process.env["PATH"],
       CONCURRENCY: String(concurrency),
+      WAIT: String(wait),
       PLATFORM_WEBHOOK_GET_JOB: `${base}/job-take/$ID?gpu=none`,
       PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/job-done/$PLATFORM_POD_ID/$ID?gpu=none`,
       PLATFORM_WEBHOOK_PING: `${base}/ping/$PLATFORM_POD_ID?gpu=none`,
@@ -134,12 +136,12 @@ const close = (server: Server) => {
 }
 
 try {
-  for (const concurrency of [1, 50]) {
+  for (const [concurrency, wait] of [[1, 0], [50, 0], [50, 10]] as const) {
     lost = 0
     sent = 0
-    await compare(`Tracing at concurrency ${concurrency}`, "jobs/s", ROUNDS, [
-      { name: "off", run: throughput(concurrency, {}) },
-      { name: "on, every job", run: throughput(concurrency, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }) }
+    await compare(`Tracing at concurrency ${concurrency}, jobs of ${wait} ms`, "jobs/s", ROUNDS, [
+      { name: "off", run: throughput(concurrency, wait, {}) },
+      { name: "on, every job", run: throughput(concurrency, wait, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }) }
     ])
     process.stdout.write(`${sent} spans arrived, ${lost} were lost.\n\n`)
   }
