@@ -8,14 +8,14 @@
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
-import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { mkdtemp, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
+import { KEY, startPlatform } from "./platform.ts"
 import { compare } from "./rounds.ts"
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 const handler = resolve(import.meta.dirname, "../../examples/01-hello/handler.ts")
-const bin = resolve(import.meta.dirname, "../../packages/cli/src/bin.ts")
 const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"], NODE_COMPILE_CACHE: join(folder, "compile-cache") }
 
 /** Runs Node to its end; milliseconds. */
@@ -40,22 +40,11 @@ await writeFile(
   config,
   `export default { endpoints: { hello: { handler: ${JSON.stringify(handler)}, workers: { idleTimeout: 1 } } } }\n`
 )
-const platform = spawn(process.execPath, [bin, "serve", "--config", config], {
-  env: { ...environment, PORT: "0", STINT_DATA_DIR: join(folder, "data"), STINT_API_KEY: "benchmark-benchmark" },
-  stdio: ["ignore", "pipe", "ignore"]
-})
-const url = await new Promise<string>((found) => {
-  let text = ""
-  platform.stdout.on("data", (data: Buffer) => {
-    text += data.toString()
-    const match = /Stint is up at +(\S+)/.exec(text)
-    if (match?.[1] !== undefined) found(match[1])
-  })
-})
+const platform = await startPlatform(config, folder, environment)
 
 const call = async (path: string, body?: string): Promise<unknown> => {
-  const response = await fetch(`${url}/v2/hello${path}`, {
-    headers: { authorization: "Bearer benchmark-benchmark" },
+  const response = await fetch(`${platform.url}/v2/hello${path}`, {
+    headers: { authorization: `Bearer ${KEY}` },
     ...(body === undefined ? {} : { method: "POST", body })
   })
   return response.json()
@@ -84,7 +73,5 @@ try {
     { name: "request", run: request }
   ])
 } finally {
-  platform.kill("SIGTERM")
-  await new Promise((ended) => platform.once("exit", ended))
-  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+  await platform.end()
 }

@@ -10,20 +10,18 @@
  * The figure holds the request's way to the platform and its durable commit, too, which "job available" leaves out: it is an upper bound. The
  * clock is the system's monotonic one, which all processes of a machine share.
  */
-import { spawn } from "node:child_process"
-import { mkdtemp, rm, writeFile } from "node:fs/promises"
+import { mkdtemp, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
+import { KEY, startPlatform } from "./platform.ts"
 import { quantiles } from "./rounds.ts"
 
 const REQUESTS = 2_000
 const WARM_UP = 300
 const ROUNDS = 5
-const KEY = "benchmark-benchmark"
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 const sdk = resolve(import.meta.dirname, "../../packages/sdk/src/index.ts")
-const bin = resolve(import.meta.dirname, "../../packages/cli/src/bin.ts")
 await writeFile(
   join(folder, "handler.ts"),
   `import * as sdk from ${JSON.stringify(sdk)}
@@ -36,32 +34,18 @@ await writeFile(
     JSON.stringify(join(folder, "handler.ts"))
   }, workers: { min: 1, max: 1 } } } }\n`
 )
-const platform = spawn(process.execPath, [bin, "serve", "--config", join(folder, "stint.config.ts")], {
-  env: {
-    PATH: process.env["PATH"],
-    HOME: process.env["HOME"],
-    PORT: "0",
-    STINT_DATA_DIR: join(folder, "data"),
-    STINT_API_KEY: KEY,
-    PLATFORM_LOG_LEVEL: "WARN"
-  },
-  stdio: ["ignore", "pipe", "ignore"]
-})
-const url = await new Promise<string>((found) => {
-  let text = ""
-  platform.stdout.on("data", (data: Buffer) => {
-    text += data.toString()
-    const match = /Stint is up at +(\S+)/.exec(text)
-    if (match?.[1] !== undefined) found(match[1])
-  })
-})
+const platform = await startPlatform(join(folder, "stint.config.ts"), folder, { PLATFORM_LOG_LEVEL: "WARN" })
 
 const body = JSON.stringify({ input: { text: "x".repeat(200) } })
 
 /** Milliseconds from before the request to the start of the handler. */
 const once = async (): Promise<number> => {
   const before = process.hrtime.bigint()
-  const response = await fetch(`${url}/v2/clock/runsync`, { method: "POST", headers: { authorization: `Bearer ${KEY}` }, body })
+  const response = await fetch(`${platform.url}/v2/clock/runsync`, {
+    method: "POST",
+    headers: { authorization: `Bearer ${KEY}` },
+    body
+  })
   const text = await response.text()
   const at = /"at":"(\d+)"/.exec(text)?.[1]
   if (at === undefined) throw new Error(text)
@@ -78,7 +62,5 @@ try {
   }
   quantiles(`Dispatch to a waiting worker, ${REQUESTS} jobs one after the other`, "ms", rounds)
 } finally {
-  platform.kill("SIGTERM")
-  await new Promise((ended) => platform.once("exit", ended))
-  await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+  await platform.end()
 }

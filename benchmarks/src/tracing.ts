@@ -1,5 +1,6 @@
 /**
- * P11: what tracing costs. Jobs a second through take -> no-op handler -> done, without traces and with every job traced.
+ * P11: what tracing costs. Jobs a second through take -> handler -> done, without traces and with every job traced: empty jobs, one and 50 at a
+ * time, and 50 that wait 10 ms each.
  *
  * ```
  *   this process: a stub platform                     a process of its own, started anew each round: the same program
@@ -16,46 +17,21 @@ import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"
-import { createServer } from "node:http"
-import type { IncomingMessage, Server, ServerResponse } from "node:http"
+import type { IncomingMessage, ServerResponse } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { compare } from "./rounds.ts"
+import { listen, makeStub } from "./stub.ts"
 
-const WARM_UP = 4_000
-const COUNTED = 12_000
-const ROUNDS = 7
+const WARM_UP = 20_000
+const COUNTED = 20_000
+const ROUNDS = 5
 const SPANS_A_JOB = 4
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const traceparent = `00-${TRACE}-b7ad6b7169203331-01`
-const input = { text: "x".repeat(130) }
-let jobs = 0
-let results = 0
-let onResult = () => {}
-
-const platform = (request: IncomingMessage, response: ServerResponse) => {
-  const url = request.url ?? ""
-  const answer = (status: number, body?: unknown) => {
-    response.writeHead(status, { "content-type": "application/json" })
-    response.end(body === undefined ? undefined : JSON.stringify(body))
-  }
-  const nextJob = () => ({ id: `job-${++jobs}`, input, delayTime: 1, traceparent })
-  request.resume()
-  request.once("end", () => {
-    if (url.includes("/job-done/")) {
-      results++
-      onResult()
-      answer(200, {})
-    } else if (url.includes("/job-take-batch/")) {
-      const size = Number(new URL(url, "http://stub").searchParams.get("batch_size") ?? 1)
-      answer(200, Array.from({ length: size }, nextJob))
-    } else if (url.includes("/job-take/")) answer(200, nextJob())
-    else if (url.includes("/job-stop/")) return // A stop poll is held; nobody is stopped here.
-    else answer(200, {})
-  })
-}
+const stub = makeStub({ input: { text: "x".repeat(130) }, delayTime: 1, traceparent })
 
 /** Each span has its trace's id once, and its bytes occur nowhere else. */
 const needle = Buffer.from(TRACE, "hex")
@@ -72,15 +48,8 @@ const collect = (request: IncomingMessage, response: ServerResponse) => {
   })
 }
 
-const listening = async (serve: (request: IncomingMessage, response: ServerResponse) => void) => {
-  const server = createServer(serve)
-  await new Promise<void>((up) => server.listen(0, "127.0.0.1", up))
-  const address = server.address()
-  return { server, url: `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}` }
-}
-
-const stub = await listening(platform)
-const collector = await listening(collect)
+const platform = await listen(stub.serve)
+const collector = await listen(collect)
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 const worker = await Effect.runPromise(bundle(fileURLToPath(import.meta.resolve("./tracedHandler.ts")), folder))
 
@@ -88,14 +57,15 @@ let lost = 0
 let sent = 0
 
 /** Runs the worker until enough results came; results a second. */
-const throughput = (concurrency: number, variables: Record<string, string>) => async (): Promise<number> => {
-  results = 0
+const throughput = (concurrency: number, wait: number, variables: Record<string, string>) => async (): Promise<number> => {
+  let results = 0
   spans = 0
-  const base = `${stub.url}/v2/bench`
+  const base = `${platform.url}/v2/bench`
   const child = spawn(process.execPath, [worker], {
     env: {
       PATH: process.env["PATH"],
       CONCURRENCY: String(concurrency),
+      WAIT: String(wait),
       PLATFORM_WEBHOOK_GET_JOB: `${base}/job-take/$ID?gpu=none`,
       PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/job-done/$PLATFORM_POD_ID/$ID?gpu=none`,
       PLATFORM_WEBHOOK_PING: `${base}/ping/$PLATFORM_POD_ID?gpu=none`,
@@ -111,13 +81,13 @@ const throughput = (concurrency: number, variables: Record<string, string>) => a
     return await new Promise<number>((done, failed) => {
       let started = 0
       child.once("exit", (code) => failed(new Error(`the worker ended with ${code}`)))
-      onResult = () => {
+      stub.restart((count) => {
+        results = count
         if (results === WARM_UP) started = performance.now()
         else if (results === WARM_UP + COUNTED) done(COUNTED / ((performance.now() - started) / 1000))
-      }
+      })
     })
   } finally {
-    onResult = () => {}
     // It finishes what it holds and sends its last spans.
     child.kill("SIGTERM")
     await ended
@@ -128,23 +98,18 @@ const throughput = (concurrency: number, variables: Record<string, string>) => a
   }
 }
 
-const close = (server: Server) => {
-  server.closeAllConnections()
-  server.close()
-}
-
 try {
-  for (const concurrency of [1, 50]) {
+  for (const [concurrency, wait] of [[1, 0], [50, 0], [50, 10]] as const) {
     lost = 0
     sent = 0
-    await compare(`Tracing at concurrency ${concurrency}`, "jobs/s", ROUNDS, [
-      { name: "off", run: throughput(concurrency, {}) },
-      { name: "on, every job", run: throughput(concurrency, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }) }
+    await compare(`Tracing at concurrency ${concurrency}, jobs of ${wait} ms`, "jobs/s", ROUNDS, [
+      { name: "off", run: throughput(concurrency, wait, {}) },
+      { name: "on, every job", run: throughput(concurrency, wait, { OTEL_EXPORTER_OTLP_ENDPOINT: collector.url }) }
     ])
     process.stdout.write(`${sent} spans arrived, ${lost} were lost.\n\n`)
   }
 } finally {
-  close(stub.server)
-  close(collector.server)
+  platform.close()
+  collector.close()
   await rm(folder, { recursive: true, force: true })
 }

@@ -14,52 +14,23 @@ import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
-import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { compare } from "./rounds.ts"
+import { listen, makeStub } from "./stub.ts"
 
 const WARM_UP = 4_000
 const COUNTED = 12_000
 const ROUNDS = 7
 
-const input = { text: "x".repeat(200) }
-let jobs = 0
-let results = 0
-let onResult = () => {}
-
-const nextJob = () => ({ id: `job-${++jobs}`, input })
-
-const stub = createServer((request, response) => {
-  const url = request.url ?? ""
-  const answer = (status: number, body?: unknown) => {
-    response.writeHead(status, { "content-type": "application/json" })
-    response.end(body === undefined ? undefined : JSON.stringify(body))
-  }
-  request.resume()
-  request.once("end", () => {
-    if (url.includes("/job-done/")) {
-      results++
-      onResult()
-      answer(200, {})
-    } else if (url.includes("/job-take-batch/")) {
-      const size = Number(new URL(url, "http://stub").searchParams.get("batch_size") ?? 1)
-      answer(200, Array.from({ length: size }, nextJob))
-    } else if (url.includes("/job-take/")) answer(200, nextJob())
-    else if (url.includes("/job-stop/")) return // A stop poll is held; nobody is stopped here.
-    else answer(200, {})
-  })
-})
-await new Promise<void>((up) => stub.listen(0, "127.0.0.1", up))
-const address = stub.address()
-const origin = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}`
+const stub = makeStub({ input: { text: "x".repeat(200) } })
+const platform = await listen(stub.serve)
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 
 /** Runs a program against the stub until enough results came; results a second. */
 const throughput = (file: string, concurrency: number) => async (): Promise<number> => {
-  results = 0
-  const base = `${origin}/v2/bench`
+  const base = `${platform.url}/v2/bench`
   const child = spawn(process.execPath, [file], {
     env: {
       PATH: process.env["PATH"],
@@ -79,13 +50,13 @@ const throughput = (file: string, concurrency: number) => async (): Promise<numb
     return await new Promise<number>((done, failed) => {
       let started = 0
       child.once("exit", (code) => failed(new Error(`${file} ended with ${code}`)))
-      onResult = () => {
+      stub.restart((results) => {
         if (results === WARM_UP) started = performance.now()
         else if (results === WARM_UP + COUNTED) done(COUNTED / ((performance.now() - started) / 1000))
-      }
+      })
     })
   } finally {
-    onResult = () => {}
+    stub.restart(() => {})
     child.kill("SIGKILL")
     await ended
   }
@@ -95,7 +66,7 @@ const bare = join(folder, "bare.mjs")
 await writeFile(
   bare,
   `import { Pool } from ${JSON.stringify(import.meta.resolve("undici"))}
-const pool = new Pool(${JSON.stringify(origin)}, { connections: Number(process.env.CONCURRENCY), pipelining: 1 })
+const pool = new Pool(${JSON.stringify(platform.url)}, { connections: Number(process.env.CONCURRENCY), pipelining: 1 })
 const loop = async () => {
   for (;;) {
     const taken = await pool.request({ method: "GET", path: "/v2/bench/job-take/bench?gpu=none&job_in_progress=0" })
@@ -131,7 +102,6 @@ try {
     ])
   }
 } finally {
-  stub.closeAllConnections()
-  stub.close()
+  platform.close()
   await rm(folder, { recursive: true, force: true })
 }

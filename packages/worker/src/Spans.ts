@@ -48,11 +48,9 @@ const runtimeOnly = Context.make(RuntimeOnly, true)
 /** In the context of a fiber while a plugin's code runs in it. Default: false. */
 export const PluginCode = Context.Reference<boolean>("@stint/worker/Spans/PluginCode", { defaultValue: () => false })
 
-/** The span of a result's way to the platform. */
+/** The span of a result's way to the platform. It has no children, and to make it a parent would cost as much as the span itself. */
 export const withDeliverSpan = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-  Effect.withFiber((fiber) =>
-    isTraced(fiber) ? Effect.withSpan(self, "deliver", { annotations: runtimeOnly, captureStackTrace: false }) : self
-  )
+  Effect.withFiber((fiber) => isTraced(fiber) ? Effect.useSpan("deliver", () => self) : self)
 
 /** The caller's `tracestate`, on the caller's span: Effect's own spans have no place for it. A tracer that can hand it on looks here. */
 export class TraceState extends Context.Service<TraceState, string>()("@stint/worker/Spans/TraceState") {}
