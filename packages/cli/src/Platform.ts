@@ -68,7 +68,7 @@ const layerStores = ({ dataDir, store }: PlatformOptions) =>
 /** Sends what the outbox holds, past the guard, and forgets it in time. The ranges were read with the settings. */
 const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
   Layer.merge(WebhookSender.layer({ timeout }), WebhookRetention.layer()).pipe(
-    Layer.provide(GuardedHttp.layerOf({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
+    Layer.provide(GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
   )
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */

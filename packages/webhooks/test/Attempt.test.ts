@@ -54,7 +54,7 @@ const deliveryTo = (url: string): WebhookDelivery => ({
   body
 })
 
-const client = GuardedHttp.layerOf({ allow: ["127.0.0.1"] }).pipe(Layer.provide(Resolver.layer))
+const client = GuardedHttp.layerWith({ allow: ["127.0.0.1"] }).pipe(Layer.provide(Resolver.layer))
 
 const attemptAt = (url: string, timeoutMs = 5_000) =>
   Effect.flatMap(GuardedHttp.GuardedHttp, (http) => attempt(http, deliveryTo(url), [SECRET], timeoutMs))
