@@ -36,7 +36,9 @@ describe("stint", () => {
 
   it("says what a job waits for, in words and as JSON", async () => {
     const file = join(EXAMPLES, "01-hello", "handler.ts")
-    expect(await stint(platform, ["endpoints", "create", "resting", "--handler", file, "--workers-max", "0"])).toMatchObject({ code: 0 })
+    expect(await stint(platform, ["endpoints", "create", "resting", "--handler", file, "--workers-max", "0"])).toMatchObject({
+      code: 0
+    })
     const submitted = await stint(platform, ["run", "resting", "--input", "{}", "--json"])
     const { id } = JSON.parse(submitted.stdout)
     const { stdout } = await stint(platform, ["status", "resting", id, "--explain"])

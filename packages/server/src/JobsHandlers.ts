@@ -128,22 +128,23 @@ export const layer = HttpApiBuilder.group(
           const endpoint = yield* findEndpoint(params.endpoint)
           const submitted = yield* submit(endpoint, request, limits.runsyncBytes, `sync-${randomUUID()}`)
           const wait = waitOf(query.wait, limits.syncWaitMs, limits)
+          // The job cannot be missing: retention is a second at least and starts with the end that is waited for. And it is kept by now,
+          // so where the store fails, what it was when it was kept is true, and makes the caller ask again.
           const end = (millis: number) =>
-            Effect.map(queue.awaitEnd(endpoint.id, submitted.id, millis), (job) => ({ job, text: jobText(job, endpoint) }))
-          // The job cannot be missing: retention is a second at least and starts with the end that is waited for.
-          const { job, text } = yield* storeProblem(end(Math.min(wait, limits.headWaitMs)))
-          if (isTerminal(job.status) || wait <= limits.headWaitMs) return json(text, named(job))
-          const rest = end(wait - limits.headWaitMs).pipe(
-            Effect.map((ended) => ended.text),
-            // Too late for another status, and the job is kept: what it was when it was kept is true, and makes the caller ask again.
-            Effect.catch((error) =>
-              Effect.as(
-                Effect.logError(`The wait for the end of job ${submitted.id} broke off: ${error.message}.`),
-                receiptText(submitted)
-              )
+            Effect.match(
+              Effect.tapError(
+                queue.awaitEnd(endpoint.id, submitted.id, millis),
+                (error) => Effect.logError(`The wait for the end of job ${submitted.id} broke off: ${error.message}.`)
+              ),
+              {
+                onSuccess: (job) => ({ over: isTerminal(job.status), text: jobText(job, endpoint) }),
+                onFailure: () => ({ over: true, text: receiptText(submitted) })
+              }
             )
-          )
-          return lateJson(request, rest, named(job))
+          const { over, text } = yield* end(Math.min(wait, limits.headWaitMs))
+          if (over || wait <= limits.headWaitMs) return json(text, named(submitted))
+          const rest = Effect.map(end(wait - limits.headWaitMs), (ended) => ended.text)
+          return lateJson(request, rest, named(submitted))
         })
       )
       .handleRaw("status", status)

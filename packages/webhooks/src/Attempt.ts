@@ -105,7 +105,9 @@ export const attempt = Effect.fn("Webhook.attempt")(function*(
               Effect.as(ofResponse(response, now))
             ))
       ),
-      Effect.catch((error) => Effect.succeed(ofError(error)))
+      Effect.catch((error) => Effect.succeed(ofError(error))),
+      // A mistake of ours must not make a delivery one that is tried for ever without being counted.
+      Effect.catchDefect((defect) => Effect.succeed(failed("Again", null, `The request could not be made: ${String(defect)}.`)))
     )
   )
 })

@@ -28,11 +28,16 @@ const LONGEST_DEFERRAL = 60_000
 /** How much a new duration counts in a host's average. */
 const WEIGHT = 0.2
 
+/** What a host is thought to take before it was seen. Milliseconds. Too little is found out soon, too much keeps a fast one waiting. */
+const FIRST_GUESS = 10
+
 interface Host {
   readonly permits: Semaphore.Semaphore
   held: number
   characters: number
   averageMs: number
+  /** When a place was given back last. One that gives none back for long is as slow as that, whatever it was before. */
+  lastMove: number
   /** When the next one that is put off is due. */
   nextTurn: number
 }
@@ -41,7 +46,7 @@ interface Host {
 export interface Place {
   readonly permits: Semaphore.Semaphore
   /** Gives the place back; `durationMs` of the request, where one was made. */
-  readonly leave: (durationMs: number | undefined) => void
+  readonly leave: (durationMs: number | undefined, now: number) => void
 }
 
 export interface Receivers {
@@ -63,10 +68,11 @@ export const make = ({ perHost, timeout }: Limits): Receivers => {
     characters: () => total,
     enter: (name, characters, now) => {
       const host = hosts.get(name) ??
-        { permits: Semaphore.makeUnsafe(perHost), held: 0, characters: 0, averageMs: 100, nextTurn: 0 }
+        { permits: Semaphore.makeUnsafe(perHost), held: 0, characters: 0, averageMs: FIRST_GUESS, lastMove: now, nextTurn: 0 }
       if (host.held >= 2 * perHost || (host.held > 0 && host.characters + characters > HOST_CHARACTERS)) {
-        host.nextTurn = Math.max(host.nextTurn, now + host.averageMs) + host.averageMs / perHost
-        return Math.ceil(Math.min(host.nextTurn, now + LONGEST_DEFERRAL))
+        const pace = Math.max(host.averageMs, now - host.lastMove)
+        host.nextTurn = Math.min(Math.max(host.nextTurn, now + pace) + pace / perHost, now + LONGEST_DEFERRAL)
+        return Math.ceil(host.nextTurn)
       }
       hosts.set(name, host)
       host.held++
@@ -75,7 +81,8 @@ export const make = ({ perHost, timeout }: Limits): Receivers => {
       total += characters
       return {
         permits: host.permits,
-        leave: (durationMs) => {
+        leave: (durationMs, now) => {
+          host.lastMove = now
           host.held--
           host.characters -= characters
           held--
@@ -83,6 +90,8 @@ export const make = ({ perHost, timeout }: Limits): Receivers => {
           if (durationMs !== undefined) {
             host.averageMs += WEIGHT * (Math.min(durationMs, timeout) - host.averageMs)
           }
+          // It is faster than was thought: who is put off from now on need not stand behind those before.
+          if (host.held < perHost) host.nextTurn = 0
           if (host.held === 0) hosts.delete(name)
         }
       }

@@ -163,9 +163,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
           ? Effect.failCause(cause)
           : Effect.logError(`A webhook of job ${delivery.job} was not settled; it will be sent again.`, cause)
       ),
-      Effect.ensuring(Effect.sync(() => {
+      Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => {
         const wasFull = isFull()
-        place.leave(duration)
+        place.leave(duration, now)
         if (wasFull) again.openUnsafe()
       }))
     )

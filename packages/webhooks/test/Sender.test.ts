@@ -224,6 +224,46 @@ describe("when a receiver fails", () => {
     }))
 })
 
+describe("when much is due at once", () => {
+  scoped("one receiver gets 8 requests at a time, and all of them as fast as it takes them", () =>
+    Effect.gen(function*() {
+      const { outbox, receiver, scenario } = yield* world
+      let open = 0
+      let most = 0
+      receiver.behave(() =>
+        Effect.acquireUseRelease(
+          Effect.sync(() => {
+            most = Math.max(most, ++open)
+          }),
+          () => Effect.as(Effect.sleep(20), { status: 200 }),
+          () =>
+            Effect.sync(() => {
+              open--
+            })
+        )
+      )
+      for (let n = 0; n < 400; n++) yield* scenario.submit({ webhook: { url: "http://a.example/", events: ["completed"] } })
+      for (let n = 0; n < 400; n++) yield* scenario.finish(yield* scenario.takeOne("ann"))
+      // Without any waste it takes a second.
+      for (let n = 0; n < 100; n++) yield* Scenario.pass(20)
+      assert.strictEqual(receiver.received.length, 400)
+      assert.strictEqual(most, 8)
+      assert.strictEqual((yield* outbox.list({ state: "delivered", limit: 500 })).deliveries.length, 400)
+    }))
+
+  scoped("a receiver that was gone gets all that waited for it, once it is back", () =>
+    Effect.gen(function*() {
+      const { ended, outbox, receiver } = yield* world
+      receiver.behave(() => Effect.never)
+      for (let n = 0; n < 500; n++) yield* ended()
+      for (let n = 0; n < 120; n++) yield* Scenario.pass(SECOND)
+      receiver.behave(Receiver.answer(200))
+      // The longest time that anything is put off, and a retry of those that were tried: 2 minutes and a fifth.
+      for (let n = 0; n < 200; n++) yield* Scenario.pass(SECOND)
+      assert.strictEqual((yield* outbox.list({ state: "delivered", limit: 500 })).deliveries.length, 500)
+    }))
+})
+
 describe("the log of deliveries", () => {
   scoped(
     "keeps ended deliveries and their attempts for seven days, and pending ones for as long as it takes",
