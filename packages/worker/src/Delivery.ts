@@ -12,7 +12,8 @@
  *  other 3xx, 4xx              three tries, then as 413
  * ```
  *
- * A delivery may be accepted and its answer lost, so a chunk can arrive twice; a result cannot, because it is fenced.
+ * A delivery may be accepted and its answer lost, so it may be sent twice. A result is fenced, and a chunk has a number: our platform keeps
+ * either once. One that knows no numbers keeps such a chunk twice.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -57,8 +58,11 @@ export class Delivery extends Context.Service<Delivery, {
    * Delivers the result; `stream` says that chunks went before it. Ends when it is delivered or lost; what is lost is in the log.
    */
   readonly done: (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean) => Effect.Effect<void>
-  /** Delivers one chunk, any value that JSON can hold. Chunks of a job must be delivered one after the other. */
-  readonly chunk: (job: ReceivedJob, chunk: unknown) => Effect.Effect<void, Undelivered>
+  /**
+   * Delivers one chunk, any value that JSON can hold, the `number`th of this attempt, from 1. Chunks of a job must be delivered one
+   * after the other.
+   */
+  readonly chunk: (job: ReceivedJob, chunk: unknown, number: number) => Effect.Effect<void, Undelivered>
 }>()("@stint/worker/Delivery") {}
 
 type Verdict = "again" | "slowly" | "lost" | "refused" | "doubtful"
@@ -185,11 +189,11 @@ const make = Effect.gen(function*() {
 
   return Delivery.of({
     done: (job, outcome, stream) => Effect.suspend(() => done(job, outcome, stream)),
-    chunk: (job, chunk) =>
+    chunk: (job, chunk, number) =>
       Effect.suspend(() => {
         const text = JSON.stringify({ output: chunk === undefined ? null : chunk })
         return Effect.catchTag(
-          deliver("chunk", source.chunk(job, text)),
+          deliver("chunk", source.chunk(job, text, number)),
           "BodyRefused",
           ({ detail }) =>
             Effect.fail(

@@ -46,8 +46,8 @@ export class JobSource extends Context.Service<JobSource, {
   }) => Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError>
   /** Delivers the result. `stream` says that chunks went before it. */
   readonly done: (job: ReceivedJob, body: string, stream: boolean) => Effect.Effect<void, JobSourceError>
-  /** Delivers one chunk. */
-  readonly chunk: (job: ReceivedJob, body: string) => Effect.Effect<void, JobSourceError>
+  /** Delivers one chunk, the `number`th of this attempt, from 1: a platform that counts keeps it once, however often it comes. */
+  readonly chunk: (job: ReceivedJob, body: string, number: number) => Effect.Effect<void, JobSourceError>
   /** Shows a value to those who ask for the job's status while it runs (wire-facts 5.6). */
   readonly progress: (job: ReceivedJob, output: unknown) => Effect.Effect<void, JobSourceError>
   /** Ids of jobs to stop; waits for the first as long as the platform holds the request. Empty: none this time. */

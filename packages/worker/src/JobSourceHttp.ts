@@ -92,12 +92,23 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
   const get = (url: string, silence: number) => call({ method: "GET", url, silence })
 
   const contentType = described ? "application/x-www-form-urlencoded" : "application/json"
-  const post = (address: JobAddress, job: ReceivedJob, body: string, stream: boolean): Effect.Effect<void, JobSourceError> => {
+  const post = (
+    address: JobAddress,
+    job: ReceivedJob,
+    body: string,
+    stream: boolean,
+    chunk?: number
+  ): Effect.Effect<void, JobSourceError> => {
     const url = append(address.join(encodeURIComponent(job.id)), "isStream", String(stream))
     return Effect.flatMap(
       call({
         method: "POST",
-        url: job.attempt === undefined ? url : append(url, "attempt", job.attempt),
+        // What only our platform asks for goes only to where an attempt came from.
+        url: job.attempt === undefined ? url : append(
+          chunk === undefined ? url : append(url, "chunk", chunk),
+          "attempt",
+          job.attempt
+        ),
         body,
         contentType,
         silence: ANSWER_LIMIT
@@ -179,7 +190,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
   return JobSource.of({
     take,
     done: (job, body, stream) => post(platform.done, job, body, stream),
-    chunk: (job, body) => post(platform.stream, job, body, false),
+    chunk: (job, body, number) => post(platform.stream, job, body, false, number),
     progress: (job, output) => post(platform.done, job, JSON.stringify({ status: "IN_PROGRESS", output }), false),
     stops,
     ping,

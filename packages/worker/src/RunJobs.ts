@@ -103,16 +103,13 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
     let error: string | undefined
     const steps = Effect.suspend(() => {
       const started = clock.currentTimeMillisUnsafe()
-      let streamed = false
-      const emit: Emit = (chunk) => {
-        streamed = true
-        return delivery.chunk(job, chunk)
-      }
+      let chunks = 0
+      const emit: Emit = (chunk) => delivery.chunk(job, chunk, ++chunks)
       return Effect.flatMap(
         outcome(job, streaming ? emit : undefined),
         (ended) => {
           error = ended?.error
-          return ended === undefined ? Effect.void : finish(job, ended, clock.currentTimeMillisUnsafe() - started, streamed)
+          return ended === undefined ? Effect.void : finish(job, ended, clock.currentTimeMillisUnsafe() - started, chunks > 0)
         }
       )
     })

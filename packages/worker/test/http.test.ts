@@ -139,7 +139,7 @@ describe("on the wire (wire-facts 5)", () => {
       const all = Array.from({ length: 20 }, (_, n) => ({ n }))
       expect(yield* resultOf(stub, id)).toEqual({ output: all })
       expect(stub.chunks(id)).toEqual(all.map((output) => ({ output })))
-      expect(stub.of("job-stream")[0]).toMatchObject({ job: id, query: { isStream: "false", attempt: "1" } })
+      expect(stub.of("job-stream")[0]).toMatchObject({ job: id, query: { isStream: "false", chunk: "1", attempt: "1" } })
       expect(stub.of("job-done")[0]?.query["isStream"]).toBe("true")
       const last = stub.requests.filter(({ job }) => job === id).map(({ route }) => route).at(-1)
       expect(last).toBe("job-done")
