@@ -101,6 +101,8 @@ section { border-top: 1px solid var(--line); padding: .5rem 0 }
 pre { background: var(--back); padding: .75rem; overflow: auto; border-radius: 6px; font-size: .85rem }
 table { border-collapse: collapse; width: 100%; font-size: .9rem }
 td { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; vertical-align: top }
+td:not(:last-child) { white-space: nowrap; overflow-wrap: normal }
+nav li { break-inside: avoid }
 nav ul { list-style: none; padding: 0; columns: 2 20rem; font-size: .9rem }
 .method { font: bold .75rem ui-monospace, monospace; padding: .15rem .4rem; border-radius: 4px; color: #fff; background: #555 }
 .get { background: #1a6b3c } .post { background: #1d4f91 } .put, .patch { background: #8a5a00 } .delete { background: #9b1c1c }

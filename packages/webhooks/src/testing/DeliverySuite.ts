@@ -10,7 +10,7 @@ import type { JobRecord } from "@stint/queue/JobRecord"
 import type { JobStore } from "@stint/queue/JobStore"
 import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
 import { Scenario } from "@stint/queue/testing"
-import type { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
+import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
 import { WebhookStore } from "@stint/queue/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
@@ -248,6 +248,36 @@ export const deliverySuite = <E>(
         assert.strictEqual(receiver.received.length, 2)
         yield* second.close
       }))
+
+    rule(
+      "attempts are kept in order, counted in all and since the last that ended a delivery, and removed by age",
+      () =>
+        Effect.gen(function*() {
+          const attempts = yield* WebhookAttemptStore
+          const of = (delivery: string, at: number, final = false) =>
+            attempts.add({ delivery, at, durationMs: 7, status: final ? 200 : null, error: final ? null : "no answer", final })
+          assert.deepStrictEqual(yield* attempts.tries("a"), { all: 0, sinceFinal: 0 })
+          yield* of("a", 1)
+          yield* of("b", 2)
+          yield* of("a", 3)
+          assert.deepStrictEqual(yield* attempts.tries("a"), { all: 2, sinceFinal: 2 })
+          yield* of("a", 4, true)
+          assert.deepStrictEqual(yield* attempts.tries("a"), { all: 3, sinceFinal: 0 })
+          yield* of("a", 5)
+          assert.deepStrictEqual(yield* attempts.tries("a"), { all: 4, sinceFinal: 1 })
+          assert.deepStrictEqual((yield* attempts.list("a")).map(({ at, final, status }) => [at, final, status]), [
+            [1, false, null],
+            [3, false, null],
+            [4, true, 200],
+            [5, false, null]
+          ])
+          assert.strictEqual(yield* attempts.removeBefore(4, 2), 2)
+          assert.strictEqual(yield* attempts.removeBefore(4, 2), 1)
+          assert.strictEqual(yield* attempts.removeBefore(4, 2), 0)
+          assert.deepStrictEqual((yield* attempts.list("a")).map(({ at }) => at), [4, 5])
+          assert.deepStrictEqual(yield* attempts.list("b"), [])
+        })
+    )
 
     rule(
       "an endpoint has one secret, made at first use and kept; a rotated one signs beside the new until its grace is over",
