@@ -25,7 +25,7 @@ import type { Call, Pause, Program, Settings } from "./Wire.ts"
 export interface SubmitOptions extends Omit<RunRequest, "idempotencyKey" | "input"> {
   /**
    * Sent as `Idempotency-Key`: the same key makes one job, however often it is sent. Only with it a submission is sent again when it is not
-   * known whether the first one arrived. Give one only where the platform honours the header; one that ignores it makes a job of each.
+   * known whether the first one arrived. Stint honours it; a platform that ignores it makes a job of each.
    */
   readonly idempotencyKey?: string | undefined
 }
