@@ -8,7 +8,7 @@ import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { afterEach, describe, expect, it } from "vitest"
+import { afterEach, describe, expect, it, vi } from "vitest"
 import * as sdk from "../src/index.ts"
 
 const handler = fileURLToPath(new URL("./fixtures/facade.ts", import.meta.url))
@@ -57,7 +57,12 @@ describe("the facade", () => {
   })
 
   it("progress_update without a worker is a line in the log", () => {
-    expect(() => sdk.rp_progress.progress_update({ id: "j1" }, 1)).not.toThrow()
+    const written = vi.spyOn(process.stdout, "write").mockImplementation(() => true)
+    opened.push(() => written.mockRestore())
+    sdk.rp_progress.progress_update({ id: "j1" }, 1)
+    expect(written.mock.calls.map(([line]) => line)).toEqual([
+      "WARN | progress_update is ignored: no worker runs in this process.\n"
+    ])
   })
 
   it.each(["throws", "rejects"])("a registered fitness check that %s ends the worker with 1 and is reported", async (how) => {
