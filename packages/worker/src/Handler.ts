@@ -72,6 +72,9 @@ const at = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown => {
 
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
+/** A number's JSON may be one of three texts, and of a text that is none of them the Schema says only that. A caller wants to hear of the number. */
+const NUMBER_AS_TEXT = `"Infinity" | "-Infinity" | "NaN"`
+
 /** One sentence that names every offending value by its path: `input.width: Expected number, got "wide"`. */
 export const inputProblem = (issue: SchemaIssue.Issue, input: unknown): string => {
   const { issues } = formatIssue(issue)
@@ -82,7 +85,7 @@ export const inputProblem = (issue: SchemaIssue.Issue, input: unknown): string =
       "input"
     )
     const value = at(input, keys)
-    return `${where}: ${message}${value === undefined ? "" : `, got ${shownValue(value)}`}`
+    return `${where}: ${message.replace(NUMBER_AS_TEXT, "number")}${value === undefined ? "" : `, got ${shownValue(value)}`}`
   })
   const more = issues.length > problems.length ? `; and ${issues.length - problems.length} more` : ""
   return `The input does not fit. ${problems.join("; ")}${more}`

@@ -65,6 +65,14 @@ describe("Handler.make", () => {
       expect(result.error).toMatch(/input\.url: .*got 7; input\.width: .*got 1000/)
       const missing = yield* WorkerTest.runJson(Measure, { url: "http://a/b" })
       expect(missing.error).toMatch(/input\.width: Missing key/)
+      const Square = Handler.make("square", {
+        input: Schema.Struct({ n: Schema.Number }),
+        output: Schema.Number,
+        run: ({ n }) => Effect.succeed(n * n)
+      })
+      expect((yield* WorkerTest.runJson(Square, { n: "x" })).error).toBe(
+        `The input does not fit. input.n: Expected number, got "x"`
+      )
       const nothing = yield* WorkerTest.runJson(Measure, null)
       expect(nothing.error).toMatch(/input: .*got null/)
     }).pipe(Effect.provide(photos)))
