@@ -13,7 +13,7 @@ import type { Plugin } from "esbuild"
 import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs"
 import { builtinModules } from "node:module"
 import { dirname, join, relative, resolve } from "node:path"
-import { oneStartChunk } from "../packages/pool-process/src/StartChunk.ts"
+import { BUNDLE, oneStartChunk } from "../packages/pool-process/src/StartChunk.ts"
 import { readManifest } from "./workspace.ts"
 
 const folder = process.cwd()
@@ -39,20 +39,12 @@ const packagesStayOutside: Plugin = {
 }
 
 const { metafile } = await build({
+  ...BUNDLE,
   absWorkingDir: folder,
   entryPoints: ["src/index.ts"],
   outdir: "dist",
-  bundle: true,
-  splitting: true,
   chunkNames: "chunks/[name]-[hash]",
-  platform: "node",
-  format: "esm",
-  target: "node22",
-  sourcemap: "linked",
-  sourcesContent: false,
-  legalComments: "none",
   logLevel: "warning",
-  metafile: true,
   plugins: [oneStartChunk(join(folder, "src/index.ts"), () => undefined), packagesStayOutside]
 })
 

@@ -12,24 +12,22 @@ import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
-import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import { compare } from "./rounds.ts"
+import { listen } from "./stub.ts"
 
 const packages = resolve(import.meta.dirname, "../../packages")
 const built = join(packages, "sdk/dist/index.js")
 if (!existsSync(built)) throw new Error(`${built} is not there. Run \`npx -y pnpm@12 build\` first.`)
 
 let onTake = () => {}
-const stub = createServer((request, response) => {
+const stub = await listen((request, response) => {
   request.resume()
   if (request.url?.includes("/job-take/") === true) onTake()
   else response.end()
 })
-await new Promise<void>((up) => stub.listen(0, "127.0.0.1", up))
-const address = stub.address()
-const base = `http://127.0.0.1:${typeof address === "object" && address !== null ? address.port : 0}/v2/bench`
+const base = `${stub.url}/v2/bench`
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 const environment = {
@@ -82,7 +80,6 @@ try {
     { name: "bundle", run: toTake(bundled) }
   ])
 } finally {
-  stub.closeAllConnections()
   stub.close()
   await rm(folder, { recursive: true, force: true })
 }

@@ -16,7 +16,7 @@
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
-import { CallError, misfit, type Problem } from "./CallError.ts"
+import { CallError, misfit } from "./CallError.ts"
 import type { EndedJob } from "./Ending.ts"
 import { drive, type Fetch } from "./FetchDriver.ts"
 import { readers } from "./Guards.ts"
@@ -32,6 +32,7 @@ import type {
   PlainHandler
 } from "./HandlerType.ts"
 import { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
+import type { Fit, PromiseCodec } from "./PromiseCodec.ts"
 import * as Protocol from "./Protocol.ts"
 import { headersOf, hostOf, PATIENCE, type Patience, type Program } from "./Wire.ts"
 
@@ -112,18 +113,6 @@ export interface Client {
    * Schemas are loaded when the endpoint is first used. `name`: where the endpoint has another name than the handler.
    */
   endpoint<H extends PlainHandler>(handler: H, name?: string): Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>>
-}
-
-/** A value that was written or read; the problems, where its Schema refused it. */
-export type Fit = { readonly value: unknown } | { readonly problems: ReadonlyArray<Problem> }
-
-/** How an endpoint's values are written and read. */
-export interface PromiseCodec {
-  readonly input: (input: unknown) => Promise<Fit>
-  readonly output: (json: unknown) => Promise<Fit>
-  readonly chunk: (json: unknown) => Promise<Fit>
-  /** The declared failure in a job's `error`; undefined where it is none. */
-  readonly declared: (error: string) => Promise<unknown>
 }
 
 const asIs = async (value: unknown): Promise<Fit> => ({ value })

@@ -5,9 +5,21 @@ import { problemsOf } from "@stint/contract/SchemaIssues"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
+import type { Problem } from "./CallError.ts"
 import * as HandlerCodec from "./HandlerCodec.ts"
 import type { PlainHandler } from "./HandlerType.ts"
-import type { Fit, PromiseCodec } from "./PromiseClient.ts"
+
+/** A value that was written or read; the problems, where its Schema refused it. */
+export type Fit = { readonly value: unknown } | { readonly problems: ReadonlyArray<Problem> }
+
+/** How an endpoint's values are written and read. */
+export interface PromiseCodec {
+  readonly input: (input: unknown) => Promise<Fit>
+  readonly output: (json: unknown) => Promise<Fit>
+  readonly chunk: (json: unknown) => Promise<Fit>
+  /** The declared failure in a job's `error`; undefined where it is none. */
+  readonly declared: (error: string) => Promise<unknown>
+}
 
 const fit = (effect: Effect.Effect<unknown, Schema.SchemaError>): Promise<Fit> =>
   Effect.runPromise(Effect.match(effect, {

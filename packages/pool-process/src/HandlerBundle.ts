@@ -29,7 +29,7 @@ import { existsSync } from "node:fs"
 import { readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
-import { oneStartChunk } from "./StartChunk.ts"
+import { BUNDLE, oneStartChunk } from "./StartChunk.ts"
 
 const PROGRAM = "worker"
 const RECIPE = "recipe.json"
@@ -168,20 +168,12 @@ const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> 
 const build = async (file: string, directory: string, links: Set<string>): Promise<Metafile> => {
   const esbuild = await import("esbuild")
   const { metafile } = await esbuild.build({
+    ...BUNDLE,
     absWorkingDir: dirname(file),
     entryPoints: { [PROGRAM]: file },
     outdir: directory,
     outExtension: { ".js": ".mjs" },
-    bundle: true,
-    splitting: true,
-    platform: "node",
-    format: "esm",
-    target: "node22",
-    sourcemap: "linked",
-    sourcesContent: false,
-    legalComments: "none",
     logLevel: "silent",
-    metafile: true,
     plugins: [oneStartChunk(file, ownLocation), packagesStayOutside(links)],
     // CommonJS files among the handler's own still have `require`.
     banner: {

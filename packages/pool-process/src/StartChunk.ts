@@ -12,9 +12,22 @@
  *
  * A late module is loaded when the start has run, so its import of it does nothing but count.
  */
-import type { Plugin } from "esbuild"
+import type { BuildOptions, Plugin } from "esbuild"
 import { readFile } from "node:fs/promises"
 import { extname } from "node:path"
+
+/** How such a program is bundled, wherever it goes: for the Node that workers run on, with a map that names the sources. */
+export const BUNDLE = {
+  bundle: true,
+  splitting: true,
+  platform: "node",
+  format: "esm",
+  target: "node22",
+  sourcemap: "linked",
+  sourcesContent: false,
+  legalComments: "none",
+  metafile: true
+} as const satisfies BuildOptions
 
 /** What esbuild reads a file as. */
 export const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {

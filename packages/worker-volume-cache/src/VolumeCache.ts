@@ -23,18 +23,14 @@
  */
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as Logger from "@stint/worker/Logger"
-import * as LogLine from "@stint/worker/LogLine"
-import { logStyle } from "@stint/worker/WorkerConfig"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import * as EffectLogger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
-import * as References from "effect/References"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as CacheConfig from "./CacheConfig.ts"
@@ -269,15 +265,6 @@ export interface Handle extends AsyncDisposable {
   readonly close: () => Promise<void>
 }
 
-/** The log of specification 6, as the worker around writes it. */
-const plainLog = Layer.suspend(() => {
-  const style = logStyle(process.env, process.argv.slice(2))
-  return Layer.merge(
-    EffectLogger.layer([Logger.make((level, message, requestId) => LogLine.write(style, level, message, requestId))]),
-    Layer.succeed(References.MinimumLogLevel, "All")
-  )
-})
-
 /**
  * The cache for plain code: resolves when the directories are filled. Wrong options reject with a `TypeError`.
  *
@@ -291,7 +278,7 @@ const plainLog = Layer.suspend(() => {
  */
 export const open = async (options: CacheConfig.Options): Promise<Handle> => {
   const scope = Scope.makeUnsafe()
-  const provided = <A, E>(effect: Effect.Effect<A, E>) => Effect.provide(effect, plainLog)
+  const provided = <A, E>(effect: Effect.Effect<A, E>) => Effect.provide(effect, Logger.layerPlain)
   const exit = await Effect.runPromiseExit(provided(Effect.provideService(scoped(options), Scope.Scope, scope)))
   if (Exit.isFailure(exit)) {
     const error = Cause.squash(exit.cause)
