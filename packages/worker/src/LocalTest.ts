@@ -89,8 +89,6 @@ const findJobs = Effect.fnUntraced(function*(options: Options) {
   return [job]
 })
 
-const Exception = Schema.Struct({ error_type: Schema.String, error_traceback: Schema.String })
-const decodeException = Schema.decodeUnknownOption(Schema.fromJsonString(Exception))
 const decodeBody = Schema.decodeUnknownEffect(
   Schema.fromJsonString(Schema.Struct({ output: Schema.optionalKey(Schema.Json), error: Schema.optionalKey(Schema.String) }))
 )
@@ -98,10 +96,7 @@ const decodeBody = Schema.decodeUnknownEffect(
 /** The result for human eyes. */
 const show = (job: ReceivedJob, { error, output }: { readonly output?: Schema.Json; readonly error?: string }): string => {
   const lines = [`${job.id}: ${error === undefined ? "COMPLETED" : "FAILED"}`]
-  if (error !== undefined) {
-    const exception = decodeException(error)
-    lines.push(Option.isSome(exception) ? exception.value.error_traceback : error)
-  }
+  if (error !== undefined) lines.push(Outcome.readableError(error))
   if (output === Outcome.UNCONSUMED.output) {
     lines.push(
       "The handler is a generator, and without a flag local test mode does not consume it. Pass --rp_serve_api to stream " +

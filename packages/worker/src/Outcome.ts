@@ -15,7 +15,9 @@
  * `error` and `refresh_worker` are signals wherever they stand among the own top-level keys, whatever their JSON value; a key
  * whose value does not exist in JSON (undefined, a function, a symbol) is no key at all (rulings).
  */
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
 import type { Identity } from "./WorkerConfig.ts"
 
 /** The body of job-done. The job failed exactly when there is an `error`. */
@@ -133,6 +135,12 @@ export const exceptionText = (thrown: unknown, identity: Identity): string =>
     worker_id: identity.workerId,
     runpod_version: identity.version
   })
+
+const decodeTraceback = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ error_traceback: Schema.String })))
+
+/** An `error` for human eyes: of an exception its traceback, which begins with what was thrown; any other text as it is. */
+export const readableError = (error: string): string =>
+  Option.match(decodeTraceback(error), { onSome: (exception) => exception.error_traceback, onNone: () => error })
 
 /** The outcome of an exception. */
 export const fromException = (thrown: unknown, identity: Identity): Outcome => failed(exceptionText(thrown, identity))

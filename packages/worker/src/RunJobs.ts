@@ -88,7 +88,7 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
     const result: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
     let steps = withDeliverSpan(delivery.done(job, result, streamed))
     if (Outcome.isFailed(result)) {
-      steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${result.error}`), steps)
+      steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${Outcome.readableError(result.error)}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
     // Before the delivery: from here on no other job may come to this worker.
     if (result.stopPod === true && recycles) {
