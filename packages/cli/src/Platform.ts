@@ -23,10 +23,12 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
+import * as PayloadMemory from "@stint/queue/PayloadMemory"
 import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
+import * as Limits from "@stint/server/Limits"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
 import * as GuardedHttp from "@stint/ssrf-guard/GuardedHttp"
@@ -45,7 +47,7 @@ import type { PlatformConfig } from "./PlatformConfig.ts"
 
 /** What a platform is made of. */
 export interface PlatformOptions {
-  readonly settings: Pick<PlatformConfig, "host" | "port" | "publicUrl" | "shutdownGrace" | "webhooks">
+  readonly settings: Pick<PlatformConfig, "host" | "port" | "publicUrl" | "shutdownGrace" | "webhooks" | "payloads">
   readonly apiKey: Redacted.Redacted
   /** `memory`: jobs are gone when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
@@ -69,6 +71,13 @@ const layerStores = ({ dataDir, store }: PlatformOptions) =>
 const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
   Layer.merge(WebhookSender.layer({ timeout }), WebhookRetention.layer()).pipe(
     Layer.provide(GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
+  )
+
+/** How large bodies may be, and how much of them may be in memory at once. */
+const layerLimits = ({ chunkBytes, memoryBytes, resultBytes, runBytes, runsyncBytes }: PlatformOptions["settings"]["payloads"]) =>
+  Layer.merge(
+    Layer.succeed(Limits.Limits, { ...Limits.defaults, runBytes, runsyncBytes, resultBytes, chunkBytes }),
+    PayloadMemory.layer(memoryBytes)
   )
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
@@ -151,6 +160,7 @@ export const layer = (options: PlatformOptions) => {
   )
   return workers.pipe(
     Layer.provideMerge(serving),
+    Layer.provide(layerLimits(options.settings.payloads)),
     Layer.catchTag(
       ["SqliteOpenError", "QueueError", "PoolError", "ServeError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))

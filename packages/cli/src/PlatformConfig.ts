@@ -12,9 +12,16 @@
  * | `STINT_WEBHOOKS_ALLOW` | none | addresses that webhooks may be sent to although they are not public, by commas: `10.0.0.7, 192.168.1.0/24` |
  * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` lets webhooks reach every private address, this machine's own included: whoever submits jobs chooses them |
  * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | how long a receiver may take to answer; longer suits slow ones, which then hold their places for longer |
+ * | `STINT_LIMIT_RUN` | 10 MiB | the largest body of `/run`; larger ones take memory and time, of the callers behind them too |
+ * | `STINT_LIMIT_RUNSYNC` | 20 MiB | the same of `/runsync` |
+ * | `STINT_LIMIT_RESULT` | 20 MiB | the largest result of a worker; a larger one fails its job |
+ * | `STINT_LIMIT_CHUNK` | 1 MiB | the largest streamed chunk or progress value |
+ * | `STINT_PAYLOADS_MEMORY` | 512 MiB | what bodies and answers of 1 MiB and more may hold of the memory at once; beyond, callers are asked to come back |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
  */
+import { bytesInWords, defaults as limitDefaults } from "@stint/server/Limits"
 import * as AddressGuard from "@stint/ssrf-guard/AddressGuard"
+import * as ByteSize from "effect/ByteSize"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -31,6 +38,16 @@ export interface WebhookSettings {
   readonly timeout: Duration.Duration
 }
 
+/** How large payloads may be. Bytes. */
+export interface PayloadSettings {
+  readonly runBytes: number
+  readonly runsyncBytes: number
+  readonly resultBytes: number
+  readonly chunkBytes: number
+  /** What large ones may hold of the memory at once. */
+  readonly memoryBytes: number
+}
+
 export interface PlatformConfig {
   readonly port: number
   readonly host: string
@@ -41,6 +58,7 @@ export interface PlatformConfig {
   readonly publicUrl: Option.Option<string>
   readonly shutdownGrace: Duration.Duration
   readonly webhooks: WebhookSettings
+  readonly payloads: PayloadSettings
 }
 
 const Port = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 65_535 }))
@@ -65,6 +83,45 @@ const RequestTimeout = Schema.DurationFromString.check(
     return (millis >= 100 && millis <= 120_000) || "100 millis to 2 minutes"
   })
 )
+
+const MEBIBYTE = 1024 * 1024
+
+/**
+ * No body may be larger: it is a text in memory, a text has 512 million characters at the most, and a webhook may hold an input and an
+ * output.
+ */
+const LARGEST = 200 * MEBIBYTE
+
+/** Bytes of a text like `10 MiB`, `10MB` or `10485760`; undefined where it is none. */
+const bytesOf = (text: string): number | undefined =>
+  Option.getOrUndefined(
+    Option.map(ByteSize.fromString(/^\s*\d+\s*$/.test(text) ? `${text.trim()} B` : text), Number)
+  )
+
+const Size = (minimum: number, maximum: number) =>
+  Schema.String.check(
+    Schema.makeFilter((text) => {
+      const bytes = bytesOf(text)
+      return (bytes !== undefined && bytes >= minimum && bytes <= maximum) || "a size"
+    })
+  )
+
+/** One variable that is a size. */
+const size = (
+  name: string,
+  fallback: number,
+  { maximum = LARGEST, minimum = 1024 }: { readonly minimum?: number; readonly maximum?: number } = {}
+): Effect.Effect<number, CliFailure> =>
+  setting(
+    name,
+    `a size from ${bytesInWords(minimum)}${maximum === Infinity ? " on" : ` to ${bytesInWords(maximum)}`}, for example ${
+      bytesInWords(fallback)
+    }`,
+    Config.schema(Size(minimum, maximum), name).pipe(
+      Config.map((text) => bytesOf(text) ?? fallback),
+      Config.withDefault(fallback)
+    )
+  )
 
 /** An address without its trailing slash, so that paths can follow it. */
 const webAddress = (name: string): Config.Config<Option.Option<string>> =>
@@ -128,6 +185,13 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
       "a duration from \"100 millis\" to \"2 minutes\"",
       Config.schema(RequestTimeout, "STINT_WEBHOOKS_TIMEOUT").pipe(Config.withDefault(Duration.seconds(15)))
     )
+  }),
+  payloads: Effect.all({
+    runBytes: size("STINT_LIMIT_RUN", limitDefaults.runBytes),
+    runsyncBytes: size("STINT_LIMIT_RUNSYNC", limitDefaults.runsyncBytes),
+    resultBytes: size("STINT_LIMIT_RESULT", limitDefaults.resultBytes),
+    chunkBytes: size("STINT_LIMIT_CHUNK", limitDefaults.chunkBytes),
+    memoryBytes: size("STINT_PAYLOADS_MEMORY", 512 * MEBIBYTE, { minimum: MEBIBYTE, maximum: Infinity })
   }),
   shutdownGrace: setting(
     "STINT_SHUTDOWN_GRACE",

@@ -16,11 +16,13 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
+import * as Scope from "effect/Scope"
 import { randomUUID } from "node:crypto"
 import { explain } from "./Explain.ts"
 import { response as eventsResponse } from "./JobEvents.ts"
 import { explainedText, jobText, listedJob, streamText } from "./JobView.ts"
 import { json } from "./JsonAnswer.ts"
+import { answer, counted } from "./LargePayloads.ts"
 import { lateJson } from "./LateBody.ts"
 import { Limits, type LimitSettings } from "./Limits.ts"
 import {
@@ -32,7 +34,7 @@ import {
   storeProblem,
   submitProblem
 } from "./QueueProblems.ts"
-import { readSubmission } from "./RunOptions.ts"
+import { readSubmission, type SubmissionLimit, submissionLimits } from "./RunOptions.ts"
 
 /** A `wait` in milliseconds, pulled into the allowed range; the default where there is none or it is no number. */
 const waitOf = (wait: string | undefined, fallback: number, limits: LimitSettings): number => {
@@ -62,12 +64,13 @@ export const layer = HttpApiBuilder.group(
     const queue = yield* JobQueue
     const registry = yield* WorkerRegistry
     const limits = yield* Limits
+    const sizes = submissionLimits(limits)
     const findEndpoint = yield* endpointFinder
 
     const submit = Effect.fnUntraced(function*(
       endpoint: Endpoint,
       request: HttpServerRequest.HttpServerRequest,
-      limit: number,
+      limit: SubmissionLimit,
       id: string
     ) {
       return yield* submitProblem(queue.submit(yield* readSubmission(endpoint, request, limit, JobId.make(id))))
@@ -82,7 +85,7 @@ export const layer = HttpApiBuilder.group(
       const depth = yield* storeProblem(queue.depth(endpoint.id))
       const workers = yield* registry.list(endpoint.id)
       const now = yield* Clock.currentTimeMillis
-      return json(explainedText(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
+      return yield* answer(explainedText(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
     })
 
     const status = Effect.fnUntraced(function*({ params, query }: {
@@ -91,7 +94,7 @@ export const layer = HttpApiBuilder.group(
     }) {
       const endpoint = yield* findEndpoint(params.endpoint)
       if (asksWhy(query.explain)) return yield* explained(endpoint, params.id)
-      return json(jobText(yield* lookupProblem(queue.get(endpoint.id, params.id)), endpoint))
+      return yield* answer(jobText(yield* lookupProblem(queue.get(endpoint.id, params.id)), endpoint))
     })
 
     const statusSync = Effect.fnUntraced(function*({ params, query }: {
@@ -100,7 +103,7 @@ export const layer = HttpApiBuilder.group(
     }) {
       const endpoint = yield* findEndpoint(params.endpoint)
       const wait = waitOf(query.wait, limits.syncWaitMs, limits)
-      return json(jobText(yield* lookupProblem(queue.awaitEnd(endpoint.id, params.id, wait)), endpoint))
+      return yield* answer(jobText(yield* lookupProblem(queue.awaitEnd(endpoint.id, params.id, wait)), endpoint))
     })
 
     const stream = Effect.fnUntraced(function*({ params, query }: {
@@ -110,7 +113,7 @@ export const layer = HttpApiBuilder.group(
       const endpoint = yield* findEndpoint(params.endpoint)
       const wait = waitOf(query.wait, limits.streamWaitMs, limits)
       const { chunks, job, more } = yield* lookupProblem(queue.drain(endpoint.id, params.id, wait))
-      return json(streamText(job, endpoint, chunks, more))
+      return yield* answer(streamText(job, endpoint, chunks, more))
     })
 
     return handlers
@@ -118,7 +121,7 @@ export const layer = HttpApiBuilder.group(
         "run",
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          const job = yield* submit(endpoint, request, limits.runBytes, randomUUID())
+          const job = yield* submit(endpoint, request, sizes.run, randomUUID())
           return json(receiptText(job), named(job))
         })
       )
@@ -126,7 +129,7 @@ export const layer = HttpApiBuilder.group(
         "runsync",
         Effect.fnUntraced(function*({ params, query, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          const submitted = yield* submit(endpoint, request, limits.runsyncBytes, `sync-${randomUUID()}`)
+          const submitted = yield* submit(endpoint, request, sizes.runsync, `sync-${randomUUID()}`)
           const wait = waitOf(query.wait, limits.syncWaitMs, limits)
           // The job cannot be missing: retention is a second at least and starts with the end that is waited for. And it is kept by now,
           // so where the store fails, what it was when it was kept is true, and makes the caller ask again.
@@ -142,9 +145,10 @@ export const layer = HttpApiBuilder.group(
               }
             )
           const { over, text } = yield* end(Math.min(wait, limits.headWaitMs))
-          if (over || wait <= limits.headWaitMs) return json(text, named(submitted))
+          if (over || wait <= limits.headWaitMs) return yield* answer(text, named(submitted))
           const rest = Effect.map(end(wait - limits.headWaitMs), (ended) => ended.text)
-          return lateJson(request, rest, named(submitted))
+          const scope = yield* Effect.scope
+          return lateJson(request, Effect.provideService(counted(rest), Scope.Scope, scope), named(submitted))
         })
       )
       .handleRaw("status", status)

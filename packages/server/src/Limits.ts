@@ -17,6 +17,8 @@ export interface LimitSettings {
   readonly chunkBytes: number
   /** Bodies of the control API, in bytes. Default 1 MiB. */
   readonly controlBytes: number
+  /** Whether large payloads have an object store to go to. Default: no. Says what a refusal advises. */
+  readonly objectStore: boolean
   /** How long `/runsync` and `/status-sync` wait where the caller does not say. Default 90 s. */
   readonly syncWaitMs: number
   /**
@@ -52,6 +54,7 @@ export const defaults: LimitSettings = {
   resultBytes: 20 * MEBIBYTE,
   chunkBytes: MEBIBYTE,
   controlBytes: MEBIBYTE,
+  objectStore: false,
   syncWaitMs: 90_000,
   headWaitMs: 250,
   heartbeatMs: HEARTBEAT_MILLIS,
@@ -66,6 +69,23 @@ export const defaults: LimitSettings = {
 export const Limits: Context.Reference<LimitSettings> = Context.Reference<LimitSettings>("@stint/server/Limits", {
   defaultValue: () => defaults
 })
+
+/** The variables of the limits that an operator can raise. */
+export type LimitVariable = "STINT_LIMIT_RUN" | "STINT_LIMIT_RUNSYNC" | "STINT_LIMIT_RESULT" | "STINT_LIMIT_CHUNK"
+
+/**
+ * What to do about a body over its limit: what whoever sent it can do, and what the platform's operator can. `moves`: what was sent is of the
+ * kind that an object store takes off the database.
+ */
+export const remedyFor = (
+  own: string,
+  variable: LimitVariable,
+  moves: boolean,
+  { objectStore }: Pick<LimitSettings, "objectStore">
+): string =>
+  moves && !objectStore
+    ? `${own} Or have the platform's operator give large payloads an object store (STINT_PAYLOADS), or raise the limit (${variable}).`
+    : `${own} Or have the platform's operator raise the limit (${variable}).`
 
 /** Bytes in words: `10 MiB`, `1.5 KiB`, `1000 bytes`. */
 export const bytesInWords = (bytes: number): string => {

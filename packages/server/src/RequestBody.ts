@@ -4,13 +4,16 @@
  * Existing workers label raw JSON as a form (wire-facts 5.4), and some clients send no content type at all, so the label is ignored and
  * the body is read as JSON. What is not JSON, not the right shape or too large is refused with a body that names the problem.
  */
-import { explain, InvalidRequest, PayloadTooLarge } from "@stint/contract/Problem"
+import { explain, InvalidRequest, PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
 import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
+import { COUNTED_FROM, PayloadMemory } from "@stint/queue/PayloadMemory"
 import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
 import { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
 import type * as SchemaIssue from "effect/SchemaIssue"
+import type * as Scope from "effect/Scope"
+import { admit } from "./LargePayloads.ts"
 import { bytesInWords } from "./Limits.ts"
 import { excerpt } from "./ProblemText.ts"
 
@@ -38,14 +41,19 @@ export const issuesOf = (issue: SchemaIssue.Issue): {
 export const tooLarge = (limit: number, remedy: string): PayloadTooLarge =>
   new PayloadTooLarge({ ...explain(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
 
-/** The text of a request's body, read no further than `limit` bytes. Fails with 413 over it; `remedy` says what to do instead. */
+/**
+ * The text of a request's body, read no further than `limit` bytes. Fails with 413 over it; `remedy` says what to do instead. A large one is
+ * held in the payload memory until its request is over; where it does not fit, 503 comes before the body is read.
+ */
 export const readText = Effect.fnUntraced(function*(
   request: HttpServerRequest.HttpServerRequest,
   limit: number,
   remedy: string
 ) {
-  if (Number(request.headers["content-length"] ?? 0) > limit) return yield* tooLarge(limit, remedy)
-  return yield* request.text.pipe(
+  const declared = Number(request.headers["content-length"] ?? 0)
+  if (declared > limit) return yield* tooLarge(limit, remedy)
+  if (declared >= COUNTED_FROM) yield* admit(declared)
+  const text = yield* request.text.pipe(
     Effect.provideService(HttpServerRequest.MaxBodySize, ByteSize.bytes(limit)),
     Effect.mapError(({ reason }) =>
       reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
@@ -53,6 +61,9 @@ export const readText = Effect.fnUntraced(function*(
         : new InvalidRequest(explain("The body could not be read to its end.", "Send the request again."))
     )
   )
+  // It did not say how long it would be.
+  if (declared === 0 && text.length >= COUNTED_FROM) yield* Effect.flatMap(PayloadMemory, (memory) => memory.note(text.length))
+  return text
 })
 
 /** A JSON body: what it says, and how it was written. */
@@ -99,5 +110,5 @@ export const readJson = (
   limit: number,
   remedy: string,
   hint: string
-): Effect.Effect<Body, InvalidRequest | PayloadTooLarge> =>
+): Effect.Effect<Body, InvalidRequest | PayloadTooLarge | Unavailable, HttpServerRequest.HttpServerRequest | Scope.Scope> =>
   Effect.flatMap(readText(request, limit, remedy), (text) => parseJson(text, hint))

@@ -5,13 +5,15 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JobId } from "@stint/contract/Ids"
 import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
 import { jsonNull } from "@stint/contract/Json"
-import type { InvalidRequest, PayloadTooLarge } from "@stint/contract/Problem"
+import type { InvalidRequest, PayloadTooLarge, Unavailable } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import { memberText } from "./JsonMember.ts"
+import { type LimitSettings, remedyFor } from "./Limits.ts"
 import { decoder, readJson } from "./RequestBody.ts"
 
 const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
@@ -32,16 +34,34 @@ const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
 
 const remedy = "Send a link to the data instead of the data: put it in an object store and pass its address in \"input\"."
 
+/** How large a request may be, and what its sender is told where it is larger. */
+export interface SubmissionLimit {
+  readonly bytes: number
+  readonly remedy: string
+}
+
+/** The limits of `/run` and `/runsync`. */
+export const submissionLimits = (
+  limits: LimitSettings
+): { readonly run: SubmissionLimit; readonly runsync: SubmissionLimit } => ({
+  run: { bytes: limits.runBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUN", true, limits) },
+  runsync: { bytes: limits.runsyncBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUNSYNC", true, limits) }
+})
+
 /** A job from a request. */
 export const readSubmission = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,
-  limit: number,
+  limit: SubmissionLimit,
   id: JobId
-): Effect.fn.Return<Submission, InvalidRequest | PayloadTooLarge> {
+): Effect.fn.Return<
+  Submission,
+  InvalidRequest | PayloadTooLarge | Unavailable,
+  HttpServerRequest.HttpServerRequest | Scope.Scope
+> {
   const header = request.headers[HEADER.toLowerCase()]
   const key = header === undefined ? undefined : (yield* decodeKey({ [HEADER]: header }))[HEADER]
-  const body = yield* readJson(request, limit, remedy, runHint)
+  const body = yield* readJson(request, limit.bytes, limit.remedy, runHint)
   const { idempotencyKey, policy, priority, tags, webhook } = yield* decodeRun(body.value)
   return {
     endpoint,

@@ -20,7 +20,8 @@ import * as HandOver from "./HandOver.ts"
 import { takenText } from "./JobView.ts"
 import { json } from "./JsonAnswer.ts"
 import { memberText } from "./JsonMember.ts"
-import { Limits } from "./Limits.ts"
+import { answer } from "./LargePayloads.ts"
+import { Limits, remedyFor } from "./Limits.ts"
 import { excerpt } from "./ProblemText.ts"
 import { endpointFinder, jobMissing, jobProblem, storeProblem } from "./QueueProblems.ts"
 import { decoder, parseJson, readJson, readText, tooLarge } from "./RequestBody.ts"
@@ -54,8 +55,6 @@ const decodePing = decoder(Ping, pingHint)
 const isJobId = Schema.is(JobId)
 
 const isWorkerId = Schema.is(WorkerId)
-
-const resultRemedy = "Upload the result to an object store and return its address."
 
 const noContent = HttpServerResponse.empty({ status: 204 })
 const accepted = HttpServerResponse.empty({ status: 200 })
@@ -134,6 +133,19 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const findAnyEndpoint = yield* endpointFinder
     const handOver = yield* HandOver.make
+    const resultRemedy = remedyFor(
+      "Upload the result to an object store and return its address.",
+      "STINT_LIMIT_RESULT",
+      true,
+      limits
+    )
+    const chunkRemedy = remedyFor("Yield smaller chunks.", "STINT_LIMIT_CHUNK", false, limits)
+    const progressRemedy = remedyFor(
+      "Send shorter progress: it is what callers see until the result is there.",
+      "STINT_LIMIT_CHUNK",
+      false,
+      limits
+    )
 
     /** An existing SDK takes again at once and without end when a take fails (wire-facts 5.3): the refusal is held back. */
     const heldBack = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
@@ -168,7 +180,7 @@ export const layer = HttpApiBuilder.group(
         })))
         if (jobs.length === 0) return noContent
         yield* handOver(request, returnUnstarted(endpoint, worker, jobs))
-        return json(render(jobs))
+        return yield* answer(render(jobs))
       }, Effect.uninterruptible)
 
     const holderOf = Effect.fnUntraced(function*({ params, request }: JobRequest): Effect.fn.Return<
@@ -203,7 +215,7 @@ export const layer = HttpApiBuilder.group(
       const output = memberText(text, "output") ?? null
       if (body.status === "IN_PROGRESS") {
         if (Buffer.byteLength(text) > limits.chunkBytes) {
-          return yield* tooLarge(limits.chunkBytes, "Send shorter progress: it is what callers see until the result is there.")
+          return yield* tooLarge(limits.chunkBytes, progressRemedy)
         }
         // Progress that comes late is no fault of anybody's: it may overtake, or be overtaken by, the result (wire-facts 5.6).
         yield* queue.progress(holder, output ?? jsonNull).pipe(
@@ -220,7 +232,7 @@ export const layer = HttpApiBuilder.group(
 
     const chunk = Effect.fnUntraced(function*(call: JobRequest) {
       const holder = yield* holderOf(call)
-      const { text, value } = yield* readJson(call.request, limits.chunkBytes, "Yield smaller chunks.", chunkHint)
+      const { text, value } = yield* readJson(call.request, limits.chunkBytes, chunkRemedy, chunkHint)
       yield* decodeChunk(value)
       const number = yield* chunkOf(readWorkerAddress(call.request.url))
       yield* jobProblem(queue.append(holder, memberText(text, "output") ?? jsonNull, number))
