@@ -12,16 +12,18 @@ export interface Subject {
 
 const sorted = (values: ReadonlyArray<number>) => [...values].sort((a, b) => a - b)
 
-const median = (values: ReadonlyArray<number>): number => {
+/** The middle of some values. */
+export const median = (values: ReadonlyArray<number>): number => {
   const all = sorted(values)
   const middle = Math.floor(all.length / 2)
   return all.length % 2 === 1 ? all[middle] ?? Number.NaN : ((all[middle - 1] ?? Number.NaN) + (all[middle] ?? Number.NaN)) / 2
 }
 
-const show = (value: number): string => value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)
+/** A figure with about three digits. */
+export const show = (value: number): string => value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)
 
 /** A table as text: the first column to the left, all others to the right. */
-const tableOf = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
+export const tableOf = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)))
   return rows.map((row) =>
     row.map((cell, column) => column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)).join("   ")

@@ -1,0 +1,132 @@
+/**
+ * P3: what the hot routes cost, against a bare `node:http` server that reads the body and answers as much.
+ *
+ * ```
+ *   this process --starts--> server (echo | platform in memory | platform on SQLite, D2)   one after the other, anew in each round
+ *                --starts--> load: 1, 16, 64 connections, each with one request at a time
+ * ```
+ *
+ * Throughput says what a machine can do where server and load have a core each. Where they have not, the processor time that the server
+ * spends on a request is the truer figure, so it is printed beside: of the whole process, garbage collection and compiler included.
+ * A `runsync` holds the take and the delivery of its worker, so it is three requests to the server.
+ *
+ * Arguments: rounds (default 5), and the subjects to run, by commas (default `echo,memory,D2`).
+ */
+import * as Schema from "effect/Schema"
+import { type ChildProcess, fork } from "node:child_process"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
+import { Listening, type Load, Measured, type Operation, Used } from "./http-subject.ts"
+import { median, show, tableOf } from "./rounds.ts"
+
+const [rounds = "5", subjects = "echo,memory,D2"] = process.argv.slice(2)
+const ROUNDS = Number(rounds)
+const SUBJECTS = subjects.split(",")
+const WARM_UP_MILLIS = 1_000
+const MILLIS = 1_500
+
+const STEPS: ReadonlyArray<readonly [Operation, ReadonlyArray<number>]> = [["run", [1, 16, 64]], ["runsync", [1, 16, 64]], ["ping", [64]]]
+
+/** One round's figures. */
+interface Figures {
+  readonly perSecond: number
+  readonly p50: number
+  readonly p99: number
+  /** Microseconds of processor time for a request, of the server and of the load. */
+  readonly server: number
+  readonly load: number
+}
+
+/** The next message of a process, after a question where there is one. */
+const answer = <S extends Schema.ConstraintDecoder<unknown>>(child: ChildProcess, schema: S, question?: Load | "used"): Promise<S["Type"]> =>
+  new Promise((resolve, reject) => {
+    const fail = (code: number | null) => reject(new Error(`a process of the benchmark ended with ${code}`))
+    child.once("exit", fail)
+    child.once("message", (message) => {
+      child.off("exit", fail)
+      resolve(Schema.decodeUnknownSync(schema)(message))
+    })
+    if (question !== undefined) child.send(question)
+  })
+
+const start = (file: string, ...args: ReadonlyArray<string>): ChildProcess =>
+  fork(join(import.meta.dirname, file), args, { stdio: ["ignore", "ignore", "inherit", "ipc"] })
+
+const end = (child: ChildProcess): Promise<void> =>
+  new Promise((resolve) => {
+    child.once("exit", () => resolve())
+    child.disconnect()
+  })
+
+/** A fresh server, warmed up, and its figures. */
+const round = async (subject: string, load: ChildProcess): Promise<ReadonlyMap<string, Figures>> => {
+  const figures = new Map<string, Figures>()
+  const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+  const server = start("http-server.ts", subject, folder)
+  try {
+    const listening = await answer(server, Listening)
+    for (const [operation, connections] of STEPS) {
+      if (subject === "echo" && operation !== "run") continue
+      await answer(load, Measured, { ...listening, operation, connections: 16, millis: WARM_UP_MILLIS })
+      for (const count of connections) {
+        const before = await answer(server, Used, "used")
+        const measured = await answer(load, Measured, { ...listening, operation, connections: count, millis: MILLIS })
+        const after = await answer(server, Used, "used")
+        figures.set(`${operation} ${count}`, {
+          perSecond: measured.requests / measured.millis * 1_000,
+          p50: measured.p50,
+          p99: measured.p99,
+          server: (after.micros - before.micros) / measured.requests,
+          load: measured.micros / measured.requests
+        })
+      }
+    }
+  } finally {
+    await end(server)
+    await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+  }
+  return figures
+}
+
+const all = new Map<string, Array<ReadonlyMap<string, Figures>>>(SUBJECTS.map((subject) => [subject, []]))
+const load = start("http-load.ts")
+for (let n = 0; n < ROUNDS; n++) {
+  for (const subject of SUBJECTS) all.get(subject)?.push(await round(subject, load))
+}
+await end(load)
+
+/** The figures of one step in all rounds; `echo` is asked the same whatever the step. */
+const of = (subject: string, step: string, pick: (figures: Figures) => number): ReadonlyArray<number> =>
+  (all.get(subject) ?? []).map((figures) => {
+    const found = figures.get(step)
+    return found === undefined ? Number.NaN : pick(found)
+  })
+
+for (const [operation, connections] of STEPS) {
+  for (const count of connections) {
+    const rows = [["", "requests/s", "range", "of echo", "p50 ms", "p99 ms", "server µs", "range", "of echo", "load µs"]]
+    for (const subject of SUBJECTS) {
+      const step = `${subject === "echo" ? "run" : operation} ${count}`
+      const [perSecond, server] = [of(subject, step, (one) => one.perSecond), of(subject, step, (one) => one.server)]
+      const ratio = (own: ReadonlyArray<number>, pick: (figures: Figures) => number) => {
+        const bare = of("echo", `run ${count}`, pick)
+        return `${median(own.map((figure, n) => figure / (bare[n] ?? Number.NaN))).toFixed(2)}x`
+      }
+      rows.push([
+        subject,
+        show(median(perSecond)),
+        `${show(Math.min(...perSecond))} - ${show(Math.max(...perSecond))}`,
+        ratio(perSecond, (one) => one.perSecond),
+        show(median(of(subject, step, (one) => one.p50))),
+        show(median(of(subject, step, (one) => one.p99))),
+        show(median(server)),
+        `${show(Math.min(...server))} - ${show(Math.max(...server))}`,
+        ratio(server, (one) => one.server),
+        show(median(of(subject, step, (one) => one.load)))
+      ])
+    }
+    process.stdout.write(`/${operation}, ${count} connections (${ROUNDS} rounds, Node ${process.versions.node})\n\n${tableOf(rows)}\n\n`)
+  }
+}

@@ -1,0 +1,85 @@
+/**
+ * One server to put a load on, as a process of its own: `echo`, or the platform over `memory`, `D1` or `D2`.
+ *
+ * It is told what to be by its first argument, says where it listens, and answers each message with the processor time that it has used, in
+ * microseconds. The platform is the whole one, as the CLI puts it together, with endpoints whose workers come from outside.
+ */
+import * as Platform from "@stint/cli/Platform"
+import { EndpointSpec } from "@stint/contract/Endpoint"
+import { AccessKeys } from "@stint/server/AccessKeys"
+import * as Server from "@stint/server/Server"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import process from "node:process"
+import { type Listening, Operation } from "./http-subject.ts"
+import { KEY } from "./platform.ts"
+
+const [kind = "echo", folder = "."] = process.argv.slice(2)
+
+const isListening = (address: AddressInfo | string | null): address is AddressInfo => typeof address === "object" && address !== null
+
+const tell = (listening: Listening) => {
+  process.on("message", () => {
+    const { system, user } = process.cpuUsage()
+    process.send?.({ micros: system + user })
+  })
+  process.send?.(listening)
+}
+
+/** Reads the body as text, parses it, and answers as much as `/run` does. */
+const echo = () => {
+  const server = createServer((request, response) => {
+    let text = ""
+    request.setEncoding("utf8")
+    request.on("data", (data: string) => {
+      text += data
+    })
+    request.on("end", () => {
+      const body: unknown = JSON.parse(text)
+      const answer = JSON.stringify({ id: "0f8fad5b-d9cb-469f-a165-70867728950e", status: body === null ? "EMPTY" : "IN_QUEUE" })
+      response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(answer) })
+      response.end(answer)
+    })
+  })
+  server.listen(0, "127.0.0.1", () => {
+    const address = server.address()
+    if (isListening(address)) tell({ baseUrl: `http://127.0.0.1:${address.port}`, workerKeys: { run: "", runsync: "", ping: "" } })
+  })
+}
+
+const decodeSpec = Schema.decodeUnknownSync(EndpointSpec)
+
+const platform = (store: "memory" | "D1" | "D2") => {
+  const layer = Platform.layer({
+    settings: {
+      host: "127.0.0.1",
+      port: 0,
+      publicUrl: Option.none(),
+      shutdownGrace: Duration.zero,
+      webhooks: { allow: [], allowPrivate: false, timeout: Duration.seconds(1) }
+    },
+    apiKey: Redacted.make(KEY),
+    store: store === "memory" ? store : { durability: store },
+    dataDir: folder,
+    endpoints: Operation.literals.map((id) => decodeSpec({ id, source: { type: "external" } }))
+  })
+  const ready = Layer.effectDiscard(Effect.gen(function*() {
+    const keys = yield* AccessKeys
+    const workerKey = (endpoint: string) => Redacted.value(keys.workerKey(endpoint))
+    tell({
+      baseUrl: yield* Server.baseUrl,
+      workerKeys: { run: workerKey("run"), runsync: workerKey("runsync"), ping: workerKey("ping") }
+    })
+  }))
+  Effect.runFork(Layer.launch(ready.pipe(Layer.provide(layer))))
+}
+
+if (kind === "memory" || kind === "D1" || kind === "D2") platform(kind)
+else echo()
+process.once("disconnect", () => process.exit())
