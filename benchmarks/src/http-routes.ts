@@ -27,7 +27,10 @@ const SUBJECTS = subjects.split(",")
 const WARM_UP_MILLIS = 1_000
 const MILLIS = 1_500
 
-const STEPS: ReadonlyArray<readonly [Operation, ReadonlyArray<number>]> = [["run", [1, 16, 64]], ["runsync", [1, 16, 64]], ["ping", [64]]]
+const STEPS: ReadonlyArray<readonly [Operation, ReadonlyArray<number>]> = [["run", [1, 16, 64]], ["runsync", [1, 16, 64]], [
+  "ping",
+  [64]
+]]
 
 /** One round's figures. */
 interface Figures {
@@ -40,7 +43,11 @@ interface Figures {
 }
 
 /** The next message of a process, after a question where there is one. */
-const answer = <S extends Schema.ConstraintDecoder<unknown>>(child: ChildProcess, schema: S, question?: Load | "used"): Promise<S["Type"]> =>
+const answer = <S extends Schema.ConstraintDecoder<unknown>>(
+  child: ChildProcess,
+  schema: S,
+  question?: Load | "used"
+): Promise<S["Type"]> =>
   new Promise((resolve, reject) => {
     const fail = (code: number | null) => reject(new Error(`a process of the benchmark ended with ${code}`))
     child.once("exit", fail)
@@ -51,8 +58,8 @@ const answer = <S extends Schema.ConstraintDecoder<unknown>>(child: ChildProcess
     if (question !== undefined) child.send(question)
   })
 
-const start = (file: string, ...args: ReadonlyArray<string>): ChildProcess =>
-  fork(join(import.meta.dirname, file), args, { stdio: ["ignore", "ignore", "inherit", "ipc"] })
+const start = (file: string, args: ReadonlyArray<string> = [], env: { readonly [name: string]: string } = {}): ChildProcess =>
+  fork(join(import.meta.dirname, file), args, { stdio: ["ignore", "ignore", "inherit", "ipc"], env: { ...process.env, ...env } })
 
 const end = (child: ChildProcess): Promise<void> =>
   new Promise((resolve) => {
@@ -64,7 +71,7 @@ const end = (child: ChildProcess): Promise<void> =>
 const round = async (subject: string, load: ChildProcess): Promise<ReadonlyMap<string, Figures>> => {
   const figures = new Map<string, Figures>()
   const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
-  const server = start("http-server.ts", subject, folder)
+  const server = start("http-server.ts", [subject], { PORT: "0", STINT_DATA_DIR: folder })
   try {
     const listening = await answer(server, Listening)
     for (const [operation, connections] of STEPS) {
@@ -127,6 +134,8 @@ for (const [operation, connections] of STEPS) {
         show(median(of(subject, step, (one) => one.load)))
       ])
     }
-    process.stdout.write(`/${operation}, ${count} connections (${ROUNDS} rounds, Node ${process.versions.node})\n\n${tableOf(rows)}\n\n`)
+    process.stdout.write(
+      `/${operation}, ${count} connections (${ROUNDS} rounds, Node ${process.versions.node})\n\n${tableOf(rows)}\n\n`
+    )
   }
 }

@@ -5,13 +5,12 @@
  * microseconds. The platform is the whole one, as the CLI puts it together, with endpoints whose workers come from outside.
  */
 import * as Platform from "@stint/cli/Platform"
+import * as PlatformConfig from "@stint/cli/PlatformConfig"
 import { EndpointSpec } from "@stint/contract/Endpoint"
 import { AccessKeys } from "@stint/server/AccessKeys"
 import * as Server from "@stint/server/Server"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { createServer } from "node:http"
@@ -20,9 +19,10 @@ import process from "node:process"
 import { type Listening, Operation } from "./http-subject.ts"
 import { KEY } from "./platform.ts"
 
-const [kind = "echo", folder = "."] = process.argv.slice(2)
+const [kind = "echo"] = process.argv.slice(2)
 
-const isListening = (address: AddressInfo | string | null): address is AddressInfo => typeof address === "object" && address !== null
+const isListening = (address: AddressInfo | string | null): address is AddressInfo =>
+  typeof address === "object" && address !== null
 
 const tell = (listening: Listening) => {
   process.on("message", () => {
@@ -49,26 +49,23 @@ const echo = () => {
   })
   server.listen(0, "127.0.0.1", () => {
     const address = server.address()
-    if (isListening(address)) tell({ baseUrl: `http://127.0.0.1:${address.port}`, workerKeys: { run: "", runsync: "", ping: "" } })
+    if (isListening(address)) {
+      tell({ baseUrl: `http://127.0.0.1:${address.port}`, workerKeys: { run: "", runsync: "", ping: "" } })
+    }
   })
 }
 
 const decodeSpec = Schema.decodeUnknownSync(EndpointSpec)
 
 const platform = (store: "memory" | "D1" | "D2") => {
-  const layer = Platform.layer({
-    settings: {
-      host: "127.0.0.1",
-      port: 0,
-      publicUrl: Option.none(),
-      shutdownGrace: Duration.zero,
-      webhooks: { allow: [], allowPrivate: false, timeout: Duration.seconds(1) }
-    },
-    apiKey: Redacted.make(KEY),
-    store: store === "memory" ? store : { durability: store },
-    dataDir: folder,
-    endpoints: Operation.literals.map((id) => decodeSpec({ id, source: { type: "external" } }))
-  })
+  const layer = Layer.unwrap(Effect.map(PlatformConfig.load, (settings) =>
+    Platform.layer({
+      settings,
+      apiKey: Redacted.make(KEY),
+      store: store === "memory" ? store : { durability: store },
+      dataDir: settings.dataDir,
+      endpoints: Operation.literals.map((id) => decodeSpec({ id, source: { type: "external" } }))
+    })))
   const ready = Layer.effectDiscard(Effect.gen(function*() {
     const keys = yield* AccessKeys
     const workerKey = (endpoint: string) => Redacted.value(keys.workerKey(endpoint))

@@ -9,7 +9,7 @@ import type { Explanation } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
 import type { ListedJob } from "@stint/contract/JobList"
 import * as JobMachine from "@stint/queue/JobMachine"
-import type { JobRecord, JobReport, JobSummary } from "@stint/queue/JobRecord"
+import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/queue/JobRecord"
 import { jobMembers } from "@stint/queue/JobText"
 
 /** The job object of wire-facts 1.3. */
@@ -21,6 +21,9 @@ export const jobText = (job: JobReport, endpoint: Endpoint): string => `{${jobMe
  */
 export const shownError = (error: string, { errorTraceback }: Pick<Endpoint, "errorTraceback">): string =>
   errorTraceback === "full" ? error : error.split(/\s*\ntraceback: |,?\s*"error_traceback"/, 1)[0] ?? ""
+
+/** The answer to whoever submits a job or changes one. */
+export const receiptText = (job: JobHead): string => `{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`
 
 /** A job in a list. */
 export const listedJob = (job: JobSummary, endpoint: Pick<Endpoint, "errorTraceback">): ListedJob => {

@@ -5,9 +5,6 @@
  */
 import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { JobId } from "@stint/contract/Ids"
-import { isTerminal } from "@stint/contract/Job"
-import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { decodePosition } from "@stint/queue/Following"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { JobHead, JobReport } from "@stint/queue/JobRecord"
@@ -16,32 +13,14 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import * as Scope from "effect/Scope"
-import { randomUUID } from "node:crypto"
 import { explain } from "./Explain.ts"
 import { response as eventsResponse } from "./JobEvents.ts"
-import { explainedText, jobText, listedJob, streamText } from "./JobView.ts"
+import { explainedText, jobText, listedJob, receiptText, streamText } from "./JobView.ts"
 import { json } from "./JsonAnswer.ts"
-import { answer, counted } from "./LargePayloads.ts"
-import { lateJson } from "./LateBody.ts"
-import { Limits, type LimitSettings } from "./Limits.ts"
-import {
-  endpointFinder,
-  invalidPlace,
-  jobProblem,
-  listProblem,
-  lookupProblem,
-  storeProblem,
-  submitProblem
-} from "./QueueProblems.ts"
-import { readSubmission, type SubmissionLimit, submissionLimits } from "./RunOptions.ts"
-
-/** A `wait` in milliseconds, pulled into the allowed range; the default where there is none or it is no number. */
-const waitOf = (wait: string | undefined, fallback: number, limits: LimitSettings): number => {
-  const asked = Number(wait)
-  if (wait === undefined || wait.trim() === "" || Number.isNaN(asked)) return fallback
-  return Math.min(limits.maxWaitMs, Math.max(limits.minWaitMs, Math.trunc(asked)))
-}
+import { answer } from "./LargePayloads.ts"
+import { Limits, waitOf } from "./Limits.ts"
+import { endpointFinder, invalidPlace, jobProblem, listProblem, lookupProblem, storeProblem } from "./QueueProblems.ts"
+import { SubmitOperations } from "./SubmitOperations.ts"
 
 /** Whether `?explain` asks for it: named alone, or with any value that is no "no". */
 const asksWhy = (explain: string | undefined): boolean => explain !== undefined && explain !== "false" && explain !== "0"
@@ -64,21 +43,10 @@ export const layer = HttpApiBuilder.group(
     const queue = yield* JobQueue
     const registry = yield* WorkerRegistry
     const limits = yield* Limits
-    const sizes = submissionLimits(limits)
     const findEndpoint = yield* endpointFinder
+    const { run, runsync } = yield* SubmitOperations
 
-    const submit = Effect.fnUntraced(function*(
-      endpoint: Endpoint,
-      request: HttpServerRequest.HttpServerRequest,
-      limit: SubmissionLimit,
-      id: string
-    ) {
-      return yield* submitProblem(queue.submit(yield* readSubmission(endpoint, request, limit, JobId.make(id))))
-    })
-
-    const receiptText = (job: JobHead) => `{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`
     const receipt = (job: JobHead) => json(receiptText(job))
-    const named = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
     const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
       const { ahead, job } = yield* lookupProblem(queue.position(endpoint.id, id))
@@ -117,40 +85,8 @@ export const layer = HttpApiBuilder.group(
     })
 
     return handlers
-      .handleRaw(
-        "run",
-        Effect.fnUntraced(function*({ params, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
-          const job = yield* submit(endpoint, request, sizes.run, randomUUID())
-          return json(receiptText(job), named(job))
-        })
-      )
-      .handleRaw(
-        "runsync",
-        Effect.fnUntraced(function*({ params, query, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
-          const submitted = yield* submit(endpoint, request, sizes.runsync, `sync-${randomUUID()}`)
-          const wait = waitOf(query.wait, limits.syncWaitMs, limits)
-          // The job cannot be missing: retention is a second at least and starts with the end that is waited for. And it is kept by now,
-          // so where the store fails, what it was when it was kept is true, and makes the caller ask again.
-          const end = (millis: number) =>
-            Effect.match(
-              Effect.tapError(
-                queue.awaitEnd(endpoint.id, submitted.id, millis),
-                (error) => Effect.logError(`The wait for the end of job ${submitted.id} broke off: ${error.message}.`)
-              ),
-              {
-                onSuccess: (job) => ({ over: isTerminal(job.status), text: jobText(job, endpoint) }),
-                onFailure: () => ({ over: true, text: receiptText(submitted) })
-              }
-            )
-          const { over, text } = yield* end(Math.min(wait, limits.headWaitMs))
-          if (over || wait <= limits.headWaitMs) return yield* answer(text, named(submitted))
-          const rest = Effect.map(end(wait - limits.headWaitMs), (ended) => ended.text)
-          const scope = yield* Effect.scope
-          return lateJson(request, Effect.provideService(counted(rest), Scope.Scope, scope), named(submitted))
-        })
-      )
+      .handleRaw("run", ({ params, request }) => run(params.endpoint, request))
+      .handleRaw("runsync", ({ params, query, request }) => runsync(params.endpoint, request, query.wait))
       .handleRaw("status", status)
       .handleRaw("statusByPost", status)
       .handleRaw("statusSync", statusSync)

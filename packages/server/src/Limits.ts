@@ -87,6 +87,13 @@ export const remedyFor = (
     ? `${own} Or have the platform's operator give large payloads an object store (STINT_PAYLOADS), or raise the limit (${variable}).`
     : `${own} Or have the platform's operator raise the limit (${variable}).`
 
+/** A `wait` in milliseconds, pulled into the allowed range; the default where there is none or it is no number. */
+export const waitOf = (wait: string | undefined, fallback: number, limits: LimitSettings): number => {
+  const asked = Number(wait)
+  if (wait === undefined || wait.trim() === "" || Number.isNaN(asked)) return fallback
+  return Math.min(limits.maxWaitMs, Math.max(limits.minWaitMs, Math.trunc(asked)))
+}
+
 /** Bytes in words: `10 MiB`, `1.5 KiB`, `1000 bytes`. */
 export const bytesInWords = (bytes: number): string => {
   if (bytes >= MEBIBYTE) return `${Math.round((bytes / MEBIBYTE) * 10) / 10} MiB`

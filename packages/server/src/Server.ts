@@ -21,8 +21,10 @@ import * as ControlHandlers from "./ControlHandlers.ts"
 import * as Fallback from "./Fallback.ts"
 import * as JobsHandlers from "./JobsHandlers.ts"
 import * as KeyHandlers from "./KeyHandlers.ts"
+import * as SubmitOperations from "./SubmitOperations.ts"
 import * as WebhookHandlers from "./WebhookHandlers.ts"
 import * as WorkerHandlers from "./WorkerHandlers.ts"
+import * as WorkerOperations from "./WorkerOperations.ts"
 
 /** All routes, for a router of the reader's choice. */
 export const layerRoutes = Layer.mergeAll(
@@ -32,7 +34,7 @@ export const layerRoutes = Layer.mergeAll(
   ),
   ApiPage.layer,
   Fallback.layer
-)
+).pipe(Layer.provide([SubmitOperations.layer, WorkerOperations.layer]))
 
 const layerServed = HttpRouter.serve(layerRoutes, {
   disableListenLog: true,
