@@ -110,13 +110,16 @@ const requestOf = (host: string, operation: Operation, workerKeys: Load["workerK
     ? requestBytes(host, "GET", "/v2/ping/ping/bench-1?runpod_version=1.8.1", workerKeys.ping, undefined)
     : requestBytes(host, "POST", `/v2/${operation}/${operation}`, KEY, input)
 
-const quantile = (all: ReadonlyArray<number>, q: number): number => all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN
+const quantile = (all: ReadonlyArray<number>, q: number): number =>
+  all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN
 
 const measure = async (load: Load): Promise<Measured> => {
   const { host } = new URL(load.baseUrl)
   const request = requestOf(host, load.operation, load.workerKeys)
   const callers = await Promise.all(Array.from({ length: load.connections }, () => open(host)))
-  const names = load.operation === "runsync" ? Array.from({ length: Math.min(WORKERS, load.connections) }, (_, n) => `bench-${n}`) : []
+  const names = load.operation === "runsync"
+    ? Array.from({ length: Math.min(WORKERS, load.connections) }, (_, n) => `bench-${n}`)
+    : []
   const workers = await Promise.all(names.map((name) => work(host, load.workerKeys.runsync, name)))
   const latencies: Array<number> = []
   const before = process.cpuUsage()
@@ -141,7 +144,13 @@ const measure = async (load: Load): Promise<Measured> => {
   for (const end of workers) end()
   for (const caller of callers) caller.close()
   latencies.sort((a, b) => a - b)
-  return { requests: latencies.length, millis, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99), micros: system + user }
+  return {
+    requests: latencies.length,
+    millis,
+    p50: quantile(latencies, 0.5),
+    p99: quantile(latencies, 0.99),
+    micros: system + user
+  }
 }
 
 const decode = Schema.decodeUnknownSync(Load)

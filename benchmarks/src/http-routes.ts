@@ -18,6 +18,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
+import { fileURLToPath } from "node:url"
 import { Listening, type Load, Measured, type Operation, Used } from "./http-subject.ts"
 import { median, show, tableOf } from "./rounds.ts"
 
@@ -58,8 +59,11 @@ const answer = <S extends Schema.ConstraintDecoder<unknown>>(
     if (question !== undefined) child.send(question)
   })
 
+const SERVER = fileURLToPath(import.meta.resolve("./http-server.ts"))
+const LOAD = fileURLToPath(import.meta.resolve("./http-load.ts"))
+
 const start = (file: string, args: ReadonlyArray<string> = [], env: { readonly [name: string]: string } = {}): ChildProcess =>
-  fork(join(import.meta.dirname, file), args, { stdio: ["ignore", "ignore", "inherit", "ipc"], env: { ...process.env, ...env } })
+  fork(file, args, { stdio: ["ignore", "ignore", "inherit", "ipc"], env: { ...process.env, ...env } })
 
 const end = (child: ChildProcess): Promise<void> =>
   new Promise((resolve) => {
@@ -71,7 +75,7 @@ const end = (child: ChildProcess): Promise<void> =>
 const round = async (subject: string, load: ChildProcess): Promise<ReadonlyMap<string, Figures>> => {
   const figures = new Map<string, Figures>()
   const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
-  const server = start("http-server.ts", [subject], { PORT: "0", STINT_DATA_DIR: folder })
+  const server = start(SERVER, [subject], { PORT: "0", STINT_DATA_DIR: folder })
   try {
     const listening = await answer(server, Listening)
     for (const [operation, connections] of STEPS) {
@@ -98,7 +102,7 @@ const round = async (subject: string, load: ChildProcess): Promise<ReadonlyMap<s
 }
 
 const all = new Map<string, Array<ReadonlyMap<string, Figures>>>(SUBJECTS.map((subject) => [subject, []]))
-const load = start("http-load.ts")
+const load = start(LOAD)
 for (let n = 0; n < ROUNDS; n++) {
   for (const subject of SUBJECTS) all.get(subject)?.push(await round(subject, load))
 }
