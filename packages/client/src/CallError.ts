@@ -185,7 +185,7 @@ const quoted = (text: string): string => {
 }
 
 /** An answer that no platform gives. */
-export const unexpected = ({ status, text }: Answer, detail: string, hint: string): Explained => ({
+export const unexpected = ({ status, text }: Pick<Answer, "status" | "text">, detail: string, hint: string): Explained => ({
   reason: { _tag: "Unexpected", status, body: excerptOf(text) },
   detail,
   hint
@@ -282,7 +282,7 @@ const causesOf = (cause: unknown, depth = 0): ReadonlyArray<object> => {
 const codeOf = (error: object): string | undefined => "code" in error ? textOf(error.code) : undefined
 
 /** A request that nobody answered, read. */
-export const explainSilence = ({ cause, timedOut, took }: Silence): Explained => {
+export const explainSilence = ({ cause, timedOut, took }: Pick<Silence, "cause" | "timedOut" | "took">): Explained => {
   const causes = causesOf(cause)
   const codes = causes.flatMap((error) => codeOf(error) ?? [])
   const sent = timedOut || !codes.some((code) => NOT_SENT.has(code))

@@ -20,10 +20,11 @@ import * as EffectDriver from "./EffectDriver.ts"
 import * as Endpoint from "./Endpoint.ts"
 import * as HandlerCodec from "./HandlerCodec.ts"
 import type { ChunkOf, ElementOf, ErrorOf, HandlerLike, InputOf, OutputOf, ServicesOf } from "./HandlerType.ts"
-import { headersOf, hostOf, PATIENCE, type Settings } from "./Wire.ts"
+import { headersOf, hostOf, PATIENCE, randomKey, type Settings } from "./Wire.ts"
 
 export { ClientError } from "./ClientError.ts"
-export type { Endpoint, JobHandle, RunOptions, WaitOptions } from "./Endpoint.ts"
+export type { Endpoint, EventsOptions, JobHandle, RunOptions, WaitOptions } from "./Endpoint.ts"
+export type { JobEvent } from "./Following.ts"
 export { JobCancelled, type JobEnd, JobFailed, JobTimedOut } from "./JobEnd.ts"
 
 /** A connection to a platform. It holds no resource. */
@@ -31,7 +32,7 @@ export class Client extends Context.Service<Client, {
   /** Where the platform is. */
   readonly baseUrl: string
   readonly settings: Settings
-  readonly drive: EffectDriver.Drive
+  readonly driver: EffectDriver.Driver
 }>()("@stint/client/Client") {}
 
 /** Where the platform is, and how patient to be. The defaults and their reasons are those of `Patience` in `Wire.ts`. */
@@ -48,6 +49,11 @@ export interface Options {
   readonly retryFor?: Duration.Input | undefined
   /** How long a wait for a result puts up with a platform that does not answer. Default 5 min. */
   readonly reconnectFor?: Duration.Input | undefined
+  /**
+   * Give every submission an idempotency key of its own, where it has none, so that one whose answer was lost is sent again. Default false,
+   * because on a platform that ignores the header every try is a job. Stint honours it.
+   */
+  readonly idempotencyKeys?: boolean | undefined
 }
 
 const millisOr = (duration: Duration.Input | undefined, otherwise: number): number =>
@@ -65,9 +71,10 @@ export const make = (options: Options): Effect.Effect<Client["Service"], never, 
       timeout: millisOr(options.timeout, PATIENCE.timeout),
       wait: millisOr(options.wait, PATIENCE.wait),
       retryFor: millisOr(options.retryFor, PATIENCE.retryFor),
-      reconnectFor: millisOr(options.reconnectFor, PATIENCE.reconnectFor)
+      reconnectFor: millisOr(options.reconnectFor, PATIENCE.reconnectFor),
+      newKey: options.idempotencyKeys === true ? randomKey : undefined
     }
-    return { baseUrl: host, settings, drive: EffectDriver.make(http) }
+    return { baseUrl: host, settings, driver: EffectDriver.make(http) }
   })
 
 /** `fetch`, but a redirect is an answer: following one would turn a POST into a GET. */
@@ -109,8 +116,8 @@ export function endpoint(
   of: string | HandlerLike,
   name?: string
 ): Effect.Effect<Endpoint.Endpoint<never, unknown, unknown, unknown, unknown>, never, Client> {
-  return Effect.map(Client, ({ drive, settings }) =>
+  return Effect.map(Client, ({ driver, settings }) =>
     typeof of === "string"
-      ? Endpoint.make({ ...settings, endpoint: of }, drive, HandlerCodec.ofName<unknown, unknown, unknown>())
-      : Endpoint.make({ ...settings, endpoint: name ?? of.name }, drive, HandlerCodec.ofHandler(of)))
+      ? Endpoint.make({ ...settings, endpoint: of }, driver, HandlerCodec.ofName<unknown, unknown, unknown>())
+      : Endpoint.make({ ...settings, endpoint: name ?? of.name }, driver, HandlerCodec.ofHandler(of)))
 }

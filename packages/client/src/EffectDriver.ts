@@ -5,15 +5,36 @@
  */
 import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
+import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import { type HttpClient, HttpClientRequest } from "effect/http"
+import * as Exit from "effect/Exit"
+import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import * as Option from "effect/Option"
+import * as Pull from "effect/Pull"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { CallError } from "./CallError.ts"
 import { type ClientError, fromCallError } from "./ClientError.ts"
-import type { Answer, Call, Pause, Program, Readers, Rested, Silence, Step } from "./Wire.ts"
+import {
+  type Answer,
+  type Call,
+  type Closed,
+  type Listen,
+  misdriven,
+  type Opened,
+  type Part,
+  type Pause,
+  type Program,
+  type Readers,
+  type Reply,
+  type Rested,
+  type Silence,
+  type Step
+} from "./Wire.ts"
 
 const reading = <A>(schema: Schema.ConstraintDecoder<A>) => {
   const decode = Schema.decodeUnknownOption(schema)
@@ -25,34 +46,58 @@ export const readers: Readers = {
   job: reading(Job),
   receipt: reading(JobReceipt),
   page: reading(StreamPage),
+  events: {
+    status: reading(JobStatusEvent),
+    progress: reading(JobProgressEvent),
+    chunk: reading(JobChunkEvent),
+    end: reading(Job)
+  },
   purged: reading(Purged),
   health: reading(Health)
 }
 
-const requestOf = ({ body, headers, method, url }: Call) => {
+const requestOf = ({ body, headers, method, url }: Call | Listen) => {
   const request = HttpClientRequest.make(method)(url, { headers })
   return body === undefined ? request : HttpClientRequest.bodyText(request, body, "application/json")
 }
 
+/** Begins to measure; the effect that it gives tells how long it has been. Milliseconds. */
+const stopwatch = Effect.map(Clock.currentTimeMillis, (start) => Effect.map(Clock.currentTimeMillis, (now) => now - start))
+
+const silence = (took: Effect.Effect<number>, cause: unknown, timedOut: boolean, jobId?: string): Effect.Effect<Silence> =>
+  Effect.map(took, (took) => ({ _tag: "Silence", cause, timedOut, jobId, took }))
+
+/** Reads an answer to its end. */
+const answerOf = (
+  { headers, status, text }: HttpClientResponse.HttpClientResponse,
+  took: Effect.Effect<number>
+): Effect.Effect<Answer | Silence> => {
+  const jobId = headers["x-job-id"]
+  return text.pipe(
+    Effect.zipWith(took, (text, took): Answer => ({
+      _tag: "Answer",
+      status,
+      text,
+      retryAfter: headers["retry-after"],
+      location: headers["location"],
+      jobId,
+      took
+    })),
+    Effect.catchTag("HttpClientError", (error) => silence(took, error, false, jobId))
+  )
+}
+
 const call = (http: HttpClient.HttpClient, step: Call): Effect.Effect<Answer | Silence> =>
   Effect.gen(function*() {
-    const start = yield* Clock.currentTimeMillis
-    const took = Effect.map(Clock.currentTimeMillis, (now) => now - start)
-    const silence = (cause: unknown, timedOut: boolean) =>
-      Effect.map(took, (took): Silence => ({ _tag: "Silence", cause, timedOut, took }))
+    const took = yield* stopwatch
+    let jobId: string | undefined
     return yield* http.execute(requestOf(step)).pipe(
-      Effect.flatMap(({ headers, status, text }) =>
-        Effect.zipWith(text, took, (text, took): Answer => ({
-          _tag: "Answer",
-          status,
-          text,
-          retryAfter: headers["retry-after"],
-          location: headers["location"],
-          took
-        }))
-      ),
-      Effect.catchTag("HttpClientError", (error) => silence(error, false)),
-      Effect.timeoutOrElse({ duration: step.timeout, orElse: () => silence(undefined, true) })
+      Effect.flatMap((response) => {
+        jobId = response.headers["x-job-id"]
+        return answerOf(response, took)
+      }),
+      Effect.catchTag("HttpClientError", (error) => silence(took, error, false)),
+      Effect.timeoutOrElse({ duration: step.timeout, orElse: () => silence(took, undefined, true, jobId) })
     )
   })
 
@@ -63,16 +108,87 @@ const rest = ({ atLeast, spread }: Pause): Effect.Effect<Rested> =>
     return { _tag: "Rested", took }
   })
 
-/** Performs programs over one `HttpClient`. The program is made anew every time that the effect runs. */
+const isEvents = ({ headers, status }: HttpClientResponse.HttpClientResponse): boolean =>
+  status === 200 && (headers["content-type"] ?? "").startsWith("text/event-stream")
+
+/** An answer that is read as it comes. */
+interface Incoming {
+  readonly scope: Scope.Closeable
+  readonly pull: Pull.Pull<ReadonlyArray<string>, unknown>
+}
+
+/** What one reader has open: at most one answer, until the scope's end. */
+const incoming = (http: HttpClient.HttpClient) =>
+  Effect.gen(function*() {
+    const whole = yield* Effect.scope
+    const scoped = HttpClient.withScope(http)
+    let open: Incoming | undefined
+
+    const hangUp = Effect.suspend(() => {
+      const scope = open?.scope
+      open = undefined
+      return scope === undefined ? Effect.void : Scope.close(scope, Exit.void)
+    })
+
+    const listen = (step: Listen): Effect.Effect<Answer | Opened | Silence> =>
+      Effect.uninterruptibleMask((restore) =>
+        Effect.gen(function*() {
+          yield* hangUp
+          const took = yield* stopwatch
+          const scope = yield* Scope.fork(whole)
+          const opened = yield* restore(
+            scoped.execute(requestOf(step)).pipe(
+              Effect.flatMap((response): Effect.Effect<Answer | Opened | Silence, never, Scope.Scope> =>
+                isEvents(response)
+                  ? Effect.gen(function*() {
+                    const pull = yield* Stream.toPull(Stream.decodeText(response.stream))
+                    open = { scope, pull }
+                    return { _tag: "Opened", took: yield* took }
+                  })
+                  : answerOf(response, took)
+              ),
+              Effect.catchTag("HttpClientError", (error) => silence(took, error, false)),
+              Effect.timeoutOrElse({ duration: step.timeout, orElse: () => silence(took, undefined, true) }),
+              Scope.provide(scope)
+            )
+          )
+          if (opened._tag !== "Opened") yield* Scope.close(scope, Exit.void)
+          return opened
+        })
+      )
+
+    const read = (timeout: number): Effect.Effect<Part | Closed | Silence> =>
+      Effect.gen(function*() {
+        if (open === undefined) return yield* Effect.die(misdriven("Read", { _tag: "Closed", took: 0 }))
+        const took = yield* stopwatch
+        const reply = yield* Pull.matchEffect(open.pull, {
+          onSuccess: (texts) => Effect.map(took, (took): Part => ({ _tag: "Part", text: texts.join(""), took })),
+          onFailure: (cause) => silence(took, Cause.squash(cause), false),
+          onDone: () => Effect.map(took, (took): Closed => ({ _tag: "Closed", took }))
+        }).pipe(Effect.timeoutOrElse({ duration: timeout, orElse: () => silence(took, undefined, true) }))
+        if (reply._tag !== "Part") yield* hangUp
+        return reply
+      })
+
+    return { listen, read }
+  })
+
+/** Performs programs. The program is made anew every time that the effect runs. */
 export type Drive = <A>(program: () => Program<A>) => Effect.Effect<A, ClientError>
 
-/** The driver over an `HttpClient`. */
-export const make = (http: HttpClient.HttpClient): Drive => {
-  const perform = (step: Step) => step._tag === "Call" ? call(http, step) : rest(step)
-  return Effect.fnUntraced(function*<A>(program: () => Program<A>): Effect.fn.Return<A, ClientError> {
+/** How programs are performed over one `HttpClient`. */
+export interface Driver {
+  /** A program that reads nothing as it comes. */
+  readonly drive: Drive
+  /** The programs of one reader, one after the other. An answer that is read as it comes stays open between them, until the scope's end. */
+  readonly session: Effect.Effect<Drive, never, Scope.Scope>
+}
+
+const driveWith = (perform: (step: Step) => Effect.Effect<Reply>): Drive =>
+  Effect.fnUntraced(function*<A>(program: () => Program<A>): Effect.fn.Return<A, ClientError> {
     const steps = program()
     // What a program throws is a CallError; anything else is a mistake of ours.
-    const advance = (...reply: [] | [Answer | Silence | Rested]) =>
+    const advance = (...reply: [] | [Reply]) =>
       Effect.suspend(() => {
         try {
           return Effect.succeed(steps.next(...reply))
@@ -84,4 +200,31 @@ export const make = (http: HttpClient.HttpClient): Drive => {
     while (next.done !== true) next = yield* advance(yield* perform(next.value))
     return next.value
   })
-}
+
+/** The driver over an `HttpClient`. */
+export const make = (http: HttpClient.HttpClient): Driver => ({
+  drive: driveWith((step) => {
+    switch (step._tag) {
+      case "Call":
+        return call(http, step)
+      case "Pause":
+        return rest(step)
+      case "Listen":
+      case "Read":
+        return Effect.die(misdriven(step._tag, { _tag: "Closed", took: 0 }))
+    }
+  }),
+  session: Effect.map(incoming(http), ({ listen, read }) =>
+    driveWith((step) => {
+      switch (step._tag) {
+        case "Call":
+          return call(http, step)
+        case "Pause":
+          return rest(step)
+        case "Listen":
+          return listen(step)
+        case "Read":
+          return read(step.timeout)
+      }
+    }))
+})

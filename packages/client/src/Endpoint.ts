@@ -3,6 +3,7 @@
  */
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
+import type { Json } from "@stint/contract/Json"
 import { problemsOf } from "@stint/contract/SchemaIssues"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,8 +11,10 @@ import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { misfit } from "./CallError.ts"
 import { ClientError } from "./ClientError.ts"
-import type { Drive } from "./EffectDriver.ts"
+import type { Driver } from "./EffectDriver.ts"
 import type { EndedJob } from "./Ending.ts"
+import type { Target } from "./Exchange.ts"
+import { type Follow, follower, type JobEvent } from "./Following.ts"
 import type { Codec } from "./HandlerCodec.ts"
 import { JobCancelled, type JobEnd, JobFailed, JobTimedOut } from "./JobEnd.ts"
 import * as Protocol from "./Protocol.ts"
@@ -28,6 +31,12 @@ export interface WaitOptions extends RunOptions {
   readonly cancelOnInterrupt?: boolean | undefined
 }
 
+/** From where a job is followed. */
+export interface EventsOptions {
+  /** The `position` of the last event that is known. Default: from the beginning. */
+  readonly after?: string | undefined
+}
+
 /** One job. */
 export interface JobHandle<out Output, out Chunk, out E = never, out R = never> {
   readonly id: string
@@ -35,8 +44,13 @@ export interface JobHandle<out Output, out Chunk, out E = never, out R = never> 
   readonly status: Effect.Effect<Job, ClientError>
   /** Waits until it ends, however long it takes. `E` are the failures that the handler declares. */
   readonly result: Effect.Effect<Output, E | JobEnd | ClientError, R>
-  /** Its chunks, until it ends. A chunk goes to one reader only; a job that failed fails the stream after its last chunk. */
+  /**
+   * Its chunks, from the first one until it ends; a job that failed fails the stream after its last chunk. Any number of readers get all
+   * of them. An attempt that was lost is followed by the chunks of the next one, from its beginning.
+   */
   readonly stream: Stream.Stream<Chunk, E | JobEnd | ClientError, R>
+  /** Everything that happens to it: statuses, progress, chunks, its end, which is no failure here, however it ended. */
+  readonly events: (options?: EventsOptions) => Stream.Stream<JobEvent<Chunk>, ClientError, R>
   readonly cancel: Effect.Effect<JobReceipt, ClientError>
   /** Runs it again, if it is FAILED or TIMED_OUT. */
   readonly retry: Effect.Effect<JobReceipt, ClientError>
@@ -55,6 +69,8 @@ export interface Endpoint<in Input, out Output, out Chunk, out E = never, out R 
   readonly job: (id: string) => JobHandle<Output, Chunk, E, R>
   readonly status: (id: string) => Effect.Effect<Job, ClientError>
   readonly result: (id: string) => Effect.Effect<Output, E | JobEnd | ClientError, R>
+  /** Everything that happens to a job. */
+  readonly events: (id: string, options?: EventsOptions) => Stream.Stream<JobEvent<Chunk>, ClientError, R>
   readonly cancel: (id: string) => Effect.Effect<JobReceipt, ClientError>
   readonly retry: (id: string) => Effect.Effect<JobReceipt, ClientError>
   /** Removes all waiting jobs. */
@@ -64,8 +80,8 @@ export interface Endpoint<in Input, out Output, out Chunk, out E = never, out R 
 
 /** An endpoint over a driver. */
 export const make = <Input, Output, Chunk, E, R>(
-  target: Protocol.Target,
-  drive: Drive,
+  target: Target,
+  { drive, session }: Driver,
   codec: Codec<Input, Output, Chunk, E, R>
 ): Endpoint<Input, Output, Chunk, E, R> => {
   const { endpoint, host } = target
@@ -116,27 +132,57 @@ export const make = <Input, Output, Chunk, E, R>(
   const waitFor = (operation: string, id: string) =>
     Effect.flatMap(drive(() => Protocol.result(target, id, operation)), (job) => settle(operation, job))
 
-  const chunks = (operation: string, id: string): Stream.Stream<Chunk, E | JobEnd | ClientError, R> =>
-    Stream.suspend(() => {
-      const next = Protocol.reader(target, id, operation)
-      type Page = readonly [ReadonlyArray<Chunk>, Option.Option<EndedJob | undefined>]
-      return Stream.paginate<EndedJob | undefined, Chunk, E | JobEnd | ClientError, R>(undefined, (over) => {
-        // The last chunks have gone out before the job's end is told.
-        if (over !== undefined) return over.status === "COMPLETED" ? Effect.succeed<Page>([[], Option.none()]) : failure(over)
-        return Effect.gen(function*() {
-          const { ended, outputs } = yield* drive(next)
-          const read = yield* Effect.forEach(outputs, (output) => fitting(codec.chunk(output), "Mismatch", operation, id))
-          const page: Page = [read, Option.some(ended)]
-          return page
-        })
-      })
-    })
+  const readChunk = (operation: string, id: string, output: Json) => fitting(codec.chunk(output), "Mismatch", operation, id)
+
+  /** What happens to a job, page by page: `read` gives what comes of a page. Its end is handed on once what came with it has gone out. */
+  const follow = <A, E>(
+    id: string,
+    options: Follow,
+    read: (events: ReadonlyArray<JobEvent>) => Effect.Effect<ReadonlyArray<A>, E | ClientError, R>,
+    end: (job: EndedJob) => Effect.Effect<void, E, R>
+  ): Stream.Stream<A, E | ClientError, R> =>
+    Stream.unwrap(Effect.map(session, (drive) => {
+      const next = follower(target, id, options)
+      return Stream.paginate<EndedJob | undefined, A, E | ClientError, R>(undefined, (over) =>
+        Effect.gen(function*() {
+          if (over !== undefined) yield* end(over)
+          const events = yield* drive(next)
+          if (events === undefined) return [[], Option.none()]
+          const last = events.at(-1)
+          return [yield* read(events), Option.some(last?._tag === "End" ? last.job : undefined)]
+        }))
+    }))
+
+  const chunks = (operation: "stream", id: string): Stream.Stream<Chunk, E | JobEnd | ClientError, R> =>
+    follow<Chunk, E | JobEnd>(
+      id,
+      { operation },
+      (events) =>
+        Effect.forEach(
+          events.flatMap((event) => event._tag === "Chunk" ? [event.output] : []),
+          (output) => readChunk(operation, id, output)
+        ),
+      (job) => job.status === "COMPLETED" ? Effect.void : failure(job)
+    )
+
+  const events = (id: string, options: EventsOptions = {}): Stream.Stream<JobEvent<Chunk>, ClientError, R> =>
+    follow<JobEvent<Chunk>, never>(
+      id,
+      { operation: "events", after: options.after },
+      (events) =>
+        Effect.forEach(events, (event): Effect.Effect<JobEvent<Chunk>, ClientError, R> =>
+          event._tag === "Chunk"
+            ? Effect.map(readChunk("events", id, event.output), (output) => ({ ...event, output }))
+            : Effect.succeed(event)),
+      () => Effect.void
+    )
 
   const job = (id: string): JobHandle<Output, Chunk, E, R> => ({
     id,
     status: drive(() => Protocol.status(target, id)),
     result: waitFor("result", id),
     stream: chunks("stream", id),
+    events: (options) => events(id, options),
     cancel: cancel(id),
     retry: drive(() => Protocol.retry(target, id))
   })
@@ -185,6 +231,7 @@ export const make = <Input, Output, Chunk, E, R>(
     job,
     status: (id) => job(id).status,
     result: (id) => job(id).result,
+    events,
     cancel,
     retry: (id) => job(id).retry,
     purgeQueue: drive(() => Protocol.purgeQueue(target)),

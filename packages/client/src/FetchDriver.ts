@@ -1,56 +1,70 @@
 /**
  * Performs programs with `fetch` and timers: Node, Deno, Bun, workers and browsers alike.
  *
- * An AbortSignal ends the request or the pause of the moment, and with it the program.
+ * An AbortSignal ends the request, the reading or the pause of the moment, and with it the program.
  */
-import type { Answer, Call, Pause, Program, Rested, Silence } from "./Wire.ts"
+import {
+  type Answer,
+  type Call,
+  type Closed,
+  type Listen,
+  misdriven,
+  type Opened,
+  type Part,
+  type Pause,
+  type Program,
+  type Rested,
+  type Silence
+} from "./Wire.ts"
 
 /** What a request is made with. */
 export type Fetch = typeof globalThis.fetch
 
-const call = async (
-  fetch: Fetch,
-  { body, headers, method, timeout, url }: Call,
-  signal: AbortSignal | undefined
-): Promise<Answer | Silence> => {
+/** What can be given up, by the caller or by time. */
+class Limited {
+  readonly controller: AbortController
+  timedOut = false
+  readonly #start = performance.now()
+  readonly #caller: AbortSignal | undefined
+  readonly #timer: ReturnType<typeof setTimeout>
   // Not `AbortSignal.any`, which keeps a short-lived signal alive as long as the caller's.
-  const own = new AbortController()
-  const give = () => own.abort(signal?.reason)
-  signal?.addEventListener("abort", give, { once: true })
-  let timedOut = false
-  const timer = setTimeout(() => {
-    timedOut = true
-    own.abort()
-  }, timeout)
-  const start = performance.now()
-  try {
-    const response = await fetch(url, {
-      method,
-      headers: { ...headers },
-      // The platform knows no cookies; a browser that sends them needs more of CORS.
-      credentials: "omit",
-      cache: "no-store",
-      redirect: "manual",
-      signal: own.signal,
-      ...(body === undefined ? {} : { body })
-    })
-    const text = await response.text()
-    return {
-      _tag: "Answer",
-      status: response.status,
-      text,
-      retryAfter: response.headers.get("retry-after") ?? undefined,
-      location: response.headers.get("location") ?? undefined,
-      took: performance.now() - start
-    }
-  } catch (cause) {
-    signal?.throwIfAborted()
-    return { _tag: "Silence", cause, timedOut, took: performance.now() - start }
-  } finally {
-    clearTimeout(timer)
-    signal?.removeEventListener("abort", give)
+  readonly #give = () => this.controller.abort(this.#caller?.reason)
+
+  constructor(timeout: number, caller: AbortSignal | undefined, controller = new AbortController()) {
+    this.controller = controller
+    this.#caller = caller
+    caller?.addEventListener("abort", this.#give, { once: true })
+    this.#timer = setTimeout(() => {
+      this.timedOut = true
+      this.controller.abort()
+    }, timeout)
+  }
+
+  get took(): number {
+    return performance.now() - this.#start
+  }
+
+  /** No answer; throws the caller's reason where it was the caller who ended it. */
+  silence(cause: unknown, jobId?: string): Silence {
+    this.#caller?.throwIfAborted()
+    return { _tag: "Silence", cause, timedOut: this.timedOut, jobId, took: this.took }
+  }
+
+  end(): void {
+    clearTimeout(this.#timer)
+    this.#caller?.removeEventListener("abort", this.#give)
   }
 }
+
+/** An answer that is read as it comes. */
+interface Incoming {
+  readonly reader: ReadableStreamDefaultReader<Uint8Array>
+  readonly controller: AbortController
+  readonly decoder: TextDecoder
+}
+
+const isEvents = (response: Response): boolean =>
+  response.status === 200 && (response.headers.get("content-type") ?? "").startsWith("text/event-stream")
 
 const rest = async ({ atLeast, spread }: Pause, signal: AbortSignal | undefined): Promise<Rested> => {
   const took = atLeast + Math.random() * spread
@@ -67,13 +81,94 @@ const rest = async ({ atLeast, spread }: Pause, signal: AbortSignal | undefined)
   return { _tag: "Rested", took }
 }
 
-/** Performs a program to its end. Rejects with a `CallError`, or with the signal's reason. */
-export const drive = async <A>(fetch: Fetch, program: Program<A>, signal: AbortSignal | undefined): Promise<A> => {
-  let next = program.next()
-  while (next.done !== true) {
-    const step = next.value
-    signal?.throwIfAborted()
-    next = program.next(step._tag === "Call" ? await call(fetch, step, signal) : await rest(step, signal))
+/** Performs the programs of one reader, one after the other. An answer that is read as it comes stays open between them. */
+export class Session {
+  readonly #fetch: Fetch
+  #incoming: Incoming | undefined
+
+  constructor(fetch: Fetch) {
+    this.#fetch = fetch
   }
-  return next.value
+
+  /** Performs a program to its end. Rejects with a `CallError`, or with the signal's reason. */
+  async drive<A>(program: Program<A>, signal: AbortSignal | undefined): Promise<A> {
+    let next = program.next()
+    while (next.done !== true) {
+      const step = next.value
+      signal?.throwIfAborted()
+      next = program.next(
+        step._tag === "Pause"
+          ? await rest(step, signal)
+          : step._tag === "Read"
+          ? await this.#read(step.timeout, signal)
+          : await this.#send(step, signal)
+      )
+    }
+    return next.value
+  }
+
+  /** Hangs up. */
+  close(): void {
+    this.#incoming?.controller.abort()
+    this.#incoming = undefined
+  }
+
+  async #send(step: Call | Listen, signal: AbortSignal | undefined): Promise<Answer | Opened | Silence> {
+    const { body, headers, method, timeout, url } = step
+    const limited = new Limited(timeout, signal)
+    let jobId: string | undefined
+    try {
+      const response = await this.#fetch(url, {
+        method,
+        headers: { ...headers },
+        // The platform knows no cookies; a browser that sends them needs more of CORS.
+        credentials: "omit",
+        cache: "no-store",
+        redirect: "manual",
+        signal: limited.controller.signal,
+        ...(body === undefined ? {} : { body })
+      })
+      jobId = response.headers.get("x-job-id") ?? undefined
+      if (step._tag === "Listen" && isEvents(response) && response.body !== null) {
+        this.close()
+        this.#incoming = { reader: response.body.getReader(), controller: limited.controller, decoder: new TextDecoder() }
+        return { _tag: "Opened", took: limited.took }
+      }
+      const text = await response.text()
+      return {
+        _tag: "Answer",
+        status: response.status,
+        text,
+        retryAfter: response.headers.get("retry-after") ?? undefined,
+        location: response.headers.get("location") ?? undefined,
+        jobId,
+        took: limited.took
+      }
+    } catch (cause) {
+      return limited.silence(cause, jobId)
+    } finally {
+      limited.end()
+    }
+  }
+
+  async #read(timeout: number, signal: AbortSignal | undefined): Promise<Part | Closed | Silence> {
+    const incoming = this.#incoming
+    if (incoming === undefined) throw misdriven("Read", { _tag: "Closed", took: 0 })
+    const limited = new Limited(timeout, signal, incoming.controller)
+    try {
+      const { done, value } = await incoming.reader.read()
+      if (!done) return { _tag: "Part", text: incoming.decoder.decode(value, { stream: true }), took: limited.took }
+      this.#incoming = undefined
+      return { _tag: "Closed", took: limited.took }
+    } catch (cause) {
+      this.#incoming = undefined
+      return limited.silence(cause)
+    } finally {
+      limited.end()
+    }
+  }
 }
+
+/** Performs a program that reads nothing as it comes. */
+export const drive = <A>(fetch: Fetch, program: Program<A>, signal: AbortSignal | undefined): Promise<A> =>
+  new Session(fetch).drive(program, signal)

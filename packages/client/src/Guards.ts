@@ -5,6 +5,7 @@
  */
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
+import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
 import { isRecord } from "./CallError.ts"
 import type { Readers } from "./Wire.ts"
 
@@ -53,6 +54,17 @@ const isChunks: Guard = (value) => Array.isArray(value) && value.every((chunk) =
 const isPage = (value: unknown): value is StreamPage =>
   has(value, { id: isString, status: isStatus, stream: isChunks }, optionalOfJob)
 
+const isStatusEvent = (value: unknown): value is JobStatusEvent =>
+  has(
+    value,
+    { id: isString, status: (status) => status === "IN_QUEUE" || status === "IN_PROGRESS", attempt: isInt },
+    { workerId: isString }
+  )
+
+const isProgressEvent = (value: unknown): value is JobProgressEvent => has(value, { attempt: isInt, output: isJson })
+
+const isChunkEvent = (value: unknown): value is JobChunkEvent => has(value, { attempt: isInt, number: isInt, output: isJson })
+
 const isPurged = (value: unknown): value is Purged => has(value, { removed: isInt, status: (status) => status === "completed" })
 
 const counts = (...names: ReadonlyArray<string>): Guard => (value) =>
@@ -71,6 +83,12 @@ export const readers: Readers = {
   job: reading(isJob),
   receipt: reading(isReceipt),
   page: reading(isPage),
+  events: {
+    status: reading(isStatusEvent),
+    progress: reading(isProgressEvent),
+    chunk: reading(isChunkEvent),
+    end: reading(isJob)
+  },
   purged: reading(isPurged),
   health: reading(isHealth)
 }

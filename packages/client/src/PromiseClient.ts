@@ -18,7 +18,9 @@ import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
 import { CallError, misfit } from "./CallError.ts"
 import type { EndedJob } from "./Ending.ts"
-import { drive, type Fetch } from "./FetchDriver.ts"
+import type { Target } from "./Exchange.ts"
+import { drive, type Fetch, Session } from "./FetchDriver.ts"
+import { type Follow, follower, type JobEvent } from "./Following.ts"
 import { readers } from "./Guards.ts"
 import type {
   ChunkOf,
@@ -34,7 +36,7 @@ import type {
 import { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
 import type { Fit, PromiseCodec } from "./PromiseCodec.ts"
 import * as Protocol from "./Protocol.ts"
-import { headersOf, hostOf, PATIENCE, type Patience, type Program } from "./Wire.ts"
+import { headersOf, hostOf, PATIENCE, type Patience, type Program, randomKey } from "./Wire.ts"
 
 /** Where the platform is, and how patient to be: {@link Patience}, in milliseconds. */
 export interface ClientOptions extends Partial<Patience> {
@@ -44,6 +46,11 @@ export interface ClientOptions extends Partial<Patience> {
   readonly apiKey?: string | undefined
   /** Default: the global one. */
   readonly fetch?: Fetch | undefined
+  /**
+   * Give every submission an idempotency key of its own, where it has none, so that one whose answer was lost is sent again. Default false,
+   * because on a platform that ignores the header every try is a job. Stint honours it.
+   */
+  readonly idempotencyKeys?: boolean | undefined
 }
 
 /** What every call takes. */
@@ -64,6 +71,12 @@ export interface WaitOptions extends RunOptions {
   readonly cancelOnAbort?: boolean | undefined
 }
 
+/** From where a job is followed. */
+export interface EventsOptions extends CallOptions {
+  /** The `position` of the last event that is known. Default: from the beginning. */
+  readonly after?: string | undefined
+}
+
 /** One job. */
 export interface JobHandle<Output, Chunk> {
   readonly id: string
@@ -71,8 +84,13 @@ export interface JobHandle<Output, Chunk> {
   readonly status: (options?: CallOptions) => Promise<Job>
   /** Waits until it ends, however long it takes. */
   readonly result: (options?: CallOptions) => Promise<Output>
-  /** Its chunks, until it ends. A chunk goes to one reader only; a job that failed rejects after its last chunk. */
+  /**
+   * Its chunks, from the first one until it ends; a job that failed rejects after its last chunk. Any number of readers get all of them. An
+   * attempt that was lost is followed by the chunks of the next one, from its beginning.
+   */
   readonly stream: (options?: CallOptions) => AsyncIterableIterator<Chunk>
+  /** Everything that happens to it: statuses, progress, chunks, its end, which rejects nothing here, however it ended. */
+  readonly events: (options?: EventsOptions) => AsyncIterableIterator<JobEvent<Chunk>>
   readonly cancel: (options?: CallOptions) => Promise<JobReceipt>
   /** Runs it again, if it is FAILED or TIMED_OUT. */
   readonly retry: (options?: CallOptions) => Promise<JobReceipt>
@@ -91,6 +109,8 @@ export interface Endpoint<Input, Output, Chunk> {
   readonly job: (id: string) => JobHandle<Output, Chunk>
   readonly status: (id: string, options?: CallOptions) => Promise<Job>
   readonly result: (id: string, options?: CallOptions) => Promise<Output>
+  /** Everything that happens to a job. */
+  readonly events: (id: string, options?: EventsOptions) => AsyncIterableIterator<JobEvent<Chunk>>
   readonly cancel: (id: string, options?: CallOptions) => Promise<JobReceipt>
   readonly retry: (id: string, options?: CallOptions) => Promise<JobReceipt>
   /** Removes all waiting jobs. */
@@ -141,8 +161,9 @@ const checked = (handler: PlainHandler): PromiseCodec => {
 
 /** How one endpoint is spoken to. */
 interface Line {
-  readonly target: Protocol.Target
+  readonly target: Target
   readonly codec: PromiseCodec
+  readonly fetch: Fetch
   readonly drive: <A>(program: Program<A>, signal: AbortSignal | undefined) => Promise<A>
 }
 
@@ -173,25 +194,39 @@ const settle = async (line: Line, operation: string, job: EndedJob): Promise<unk
   }
 }
 
-async function* chunks(
+/** What happens to a job; hangs up when its reader leaves. */
+async function* follow(
   line: Line,
-  operation: string,
   id: string,
+  options: Follow,
   signal: AbortSignal | undefined
-): AsyncGenerator<unknown, void> {
-  const next = Protocol.reader(line.target, id, operation)
-  while (true) {
-    const { ended, outputs } = await line.drive(next(), signal)
-    for (const output of outputs) {
-      const fit = await line.codec.chunk(output)
-      if (!("value" in fit)) throw new CallError(misfit({ ...line.target, operation, job: id }, "Mismatch", fit.problems))
-      yield fit.value
+): AsyncGenerator<JobEvent<unknown>, void> {
+  const next = follower(line.target, id, options)
+  const session = new Session(line.fetch)
+  try {
+    while (true) {
+      const events = await session.drive(next(), signal)
+      if (events === undefined) return
+      for (const event of events) {
+        if (event._tag !== "Chunk") {
+          yield event
+          continue
+        }
+        const fit = await line.codec.chunk(event.output)
+        if ("value" in fit) yield { ...event, output: fit.value }
+        else throw new CallError(misfit({ ...line.target, operation: options.operation, job: id }, "Mismatch", fit.problems))
+      }
     }
-    if (ended !== undefined) {
-      // Its output is not asked for here, and of a stream it is mostly an empty list.
-      if (ended.status !== "COMPLETED") await settle(line, operation, ended)
-      return
-    }
+  } finally {
+    session.close()
+  }
+}
+
+async function* chunks(line: Line, id: string, signal: AbortSignal | undefined): AsyncGenerator<unknown, void> {
+  for await (const event of follow(line, id, { operation: "stream" }, signal)) {
+    if (event._tag === "Chunk") yield event.output
+    // Its output is not asked for here, and of a stream it is mostly an empty list.
+    if (event._tag === "End" && event.job.status !== "COMPLETED") await settle(line, "stream", event.job)
   }
 }
 
@@ -199,7 +234,8 @@ const jobHandle = (line: Line, id: string): JobHandle<unknown, unknown> => ({
   id,
   status: ({ signal } = {}) => line.drive(Protocol.status(line.target, id), signal),
   result: async ({ signal } = {}) => settle(line, "result", await line.drive(Protocol.result(line.target, id), signal)),
-  stream: ({ signal } = {}) => chunks(line, "stream", id, signal),
+  stream: ({ signal } = {}) => chunks(line, id, signal),
+  events: ({ after, signal } = {}) => follow(line, id, { operation: "events", after }, signal),
   cancel: ({ signal } = {}) => line.drive(Protocol.cancel(line.target, id), signal),
   retry: ({ signal } = {}) => line.drive(Protocol.retry(line.target, id), signal)
 })
@@ -242,7 +278,7 @@ const endpointOf = (line: Line): Endpoint<never, unknown, unknown> => {
       : (await drive(Protocol.run(target, json, options, "stream"), signal)).id
     let left = true
     try {
-      yield* chunks(line, "stream", id, signal)
+      yield* chunks(line, id, signal)
       left = false
     } catch (error) {
       left = signal?.aborted === true
@@ -263,6 +299,7 @@ const endpointOf = (line: Line): Endpoint<never, unknown, unknown> => {
     job: (id) => jobHandle(line, id),
     status: (id, options) => jobHandle(line, id).status(options),
     result: (id, options) => jobHandle(line, id).result(options),
+    events: (id, options) => jobHandle(line, id).events(options),
     cancel: (id, options) => jobHandle(line, id).cancel(options),
     retry: (id, options) => jobHandle(line, id).retry(options),
     purgeQueue: ({ signal } = {}) => drive(Protocol.purgeQueue(target), signal),
@@ -276,9 +313,10 @@ const endpointOf = (line: Line): Endpoint<never, unknown, unknown> => {
  * Throws a TypeError for a `baseUrl` that is no address, or an `apiKey` that cannot be one.
  */
 export const createClient = (options: ClientOptions): Client => {
-  const { apiKey, baseUrl, fetch = (...call) => globalThis.fetch(...call), ...patience } = options
+  const { apiKey, baseUrl, fetch = (...call) => globalThis.fetch(...call), idempotencyKeys, ...patience } = options
   const host = hostOf(baseUrl)
-  const settings = { ...PATIENCE, ...patience, host, headers: headersOf(apiKey), readers }
+  const newKey = idempotencyKeys === true ? randomKey : undefined
+  const settings = { ...PATIENCE, ...patience, host, headers: headersOf(apiKey), readers, newKey }
 
   function endpoint(name: string): Endpoint<Json, Json | undefined, Json>
   function endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
@@ -288,6 +326,7 @@ export const createClient = (options: ClientOptions): Client => {
     return endpointOf({
       target: { ...settings, endpoint: typeof of === "string" ? of : name ?? of.name },
       codec: typeof of === "string" ? unchecked : checked(of),
+      fetch,
       drive: (program, signal) => drive(fetch, program, signal)
     })
   }

@@ -9,9 +9,10 @@
  *   anything else                        never: the answer would be the same
  * ```
  *
- * What may be done twice: looking (`status`, `health`, waiting for a result), `cancel`, and submitting with an idempotency key. What not:
- * submitting without one (it would make two jobs), `stream` (an answer that was lost took its chunks with it), `retry` (the second would
- * be told that the job is not FAILED), `purge-queue` (it would remove what came in between).
+ * What may be done twice: looking (`status`, `health`, waiting for a result), following events, `cancel`, and submitting with an
+ * idempotency key. What not: submitting without one (it would make two jobs; where the head of the answer came, the job's id is known and
+ * nothing has to be sent again), `stream` (an answer that was lost took its chunks with it), `retry` (the second would be told that the job
+ * is not FAILED), `purge-queue` (it would remove what came in between).
  */
 import type { Reason } from "./CallError.ts"
 import type { Pause } from "./Wire.ts"

@@ -1,5 +1,5 @@
 /**
- * What the client does to the outside, as data: calls and pauses. `Protocol.ts` decides, a driver performs.
+ * What the client does to the outside, as data: calls, readings and pauses. `Protocol.ts` and `Following.ts` decide, a driver performs.
  *
  * ```
  *   Protocol.ts        yields a Call or a Pause  ---->  a driver          fetch + setTimeout         (FetchDriver.ts)
@@ -13,7 +13,7 @@
  *   HttpApiClient over the contract's Api           82 KB
  *   HttpClient and the contract's Schemas           51 KB
  *   fetch, Effect, Stream and Schemas               32 KB
- *   this, with fetch                                 7 KB
+ *   this, with fetch                                 9 KB
  * ```
  *
  * The contract still rules: the shapes are its types, the Effect side decodes with its Schemas, and tests hold every path here equal to a
@@ -21,6 +21,7 @@
  */
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
+import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
 
 /** One HTTP request. */
 export interface Call {
@@ -34,6 +35,21 @@ export interface Call {
   readonly timeout: number
 }
 
+/**
+ * One HTTP request whose answer is read as it comes: `text/event-stream`. Any other answer is read to its end, as with a {@link Call}. A
+ * driver keeps one open answer at a time; the next request of this kind closes the one before.
+ */
+export interface Listen extends Omit<Call, "_tag"> {
+  readonly _tag: "Listen"
+}
+
+/** The next part of the open answer. */
+export interface Read {
+  readonly _tag: "Read"
+  /** How long nothing may come before the connection counts as lost. Milliseconds. */
+  readonly timeout: number
+}
+
 /** Do nothing for a while: at least `atLeast`, and a random part of `spread` more, so that many clients do not come back at once. */
 export interface Pause {
   readonly _tag: "Pause"
@@ -44,7 +60,7 @@ export interface Pause {
 }
 
 /** What a driver can be asked for. */
-export type Step = Call | Pause
+export type Step = Call | Listen | Read | Pause
 
 /** An answer, read to its end. */
 export interface Answer {
@@ -54,6 +70,8 @@ export interface Answer {
   readonly text: string
   readonly retryAfter: string | undefined
   readonly location: string | undefined
+  /** The header `x-job-id`: a job was made for this request. */
+  readonly jobId: string | undefined
   /** Milliseconds. */
   readonly took: number
 }
@@ -64,6 +82,30 @@ export interface Silence {
   readonly cause: unknown
   /** The call's `timeout` ran out. */
   readonly timedOut: boolean
+  /** The header `x-job-id`, where the head of the answer came before the connection was lost. */
+  readonly jobId: string | undefined
+  /** Milliseconds. */
+  readonly took: number
+}
+
+/** A stream of events has begun. */
+export interface Opened {
+  readonly _tag: "Opened"
+  /** Milliseconds. */
+  readonly took: number
+}
+
+/** A part of the open answer. */
+export interface Part {
+  readonly _tag: "Part"
+  readonly text: string
+  /** Milliseconds. */
+  readonly took: number
+}
+
+/** The open answer has ended as answers do. */
+export interface Closed {
+  readonly _tag: "Closed"
   /** Milliseconds. */
   readonly took: number
 }
@@ -75,8 +117,21 @@ export interface Rested {
   readonly took: number
 }
 
-/** What a driver resumes a program with: {@link Rested} after a {@link Pause}, else one of the others. */
-export type Reply = Answer | Silence | Rested
+/**
+ * What a driver resumes a program with.
+ *
+ * ```
+ *   Call     Answer | Silence
+ *   Listen   Opened | Answer | Silence
+ *   Read     Part | Closed | Silence
+ *   Pause    Rested
+ * ```
+ */
+export type Reply = Answer | Silence | Opened | Part | Closed | Rested
+
+/** A driver gave a reply of another kind than the step asks for: a mistake of the driver. */
+export const misdriven = (step: Step["_tag"], reply: Reply): Error =>
+  new Error(`The driver answered ${step} with ${reply._tag}, which is a mistake in @stint/client.`)
 
 /** A conversation with the platform. Throws a `CallError` when it ends without what was asked for. */
 export type Program<A> = Generator<Step, A, Reply>
@@ -86,6 +141,13 @@ export interface Readers {
   readonly job: (json: unknown) => Job | undefined
   readonly receipt: (json: unknown) => JobReceipt | undefined
   readonly page: (json: unknown) => StreamPage | undefined
+  /** The data of the events that are named so. */
+  readonly events: {
+    readonly status: (json: unknown) => JobStatusEvent | undefined
+    readonly progress: (json: unknown) => JobProgressEvent | undefined
+    readonly chunk: (json: unknown) => JobChunkEvent | undefined
+    readonly end: (json: unknown) => Job | undefined
+  }
   readonly purged: (json: unknown) => Purged | undefined
   readonly health: (json: unknown) => Health | undefined
 }
@@ -121,7 +183,13 @@ export interface Settings extends Patience {
   /** Headers of every call. The one place where the key is. */
   readonly headers: Readonly<Record<string, string>>
   readonly readers: Readers
+  /** Makes the idempotency key of a submission that has none. Undefined: it is sent without one. */
+  readonly newKey: (() => string) | undefined
 }
+
+/** A key that nobody else has: 128 bits by chance. Not `randomUUID`, which browsers have on https pages only. */
+export const randomKey = (): string =>
+  Array.from(globalThis.crypto.getRandomValues(new Uint8Array(16)), (byte) => byte.toString(16).padStart(2, "0")).join("")
 
 /** The address of the page in a browser, which relative addresses start from. */
 const pageAddress = (): string | undefined => {

@@ -1,5 +1,6 @@
 import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
+import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -9,6 +10,10 @@ const pairs: ReadonlyArray<readonly [string, (json: unknown) => unknown, (json: 
   ["job", readers.job, Schema.is(Job)],
   ["receipt", readers.receipt, Schema.is(JobReceipt)],
   ["page", readers.page, Schema.is(StreamPage)],
+  ["status event", readers.events.status, Schema.is(JobStatusEvent)],
+  ["progress event", readers.events.progress, Schema.is(JobProgressEvent)],
+  ["chunk event", readers.events.chunk, Schema.is(JobChunkEvent)],
+  ["end event", readers.events.end, Schema.is(Job)],
   ["purged", readers.purged, Schema.is(Purged)],
   ["health", readers.health, Schema.is(Health)]
 ]
@@ -44,9 +49,19 @@ const nearly = fc.oneof(
     retries: count,
     workerId: text,
     stream: fc.oneof(fc.array(chunk, { maxLength: 4 }), fc.constant<unknown>({})),
-    removed: count
+    removed: count,
+    attempt: count,
+    number: count
   }, { requiredKeys: [] }),
   fc.record({ id: fc.string(), status: fc.constant("COMPLETED"), stream: fc.array(chunk, { maxLength: 3 }) }),
+  fc.record({
+    id: fc.string(),
+    status: fc.constantFrom("IN_QUEUE", "IN_PROGRESS", "COMPLETED"),
+    attempt: count,
+    number: count,
+    output: fc.jsonValue(),
+    workerId: text
+  }, { requiredKeys: ["id", "status", "attempt"] }),
   fc.record({ removed: count, status: fc.constantFrom("completed", "failed") }),
   fc.record({
     jobs: fc.record({ completed: count, failed: fc.nat(), inProgress: fc.nat(), inQueue: fc.nat(), retried: fc.nat() }, {

@@ -7,7 +7,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { afterEach, describe, expect, it } from "vitest"
 import { CallError, Client, createClient, JobTimedOutError, StintError } from "../src/index.ts"
-import { BAD_GATEWAY, breaksOff, hangsUp, HostileServer, isSilent, json, type Line, says } from "./HostileServer.ts"
+import { BAD_GATEWAY, breaksOff, hangsUp, HostileServer, isSilent, json, type Line, noEvents, says } from "./HostileServer.ts"
 import { KEY } from "./Script.ts"
 
 const completed = { id: "j1", status: "COMPLETED", output: "done" }
@@ -29,6 +29,9 @@ interface Side {
   readonly result: () => Promise<unknown>
   readonly status: () => Promise<unknown>
   readonly drain: () => Promise<ReadonlyArray<unknown>>
+  /** The first chunk, after which the reader leaves. */
+  readonly first: () => Promise<unknown>
+  readonly events: (after?: string) => Promise<ReadonlyArray<unknown>>
 }
 
 type Sides = Readonly<
@@ -51,7 +54,12 @@ const sides: Sides = {
       runSync: (idempotencyKey) => ep.runSync(1, { idempotencyKey }),
       result: () => ep.result("j1"),
       status: () => ep.status("j1"),
-      drain: () => collected(ep.job("j1").stream())
+      drain: () => collected(ep.job("j1").stream()),
+      first: async () => {
+        for await (const chunk of ep.job("j1").stream()) return chunk
+        return undefined
+      },
+      events: (after) => collected(ep.events("j1", { after }))
     }
   },
   Effect: (over) => {
@@ -63,7 +71,9 @@ const sides: Sides = {
       runSync: (idempotencyKey) => use((ep) => ep.runSync(1, { idempotencyKey })),
       result: () => use((ep) => ep.result("j1")),
       status: () => use((ep) => ep.status("j1")),
-      drain: () => use((ep) => Stream.runCollect(ep.job("j1").stream))
+      drain: () => use((ep) => Stream.runCollect(ep.job("j1").stream)),
+      first: () => use((ep) => Effect.map(Stream.runCollect(Stream.take(ep.job("j1").stream, 1)), ([chunk]) => chunk)),
+      events: (after) => use((ep) => Stream.runCollect(ep.events("j1", { after })))
     }
   }
 }
@@ -180,11 +190,47 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
     expect(redirecting.received).toHaveLength(1)
   })
 
-  it("chunks that were lost on their way fail the stream", async () => {
-    await start(json({ id: "j1", status: "IN_PROGRESS", stream: [{ output: 1 }] }), breaksOff)
+  it("a runsync that is cut off after its head is taken up again with the id in it, and never submitted again", async () => {
+    const afterHead: Line = (response, request) => {
+      response.writeHead(200, { "content-type": "application/json", "x-job-id": "j1" })
+      response.write(" ", () => request.socket.destroy())
+    }
+    const cut = await start(afterHead, json(completed))
+    expect(await side().runSync()).toBe("done")
+    expect(cut.received.map(({ method, url }) => `${method} ${url.split("?")[0]}`)).toEqual([
+      "POST /v2/ep/runsync",
+      "GET /v2/ep/status-sync/j1"
+    ])
+  })
+
+  it("chunks that were lost on their way fail the stream, where the platform has no events", async () => {
+    await start(noEvents, json({ id: "j1", status: "IN_PROGRESS", stream: [{ output: 1 }] }), breaksOff)
     await expect(side().drain()).rejects.toMatchObject({
       message: expect.stringContaining("Chunks that were on their way are lost")
     })
+  })
+
+  it("who leaves a reading early hangs up", async () => {
+    const gone = Promise.withResolvers<void>()
+    const endless: Line = (response) => {
+      response.on("close", gone.resolve)
+      response.writeHead(200, { "content-type": "text/event-stream" })
+      response.write(`id: 1\nevent: chunk\ndata: {"attempt":1,"number":1,"output":"first"}\n\n`)
+    }
+    const reading = await start(endless)
+    expect(await side().first()).toBe("first")
+    await gone.promise
+    expect(reading.received).toHaveLength(1)
+  })
+
+  it("an end that is none, or no events at all, are not taken for a job's end", async () => {
+    const events = (text: string) => says(200, text, { "content-type": "text/event-stream" })
+    await start(
+      events(""),
+      events("event: end\ndata: {\"id\":\"j1\","),
+      events("event: end\ndata: {\"id\":\"j1\",\"status\":\"COMPLETED\"}\n\n")
+    )
+    expect(await side().events()).toEqual([{ _tag: "End", position: undefined, job: { id: "j1", status: "COMPLETED" } }])
   })
 
   it("a job that timed out is told as such", async () => {
@@ -290,7 +336,8 @@ describe("Promise only", () => {
       (signal) => ep.health({ signal }),
       (signal) => ep.purgeQueue({ signal }),
       (signal) => collected(ep.stream(1, { signal })),
-      (signal) => collected(ep.job("j1").stream({ signal }))
+      (signal) => collected(ep.job("j1").stream({ signal })),
+      (signal) => collected(ep.events("j1", { signal }))
     ]
     for (const call of calls) {
       const controller = new AbortController()

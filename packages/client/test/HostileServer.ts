@@ -34,6 +34,9 @@ export const breaksOff: Line = (response, request) => {
   response.write("{\"id\":\"j1\",\"status\":\"COMPL", () => request.socket.destroy())
 }
 
+/** There is no such route: a platform without events. */
+export const noEvents = says(404, "404 page not found")
+
 /** Nothing ever comes. */
 export const isSilent: Line = () => {}
 

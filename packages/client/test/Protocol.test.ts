@@ -4,7 +4,7 @@ import * as fc from "fast-check"
 import { inspect } from "node:util"
 import { describe, expect, it } from "vitest"
 import * as Protocol from "../src/Protocol.ts"
-import type { Program } from "../src/Wire.ts"
+import { type Program, randomKey } from "../src/Wire.ts"
 import { answer, cut, type Entry, job, KEY, perform, problem, refused, silent, target } from "./Script.ts"
 
 const receipt = answer(200, { id: "j1", status: "IN_QUEUE" })
@@ -23,12 +23,6 @@ const operations: ReadonlyArray<{
   { name: "runSync", start: () => Protocol.runSync(target(), 1, {}), ok: ended, twice: false },
   { name: "runSync with a key", start: () => Protocol.runSync(target(), 1, { idempotencyKey: "k" }), ok: ended, twice: true },
   { name: "result", start: () => Protocol.result(target(), "j1"), ok: ended, twice: true },
-  {
-    name: "stream",
-    start: () => Protocol.reader(target(), "j1")(),
-    ok: answer(200, job("COMPLETED", { stream: [] })),
-    twice: false
-  },
   { name: "status", start: () => Protocol.status(target(), "j1"), ok: ended, twice: true },
   { name: "cancel", start: () => Protocol.cancel(target(), "j1"), ok: receipt, twice: true },
   { name: "retry", start: () => Protocol.retry(target(), "j1"), ok: receipt, twice: false },
@@ -248,61 +242,45 @@ describe("runSync", () => {
     }
   })
 
+  it("goes on with the id of the head where the rest of the answer is lost, and never submits again", () => {
+    for (
+      const lost of [
+        cut(26_000, "j1"),
+        { ...silent, jobId: "j1" },
+        answer(200, "{\"id\":", { jobId: "j1" }),
+        answer(504, "", { jobId: "j1" })
+      ]
+    ) {
+      const { calls, value } = perform(Protocol.runSync(target(), 1, {}), [lost, running(25_000), ended])
+      expect(value).toMatchObject({ status: "COMPLETED" })
+      expect(calls.filter(({ method }) => method === "POST")).toHaveLength(1)
+      expect(calls.slice(1).every(({ url }) => url.includes("/status-sync/j1?wait="))).toBe(true)
+      const submitted = perform(Protocol.run(target(), 1, {}), [lost])
+      expect([submitted.value, submitted.calls.length]).toEqual([{ id: "j1", status: "IN_QUEUE" }, 1])
+    }
+    // A refusal is one, whoever's id it has.
+    expect(perform(Protocol.run(target(), 1, {}), [problem(409, "conflict", {}), ended]).error?.reason).toEqual({
+      _tag: "Conflict"
+    })
+  })
+
+  it("has a key of its own for each submission where that is asked for, and the same one each time that it is sent", () => {
+    let made = 0
+    const keyed = target({ newKey: () => `made-${made += 1}` })
+    const keysOf = (script: ReadonlyArray<Entry>, options = {}) =>
+      perform(Protocol.runSync(keyed, 1, options), script).calls.map(({ headers }) => headers["idempotency-key"])
+    expect(keysOf([cut(), cut(), ended])).toEqual(["made-1", "made-1", "made-1"])
+    expect(keysOf([ended])).toEqual(["made-2"])
+    expect(keysOf([cut(), ended], { idempotencyKey: "mine" })).toEqual(["mine", "mine"])
+    expect(new Set(Array.from({ length: 50 }, randomKey)).size).toBe(50)
+    expect(randomKey()).toMatch(/^[0-9a-f]{32}$/)
+  })
+
   it("takes a time-out of its own for no answer", () => {
     expect(perform(Protocol.runSync(target(), 1, {}), [silent]).error).toMatchObject({
       detail: "No answer within 60 s.",
       reason: { _tag: "Unreachable", sent: true }
     })
-  })
-})
-
-describe("stream", () => {
-  const page = (status: string, ...outputs: ReadonlyArray<unknown>) =>
-    answer(200, job(status, { stream: outputs.map((output) => ({ output })) }), { took: 1_000 })
-
-  const readAll = (script: ReadonlyArray<Entry>) => {
-    const next = Protocol.reader(target(), "j1")
-    const all = function*(): Program<{ readonly chunks: ReadonlyArray<unknown>; readonly status: string }> {
-      const chunks: Array<unknown> = []
-      while (true) {
-        const { ended, outputs } = yield* next()
-        chunks.push(...outputs)
-        if (ended !== undefined) return { chunks, status: ended.status }
-      }
-    }
-    return perform(all(), script)
-  }
-
-  it("gives every chunk once and in order, and ends with the job", () => {
-    const pages = fc.array(fc.array(fc.integer(), { maxLength: 5 }), { maxLength: 10 })
-    fc.assert(
-      fc.property(
-        pages,
-        fc.array(fc.integer(), { maxLength: 3 }),
-        fc.constantFrom("COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"),
-        (pages, last, end) => {
-          const { value } = readAll([...pages.map((chunks) => page("IN_PROGRESS", ...chunks)), page(end, ...last)])
-          expect(value).toEqual({ chunks: [...pages.flat(), ...last], status: end })
-        }
-      )
-    )
-  })
-
-  it("fails rather than skip chunks that were lost on their way", () => {
-    const { calls, error } = readAll([page("IN_PROGRESS", 1), cut(), page("COMPLETED", 3)])
-    expect(calls).toHaveLength(2)
-    expect(error?.message).toContain("Chunks that were on their way are lost")
-  })
-
-  it("waits out a platform that refuses without having read anything", () => {
-    const { value } = readAll([page("IN_PROGRESS", 1), refused, refused, problem(503, "unavailable"), page("COMPLETED", 2)])
-    expect(value).toEqual({ chunks: [1, 2], status: "COMPLETED" })
-  })
-
-  it("does not poll a platform that answers at once with nothing", () => {
-    const quick = answer(200, job("IN_QUEUE", { stream: [] }), { took: 1 })
-    const { calls, took } = readAll([...Array.from({ length: 50 }, () => quick), page("COMPLETED")])
-    expect(took / calls.length).toBeGreaterThan(800)
   })
 })
 

@@ -3,9 +3,22 @@
  */
 import { expect } from "vitest"
 import { CallError } from "../src/CallError.ts"
+import type { Target } from "../src/Exchange.ts"
 import { readers } from "../src/Guards.ts"
-import type { Target } from "../src/Protocol.ts"
-import { type Answer, type Call, headersOf, PATIENCE, type Pause, type Program, type Silence, type Step } from "../src/Wire.ts"
+import {
+  type Answer,
+  type Call,
+  type Closed,
+  headersOf,
+  type Listen,
+  type Opened,
+  type Part,
+  PATIENCE,
+  type Pause,
+  type Program,
+  type Silence,
+  type Step
+} from "../src/Wire.ts"
 
 export const KEY = "a-secret-key-0123456789"
 
@@ -14,18 +27,20 @@ export const target = (over: Partial<Target> = {}): Target => ({
   host: "http://platform.test",
   headers: headersOf(KEY),
   readers,
+  newKey: undefined,
   endpoint: "ep",
   ...over
 })
 
-export type Entry = Answer | Silence
+export type Entry = Answer | Silence | Opened | Part | Closed
 
-export const answer = (status: number, body: unknown, over: Partial<Answer> = {}): Answer => ({
+export const answer = (status: number, body: unknown, over: Partial<Omit<Answer, "_tag">> = {}): Answer => ({
   _tag: "Answer",
   status,
   text: typeof body === "string" ? body : JSON.stringify(body),
   retryAfter: undefined,
   location: undefined,
+  jobId: undefined,
   took: 5,
   ...over
 })
@@ -33,23 +48,38 @@ export const answer = (status: number, body: unknown, over: Partial<Answer> = {}
 const failure = (code: string) => new TypeError("fetch failed", { cause: Object.assign(new Error(`it was ${code}`), { code }) })
 
 /** Nobody listens there. */
-export const refused: Silence = { _tag: "Silence", cause: failure("ECONNREFUSED"), timedOut: false, took: 1 }
+export const refused: Silence = { _tag: "Silence", cause: failure("ECONNREFUSED"), timedOut: false, jobId: undefined, took: 1 }
 
 /** The connection was lost after the request had gone out. */
-export const cut = (took = 10): Silence => ({ _tag: "Silence", cause: failure("ECONNRESET"), timedOut: false, took })
+export const cut = (took = 10, jobId?: string): Silence => ({
+  _tag: "Silence",
+  cause: failure("ECONNRESET"),
+  timedOut: false,
+  jobId,
+  took
+})
 
-export const silent: Silence = { _tag: "Silence", cause: undefined, timedOut: true, took: 60_000 }
+export const silent: Silence = { _tag: "Silence", cause: undefined, timedOut: true, jobId: undefined, took: 60_000 }
 
 /** A problem body as the platform writes them. */
 export const problem = (status: number, kind: string, over: object = {}): Answer =>
   answer(status, { type: `/problems/${kind}`, title: kind, status, detail: "What.", error: "What.", hint: "Do this.", ...over })
+
+/** A stream of events has begun. */
+export const opened: Opened = { _tag: "Opened", took: 1 }
+
+/** A part of it. */
+export const part = (text: string, took = 1): Part => ({ _tag: "Part", text, took })
+
+/** Its end. */
+export const closed: Closed = { _tag: "Closed", took: 1 }
 
 export const job = (status: string, over: object = {}) => ({ id: "j1", status, ...over })
 
 /** What a program did, and how it ended. */
 export interface Performed<A> {
   readonly steps: ReadonlyArray<Step>
-  readonly calls: ReadonlyArray<Call>
+  readonly calls: ReadonlyArray<Call | Listen>
   readonly pauses: ReadonlyArray<Pause>
   /** Milliseconds of all calls and pauses. */
   readonly took: number
@@ -57,14 +87,23 @@ export interface Performed<A> {
   readonly error: CallError | undefined
 }
 
-/** Performs a program. `script` gives the answer to each call; the last one is repeated. */
+/** Performs a program. `script` gives the answer to each call and each reading; the last one is repeated. */
 export const perform = <A>(program: Program<A>, script: ReadonlyArray<Entry>, limit = 10_000): Performed<A> => {
+  let at = 0
+  return performWith(program, () => script[Math.min(at++, script.length - 1)]!, limit)
+}
+
+/** Performs a program. `reply` gives the answer to each call and each reading. */
+export const performWith = <A>(
+  program: Program<A>,
+  reply: (step: Exclude<Step, Pause>) => Entry,
+  limit = 10_000
+): Performed<A> => {
   const steps: Array<Step> = []
   let took = 0
-  let at = 0
   const done = (end: { readonly value?: A; readonly error?: CallError }): Performed<A> => ({
     steps,
-    calls: steps.filter((step) => step._tag === "Call"),
+    calls: steps.filter((step) => step._tag === "Call" || step._tag === "Listen"),
     pauses: steps.filter((step) => step._tag === "Pause"),
     took,
     value: end.value,
@@ -80,8 +119,7 @@ export const perform = <A>(program: Program<A>, script: ReadonlyArray<Entry>, li
         took += step.atLeast
         next = program.next({ _tag: "Rested", took: step.atLeast })
       } else {
-        const entry = script[Math.min(at, script.length - 1)]!
-        at += 1
+        const entry = reply(step)
         took += entry.took
         next = program.next(entry)
       }

@@ -12,7 +12,7 @@ import { FetchHttpClient } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
-import { CallError, Client, createClient, JobCancelledError, JobFailedError } from "../src/index.ts"
+import { CallError, Client, createClient, JobCancelledError, type JobEvent, JobFailedError } from "../src/index.ts"
 import { Days, Quiet, Thumbnail, UnreadableImage } from "./Handlers.ts"
 
 const photo = new URL("https://example.com/photo.jpg")
@@ -49,10 +49,14 @@ const open = (settings: Settings = {}) =>
           (count) => count >= 2
         )
       })
+    /** A client has asked for it that often. */
+    const asked = (operation: string, times: number) =>
+      until(Effect.sync(() => seen.filter((url) => url.includes(`/${operation}/`)).length), (count) => count >= times)
     return {
       endpoint,
       worker,
       options,
+      asked,
       askedAgain,
       client: createClient({ ...options, fetch }),
       layer: Layer.fresh(Client.layer(options)).pipe(Layer.merge(Layer.succeed(FetchHttpClient.Fetch, fetch)))
@@ -212,13 +216,16 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
 
   it.effect("a stream gives every chunk in order and ends with its job; a failed job fails it after its chunks", () =>
     Effect.gen(function*() {
-      const { askedAgain, client, endpoint, layer, worker } = yield* open()
+      const { asked, client, endpoint, layer, worker } = yield* open()
+      let readers = 0
       const dates = Array.from({ length: 40 }, (_, n) => new Date(n * 86_400_000))
       const work = (end: { readonly output?: null; readonly error?: string }) =>
         Effect.gen(function*() {
           const job = yield* worker.next
+          readers += 1
           yield* worker.stream(job.id, dates.slice(0, 10).map((date) => date.toISOString()))
-          yield* askedAgain("stream")
+          // The rest comes while the first part is read.
+          yield* asked("events", readers)
           yield* worker.stream(job.id, dates.slice(10).map((date) => date.toISOString()))
           yield* worker.deliver(job.id, end)
         })
@@ -259,6 +266,40 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       const [second] = yield* Effect.all([promise(() => collect(handle.stream())), work({ error: "late" })], { concurrency: 2 })
       expect(second.all).toEqual(dates)
       expect(second.error).toBeInstanceOf(JobFailedError)
+    }))
+
+  it.effect("events tell everything of a job, with its chunks by the handler's Schema, to every reader, and its failure as its end", () =>
+    Effect.gen(function*() {
+      const { client, endpoint, layer, worker } = yield* open()
+      const day = new Date(86_400_000)
+      const days = yield* Effect.provide(Client.endpoint(Days, endpoint.id), layer)
+      const { id } = yield* days.run({ from: day })
+      const handle = client.endpoint(Days, endpoint.id).job(id)
+      const read = async () => {
+        const all: Array<JobEvent<Date>> = []
+        for await (const event of handle.events()) all.push(event)
+        return all
+      }
+      const reading = yield* Effect.forkChild(
+        Effect.all([Stream.runCollect(days.events(id)), promise(read), promise(read)], { concurrency: 3 })
+      )
+      yield* worker.next
+      yield* worker.progress(id, "half")
+      yield* worker.stream(id, [day.toISOString()])
+      yield* worker.deliver(id, { error: "late" })
+      for (const events of yield* Fiber.join(reading)) {
+        expect(events.filter(({ _tag }) => _tag === "Chunk")).toEqual([
+          { _tag: "Chunk", position: expect.any(String), attempt: 1, number: 1, output: day }
+        ])
+        expect(events.at(-1)).toMatchObject({ _tag: "End", job: { id, status: "FAILED", error: "late" } })
+        expect(events).toContainEqual({
+          _tag: "Status",
+          position: expect.any(String),
+          attempt: 1,
+          status: "IN_PROGRESS",
+          workerId: worker.id
+        })
+      }
     }))
 
   it.effect("a wait that is given up leaves the job alone, unless it is told to cancel it", () =>
