@@ -8,8 +8,8 @@
  *
  * A worker inherits the platform's environment, for `PATH`, `HOME`, proxies, certificates and whatever else its program expects of the machine,
  * without the platform's own settings: `STINT_*`, where its secrets are, and `PORT`. The endpoint's `env` comes over that, the worker's
- * variables over both. Thresholds of fitness checks that nobody sets are lower than elsewhere, because these workers share the platform's
- * own machine (docs/decisions/0006).
+ * variables over both. Where nobody sets them, two things differ from elsewhere, because these workers share the platform's own machine: the
+ * thresholds of fitness checks are lower (docs/decisions/0006), and a platform that is away for an hour is given up.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
@@ -46,18 +46,19 @@ export const inherited = (environment: Readonly<Record<string, string | undefine
 }
 
 /**
- * The thresholds of workers on the platform's own machine, without their prefix. 0.1 GB is about what a worker needs to start; of a disk 1 %
- * is what the platform's own store had better have, too.
+ * What workers on the platform's own machine are told, without its prefix. 0.1 GB is about what a worker needs to start; of a disk 1 %
+ * is what the platform's own store had better have, too. After a platform that was killed and never started again nobody else ends its
+ * workers: they leave by themselves, an hour later.
  */
-const THRESHOLDS = { MIN_MEMORY_GB: "0.1", MIN_DISK_PERCENT: "1" } as const
+const DEFAULTS = { MIN_MEMORY_GB: "0.1", MIN_DISK_PERCENT: "1", UNREACHABLE_LIMIT: "3600000" } as const
 
 /**
- * Those of {@link THRESHOLDS} that this environment does not set, under both prefixes: SDKs that know only one of them are to see it,
+ * Those of {@link DEFAULTS} that this environment does not set, under both prefixes: SDKs that know only one of them are to see it,
  * too. One that is set under either prefix is left alone under both, so that it counts. A blank value sets nothing.
  */
-export const thresholdsFor = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
+export const defaultsFor = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
   const result: Record<string, string> = {}
-  for (const [name, value] of Object.entries(THRESHOLDS)) {
+  for (const [name, value] of Object.entries(DEFAULTS)) {
     const names = ENV_PREFIXES.map((prefix) => prefix + name)
     if (names.some((one) => (environment[one] ?? "").trim() !== "")) continue
     for (const one of names) result[one] = value
@@ -106,7 +107,7 @@ export const programOf = Effect.fnUntraced(function*({ endpoint, variables }: St
     ? {}
     : { NODE_COMPILE_CACHE: options.compileCache }
   const environment = { ...cache, ...base, ...endpoint.env, PWD: line.directory, ...variables }
-  const program: Program = { ...line, environment: { ...environment, ...thresholdsFor(environment) } }
+  const program: Program = { ...line, environment: { ...environment, ...defaultsFor(environment) } }
   return program
 })
 

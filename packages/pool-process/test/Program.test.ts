@@ -1,23 +1,25 @@
 import { assert, describe, it } from "@effect/vitest"
-import { thresholdsFor } from "@stint/pool-process/Program"
+import { defaultsFor } from "@stint/pool-process/Program"
 import * as Effect from "effect/Effect"
 import { fresh, line, script, start, withPool } from "./family.ts"
 
 const MEMORY = { PLATFORM_MIN_MEMORY_GB: "0.1", RUNPOD_MIN_MEMORY_GB: "0.1" }
+const LIMIT = { PLATFORM_UNREACHABLE_LIMIT: "3600000", RUNPOD_UNREACHABLE_LIMIT: "3600000" }
 const DISK = { PLATFORM_MIN_DISK_PERCENT: "1", RUNPOD_MIN_DISK_PERCENT: "1" }
 
 describe("the thresholds of a worker's fitness checks (docs/decisions/0006)", () => {
   it.each([
-    [{}, { ...MEMORY, ...DISK }],
-    [{ PATH: "/bin", PLATFORM_MIN_CUDA_VERSION: "12" }, { ...MEMORY, ...DISK }],
-    [{ PLATFORM_MIN_MEMORY_GB: "8" }, DISK],
-    [{ RUNPOD_MIN_MEMORY_GB: "8" }, DISK],
-    [{ RUNPOD_MIN_DISK_PERCENT: "20", PLATFORM_MIN_DISK_PERCENT: "30" }, MEMORY],
-    [{ RUNPOD_MIN_DISK_PERCENT: "20", PLATFORM_MIN_MEMORY_GB: "0" }, {}],
-    [{ RUNPOD_MIN_DISK_PERCENT: " ", PLATFORM_MIN_MEMORY_GB: "" }, { ...MEMORY, ...DISK }]
+    [{}, { ...MEMORY, ...DISK, ...LIMIT }],
+    [{ PATH: "/bin", PLATFORM_MIN_CUDA_VERSION: "12" }, { ...MEMORY, ...DISK, ...LIMIT }],
+    [{ PLATFORM_MIN_MEMORY_GB: "8" }, { ...DISK, ...LIMIT }],
+    [{ RUNPOD_MIN_MEMORY_GB: "8" }, { ...DISK, ...LIMIT }],
+    [{ RUNPOD_MIN_DISK_PERCENT: "20", PLATFORM_MIN_DISK_PERCENT: "30" }, { ...MEMORY, ...LIMIT }],
+    [{ RUNPOD_MIN_DISK_PERCENT: "20", PLATFORM_MIN_MEMORY_GB: "0" }, LIMIT],
+    [{ RUNPOD_UNREACHABLE_LIMIT: "60000" }, { ...MEMORY, ...DISK }],
+    [{ RUNPOD_MIN_DISK_PERCENT: " ", PLATFORM_MIN_MEMORY_GB: "" }, { ...MEMORY, ...DISK, ...LIMIT }]
   ])(
-    "are low unless somebody sets them, under either prefix: %j",
-    (environment, expected) => assert.deepStrictEqual(thresholdsFor(environment), expected)
+    "and of its patience are low unless somebody sets them, under either prefix: %j",
+    (environment, expected) => assert.deepStrictEqual(defaultsFor(environment), expected)
   )
 
   it.live("a worker has them, and an endpoint's or the platform's own come first", () =>

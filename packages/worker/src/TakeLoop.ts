@@ -12,6 +12,7 @@
  *        |                     +--none------> at once, or after a short wait when the answer came too fast
  *        |                     +--429-------> 5 s
  *        |                     +--an error--> growing waits up to 5 s, said once
+ *        |                     +--no answer for longer than the limit--> the worker is to stop
  *        +--changed--> wait until no job is held, looked at once a second
  * ```
  *
@@ -30,6 +31,7 @@ import { JobSource } from "./JobSource.ts"
 import type { JobSourceError } from "./JobSource.ts"
 import { messageOf } from "./Outcome.ts"
 import { RunJobs } from "./RunJobs.ts"
+import { Shutdown } from "./Shutdown.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** How many jobs are taken. */
@@ -93,7 +95,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const jobs = yield* RunJobs
   const firstTake = yield* FirstTake
   const clock = yield* Clock.Clock
-  const { flags } = yield* WorkerConfig
+  const shutdown = yield* Shutdown
+  const { flags, unreachableLimit = Infinity } = yield* WorkerConfig
   const modifier = options.concurrencyModifier
 
   /** The most jobs at once that the local API was asked to run (rulings, "Local test mode"). */
@@ -102,6 +105,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
   /** Failed takes in a row, and empty answers in a row that came too fast. */
   let failures = 0
   let fast = 0
+  /** When the platform did not answer for the first time since it last did. */
+  let unreachableSince: number | undefined
 
   const resize = Effect.fnUntraced(function*(wanted: number) {
     while (jobs.size() > 0) yield* Effect.sleep(RESIZE_POLL)
@@ -111,6 +116,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const failed = Effect.fnUntraced(function*(error: JobSourceError) {
     failures++
+    if (error.reason._tag !== "Unreachable") unreachableSince = undefined
+    else {
+      const now = clock.currentTimeMillisUnsafe()
+      unreachableSince ??= now
+      if (now - unreachableSince >= unreachableLimit) {
+        yield* shutdown.request({ because: `the platform has not answered for ${now - unreachableSince} ms`, exitCode: 1 })
+        return yield* Effect.never
+      }
+    }
     if (isTooMany(error)) return yield* Effect.sleep(TOO_MANY_WAIT)
     if (failures === 1) yield* Effect.logError(`Cannot take jobs: ${error.message}. ${hint(error)}`)
     yield* Effect.sleep(yield* Backoff.afterFailures(failures, WAITS))
@@ -126,6 +140,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (received.length > 0) fast = 0
     if (failures === 0) return next
     failures = 0
+    unreachableSince = undefined
     return Effect.andThen(Effect.logInfo("Taking jobs again."), next)
   }
 
@@ -157,5 +172,6 @@ const make = Effect.fnUntraced(function*(options: Options) {
 })
 
 /** The duty as a layer: it takes while the layer's scope is open. */
-export const layer = (options: Options = {}): Layer.Layer<never, never, FirstTake | JobSource | RunJobs | WorkerConfig> =>
-  Layer.effectDiscard(make(options))
+export const layer = (
+  options: Options = {}
+): Layer.Layer<never, never, FirstTake | JobSource | RunJobs | Shutdown | WorkerConfig> => Layer.effectDiscard(make(options))

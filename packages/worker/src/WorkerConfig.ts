@@ -17,10 +17,14 @@
  * | `POD_HOSTNAME` | the machine's name | reported with exceptions |
  * | `ENDPOINT_ID` | none | id of the endpoint; its presence makes log lines JSON |
  * | `SHUTDOWN_GRACE` | none | milliseconds that running jobs get after SIGTERM; ours, see below |
+ * | `UNREACHABLE_LIMIT` | none | milliseconds without an answer to job-take after which the worker stops; ours, see below |
  * | `LOG_LEVEL`, `DEBUG_LEVEL` | DEBUG | the lowest level that is shown |
  *
  * Without a grace running jobs run to their end, because whoever sent the signal decides when to kill. Set it a little below that
  * time, and jobs that are cut off go back to the queue at once instead of when their lease ends.
+ *
+ * Without a limit a worker tries for as long as the platform is away, which suits one that somebody looks after. The process pool sets one
+ * hour, so that a platform that was killed and never came back does not leave its workers behind for ever.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
@@ -39,7 +43,12 @@ import { didYouMean } from "./Suggestion.ts"
 import { VERSION } from "./Version.ts"
 
 /** The variables that are ours or for tuning, without their prefix; those that the platform sets are in the contract. */
-const TuningVariable = { shutdownGrace: "SHUTDOWN_GRACE", logLevel: "LOG_LEVEL", debugLevel: "DEBUG_LEVEL" } as const
+const TuningVariable = {
+  shutdownGrace: "SHUTDOWN_GRACE",
+  unreachableLimit: "UNREACHABLE_LIMIT",
+  logLevel: "LOG_LEVEL",
+  debugLevel: "DEBUG_LEVEL"
+} as const
 
 const NAMES = [...Object.values(WorkerVariable), ...Object.values(TuningVariable)]
 
@@ -91,6 +100,8 @@ export interface Settings {
   readonly platform: Platform | undefined
   /** Milliseconds that running jobs get once the worker is to stop; undefined: until they are done. */
   readonly shutdownGrace: number | undefined
+  /** Milliseconds without an answer to job-take after which the worker stops; undefined: it tries on. */
+  readonly unreachableLimit: number | undefined
   readonly log: LogLine.Style
   readonly flags: LocalFlags.LocalFlags
 }
@@ -225,6 +236,7 @@ export const read = Effect.fnUntraced(function*(env: Environment, argv: Readonly
   const log: LogLine.Style = { ...logStyle(env, argv), level: yield* levelOf(env, argv) }
   const workerId = find(env, WorkerVariable.podId)?.value ?? crypto.randomUUID()
   const grace = find(env, TuningVariable.shutdownGrace)
+  const limit = find(env, TuningVariable.unreachableLimit)
   const local = isLocal(env, argv)
   const flags = yield* Effect.fromResult(
     Result.mapError(LocalFlags.read(argv, local), ({ flag, message }) => invalid(flag, message))
@@ -238,6 +250,7 @@ export const read = Effect.fnUntraced(function*(env: Environment, argv: Readonly
     endpoint: find(env, WorkerVariable.endpointId)?.value,
     platform: local ? undefined : yield* platformOf(env, workerId),
     shutdownGrace: grace === undefined ? undefined : yield* Effect.fromResult(whole(grace, 0)),
+    unreachableLimit: limit === undefined ? undefined : yield* Effect.fromResult(whole(limit, 1)),
     log,
     flags
   }

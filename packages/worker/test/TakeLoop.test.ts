@@ -1,8 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
 import { Handler } from "../src/index.ts"
+import { Shutdown } from "../src/Shutdown.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
 import { job, services, start } from "./memoryWorker.ts"
 
@@ -124,6 +126,42 @@ describe("taking jobs", () => {
         requestId: undefined
       }])
       expect(log.filter(({ message }) => message === "Taking jobs again.")).toHaveLength(1)
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("a platform that does not answer for longer than the limit is left", () => {
+    const { layer } = services({ PLATFORM_UNREACHABLE_LIMIT: "60000" })
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const shutdown = yield* Shutdown
+      yield* memory.failNext("take", 1_000, "unreachable")
+      yield* start(echo)
+      const stopping = yield* Effect.forkChild(shutdown.requested)
+      yield* TestClock.adjust(59_999)
+      expect(stopping.pollUnsafe()).toBeUndefined()
+      yield* TestClock.adjust("6 seconds")
+      expect(yield* Fiber.join(stopping)).toEqual({
+        because: expect.stringMatching(/^the platform has not answered for 6\d{4} ms$/),
+        exitCode: 1
+      })
+    }).pipe(Effect.provide(layer))
+  })
+
+  it.effect("an answer, even a bad one, starts the limit anew", () => {
+    const { layer } = services({ PLATFORM_UNREACHABLE_LIMIT: "60000" })
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const shutdown = yield* Shutdown
+      yield* memory.failNext("take", 10, "unreachable")
+      yield* memory.failNext("take", 1, 500)
+      yield* memory.failNext("take", 10, "unreachable")
+      yield* start(echo)
+      const stopping = yield* Effect.forkChild(shutdown.requested)
+      yield* memory.submit(job("j1"))
+      yield* TestClock.adjust("5 minutes")
+      expect((yield* memory.nextDone).id).toBe("j1")
+      expect(stopping.pollUnsafe()).toBeUndefined()
+      expect(memory.calls().filter(({ kind }) => kind === "take").length).toBeGreaterThan(21)
     }).pipe(Effect.provide(layer))
   })
 

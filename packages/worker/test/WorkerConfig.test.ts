@@ -123,6 +123,7 @@ describe("defaults", () => {
     expect(settings.identity.hostname).not.toBe("")
     expect(settings.log).toEqual({ level: "DEBUG", json: false })
     expect(settings.shutdownGrace).toBeUndefined()
+    expect(settings.unreachableLimit).toBeUndefined()
     expect(settings.platform?.ping).toBeUndefined()
     expect(read({ ...minimal, PLATFORM_WEBHOOK_PING: `${base}/ping/$RUNPOD_POD_ID` }).platform?.ping?.interval).toBe(10_000)
   })
