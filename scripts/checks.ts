@@ -36,6 +36,11 @@ const checks: ReadonlyArray<Check> = [
       "tsconfig.json"
     ]
   },
+  {
+    name: "docs",
+    command: ["node", "scripts/check-docs.ts"],
+    hint: "scripts/check-docs.ts says how a block names what it takes for granted."
+  },
   { name: "lint", command: ["oxlint"], hint: "`pnpm format` fixes what can be fixed." },
   { name: "format", command: ["dprint", "check", "--list-different"], hint: "`pnpm format` formats everything." },
   { name: "manifests", command: ["node", "scripts/check-manifests.ts"] },

@@ -12,6 +12,8 @@ export interface Manifest {
   description?: string
   license?: string
   type?: string
+  types?: string
+  typings?: string
   sideEffects?: boolean | ReadonlyArray<string>
   exports?: Record<string, string>
   bin?: Record<string, string>
