@@ -100,6 +100,57 @@ describe("stint keys", () => {
     for (const one of secrets) expect(list.stdout + json.stdout).not.toContain(one)
   })
 
+  it("a key is changed while it is used: other endpoints, another name, an end, a limit, and without them again", async () => {
+    const { key, secret } = await make("create", "changing", "--endpoint", "slow")
+    expect([await status("slow", secret), await status("one", secret)]).toEqual([200, 403])
+    const update = async (...flags: ReadonlyArray<string>) => {
+      const { code, stderr, stdout } = await stint(platform, ["keys", "update", key.id, ...flags, "--json"])
+      if (code !== 0) throw new Error(stderr)
+      return JSON.parse(stdout)
+    }
+    const moved = await update(
+      "--endpoint",
+      "one",
+      "--name",
+      "moved",
+      "--expires-in",
+      "1 day",
+      "--limit",
+      "5",
+      "--per",
+      "1 minute"
+    )
+    expect(moved).toMatchObject({ id: key.id, name: "moved", endpoints: ["one"], rateLimit: { limit: 5, perMs: 60_000 } })
+    expect(moved.expiresAt).toBeGreaterThan(Date.now())
+    expect([await status("slow", secret), await status("one", secret)]).toEqual([403, 200])
+    const freed = await update("--all-endpoints", "--no-expires-in", "--no-limit")
+    expect(freed).toMatchObject({ name: "moved", endpoints: "all", scopes: ["jobs"] })
+    expect([freed.expiresAt, freed.rateLimit]).toEqual([undefined, undefined])
+    expect([await status("slow", secret), await status("one", secret)]).toEqual([200, 200])
+  }, 60_000)
+
+  it(
+    "an update that says nothing, contradicts itself or would open too much is refused in words; a good one never shows the secret",
+    async () => {
+      const { key, secret } = await make("create", "words", "--endpoint", "slow")
+      const words = await stint(platform, ["keys", "patch", secret, "--scope", "admin"])
+      expect(words).toMatchObject({ code: 0, stdout: expect.stringContaining("Changed the key \"words\"") })
+      expect(words.stdout).toContain("admin of every endpoint, without end, no limit of its own. Its secret stays.")
+      expect(words.stdout).not.toContain(secret)
+      for (
+        const [flags, message] of [
+          [[], "Nothing to change was given"],
+          [["--limit", "1", "--no-limit"], "--limit or --no-limit, not both"],
+          [["--scope", "jobs"], "without the scope admin"]
+        ] as const
+      ) {
+        const refused = await stint(platform, ["keys", "update", key.id, ...flags])
+        expect([refused.code, refused.stderr]).toEqual([1, expect.stringContaining(message)])
+      }
+    },
+    60_000
+  )
+
   it("a rotated key's old secret works until its grace is over, over a restart too; a revoked one not at all", async () => {
     const { key, secret: first } = await make("create", "moving", "--endpoint", "slow")
     const second = await make("rotate", key.id, "--grace", "1 hour")

@@ -68,7 +68,7 @@ export const AccessKey = Schema.Struct({
   revokedAt: Schema.optionalKey(Moment),
   /** When it was last used, to the minute. */
   lastUsedAt: Schema.optionalKey(Moment),
-  /** In place of the endpoints' own limits. */
+  /** Beside the endpoints' own limits: a call has to be within both. */
   rateLimit: Schema.optionalKey(RateLimit)
 })
 export type AccessKey = typeof AccessKey.Type
@@ -98,9 +98,13 @@ export const KeySpec = Schema.Struct({
 }))
 export type KeySpec = typeof KeySpec.Type
 
-/** The body of `PATCH /api/v1/keys/{key}`. What is left out stays; null takes a limit away; unknown members are refused. */
+/**
+ * The body of `PATCH /api/v1/keys/{key}`. What is left out stays; null takes a limit away; unknown members are refused. A key that has the
+ * scope `admin` taken away has to be given `endpoints`, for the same reason as a new one.
+ */
 export const KeyPatch = Schema.Struct({
   name: Schema.optionalKey(KeyName),
+  scopes: Schema.optionalKey(KeyScopes),
   endpoints: Schema.optionalKey(KeyEndpoints),
   expiresAt: Schema.optionalKey(Schema.NullOr(Moment)),
   rateLimit: Schema.optionalKey(Schema.NullOr(RateLimit))

@@ -5,7 +5,7 @@
  *   /api/v1/keys                 GET    all, ended ones for 30 days
  *                                POST   create; answers the secret, this once
  *   /api/v1/keys/{key}           GET
- *                                PATCH  name, endpoints, expiry, rate limit
+ *                                PATCH  name, scopes, endpoints, expiry, rate limit
  *   /api/v1/keys/{key}/rotate    POST   another secret; answers it, this once
  *   /api/v1/keys/{key}/revoke    POST   at once and for good
  * ```
@@ -50,8 +50,9 @@ export class KeysApi extends HttpApiGroup.make("keys")
       error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, KeyNotFound, Conflict, Unavailable]
     }).annotateMerge(wording({
       summary: "Change a key",
-      description: "Changes its name, endpoints, expiry or rate limit; what is left out stays. An ended key is refused " +
-        "with 409.",
+      description:
+        "Changes its name, scopes, endpoints, expiry or rate limit, from the next request on; what is left out stays, null " +
+        "takes an expiry or a limit away. A revoked key is refused with 409.",
       request: { name: "shop 2" }
     })),
     HttpApiEndpoint.post("rotateKey", "/keys/:key/rotate", {

@@ -1,5 +1,6 @@
 /**
- * How often a key may call an endpoint. Set on the endpoint, for every key, or on a key, in place of the endpoint's.
+ * How often a key may call an endpoint. Set on the endpoint, for each key; on a key, for it alone; where both are set, both
+ * hold.
  */
 import * as Schema from "effect/Schema"
 

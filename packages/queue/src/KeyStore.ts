@@ -24,8 +24,9 @@ export type KeyRecord = typeof KeyRecord.Type
 
 export class KeyStore extends Context.Service<KeyStore, {
   /**
-   * Undefined when there is none. On the hot path of every request: backends answer from memory, and keep it true to what is stored. It
-   * cannot fail, so that keys are known while the database is away.
+   * Undefined when there is none. On the hot path of every request: backends answer from memory, and keep it true to what is stored; what
+   * another process changes in a shared database is known within `KeyCache.SHARED_REFRESH`. It cannot fail, so that keys are known while
+   * the database is away.
    */
   readonly get: (id: string) => Effect.Effect<KeyRecord | undefined>
   /** All, oldest first. */

@@ -8,7 +8,6 @@
  */
 import { ControlAuthorization, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
 import { explain, Forbidden, TooManyRequests } from "@stint/contract/Problem"
-import type { RateLimit } from "@stint/contract/RateLimit"
 import { EndpointStore } from "@stint/queue/EndpointStore"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -74,19 +73,18 @@ const windowInWords = (millis: number): string => {
   return `${millis / size} ${unit}`
 }
 
-const tooMany = (caller: Caller, { endpoint, operation }: RateLimits.Subject, limit: RateLimit, pass: RateLimits.Pass) => {
+const tooMany = (caller: Caller, { endpoint, operation }: RateLimits.Subject, refused: RateLimits.Refused) => {
+  const { by, limit, retryAfter, why } = refused
   const name = caller.name.charAt(0).toUpperCase() + caller.name.slice(1)
-  const what = pass.refused === "open"
+  const what = why === "open"
     ? `have ${limit.concurrent} calls of ${operation} open at once on the endpoint "${endpoint}"`
     : `call ${operation} of the endpoint "${endpoint}" ${limit.limit} times in ${windowInWords(limit.perMs)}`
   return new TooManyRequests({
     ...explain(
       `${name} may ${what}; this was one more.`,
-      `Send the request again in ${pass.retryAfter} s. For more, an operator changes the rateLimit of the ${
-        caller.rateLimit === undefined ? "endpoint" : "key"
-      }.`
+      `Send the request again in ${retryAfter} s. For more, an operator changes the rateLimit of the ${by}.`
     ),
-    retryAfter: pass.retryAfter
+    retryAfter
   })
 }
 
@@ -103,19 +101,23 @@ const layerJobs = Layer.effect(
     const { baseUrl } = yield* PublicAddress
 
     /** The call, counted; or its refusal. */
-    const limited = <A, E, R>(respond: Effect.Effect<A, E, R>, caller: Caller, subject: RateLimits.Subject, limit: RateLimit) =>
+    const limited = <A, E, R>(
+      respond: Effect.Effect<A, E, R>,
+      caller: Caller,
+      subject: RateLimits.Subject,
+      held: RateLimits.Limits
+    ) =>
       Effect.acquireUseRelease(
-        Effect.sync(() => limits.enter(subject, limit)),
+        Effect.sync(() => limits.enter(subject, held)),
         (pass): Effect.Effect<A, E | TooManyRequests, R | HttpServerRequest.HttpServerRequest> => {
-          const headers = pass.refused === undefined
-            ? pass.headers
-            : { ...pass.headers, "retry-after": String(pass.retryAfter) }
+          const { refused } = pass
+          const headers = refused === undefined ? pass.headers : { ...pass.headers, "retry-after": String(refused.retryAfter) }
           const tell = HttpEffect.appendPreResponseHandler((_, response) =>
             Effect.succeed(HttpServerResponse.setHeaders(response, headers))
           )
-          return pass.refused === undefined
+          return refused === undefined
             ? Effect.andThen(tell, respond)
-            : Effect.andThen(tell, Effect.fail(tooMany(caller, subject, limit, pass)))
+            : Effect.andThen(tell, Effect.fail(tooMany(caller, subject, refused)))
         },
         (pass, exit) => {
           const leave = Effect.sync(pass.leave)
@@ -141,11 +143,13 @@ const layerJobs = Layer.effect(
         }
         // What fails or is missing here is the operation's to tell.
         const known = yield* Effect.orElseSucceed(endpoints.get(endpoint), () => undefined)
-        const limit = known === undefined ? undefined : caller.rateLimit ?? known.rateLimit
-        if (limit === undefined) return yield* respond
+        if (known === undefined || (known.rateLimit === undefined && caller.rateLimit === undefined)) return yield* respond
         const operation = operationOf(call)
         if (operation === UNLIMITED) return yield* respond
-        return yield* limited(respond, caller, { key: caller.id, endpoint, operation }, limit)
+        return yield* limited(respond, caller, { key: caller.id, endpoint, operation }, {
+          endpoint: known.rateLimit,
+          key: caller.rateLimit
+        })
       })
     }
   })

@@ -104,6 +104,19 @@ export const layer = HttpApiBuilder.group(
         ? Effect.fail(invalid("expiresAt", `${new Date(expiresAt).toISOString()} is not in the future`, hint))
         : Effect.void
 
+    /** What a new key may not be, a changed one may not become. */
+    const checkScopes = ({ scopes }: KeyRecord, patch: KeyPatch) => {
+      const isAdmin = (patch.scopes ?? scopes).includes("admin")
+      if (isAdmin && patch.endpoints !== undefined && patch.endpoints !== "all") {
+        return Effect.fail(invalid("endpoints", "a key with the scope admin opens every endpoint", patchHint))
+      }
+      if (!isAdmin && scopes.includes("admin") && patch.endpoints === undefined) {
+        const message = "name the endpoints that the key opens without the scope admin, or say \"all\""
+        return Effect.fail(invalid("endpoints", message, patchHint))
+      }
+      return Effect.void
+    }
+
     const forget = Effect.fnUntraced(function*(now: number) {
       for (const key of yield* store.list) {
         if ((endOf(key) ?? now) < now - ENDED_KEPT_MILLIS) yield* store.remove(key.id)
@@ -162,9 +175,7 @@ export const layer = HttpApiBuilder.group(
           const key = yield* find(params.key)
           const now = yield* Clock.currentTimeMillis
           if (key.revokedAt !== undefined) return yield* ended(key, "REVOKED")
-          if (key.scopes.includes("admin") && patch.endpoints !== undefined && patch.endpoints !== "all") {
-            return yield* invalid("endpoints", "a key with the scope admin opens every endpoint", patchHint)
-          }
+          yield* checkScopes(key, patch)
           yield* checkExpiry(patch.expiresAt, now, patchHint)
           yield* checkEndpoints(patch.endpoints)
           const changed = yield* change(key.id, ({ expiresAt, rateLimit, ...rest }) => {
@@ -173,7 +184,8 @@ export const layer = HttpApiBuilder.group(
             return {
               ...rest,
               name: patch.name ?? rest.name,
-              endpoints: patch.endpoints ?? rest.endpoints,
+              scopes: patch.scopes ?? rest.scopes,
+              endpoints: patch.scopes?.includes("admin") === true ? "all" : patch.endpoints ?? rest.endpoints,
               ...(typeof until === "number" ? { expiresAt: until } : {}),
               ...(limit === undefined || limit === null ? {} : { rateLimit: limit })
             }

@@ -5,11 +5,14 @@
  * A shared count would cost every request a write to a database, which is more than most requests cost altogether
  * (docs/decisions/0009-keys-at-rest.md).
  *
- * The headers follow draft-ietf-httpapi-ratelimit-headers-11:
+ * The endpoint's limit holds for every key, and a key's own limit beside it: a call has to be within both. One that is refused by either
+ * is counted by neither.
+ *
+ * The headers follow draft-ietf-httpapi-ratelimit-headers-11; what is the key's own has `-key` in its name:
  *
  * ```
- *   RateLimit-Policy: "run";q=1000;w=10, "run-open";q=200;qu="concurrent-requests"
- *   RateLimit: "run";r=997;t=1, "run-open";r=199
+ *   RateLimit-Policy: "run";q=1000;w=10, "run-open";q=200;qu="concurrent-requests", "run-key";q=100;w=10
+ *   RateLimit: "run";r=997;t=1, "run-open";r=199, "run-key";r=97;t=1
  * ```
  */
 import type { RateLimit } from "@stint/contract/RateLimit"
@@ -28,21 +31,35 @@ export interface Subject {
   readonly operation: string
 }
 
-/** The answer to one call. */
-export interface Pass {
-  /** What the call was refused for; undefined where it was admitted. */
-  readonly refused: "rate" | "open" | undefined
-  /** What to tell the client about its limits. */
-  readonly headers: Readonly<Record<string, string>>
+/** Whose limit it is. */
+export type Owner = "endpoint" | "key"
+
+/** The limits that a call has to be within: of the endpoint, of the key, of both. */
+export type Limits = { readonly [By in Owner]?: RateLimit | undefined }
+
+/** What a call was refused for. */
+export interface Refused {
+  readonly by: Owner
+  readonly limit: RateLimit
+  /** Too often, or too many open at once. */
+  readonly why: "rate" | "open"
   /** When to come again, in whole seconds; 1 at least. Exact for the rate, a guess where too many calls are open. */
   readonly retryAfter: number
+}
+
+/** The answer to one call. */
+export interface Pass {
+  /** Undefined where the call was admitted. */
+  readonly refused: Refused | undefined
+  /** What to tell the client about its limits. */
+  readonly headers: Readonly<Record<string, string>>
   /** Has to be called once, when an admitted call is over. */
   readonly leave: () => void
 }
 
 export class RateLimits extends Context.Service<RateLimits, {
   /** Counts a call, or refuses it. */
-  readonly enter: (subject: Subject, limit: RateLimit) => Pass
+  readonly enter: (subject: Subject, limits: Limits) => Pass
   /** How many subjects are remembered. */
   readonly size: () => number
 }>()("@stint/server/RateLimits") {}
@@ -50,23 +67,49 @@ export class RateLimits extends Context.Service<RateLimits, {
 /** Below this many subjects nothing is swept. */
 const FEW = 1_024
 
-interface Usage {
-  rate: RateMeter.Rate
+/** What was used of one limit. */
+interface Count {
+  readonly rate: RateMeter.Rate
   meter: RateMeter.Meter | undefined
+}
+
+interface Usage {
+  readonly counts: Map<Owner, Count>
   open: number
 }
 
+/** One limit, and how things stand with it. */
+interface Look {
+  readonly by: Owner
+  readonly limit: RateLimit
+  readonly reading: RateMeter.Reading
+}
+
+const OWNERS = ["endpoint", "key"] as const
+
 const seconds = (millis: number): number => Math.ceil(millis / 1_000)
 
-const headersOf = (operation: string, limit: RateLimit, reading: RateMeter.Reading, open: number) => {
-  const policies = [`"${operation}";q=${limit.limit};w=${seconds(limit.perMs)}`]
-  const states = [`"${operation}";r=${reading.remaining};t=${seconds(reading.resetMs)}`]
-  if (limit.concurrent !== undefined) {
-    policies.push(`"${operation}-open";q=${limit.concurrent};qu="concurrent-requests"`)
-    states.push(`"${operation}-open";r=${Math.max(0, limit.concurrent - open)}`)
+const headersOf = (operation: string, looks: ReadonlyArray<Look>, open: number) => {
+  const policies: Array<string> = []
+  const states: Array<string> = []
+  for (const { by, limit, reading } of looks) {
+    const name = by === "key" ? `${operation}-key` : operation
+    policies.push(`"${name}";q=${limit.limit};w=${seconds(limit.perMs)}`)
+    states.push(`"${name}";r=${reading.remaining};t=${seconds(reading.resetMs)}`)
+    if (limit.concurrent === undefined) continue
+    policies.push(`"${name}-open";q=${limit.concurrent};qu="concurrent-requests"`)
+    states.push(`"${name}-open";r=${Math.max(0, limit.concurrent - open)}`)
   }
   return { "ratelimit-policy": policies.join(", "), ratelimit: states.join(", ") }
 }
+
+/** What refuses the call; of several limits the one that does so for longest. */
+const refusalOf = (looks: ReadonlyArray<Look>, open: number): Refused | undefined =>
+  looks.flatMap(({ by, limit, reading }): ReadonlyArray<Refused> => {
+    const isFull = limit.concurrent !== undefined && open >= limit.concurrent
+    if (reading.admitted && !isFull) return []
+    return [{ by, limit, why: isFull ? "open" : "rate", retryAfter: Math.max(1, seconds(reading.waitMs)) }]
+  }).toSorted((a, b) => b.retryAfter - a.retryAfter)[0]
 
 /** Limits that are counted in memory. */
 export const layer: Layer.Layer<RateLimits> = Layer.effect(
@@ -76,59 +119,58 @@ export const layer: Layer.Layer<RateLimits> = Layer.effect(
     const usages = new Map<string, Usage>()
     let sweepAt = FEW
 
+    const isIdle = ({ counts, open }: Usage, now: number) =>
+      open === 0 && [...counts.values()].every(({ meter, rate }) => RateMeter.look(rate, meter, now).resetMs === 0)
+
     /** Forgets whoever has used nothing for so long that it makes no difference. */
     const sweep = (now: number) => {
       for (const [subject, usage] of usages) {
-        if (usage.open === 0 && RateMeter.look(usage.rate, usage.meter, now).resetMs === 0) usages.delete(subject)
+        if (isIdle(usage, now)) usages.delete(subject)
       }
       sweepAt = Math.max(FEW, 2 * usages.size)
     }
 
-    const usageOf = (subject: string, rate: RateMeter.Rate, now: number): Usage => {
+    const usageOf = (subject: string, now: number): Usage => {
       const known = usages.get(subject)
-      if (known === undefined) {
-        if (usages.size >= sweepAt) sweep(now)
-        const usage = { rate, meter: undefined, open: 0 }
-        usages.set(subject, usage)
-        return usage
-      }
-      // A limit that was changed starts anew; what is open stays open.
-      if (known.rate.limit !== rate.limit || known.rate.perMs !== rate.perMs) {
-        known.rate = rate
-        known.meter = undefined
-      }
-      return known
+      if (known !== undefined) return known
+      if (usages.size >= sweepAt) sweep(now)
+      const usage: Usage = { counts: new Map(), open: 0 }
+      usages.set(subject, usage)
+      return usage
+    }
+
+    /** A limit that was changed starts anew; what is open stays open. */
+    const countOf = ({ counts }: Usage, by: Owner, { limit, perMs }: RateLimit): Count => {
+      const known = counts.get(by)
+      if (known !== undefined && known.rate.limit === limit && known.rate.perMs === perMs) return known
+      const count: Count = { rate: { limit, perMs }, meter: undefined }
+      counts.set(by, count)
+      return count
     }
 
     return RateLimits.of({
       size: () => usages.size,
-      enter: ({ endpoint, key, operation }, limit) => {
+      enter: ({ endpoint, key, operation }, limits) => {
         const now = Math.floor(clock.currentTimeMillisUnsafe())
-        const usage = usageOf(`${key} ${endpoint} ${operation}`, limit, now)
-        if (limit.concurrent !== undefined && usage.open >= limit.concurrent) {
-          const reading = RateMeter.look(limit, usage.meter, now)
-          return {
-            refused: "open",
-            headers: headersOf(operation, limit, reading, usage.open),
-            retryAfter: Math.max(1, seconds(reading.waitMs)),
-            leave: () => {}
-          }
+        const usage = usageOf(`${key} ${endpoint} ${operation}`, now)
+        const held = OWNERS.flatMap((by) => {
+          const limit = limits[by]
+          return limit === undefined ? [] : [{ by, limit, count: countOf(usage, by, limit) }]
+        })
+        const before = held.map(({ by, count, limit }) => ({ by, limit, reading: RateMeter.look(limit, count.meter, now) }))
+        const refused = refusalOf(before, usage.open)
+        if (refused !== undefined) {
+          return { refused, headers: headersOf(operation, before, usage.open), leave: () => {} }
         }
-        const reading = RateMeter.spend(limit, usage.meter, now)
-        usage.meter = reading.meter
-        if (!reading.admitted) {
-          return {
-            refused: "rate",
-            headers: headersOf(operation, limit, reading, usage.open),
-            retryAfter: Math.max(1, seconds(reading.waitMs)),
-            leave: () => {}
-          }
-        }
+        const after = held.map(({ by, count, limit }) => {
+          const reading = RateMeter.spend(limit, count.meter, now)
+          count.meter = reading.meter
+          return { by, limit, reading }
+        })
         usage.open += 1
         return {
           refused: undefined,
-          headers: headersOf(operation, limit, reading, usage.open),
-          retryAfter: 0,
+          headers: headersOf(operation, after, usage.open),
           leave: () => {
             usage.open -= 1
           }

@@ -41,7 +41,7 @@ interface ModelSecret {
 
 interface ModelKey {
   readonly id: string
-  readonly scopes: ReadonlyArray<string>
+  scopes: ReadonlyArray<string>
   endpoints: "all" | ReadonlyArray<string>
   expiresAt: number | undefined
   revoked: boolean
@@ -205,20 +205,26 @@ const revoke: fc.Arbitrary<Step> = fc.nat().map((index) => async (world) => {
 
 const patch: fc.Arbitrary<Step> = fc.record({
   index: fc.nat(),
+  scopes: fc.option(fc.subarray(["jobs", "worker", "admin"], { minLength: 1 }), { nil: undefined }),
   endpoints: fc.option(endpoints, { nil: undefined }),
   life: fc.option(fc.oneof(fc.constant(null), hours), { nil: undefined })
-}).map(({ endpoints, index, life }) => async (world) => {
+}).map(({ endpoints, index, life, scopes }) => async (world) => {
   const key = keyAt(world, index)
   if (key === undefined) return
-  const isRefused = key.scopes.includes("admin") && endpoints !== undefined && endpoints !== "all"
+  const wasAdmin = key.scopes.includes("admin")
+  const isAdmin = (scopes ?? key.scopes).includes("admin")
+  const isRefused = isAdmin ? endpoints !== undefined && endpoints !== "all" : wasAdmin && endpoints === undefined
   const expiresAt = typeof life === "number" ? world.now + life : life
   const answer = await world.call("PATCH", `/api/v1/keys/${key.id}`, ADMIN, {
+    ...(scopes === undefined ? {} : { scopes }),
     ...(endpoints === undefined ? {} : { endpoints }),
     ...(expiresAt === undefined ? {} : { expiresAt })
   })
   expect(answer.status, answer.text).toBe(key.revoked ? 409 : isRefused ? 400 : 200)
   if (answer.status !== 200) return
-  if (endpoints !== undefined) key.endpoints = endpoints
+  if (scopes !== undefined) key.scopes = scopes
+  if (isAdmin) key.endpoints = "all"
+  else if (endpoints !== undefined) key.endpoints = endpoints
   if (expiresAt !== undefined) key.expiresAt = expiresAt ?? undefined
 })
 

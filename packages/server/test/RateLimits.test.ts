@@ -2,12 +2,17 @@
  * What is counted together, what clients are told, and what is forgotten; on the test clock.
  */
 import { expect, it } from "@effect/vitest"
+import type { RateLimit } from "@stint/contract/RateLimit"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import * as RateLimits from "../src/RateLimits.ts"
+import * as RateMeter from "../src/RateMeter.ts"
 
 const subject = { key: "k", endpoint: "hello", operation: "run" }
+
+/** A limit of the endpoint, as most are. */
+const of = (endpoint: RateLimit): RateLimits.Limits => ({ endpoint })
 
 const run = <A>(body: Effect.Effect<A, never, RateLimits.RateLimits>) => Effect.provide(body, RateLimits.layer)
 
@@ -15,14 +20,14 @@ it.effect("says the policy and what is left, in the syntax of the RateLimit head
   run(Effect.gen(function*() {
     const limits = yield* RateLimits.RateLimits
     const limit = { limit: 3, perMs: 10_000, concurrent: 5 }
-    expect(limits.enter(subject, limit)).toMatchObject({
+    expect(limits.enter(subject, of(limit))).toMatchObject({
       refused: undefined,
       headers: {
         "ratelimit-policy": "\"run\";q=3;w=10, \"run-open\";q=5;qu=\"concurrent-requests\"",
         ratelimit: "\"run\";r=2;t=4, \"run-open\";r=4"
       }
     })
-    expect(limits.enter({ ...subject, operation: "status" }, { limit: 1, perMs: 60_000 }).headers).toEqual({
+    expect(limits.enter({ ...subject, operation: "status" }, of({ limit: 1, perMs: 60_000 })).headers).toEqual({
       "ratelimit-policy": "\"status\";q=1;w=60",
       ratelimit: "\"status\";r=0;t=60"
     })
@@ -38,8 +43,8 @@ it.effect("counts each key, each endpoint and each kind of operation for itself"
       { ...subject, endpoint: "other" },
       { ...subject, operation: "cancel" }
     ]
-    expect(subjects.map((one) => limits.enter(one, limit).refused)).toEqual([undefined, undefined, undefined, undefined])
-    expect(subjects.map((one) => limits.enter(one, limit).refused)).toEqual(["rate", "rate", "rate", "rate"])
+    expect(subjects.map((one) => limits.enter(one, of(limit)).refused)).toEqual([undefined, undefined, undefined, undefined])
+    expect(subjects.map((one) => limits.enter(one, of(limit)).refused?.why)).toEqual(["rate", "rate", "rate", "rate"])
   })))
 
 it.effect("Retry-After is honest: whoever waits that long is admitted", () =>
@@ -55,10 +60,10 @@ it.effect("Retry-After is honest: whoever waits that long is admitted", () =>
               const limits = yield* RateLimits.RateLimits
               const rate = { limit, perMs: seconds * 1_000 }
               for (let round = 0; round < 3; round++) {
-                let pass = limits.enter(subject, rate)
-                while (pass.refused === undefined) pass = limits.enter(subject, rate)
-                yield* TestClock.adjust(pass.retryAfter * 1_000)
-                expect(limits.enter(subject, rate).refused).toBeUndefined()
+                let pass = limits.enter(subject, of(rate))
+                while (pass.refused === undefined) pass = limits.enter(subject, of(rate))
+                yield* TestClock.adjust(pass.refused.retryAfter * 1_000)
+                expect(limits.enter(subject, of(rate)).refused).toBeUndefined()
                 yield* TestClock.adjust(pause)
               }
             })).pipe(Effect.provide(TestClock.layer()))
@@ -72,23 +77,83 @@ it.effect("calls that are open count until they are over, and a refused one cost
   run(Effect.gen(function*() {
     const limits = yield* RateLimits.RateLimits
     const limit = { limit: 10, perMs: 1_000, concurrent: 2 }
-    const first = limits.enter(subject, limit)
-    limits.enter(subject, limit)
-    const refused = limits.enter(subject, limit)
-    expect(refused).toMatchObject({ refused: "open", retryAfter: 1 })
+    const first = limits.enter(subject, of(limit))
+    limits.enter(subject, of(limit))
+    const refused = limits.enter(subject, of(limit))
+    expect(refused).toMatchObject({ refused: { by: "endpoint", why: "open", retryAfter: 1 } })
     expect(refused.headers["ratelimit"]).toBe("\"run\";r=8;t=1, \"run-open\";r=0")
     refused.leave()
-    expect(limits.enter(subject, limit).refused).toBe("open")
+    expect(limits.enter(subject, of(limit)).refused?.why).toBe("open")
     first.leave()
-    expect(limits.enter(subject, limit).refused).toBeUndefined()
+    expect(limits.enter(subject, of(limit)).refused).toBeUndefined()
   })))
+
+it.effect("the limit of the endpoint and that of the key both hold: what one refuses costs nothing of the other", () =>
+  run(Effect.gen(function*() {
+    const limits = yield* RateLimits.RateLimits
+    const both = { endpoint: { limit: 3, perMs: 3_000 }, key: { limit: 2, perMs: 60_000 } }
+    expect(limits.enter(subject, both).headers).toEqual({
+      "ratelimit-policy": "\"run\";q=3;w=3, \"run-key\";q=2;w=60",
+      ratelimit: "\"run\";r=2;t=1, \"run-key\";r=1;t=30"
+    })
+    limits.enter(subject, both)
+    for (let i = 0; i < 5; i++) {
+      const pass = limits.enter(subject, both)
+      expect(pass.refused).toMatchObject({ by: "key", why: "rate", retryAfter: 30 })
+      expect(pass.headers.ratelimit).toMatch(/^"run";r=1;t=2, "run-key";r=0/)
+    }
+    yield* TestClock.adjust(30_000)
+    expect(limits.enter(subject, both).refused).toBeUndefined()
+
+    const other = { ...subject, key: "generous" }
+    const generous = { endpoint: both.endpoint, key: { limit: 1_000, perMs: 1_000, concurrent: 1_000 } }
+    for (let i = 0; i < 3; i++) expect(limits.enter(other, generous).refused).toBeUndefined()
+    expect(limits.enter(other, generous).refused).toMatchObject({ by: "endpoint", why: "rate", retryAfter: 1 })
+
+    const busy = { ...subject, key: "busy" }
+    const few = { endpoint: { limit: 100, perMs: 1_000, concurrent: 5 }, key: { limit: 100, perMs: 1_000, concurrent: 1 } }
+    const first = limits.enter(busy, few)
+    expect(limits.enter(busy, few).refused).toMatchObject({ by: "key", why: "open" })
+    first.leave()
+    expect(limits.enter(busy, few).refused).toBeUndefined()
+  })))
+
+it.effect("never admits more than either limit alone would, and refuses nobody whom both would admit", () =>
+  Effect.promise(() =>
+    fc.assert(
+      fc.asyncProperty(
+        fc.record({ limit: fc.integer({ min: 1, max: 8 }), perMs: fc.integer({ min: 1, max: 20 }).map((s) => s * 1_000) }),
+        fc.record({ limit: fc.integer({ min: 1, max: 8 }), perMs: fc.integer({ min: 1, max: 20 }).map((s) => s * 1_000) }),
+        fc.array(fc.integer({ min: 0, max: 4_000 }), { maxLength: 40 }),
+        (endpoint, key, pauses) =>
+          Effect.runPromise(
+            run(Effect.gen(function*() {
+              const limits = yield* RateLimits.RateLimits
+              const model = { endpoint: undefined as RateMeter.Meter | undefined, key: undefined as RateMeter.Meter | undefined }
+              let now = 0
+              for (const pause of pauses) {
+                yield* TestClock.adjust(pause)
+                now += pause
+                const wanted = RateMeter.look(endpoint, model.endpoint, now).admitted &&
+                  RateMeter.look(key, model.key, now).admitted
+                expect(limits.enter(subject, { endpoint, key }).refused === undefined).toBe(wanted)
+                if (!wanted) continue
+                model.endpoint = RateMeter.spend(endpoint, model.endpoint, now).meter
+                model.key = RateMeter.spend(key, model.key, now).meter
+              }
+            })).pipe(Effect.provide(TestClock.layer()))
+          )
+      ),
+      { numRuns: 100 }
+    )
+  ))
 
 it.effect("a limit that was changed counts anew", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimits.RateLimits
-    expect(limits.enter(subject, { limit: 1, perMs: 60_000 }).refused).toBeUndefined()
-    expect(limits.enter(subject, { limit: 1, perMs: 60_000 }).refused).toBe("rate")
-    expect(limits.enter(subject, { limit: 2, perMs: 60_000 }).refused).toBeUndefined()
+    expect(limits.enter(subject, of({ limit: 1, perMs: 60_000 })).refused).toBeUndefined()
+    expect(limits.enter(subject, of({ limit: 1, perMs: 60_000 })).refused?.why).toBe("rate")
+    expect(limits.enter(subject, of({ limit: 2, perMs: 60_000 })).refused).toBeUndefined()
   })))
 
 it.effect("memory is bounded by who called lately, and whoever still counts is not forgotten", () =>
@@ -97,15 +162,15 @@ it.effect("memory is bounded by who called lately, and whoever still counts is n
     const short = { limit: 1, perMs: 1_000 }
     const long = { limit: 1, perMs: 86_400_000 }
     const open = { ...subject, key: "open" }
-    const slow = limits.enter({ ...subject, key: "long" }, long)
+    const slow = limits.enter({ ...subject, key: "long" }, of(long))
     expect(slow.refused).toBeUndefined()
     slow.leave()
-    limits.enter(open, { ...short, concurrent: 1 })
+    limits.enter(open, of({ ...short, concurrent: 1 }))
     for (let i = 0; i < 20_000; i++) {
-      limits.enter({ ...subject, key: String(i) }, short).leave()
+      limits.enter({ ...subject, key: String(i) }, of(short)).leave()
       if (i % 100 === 0) yield* TestClock.adjust(1_000)
     }
     expect(limits.size()).toBeLessThan(3_000)
-    expect(limits.enter({ ...subject, key: "long" }, long).refused).toBe("rate")
-    expect(limits.enter(open, { ...short, concurrent: 1 }).refused).toBe("open")
+    expect(limits.enter({ ...subject, key: "long" }, of(long)).refused?.why).toBe("rate")
+    expect(limits.enter(open, of({ ...short, concurrent: 1 })).refused?.why).toBe("open")
   })))

@@ -1,9 +1,9 @@
 /**
- * `stint keys`: list, create, rotate and revoke keys.
+ * `stint keys`: list, create, update, rotate and revoke keys.
  *
  * A secret is printed where it is made, because it is told nowhere else and never again; everything else about keys is printed without it.
  */
-import { type AccessKey, KeyRotation, KeyScope, KeySpec, type NewKey } from "@stint/contract/AccessKey"
+import { type AccessKey, KeyPatch, KeyRotation, KeyScope, KeySpec, type NewKey } from "@stint/contract/AccessKey"
 import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
@@ -108,39 +108,57 @@ const endpointsOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>, al
   })
 })
 
+const name = Argument.String("name").pipe(Argument.withDescription("What people call the key, for example who uses it"))
+
+/** What a key opens and how often, for `create` and `update` alike. */
+const settings = {
+  endpoint: Flag.String("endpoint").pipe(
+    Flag.withDescription("An endpoint that it opens; may be given several times"),
+    Flag.atLeast(0)
+  ),
+  allEndpoints: Flag.Boolean("all-endpoints").pipe(
+    Flag.withDescription("It opens every endpoint, those of later included"),
+    Flag.withDefault(false)
+  ),
+  expiresIn: Flag.String("expires-in").pipe(
+    Flag.withDescription("When it ends by itself, e.g. \"30 days\""),
+    Flag.withSchema(Schema.DurationFromString),
+    Flag.optional
+  ),
+  limit: Flag.Int("limit").pipe(
+    Flag.withDescription("Calls in --per, of each kind of operation on each endpoint"),
+    Flag.optional
+  ),
+  per: Flag.String("per").pipe(
+    Flag.withDescription("The window of --limit; default \"10 seconds\""),
+    Flag.withSchema(Schema.DurationFromString),
+    Flag.withDefault(Duration.seconds(10))
+  ),
+  concurrent: Flag.Int("concurrent").pipe(
+    Flag.withDescription("Calls of each kind that may be open at once"),
+    Flag.optional
+  )
+}
+
+const expiryOf = Effect.fnUntraced(function*(expiresIn: Option.Option<Duration.Duration>) {
+  if (Option.isNone(expiresIn)) return {}
+  return { expiresAt: (yield* Clock.currentTimeMillis) + Math.ceil(Duration.toMillis(expiresIn.value)) }
+})
+
+/** What a key opens, until when and how often, in a few words. */
+const opensText = (key: AccessKey): string =>
+  `${key.scopes.join(", ")} of ${key.endpoints === "all" ? "every endpoint" : endpointsText(key)}, ${
+    key.expiresAt === undefined ? "without end" : `until ${timeText(key.expiresAt)} UTC`
+  }`
+
 const create = Command.make(
   "create",
   {
-    name: Argument.String("name").pipe(Argument.withDescription("What people call the key, for example who uses it")),
-    endpoint: Flag.String("endpoint").pipe(
-      Flag.withDescription("An endpoint that it opens; may be given several times"),
-      Flag.atLeast(0)
-    ),
-    allEndpoints: Flag.Boolean("all-endpoints").pipe(
-      Flag.withDescription("It opens every endpoint, those of later included"),
-      Flag.withDefault(false)
-    ),
+    name,
+    ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
       Flag.withDescription("jobs (the default), worker, or admin; may be given several times"),
       Flag.atLeast(0)
-    ),
-    expiresIn: Flag.String("expires-in").pipe(
-      Flag.withDescription("When it ends by itself, e.g. \"30 days\""),
-      Flag.withSchema(Schema.DurationFromString),
-      Flag.optional
-    ),
-    limit: Flag.Int("limit").pipe(
-      Flag.withDescription("Calls in --per, of each kind of operation on each endpoint"),
-      Flag.optional
-    ),
-    per: Flag.String("per").pipe(
-      Flag.withDescription("The window of --limit; default \"10 seconds\""),
-      Flag.withSchema(Schema.DurationFromString),
-      Flag.withDefault(Duration.seconds(10))
-    ),
-    concurrent: Flag.Int("concurrent").pipe(
-      Flag.withDescription("Calls of each kind that may be open at once"),
-      Flag.optional
     ),
     json
   },
@@ -149,19 +167,14 @@ const create = Command.make(
       name,
       ...(scope.length === 0 ? {} : { scopes: [...new Set(scope)] }),
       ...(yield* endpointsOf(endpoint, allEndpoints, scope.includes("admin"))),
-      ...(Option.isSome(expiresIn)
-        ? { expiresAt: (yield* Clock.currentTimeMillis) + Math.ceil(Duration.toMillis(expiresIn.value)) }
-        : {}),
+      ...(yield* expiryOf(expiresIn)),
       ...(yield* rateLimitOf(limit, per, concurrent))
     })
     const made = yield* call((api) => api.keys.createKey({ payload }))
     yield* Output.print(
       json,
       made,
-      ({ key, secret }) =>
-        `Created the key "${key.name}" (${key.id}): ${key.scopes.join(", ")} of ${
-          key.endpoints === "all" ? "every endpoint" : endpointsText(key)
-        }, ${key.expiresAt === undefined ? "without end" : `until ${timeText(key.expiresAt)} UTC`}.\n${onceText({ key, secret })}`
+      ({ key, secret }) => `Created the key "${key.name}" (${key.id}): ${opensText(key)}.\n${onceText({ key, secret })}`
     )
   })
 ).pipe(
@@ -177,6 +190,71 @@ const create = Command.make(
       description: "Workers of one endpoint on another machine"
     },
     { command: "stint keys create deploy --scope admin", description: "What the platform's API key may, to be revoked by itself" }
+  ])
+)
+
+/** `--no-x` beside `--x`: contradictory wishes are nobody's. */
+const orNone = (given: boolean, none: boolean, flag: string) =>
+  given && none
+    ? Effect.fail(new CliFailure({ message: `Give --${flag} or --no-${flag}, not both.`, hint: "" }))
+    : Effect.void
+
+const update = Command.make(
+  "update",
+  {
+    key: keyId,
+    name: Flag.String("name").pipe(Flag.withDescription("What people call the key from now on"), Flag.optional),
+    ...settings,
+    scope: Flag.Literals("scope", KeyScope.literals).pipe(
+      Flag.withDescription("jobs, worker or admin: all that it has from now on; may be given several times"),
+      Flag.atLeast(0)
+    ),
+    noExpiry: Flag.Boolean("no-expires-in").pipe(
+      Flag.withDescription("It does not end by itself any more"),
+      Flag.withDefault(false)
+    ),
+    noLimit: Flag.Boolean("no-limit").pipe(
+      Flag.withDescription("It has no limit of its own any more; the endpoints' hold as before"),
+      Flag.withDefault(false)
+    ),
+    json
+  },
+  Effect.fnUntraced(function*(flags) {
+    const { allEndpoints, concurrent, endpoint, expiresIn, json, key, limit, name, noExpiry, noLimit, per, scope } = flags
+    yield* orNone(Option.isSome(expiresIn), noExpiry, "expires-in")
+    yield* orNone(Option.isSome(limit), noLimit, "limit")
+    const isAdmin = scope.includes("admin")
+    const payload = yield* fits(KeyPatch, "The change", {
+      ...(Option.isSome(name) ? { name: name.value } : {}),
+      ...(scope.length === 0 ? {} : { scopes: [...new Set(scope)] }),
+      ...(endpoint.length > 0 || allEndpoints ? yield* endpointsOf(endpoint, allEndpoints, isAdmin) : {}),
+      ...(noExpiry ? { expiresAt: null } : yield* expiryOf(expiresIn)),
+      ...(noLimit ? { rateLimit: null } : yield* rateLimitOf(limit, per, concurrent))
+    })
+    if (Object.keys(payload).length === 0) {
+      return yield* new CliFailure({
+        message: "Nothing to change was given.",
+        hint:
+          "Say what changes: --name, --scope, --endpoint, --all-endpoints, --expires-in, --no-expires-in, --limit, --no-limit."
+      })
+    }
+    const changed = yield* call((api) => api.keys.patchKey({ params: { key }, payload }))
+    yield* Output.print(
+      json,
+      changed,
+      (key) =>
+        `Changed the key "${key.name}" (${key.id}): ${opensText(key)}, ${
+          key.rateLimit === undefined ? "no limit of its own" : limitText(key)
+        }. Its secret stays.`
+    )
+  })
+).pipe(
+  Command.withDescription("Change what a key opens, its name, end or limit, from the next request on; what is not given stays"),
+  Command.withAlias("patch"),
+  Command.withExamples([
+    { command: "stint keys update 0123456789abcdef --endpoint thumbnail --endpoint resize", description: "All that it opens" },
+    { command: "stint keys update 0123456789abcdef --expires-in \"90 days\"", description: "It ends 90 days from now" },
+    { command: "stint keys update 0123456789abcdef --no-limit", description: "Only the endpoints' limits hold" }
   ])
 )
 
@@ -220,6 +298,6 @@ const revoke = Command.make(
 
 /** `stint keys` and its subcommands. */
 export const keys = Command.make("keys").pipe(
-  Command.withDescription("Keys: list, create, rotate, revoke"),
-  Command.withSubcommands([list, create, rotate, revoke])
+  Command.withDescription("Keys: list, create, update, rotate, revoke"),
+  Command.withSubcommands([list, create, update, rotate, revoke])
 )

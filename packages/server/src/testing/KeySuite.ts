@@ -219,7 +219,7 @@ const ending = (it: SuiteIt) => {
       expect((yield* health).status).toBe(200)
     }))
 
-  it.effect("patch: name, endpoints and limit change at once; what is left out stays, what is unknown is refused", () =>
+  it.effect("patch: name, scopes, endpoints and limit change at once; what is left out stays, what is unknown is refused", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [one, two] = [yield* endpoint(), yield* endpoint()]
@@ -229,8 +229,19 @@ const ending = (it: SuiteIt) => {
       expect(yield* Effect.flatMap(patch({ endpoints: [two.id], rateLimit: null }), shown)).toMatchObject({ endpoints: [two.id] })
       expect((yield* call(one.path("health"), { authorization: secret })).status).toBe(403)
       expect((yield* call(two.path("health"), { authorization: secret })).status).toBe(200)
-      const problem = yield* Effect.flatMap(patch({ scopes: ["admin"] }), expectProblem(400))
-      expect(problem.errors?.[0]?.path).toEqual(["scopes"])
+      const problem = yield* Effect.flatMap(patch({ scope: ["admin"] }), expectProblem(400))
+      expect(problem.errors?.[0]?.path).toEqual(["scope"])
+      yield* Effect.flatMap(patch({ scopes: ["worker"] }), shown)
+      expect((yield* call(two.path("health"), { authorization: secret })).status).toBe(403)
+      const admin = yield* Effect.flatMap(patch({ scopes: ["admin"] }), shown)
+      expect([admin.scopes, admin.endpoints]).toEqual([["admin"], "all"])
+      expect((yield* call("/api/v1/endpoints", { authorization: secret })).status).toBe(200)
+      // Who takes the scope away says what is left.
+      const open = yield* Effect.flatMap(patch({ scopes: ["jobs"] }), expectProblem(400))
+      expect(open.errors?.[0]?.path).toEqual(["endpoints"])
+      const back = yield* Effect.flatMap(patch({ scopes: ["jobs"], endpoints: [two.id] }), shown)
+      expect([back.scopes, back.endpoints]).toEqual([["jobs"], [two.id]])
+      expect((yield* call("/api/v1/endpoints", { authorization: secret })).status).toBe(403)
       yield* Effect.flatMap(patch({ endpoints: ["no-such-endpoint"] }), expectProblem(404))
     }))
 }

@@ -84,7 +84,7 @@ export const rateLimits = (it: SuiteIt): void => {
       expect((yield* call(one.path(`status/${id}`), { authorization: secret })).status).toBe(429)
     }))
 
-  it.effect("a key's own limit stands in place of the endpoint's, tighter or looser", () =>
+  it.effect("a key's own limit holds beside the endpoint's: the tighter of the two counts, and the refusal names it", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 2, perMs: DAY } })
@@ -95,12 +95,16 @@ export const rateLimits = (it: SuiteIt): void => {
           Effect.forEach([1, 2, 3, 4], () => call(one.path("run"), { authorization, json: { input: 1 } })),
           (answers) => answers.filter(({ status }) => status === 200).length
         )
-      expect([yield* count(tight.secret), yield* count(loose.secret)]).toEqual([1, 3])
+      expect([yield* count(tight.secret), yield* count(loose.secret)]).toEqual([1, 2])
       const refused = yield* Effect.flatMap(
         call(one.path("run"), { authorization: tight.secret, json: { input: 1 } }),
         expectProblem(429)
       )
       expect(refused.hint).toContain("rateLimit of the key")
+      const other = yield* call(one.path("run"), { authorization: loose.secret, json: { input: 1 } })
+      expect((yield* expectProblem(429)(other)).hint).toContain("rateLimit of the endpoint")
+      expect(other.headers.get("ratelimit-policy")).toBe("\"run\";q=2;w=86400, \"run-key\";q=3;w=86400")
+      expect(other.headers.get("ratelimit")).toMatch(/^"run";r=0;t=\d+, "run-key";r=1;t=\d+$/)
     }))
 
   it.effect("calls that wait count as open until they are answered or given up", () =>
