@@ -3,7 +3,7 @@
  *
  * ```
  *   SqliteJobStore | MemoryJobStore
- *        JobQueue + WorkerRegistry        JobTimers
+ *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers
  *             Server (HTTP)
  *                  Autoscaler --> ProcessPool --> workers
  *        WebhookSender --> GuardedHttp --> receivers
@@ -18,6 +18,8 @@ import * as Autoscaler from "@stint/pool/Autoscaler"
 import { WorkerAddress } from "@stint/pool/WorkerAddress"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import * as Sqlite from "@stint/queue-sqlite"
+import * as BatchQueue from "@stint/queue/BatchQueue"
+import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as EndpointStore from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
@@ -138,7 +140,8 @@ const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 /** The running platform. Its services stay visible, for whoever runs it to ask. */
 export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
-  const queue = JobQueue.layer.pipe(
+  const queue = BatchQueue.layer.pipe(
+    Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(Layer.merge(layerStores(options), WorkerRegistry.layer))
   )
   const listener = layerPublicAddress(options.settings).pipe(
@@ -148,6 +151,7 @@ export const layer = (options: PlatformOptions) => {
   const serving = Layer.mergeAll(
     Server.layer,
     JobTimers.layer(),
+    BatchTimers.layer(),
     layerWebhooks(options.settings.webhooks),
     layerEndpoints(options.endpoints)
   ).pipe(

@@ -2,6 +2,7 @@
  * The whole HTTP surface of the platform, as one definition: the server implements it, OpenAPI and typed clients come from it.
  */
 import { HttpApi, OpenApi } from "effect/http-api"
+import { BatchApi } from "./BatchApi.ts"
 import { ControlApi } from "./ControlApi.ts"
 import { JobsApi } from "./JobsApi.ts"
 import { KeysApi } from "./KeysApi.ts"
@@ -10,6 +11,7 @@ import { WorkerApi } from "./WorkerApi.ts"
 
 export class Api extends HttpApi.make("stint")
   .add(JobsApi)
+  .add(BatchApi)
   .add(WorkerApi)
   .add(ControlApi)
   .add(KeysApi)

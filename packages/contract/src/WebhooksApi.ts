@@ -14,6 +14,7 @@ import { HttpApiEndpoint, HttpApiError, HttpApiGroup, OpenApi } from "effect/htt
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { ControlAuthorization } from "./Authorization.ts"
+import { BatchWebhookEvent } from "./Batch.ts"
 import { WebhookEvent } from "./Job.ts"
 import { wording } from "./Operation.ts"
 import { EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "./Problem.ts"
@@ -33,9 +34,10 @@ export type WebhookDeliveryState = typeof WebhookDeliveryState.Type
 export const WebhookDeliveryLine = Schema.Struct({
   /** What receivers see as `webhook-id`. */
   id: Schema.String,
+  /** Whose news it is: a job's id or, for `batch.*`, a batch's. */
   job: Schema.String,
   endpoint: Schema.String,
-  event: WebhookEvent,
+  event: Schema.Union([WebhookEvent, BatchWebhookEvent]),
   url: Schema.String,
   state: WebhookDeliveryState,
   /** When the job changed. */
@@ -93,7 +95,7 @@ export type WebhookSecretRotation = typeof WebhookSecretRotation.Type
 
 /** Which lines of the log. */
 export const WebhookDeliveryQuery = {
-  job: Schema.optionalKey(Schema.String.annotate({ description: "Only deliveries of this job." })),
+  job: Schema.optionalKey(Schema.String.annotate({ description: "Only deliveries of this job or batch." })),
   state: Schema.optionalKey(WebhookDeliveryState.annotate({ description: "Only deliveries in this state." })),
   /** 1 to 200. Default: 50. */
   limit: Schema.optionalKey(

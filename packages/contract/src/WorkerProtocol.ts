@@ -92,6 +92,8 @@ export const TakenJob = Schema.Struct({
    */
   attempt: Schema.optionalKey(Schema.Int),
   s3Config: Schema.optionalKey(Schema.Json),
+  /** The batch that the job is a request of (wire-facts 1.6). */
+  batchId: Schema.optionalKey(Schema.String),
   /** The caller's span (`TraceContext.ts`), where the request came with one. Ours. */
   traceparent: Schema.optionalKey(Schema.String),
   tracestate: Schema.optionalKey(Schema.String)

@@ -6,6 +6,7 @@
  *
  * `INDEXED BY` is a promise that SQLite keeps or breaks loudly: no statement here ever turns into a scan of the history.
  */
+import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import type { ListPlace } from "@stint/queue/JobListing"
@@ -73,6 +74,10 @@ export interface JobRows {
   readonly tagged: (endpoint: EndpointId, tag: string, stretch: Stretch, limit: number) => ReadonlyArray<ListPlace>
   readonly summary: (seq: number) => JobSummary | undefined
   readonly running: (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all") => ReadonlyArray<Row>
+  /** Jobs of a batch that are IN_QUEUE, in order of submission. */
+  readonly waitingOf: (batch: BatchId, limit: number) => ReadonlyArray<Row>
+  /** Jobs that belong to a batch. */
+  readonly ofBatch: (batch: BatchId, limit: number) => ReadonlyArray<Row>
   readonly isHolding: (endpoint: EndpointId, worker: string) => boolean
   /** Jobs whose timer has fired, those due longest first. Puts those aside that cannot be read. */
   readonly due: (now: number, limit: number) => Found
@@ -96,7 +101,8 @@ export interface JobRows {
 const HEAD = `jobs.seq, id, endpoint, status, low_priority AS lowPriority, created_at AS createdAt, queued_at AS queuedAt,
   expires_at AS expiresAt, execution_timeout_ms AS executionTimeoutMs, lease_ms AS leaseMs, max_attempts AS maxAttempts,
   retention_ms AS retentionMs, attempt, retries, worker, started_at AS startedAt, lease_expires_at AS leaseExpiresAt,
-  finished_at AS finishedAt, chunks, drained, priority, not_before AS notBefore, ttl_ms AS ttlMs, retry, webhook, tags`
+  finished_at AS finishedAt, chunks, drained, priority, not_before AS notBefore, ttl_ms AS ttlMs, retry, webhook, tags,
+  batch AS batchId`
 
 /** A job without an outcome has none of these. */
 const OUTCOME = `progress, output, error, last_error AS lastError`
@@ -175,7 +181,8 @@ const toRow = (row: unknown): Row => {
       ttlMs: cells[22],
       retry: json(cells[23], null),
       webhook: json(cells[24], null),
-      tags: json(cells[25], NO_TAGS)
+      tags: json(cells[25], NO_TAGS),
+      batchId: cells[26]
     })
     return { seq: decodeSeq(cells[0]), head }
   } catch (cause) {
@@ -243,6 +250,10 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const running = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' ORDER BY seq`
   )
+  const waitingOf = heads(
+    `SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? AND status = 'IN_QUEUE' ORDER BY seq LIMIT ?`
+  )
+  const ofBatch = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ?`)
   const allRunning = heads(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq`
   )
@@ -266,8 +277,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     `INSERT INTO jobs (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
   )
   const insertWhole = db.statement(
-    `INSERT INTO jobs (${COLUMNS}, not_before, retry, webhook, tags, idempotency_key, fingerprint)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
+    `INSERT INTO jobs (${COLUMNS}, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
   // A heartbeat or a chunk: leaves the indexes of ready and running jobs alone.
@@ -276,6 +287,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     `UPDATE jobs SET status = ?, queued_at = ?, not_before = ?, expires_at = ?, attempt = ?, retries = ?, worker = ?, started_at = ?,
        lease_expires_at = ?, finished_at = ?, chunks = ?, drained = ?, due_at = ? WHERE seq = ?`
   )
+  const leave = db.statement(`UPDATE jobs SET batch = ?, due_at = ? WHERE seq = ?`)
   const putOutcome = db.statement(
     `INSERT OR REPLACE INTO outcomes (seq, progress, output, error, last_error) VALUES (?, ?, ?, ?, ?)`
   )
@@ -344,7 +356,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     payload: (seq) => decodePayload(payload.get(seq)),
     ofKey: (endpoint, key) => {
       const row = ofKey.get(endpoint, key)
-      return row === undefined ? undefined : { row: toRow(row), fingerprint: decodeFingerprint(cellsOf(row)[26]) }
+      return row === undefined ? undefined : { row: toRow(row), fingerprint: decodeFingerprint(cellsOf(row)[27]) }
     },
     isRefused: (endpoint) => isRefused.get(endpoint) !== undefined,
     ready: (endpoint, limit, now) => readable(ready.all(endpoint, limit), asideFrom(now)),
@@ -363,6 +375,8 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       return row === undefined ? undefined : toSummary(row)
     },
     running: (filter) => readable(filter === "all" ? allRunning.all() : running.all(filter.endpoint, filter.worker)).rows,
+    waitingOf: (batch, limit) => readable(waitingOf.all(batch, limit)).rows,
+    ofBatch: (batch, limit) => readable(ofBatch.all(batch, limit)).rows,
     isHolding: (endpoint, worker) => isHolding.get(endpoint, worker) !== undefined,
     due: (now, limit) => readable(due.all(now, limit), asideFrom(now)),
     takeComplaints: () => {
@@ -399,14 +413,16 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         job.priority,
         job.ttlMs
       ]
-      const { notBefore, retry, tags, webhook } = job
-      const isPlain = notBefore === null && retry === null && webhook === null && tags.length === 0 && key === undefined
+      const { batchId, notBefore, retry, tags, webhook } = job
+      const isPlain = notBefore === null && retry === null && webhook === null && tags.length === 0 && batchId === null &&
+        key === undefined
       const { changes } = isPlain ? insertPlain.run(...values) : insertWhole.run(
         ...values,
         notBefore,
         jsonOrNull(retry),
         jsonOrNull(webhook),
         tags.length === 0 ? null : JSON.stringify(tags),
+        batchId,
         key?.key ?? null,
         key?.fingerprint ?? null
       )
@@ -419,7 +435,9 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       return true
     },
     save: ({ head: before, seq }, after, outcome, discardChunks) => {
-      if (before.status === after.status && before.notBefore === after.notBefore) {
+      if (before.batchId !== after.batchId) {
+        leave.run(after.batchId, dueAt(after), seq)
+      } else if (before.status === after.status && before.notBefore === after.notBefore) {
         touch.run(after.leaseExpiresAt, after.chunks, dueAt(after), seq)
       } else {
         move.run(

@@ -9,6 +9,7 @@
  *               jobs_keys      those with an idempotency key, by it                  submit
  *               jobs_due       all, by the time of the next timer                    tick
  *               jobs_listed    all, by endpoint, status and time of submission       list, purge
+ *               jobs_of_batch  those of batches, by batch and status                 cancel and removal of a batch
  *   tags      one row a tag of a job                                                 list
  *   inputs    what was put in        \
  *   outcomes  what came out           > payloads, found by the job's row number when they are asked for
@@ -18,6 +19,11 @@
  *   deliveries, delivery_bodies: the webhook outbox; the log is read without the bodies
  *   webhook_secrets: what the deliveries of an endpoint are signed with
  *   webhook_attempts: what became of each attempt to deliver; all that is in it can be lost without harm
+ *   batches   one row a batch, with its counts
+ *               batches_listed  by endpoint and time of creation                     list
+ *               batches_open    those that have not ended, by endpoint               create, finalize, sweep
+ *               batches_due     those with a timer, by its time                      sweep
+ *   batch_requests  one row a request; its payloads are here until it is a job
  *   keys      digests of their secrets, what they open, how often
  * ```
  *
@@ -189,7 +195,49 @@ CREATE INDEX webhook_attempts_of ON webhook_attempts (delivery);
 CREATE INDEX webhook_attempts_begun ON webhook_attempts (at);
 `
 
-const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks]
+/** Batches. A request's payloads are here until it is a job. */
+const batches = `
+ALTER TABLE jobs ADD COLUMN batch TEXT;
+CREATE INDEX jobs_of_batch ON jobs (batch, status) WHERE batch IS NOT NULL;
+
+CREATE TABLE batches (
+  seq INTEGER PRIMARY KEY,
+  id TEXT NOT NULL UNIQUE,
+  endpoint TEXT NOT NULL,
+  status TEXT NOT NULL,
+  name TEXT,
+  webhook TEXT,
+  policy TEXT,
+  created_at INTEGER NOT NULL,
+  touched_at INTEGER NOT NULL,
+  finalized_at INTEGER,
+  ended_at INTEGER,
+  retention_ms INTEGER NOT NULL,
+  total INTEGER NOT NULL,
+  unfed INTEGER NOT NULL,
+  running INTEGER NOT NULL,
+  completed INTEGER NOT NULL,
+  failed INTEGER NOT NULL,
+  cancelled INTEGER NOT NULL,
+  due_at INTEGER
+) STRICT;
+CREATE INDEX batches_listed ON batches (endpoint, created_at);
+CREATE INDEX batches_open ON batches (endpoint) WHERE ended_at IS NULL;
+CREATE INDEX batches_due ON batches (due_at) WHERE due_at IS NOT NULL;
+
+CREATE TABLE batch_requests (
+  seq INTEGER PRIMARY KEY AUTOINCREMENT,
+  batch TEXT NOT NULL,
+  id TEXT NOT NULL UNIQUE,
+  input TEXT,
+  s3_config TEXT,
+  options TEXT
+) STRICT;
+CREATE INDEX batch_requests_of ON batch_requests (batch);
+CREATE INDEX batch_requests_aside ON batch_requests (batch) WHERE input IS NOT NULL;
+`
+
+const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches]
 
 /** The version that this program writes. */
 export const LATEST = steps.length

@@ -18,7 +18,7 @@ const encodeBody = Schema.encodeSync(Body)
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { endpoints, isBusy, isKept, put, refuse, remove, welcome } = yield* db.read("open", () => ({
+  const { endpoints, hasBatch, isBusy, isKept, put, refuse, remove, welcome } = yield* db.read("open", () => ({
     endpoints: new Map<string, Endpoint>(
       db.statement(`SELECT body FROM endpoints`).all().map((row) => {
         const endpoint = decodeRow(row).body
@@ -30,6 +30,9 @@ const make = Effect.gen(function*() {
     isKept: db.statement(`SELECT 1 FROM endpoints WHERE id = ?`),
     isBusy: db.statement(
       `SELECT 1 FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status IN ('IN_QUEUE', 'IN_PROGRESS') LIMIT 1`
+    ),
+    hasBatch: db.statement(
+      `SELECT 1 FROM batches INDEXED BY batches_open WHERE endpoint = ? AND ended_at IS NULL AND status <> 'DRAFT' LIMIT 1`
     ),
     refuse: db.statement(`INSERT OR IGNORE INTO removed_endpoints (id) VALUES (?)`),
     welcome: db.statement(`DELETE FROM removed_endpoints WHERE id = ?`)
@@ -60,7 +63,7 @@ const make = Effect.gen(function*() {
     remove: (id) =>
       db.write("remove endpoint", (): Removal => {
         if (isKept.get(id) === undefined) return "missing"
-        if (isBusy.get(id) !== undefined) return "busy"
+        if (isBusy.get(id) !== undefined || hasBatch.get(id) !== undefined) return "busy"
         remove.run(id)
         refuse.run(id)
         return "removed"

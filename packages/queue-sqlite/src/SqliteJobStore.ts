@@ -1,5 +1,5 @@
 /**
- * Jobs in SQLite.
+ * Jobs in SQLite, and with them the batches that they belong to.
  *
  * ```
  *   write   find the row -> transition (the state machine) -> save, count     in the next group commit
@@ -12,6 +12,8 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
+import * as BatchMachine from "@stint/queue/BatchMachine"
+import { BatchStore } from "@stint/queue/BatchStore"
 import { type JobPage, type JobQuery, type ListPlace, LOOK_LIMIT } from "@stint/queue/JobListing"
 import { isReady, type JobEvent, transition } from "@stint/queue/JobMachine"
 import type { JobHead, JobRecord, JobSummary } from "@stint/queue/JobRecord"
@@ -22,16 +24,20 @@ import {
   DRAIN_CHARACTERS,
   type Drained,
   type Inserted,
-  JobStore
+  JobStore,
+  type SubmissionKey
 } from "@stint/queue/JobStore"
 import { webhookText } from "@stint/queue/JobText"
 import { webhookEventOf } from "@stint/queue/JobWebhooks"
 import type { QueueError } from "@stint/queue/QueueError"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
+import * as BatchRows from "./BatchRows.ts"
 import * as DeliveryRows from "./DeliveryRows.ts"
 import * as JobRows from "./JobRows.ts"
+import * as SqliteBatches from "./SqliteBatches.ts"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 import * as Tallies from "./Tallies.ts"
 
@@ -44,9 +50,10 @@ const NOTHING_CLAIMED: Claimed = { jobs: [], expired: [] }
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { deliveries, lastSeq, rows, tallies } = yield* db.read("open", () => {
+  const { batches, deliveries, lastSeq, rows, tallies } = yield* db.read("open", () => {
     const rows = JobRows.make(db)
-    return { rows, tallies: Tallies.make(db), deliveries: DeliveryRows.make(db), lastSeq: rows.lastSeq() }
+    const deliveries = DeliveryRows.make(db)
+    return { rows, tallies: Tallies.make(db), deliveries, batches: BatchRows.make(db, deliveries), lastSeq: rows.lastSeq() }
   })
   // Grows with every try, so that a job whose transaction was rolled back leaves a gap and takes nobody's place.
   let seq = lastSeq
@@ -76,7 +83,31 @@ const make = Effect.gen(function*() {
     if (chunk !== undefined) rows.addChunk(row.seq, after, chunk)
     if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after)
     if (after.webhook !== null) tellWebhook(row.seq, event, before, after, chunk)
+    if (after.batchId !== null && before.status !== after.status) return tellBatch({ seq: row.seq, head: after }, before, event.now)
     return { _tag: "Changed", before, after }
+  }
+
+  /** Within a transaction: a job of a batch came from another status. What became of it in all. */
+  const tellBatch = (row: JobRows.Row, before: JobHead, now: number): Applied => {
+    const { batchId, endpoint, status } = row.head
+    const batch = batchId === null ? undefined : batches.current(batchId)
+    if (batch !== undefined) {
+      const changed = BatchMachine.jobChanged(batch, before.status, status, now)
+      batches.put(batch, changed, now)
+      if (BatchMachine.withdraws(changed, status)) {
+        const withdrawn = apply(row, { _tag: "Cancel", now, endpoint })
+        if (withdrawn._tag === "Changed") return { ...withdrawn, before }
+      }
+    }
+    return { _tag: "Changed", before, after: row.head }
+  }
+
+  /** Within a transaction. False, and nothing is written, when there is a job of that id. */
+  const insert = (job: JobRecord, key?: SubmissionKey): boolean => {
+    seq += 1
+    if (!rows.insert(seq, job, key)) return false
+    tallies.count(undefined, job)
+    return true
   }
 
   /** The chunks of a job from a number on, not too many and not too long. */
@@ -183,7 +214,7 @@ const make = Effect.gen(function*() {
   ): Effect.Effect<A, QueueError> =>
     Effect.flatMap(db.read(operation, nothing), (idle) => idle ? Effect.succeed(none) : db.write(operation, write))
 
-  return JobStore.of({
+  const jobs = JobStore.of({
     durability: db.durability,
     insert: (job, key) =>
       db.write("insert", (): Inserted | undefined => {
@@ -195,10 +226,7 @@ const make = Effect.gen(function*() {
             : { _tag: "KeyTaken", id: head.id }
         }
         if (rows.isRefused(job.endpoint)) return { _tag: "EndpointGone" }
-        seq += 1
-        if (!rows.insert(seq, job, key)) return undefined
-        tallies.count(undefined, job)
-        return { _tag: "Kept" }
+        return insert(job, key) ? { _tag: "Kept" } : undefined
       }).pipe(
         Effect.flatMap((inserted) =>
           inserted === undefined ? Effect.die(new Error(`job ${job.id} is already kept`)) : Effect.succeed(inserted)
@@ -279,7 +307,15 @@ const make = Effect.gen(function*() {
         return { ...tally, oldestQueuedAt: anyOld ? rows.oldestQueuedAt(endpoint) : null }
       })
   })
+
+  const queued = (endpoint: EndpointId) => {
+    const { delayed, waiting } = tallies.current(endpoint)
+    return waiting + delayed
+  }
+  return Context.make(JobStore, jobs).pipe(
+    Context.add(BatchStore, SqliteBatches.make(db, batches, { rows, insert, apply, queued }))
+  )
 })
 
-/** The job store of a database file. */
-export const layer: Layer.Layer<JobStore, QueueError, SqliteDatabase> = Layer.effect(JobStore, make)
+/** The job store of a database file, with its batches. */
+export const layer: Layer.Layer<JobStore | BatchStore, QueueError, SqliteDatabase> = Layer.effectContext(make)

@@ -13,6 +13,8 @@ import type { SqliteDatabase } from "./SqliteDatabase.ts"
 /** The counts of every endpoint, as of the last commit. */
 export interface Tallies {
   readonly of: (endpoint: EndpointId) => Readonly<Tally.Tally>
+  /** Within a transaction: as the commands before have left it. */
+  readonly current: (endpoint: EndpointId) => Readonly<Tally.Tally>
   /** Within a transaction: a job became another, came (`before` undefined) or went (`after` undefined). */
   readonly count: (before: JobHead | undefined, after: JobHead | undefined) => void
 }
@@ -70,6 +72,7 @@ export const make = (db: SqliteDatabase["Service"]): Tallies => {
 
   return {
     of: (endpoint) => committed.get(endpoint) ?? Tally.make(),
+    current: (endpoint) => changed.get(endpoint) ?? committed.get(endpoint) ?? Tally.make(),
     count: (before, after) => {
       if (before !== undefined) Tally.add(ofTransaction(before.endpoint), before, -1)
       if (after !== undefined) Tally.add(ofTransaction(after.endpoint), after, 1)

@@ -1,6 +1,7 @@
 /**
  * Stint's jobs and endpoints in one SQLite file.
  */
+import type { BatchStore } from "@stint/queue/BatchStore"
 import type { EndpointStore } from "@stint/queue/EndpointStore"
 import type { JobStore } from "@stint/queue/JobStore"
 import type { KeyStore } from "@stint/queue/KeyStore"
@@ -33,7 +34,7 @@ export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 export const layer = (
   options: SqliteDatabase.Options
 ): Layer.Layer<
-  JobStore | EndpointStore | KeyStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore,
+  JobStore | BatchStore | EndpointStore | KeyStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore,
   SqliteOpenError | QueueError
 > =>
   Layer.mergeAll(

@@ -24,8 +24,8 @@ export class EndpointStore extends Context.Service<EndpointStore, {
   /** Creates or replaces. */
   readonly put: (endpoint: Endpoint) => Effect.Effect<void, QueueError>
   /**
-   * Removes. A backend that keeps the jobs too looks in the same step whether there are any that have not ended: then the endpoint is `busy`
-   * and stays. From that step on it takes no more jobs, until it is created anew.
+   * Removes. A backend that keeps the jobs too looks in the same step whether there are any that have not ended, or batches of them: then
+   * the endpoint is `busy` and stays. Drafts of batches end with it. From that step on it takes no more jobs, until it is created anew.
    */
   readonly remove: (id: EndpointId) => Effect.Effect<Removal, QueueError>
 }>()("@stint/queue/EndpointStore") {}

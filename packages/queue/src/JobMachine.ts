@@ -75,6 +75,8 @@ export type JobEvent =
   /** A caller's wishes. The endpoint is the one that the caller named. */
   | { readonly _tag: "Cancel"; readonly now: number; readonly endpoint: EndpointId }
   | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId }
+  /** The batch of an ended job is removed: from now on the job goes as all others do. */
+  | { readonly _tag: "Leave"; readonly now: number }
   /** After a restart of the platform: no worker could beat meanwhile, so a running lease starts anew. */
   | { readonly _tag: "Recover"; readonly now: number }
 
@@ -120,12 +122,15 @@ const deadlineOf = (job: JobHead): number => (job.startedAt ?? job.createdAt) + 
 /** Whether the job waits for a worker, and not for the end of a backoff. */
 export const isReady = (job: JobHead): boolean => job.status === "IN_QUEUE" && job.notBefore === null
 
+/** A time that does not come. */
+const NEVER = Number.MAX_SAFE_INTEGER
+
 /**
  * When the job's next timer fires: for a waiting job its backoff or its ttl, for a running one the first of lease, execution timeout and ttl, for
- * an ended one the end of its retention. A `Tick` at or after this time always changes something.
+ * an ended one the end of its retention, for which one that belongs to a batch waits for that to be removed. A `Tick` at or after this time always changes something.
  */
 export const dueAt = (job: JobHead): number => {
-  if (job.finishedAt !== null) return job.finishedAt + job.retentionMs
+  if (job.finishedAt !== null) return job.batchId === null ? job.finishedAt + job.retentionMs : NEVER
   if (job.leaseExpiresAt === null) return job.notBefore === null ? job.expiresAt : Math.min(job.notBefore, job.expiresAt)
   return Math.min(job.leaseExpiresAt, deadlineOf(job), job.expiresAt)
 }
@@ -270,7 +275,7 @@ export type Submitted =
     | "maxAttempts"
     | "retentionMs"
   >
-  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags">>
+  & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags" | "batchId">>
 
 /** A job as it enters the queue. */
 export const submitted = (job: Submitted): JobRecord => ({
@@ -279,6 +284,7 @@ export const submitted = (job: Submitted): JobRecord => ({
   retry: job.retry ?? null,
   webhook: job.webhook ?? null,
   tags: job.tags ?? [],
+  batchId: job.batchId ?? null,
   status: "IN_QUEUE",
   queuedAt: job.createdAt,
   notBefore: null,
@@ -343,6 +349,8 @@ export const transition = (job: JobHead, event: JobEvent): Result.Result<Transit
       }
       return end(job, event.now, "CANCELLED", null, null)
     }
+    case "Leave":
+      return job.finishedAt === null || job.batchId === null ? reject({ _tag: "NotDue" }) : put({ ...job, batchId: null })
     case "Recover": {
       if (job.leaseExpiresAt === null) return reject({ _tag: "NotHeld", by: null, attempt: job.attempt })
       return put({ ...job, leaseExpiresAt: Math.max(job.leaseExpiresAt, event.now + job.leaseMs) })

@@ -165,6 +165,12 @@ export class JobQueue extends Context.Service<JobQueue, {
 
   readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>
 
+  /** Wakes whoever waits for jobs that came into the queue past `submit`. */
+  readonly arrived: (endpoint: EndpointId, count: number) => Effect.Effect<void>
+
+  /** Wakes whoever changes concern that were made to the store past this queue, and who sends webhooks. */
+  readonly changed: (applied: ReadonlyArray<Applied>) => Effect.Effect<void>
+
   /** Returns when jobs of the endpoint were added, freed or ended, or after `waitMs`. */
   readonly awaitDemand: (endpoint: EndpointId, waitMs: number) => Effect.Effect<void>
 
@@ -223,7 +229,8 @@ const make = Effect.gen(function*() {
   const announce = Effect.fnUntraced(function*(applied: Applied, by?: string) {
     if (applied._tag !== "Changed") return
     const { after, before } = applied
-    if (after.webhook !== null) senders.wake("")
+    // The end of a batch's last job is the end of the batch, which may have a webhook where the job has none.
+    if (after.webhook !== null || after.batchId !== null) senders.wake("")
     if (before.status === after.status) {
       if (after.chunks !== before.chunks) {
         readers.wake(after.id)
@@ -529,6 +536,13 @@ const make = Effect.gen(function*() {
     giveBack,
     workerLeaves,
     depth: (endpoint) => store.depth(endpoint),
+    arrived: (endpoint, count) =>
+      Effect.sync(() => {
+        if (count === 0) return
+        takers.wake(endpoint, count)
+        demand.wake(endpoint)
+      }),
+    changed: (applied) => Effect.andThen(announceAll(applied), Effect.sync(() => senders.wake(""))),
     awaitDemand: (endpoint, waitMs) => Effect.flatMap(demand.take(endpoint), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
     awaitDeliveries: (waitMs) => Effect.flatMap(senders.take(""), (ticket) => ticket.wait(waitMs)).pipe(Effect.asVoid),
     tick: Effect.gen(function*() {

@@ -7,6 +7,7 @@
  * The endpoint's limits are copied into the job when it is submitted, so that a job's fate depends on nothing but its own record and
  * the time, and a changed endpoint changes only later jobs.
  */
+import { BatchId } from "@stint/contract/Batch"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { Backoff, JobStatus, WebhookEvent } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
@@ -73,7 +74,9 @@ export const JobHead = Schema.Struct({
   drained: Schema.Int,
   webhook: Schema.NullOr(JobWebhook),
   /** Words to find the job by, each once. */
-  tags: Schema.Array(Schema.String)
+  tags: Schema.Array(Schema.String),
+  /** The batch that the job is a request of. It is kept as long as that batch is, which then lets it go. */
+  batchId: Schema.NullOr(BatchId)
 })
 export type JobHead = typeof JobHead.Type
 

@@ -15,6 +15,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
+import { BatchStore } from "./BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "./EndpointStore.ts"
 import { ERROR_LENGTH } from "./JobListing.ts"
 import { dueAt, isReady, type JobEvent, transition } from "./JobMachine.ts"
@@ -22,6 +23,7 @@ import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "./Job
 import { type Applied, CLAIM_EXPIRED_LIMIT, DRAIN_CHARACTERS, type Inserted, JobStore, type SubmissionKey } from "./JobStore.ts"
 import { webhookText } from "./JobText.ts"
 import { webhookEventOf } from "./JobWebhooks.ts"
+import * as MemoryBatches from "./MemoryBatches.ts"
 import * as MemoryWebhooks from "./MemoryWebhooks.ts"
 import * as MinHeap from "./MinHeap.ts"
 import * as Tally from "./Tally.ts"
@@ -196,8 +198,46 @@ const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<
     if (chunk !== undefined) entry.chunks.push(chunk)
     file(entry)
     tellWebhook(entry, event, before, chunk)
+    if (entry.head.batchId !== null && before.status !== entry.head.status) tellBatch(entry, before, event.now)
     return { _tag: "Changed", before, after: entry.head }
   }
+
+  const tellBatch = (entry: Entry, before: JobHead, now: number) => {
+    if (batches.jobChanged(before, entry.head, now)) apply(entry, { _tag: "Cancel", now, endpoint: entry.head.endpoint })
+  }
+
+  const insert = (job: JobRecord, key?: SubmissionKey) => {
+    const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
+    const entry: Entry = {
+      head,
+      input: { input, s3Config, traceparent, tracestate },
+      outcome: { progress, output, error, lastError },
+      chunks: [],
+      key,
+      order: ++order,
+      wakeAt: undefined
+    }
+    entries.set(job.id, entry)
+    lineOf(job.endpoint).all.add(entry)
+    if (key !== undefined) keys.set(keyOf(job.endpoint, key.key), entry)
+    file(entry)
+  }
+
+  const batches = MemoryBatches.make({
+    insert: (job) => {
+      if (!entries.has(job.id)) insert(job)
+    },
+    get: (id) => entries.get(id)?.head,
+    apply: (id, event) => {
+      const entry = entries.get(id)
+      return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
+    },
+    queued: (endpoint) => {
+      const tally = lines.get(endpoint)?.tally
+      return tally === undefined ? 0 : tally.waiting + tally.delayed
+    },
+    wasRemoved: endpoints.wasRemoved
+  }, outbox)
 
   /** All jobs of an endpoint that are IN_QUEUE, in order of submission. */
   const queued = (endpoint: EndpointId): ReadonlyArray<Entry> =>
@@ -212,8 +252,9 @@ const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<
 
   const summaryOf = ({ head, outcome }: Entry): JobSummary => ({ ...head, error: outcome.error?.slice(0, ERROR_LENGTH) ?? null })
 
-  /** Whether an endpoint has jobs that have not ended. */
+  /** Whether an endpoint has jobs that have not ended, or batches at work. */
   const isBusy = (endpoint: EndpointId): boolean => {
+    if (batches.isBusy(endpoint)) return true
     const tally = lines.get(endpoint)?.tally
     return tally !== undefined && tally.waiting + tally.delayed + tally.running > 0
   }
@@ -232,20 +273,7 @@ const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<
         }
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} is already kept`))
-        const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
-        const entry: Entry = {
-          head,
-          input: { input, s3Config, traceparent, tracestate },
-          outcome: { progress, output, error, lastError },
-          chunks: [],
-          key,
-          order: ++order,
-          wakeAt: undefined
-        }
-        entries.set(job.id, entry)
-        lineOf(job.endpoint).all.add(entry)
-        if (key !== undefined) keys.set(keyOf(job.endpoint, key.key), entry)
-        file(entry)
+        insert(job, key)
         return Effect.succeed({ _tag: "Kept" })
       }),
     apply: (id, event) =>
@@ -344,25 +372,29 @@ const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<
       })
   })
 
-  return { service, isBusy }
+  return { service, batches: batches.service, isBusy }
 }
 
-/** A job store and its outbox, of their own for each build of the layer. Knows no endpoints, and takes jobs for any. */
-export const layer: Layer.Layer<JobStore | WebhookStore> = Layer.effectContext(Effect.sync(() => {
+/** A job store with its batches and its outbox, of their own for each build of the layer. Knows no endpoints, and takes jobs for any. */
+export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore> = Layer.effectContext(Effect.sync(() => {
   const outbox = MemoryWebhooks.make()
-  const { service } = make({ wasRemoved: () => false }, outbox)
-  return Context.make(JobStore, service).pipe(Context.add(WebhookStore, WebhookStore.of(outbox.service)))
+  const { batches, service } = make({ wasRemoved: () => false }, outbox)
+  return Context.make(JobStore, service).pipe(
+    Context.add(BatchStore, BatchStore.of(batches)),
+    Context.add(WebhookStore, WebhookStore.of(outbox.service))
+  )
 }))
 
 /**
- * All that a platform keeps, in memory: jobs, their outbox and endpoints that know of each other. An endpoint with jobs is not removed, and
+ * All that a platform keeps, in memory: jobs, batches, their outbox and endpoints that know of each other. An endpoint with jobs is not removed, and
  * one that was removed takes no more jobs.
  */
-export const layerWithEndpoints: Layer.Layer<JobStore | WebhookStore | EndpointStore> = Layer.effectContext(Effect.sync(() => {
+export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | EndpointStore> = Layer.effectContext(Effect.sync(() => {
   const outbox = MemoryWebhooks.make()
   const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox)
   const endpoints = makeMemory(jobs.isBusy)
   return Context.make(JobStore, jobs.service).pipe(
+    Context.add(BatchStore, BatchStore.of(jobs.batches)),
     Context.add(WebhookStore, WebhookStore.of(outbox.service)),
     Context.add(EndpointStore, endpoints.service)
   )

@@ -1,6 +1,7 @@
 /**
  * What a caller submits, and the job that it becomes.
  */
+import type { BatchId } from "@stint/contract/Batch"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
@@ -29,6 +30,8 @@ export interface Submission {
   readonly idempotencyKey?: string | undefined
   /** The job's id. */
   readonly id: JobId
+  /** The batch that the job is a request of. */
+  readonly batchId?: BatchId | undefined
 }
 
 /** How attempts are tried again: what the request says, then the endpoint; null where neither says anything. */
@@ -46,7 +49,7 @@ const fingerprintOf = ({ input, policy, priority, s3Config, tags, webhook }: Sub
 
 /** The job of a submission: the caller's wishes over the endpoint's settings. */
 export const jobOf = (submission: Submission, now: number): JobRecord => {
-  const { endpoint, id, input, policy, priority, s3Config, tags, trace, webhook } = submission
+  const { batchId, endpoint, id, input, policy, priority, s3Config, tags, trace, webhook } = submission
   return submitted({
     id,
     endpoint: endpoint.id,
@@ -64,7 +67,8 @@ export const jobOf = (submission: Submission, now: number): JobRecord => {
     retry: retryOf(endpoint, policy),
     retentionMs: endpoint.retentionMs,
     webhook: webhook === undefined ? null : { ...webhook, errorTraceback: endpoint.errorTraceback },
-    tags: tags === undefined ? [] : [...new Set(tags)]
+    tags: tags === undefined ? [] : [...new Set(tags)],
+    batchId: batchId ?? null
   })
 }
 

@@ -10,12 +10,13 @@
  *                                          +------- [ failed ] <---------+
  * ```
  *
- * A `JobStore` writes the rows in the commit of the change that they tell of: what was never committed is never sent, and what was is sent
+ * A `JobStore`, or a `BatchStore`, writes the rows in the commit of the change that they tell of: what was never committed is never sent, and what was is sent
  * at least once (quality.md, R10). A sender that dies has its deliveries claimed again when its lease is over.
  *
  * The body is the job object as it stood, so a delivery says the same however late it goes out, and outlives its job. Deliveries that are
  * done with are kept until this seam is asked to remove them; that is the sender's duty, seven days after they ended.
  */
+import { BatchWebhookEvent } from "@stint/contract/Batch"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { WebhookEvent } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
@@ -32,9 +33,10 @@ export type DeliveryState = typeof DeliveryState.Type
 export const WebhookEntry = Schema.Struct({
   /** The same for every attempt: receivers know a repetition by it. */
   id: Schema.String,
+  /** Whose news it is: a job's id or, for `batch.*`, a batch's. */
   job: JobId,
   endpoint: EndpointId,
-  event: WebhookEvent,
+  event: Schema.Union([WebhookEvent, BatchWebhookEvent]),
   url: Schema.String,
   state: DeliveryState,
   /** When the job changed. Milliseconds since 1970, as are all times here. */
@@ -52,7 +54,7 @@ export const WebhookEntry = Schema.Struct({
 })
 export type WebhookEntry = typeof WebhookEntry.Type
 
-/** A delivery with what is sent: the job object of wire-facts 1.3, with `input` and `webhook`. */
+/** A delivery with what is sent: the job object of wire-facts 1.3, with `input` and `webhook`; for `batch.*` the batch object. */
 export const WebhookDelivery = Schema.Struct({ ...WebhookEntry.fields, body: JsonText })
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
@@ -67,7 +69,7 @@ export type DeliveryOutcome =
     | { readonly _tag: "Failed" }
   )
 
-/** Which deliveries: those of a job, of an endpoint, or all. */
+/** Which deliveries: those of a job or a batch, of an endpoint, or all. */
 export interface DeliveryQuery {
   readonly endpoint?: EndpointId | undefined
   readonly job?: JobId | undefined

@@ -1,6 +1,12 @@
 /**
  * The durable job queue of Stint.
  */
+export * as BatchError from "./BatchError.ts"
+export * as BatchMachine from "./BatchMachine.ts"
+export * as BatchQueue from "./BatchQueue.ts"
+export * as BatchStore from "./BatchStore.ts"
+export * as BatchText from "./BatchText.ts"
+export * as BatchTimers from "./BatchTimers.ts"
 export * as EndpointStore from "./EndpointStore.ts"
 export * as Following from "./Following.ts"
 export * as JobListing from "./JobListing.ts"

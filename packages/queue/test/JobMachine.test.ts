@@ -35,7 +35,8 @@ const fresh: JobHead = {
   chunks: 0,
   drained: 0,
   webhook: null,
-  tags: []
+  tags: [],
+  batchId: null
 }
 
 /** An event without its time. */

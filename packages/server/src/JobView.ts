@@ -67,6 +67,7 @@ export const takenText = (job: JobRecord): string => {
     `"delayTime":${JobMachine.delayTime(job) ?? 0}`,
     `"attempt":${job.attempt}`
   ]
+  if (job.batchId !== null) parts.push(`"batchId":${JSON.stringify(job.batchId)}`)
   if (job.s3Config !== null) parts.push(`"s3Config":${job.s3Config}`)
   if (job.traceparent !== null) parts.push(`"traceparent":${JSON.stringify(job.traceparent)}`)
   if (job.tracestate !== null) parts.push(`"tracestate":${JSON.stringify(job.tracestate)}`)

@@ -80,3 +80,18 @@ export const memberText = (json: string, name: string): JsonText | undefined => 
   }
   return found === undefined ? undefined : JsonText.make(found)
 }
+
+/** The elements of a JSON array, each as text; none where it is no array. The text has to be JSON, as above. */
+export const elementTexts = (json: string): ReadonlyArray<JsonText> => {
+  const texts: Array<JsonText> = []
+  let at = skipSpace(json, 0)
+  if (json.charCodeAt(at) !== OPEN_BRACKET) return texts
+  at = skipSpace(json, at + 1)
+  while (at < json.length && json.charCodeAt(at) !== CLOSE_BRACKET) {
+    const end = endOfValue(json, at)
+    texts.push(JsonText.make(json.slice(at, end)))
+    at = skipSpace(json, end)
+    if (json.charCodeAt(at) === COMMA) at = skipSpace(json, at + 1)
+  }
+  return texts
+}

@@ -19,6 +19,17 @@ export interface LimitSettings {
   readonly controlBytes: number
   /** Whether large payloads have an object store to go to. Default: no. Says what a refusal advises. */
   readonly objectStore: boolean
+  /** Body of a call that adds requests to a batch, in bytes. Default 10 MiB. The limits of batches are those of wire-facts 1.6. */
+  readonly batchBytes: number
+  /** Requests of one batch. Default 5,000. */
+  readonly batchRequests: number
+  /** Batches of an endpoint that have not ended, drafts included. Default 10. */
+  readonly openBatches: number
+  /**
+   * Jobs of an endpoint that may wait when a batch is finalized, its own requests included. Default 50,000. What waits costs disk space and
+   * little else; the limit is there to stop a loop that submits batches by mistake.
+   */
+  readonly batchQueued: number
   /** How long `/runsync` and `/status-sync` wait where the caller does not say. Default 90 s. */
   readonly syncWaitMs: number
   /**
@@ -55,6 +66,10 @@ export const defaults: LimitSettings = {
   chunkBytes: MEBIBYTE,
   controlBytes: MEBIBYTE,
   objectStore: false,
+  batchBytes: 10 * MEBIBYTE,
+  batchRequests: 5_000,
+  openBatches: 10,
+  batchQueued: 50_000,
   syncWaitMs: 90_000,
   headWaitMs: 250,
   heartbeatMs: HEARTBEAT_MILLIS,

@@ -20,6 +20,10 @@ import { excerpt } from "./ProblemText.ts"
 /** The most offending values that an answer names: who has more, has them all from one mistake. */
 const MOST_ISSUES = 20
 
+/** `requests[3].policy.ttl` */
+const pathInWords = (path: ReadonlyArray<string | number>): string =>
+  path.map((key, at) => typeof key === "number" ? `[${key}]` : at === 0 ? key : `.${key}`).join("")
+
 /** What does not fit, each with its path, and all in one sentence. */
 export const issuesOf = (issue: SchemaIssue.Issue): {
   readonly errors: ReadonlyArray<{ readonly path: ReadonlyArray<string | number>; readonly message: string }>
@@ -31,7 +35,7 @@ export const issuesOf = (issue: SchemaIssue.Issue): {
     message: excerpt(message)
   }))
   const sentences = errors.map(({ message, path }) =>
-    inWords({ message, path: path.length === 0 ? [] : [excerpt(path.join("."))] })
+    inWords({ message, path: path.length === 0 ? [] : [excerpt(pathInWords(path))] })
   )
   if (all.length > errors.length) sentences.push(`and ${all.length - errors.length} more`)
   return { errors, message: sentences.join("; ") }

@@ -29,7 +29,7 @@ const decodeKey = decoder(
 )
 
 /** A webhook in its long form; the address alone is told of the end. */
-const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
+export const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
   typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
 
 const remedy = "Send a link to the data instead of the data: put it in an object store and pass its address in \"input\"."

@@ -3,7 +3,8 @@
  *
  * ```
  *   caller   --/v2/{endpoint}/run ...-------> JobsHandlers -----+
- *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, EndpointStore
+ *   caller   --/v2/{endpoint}/batch ...-----> BatchHandlers ----+
+ *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, BatchQueue, EndpointStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
@@ -17,6 +18,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import * as Layer from "effect/Layer"
 import * as ApiPage from "./ApiPage.ts"
 import * as Authorization from "./Authorization.ts"
+import * as BatchHandlers from "./BatchHandlers.ts"
 import * as ControlHandlers from "./ControlHandlers.ts"
 import * as Fallback from "./Fallback.ts"
 import * as JobsHandlers from "./JobsHandlers.ts"
@@ -29,7 +31,7 @@ import * as WorkerOperations from "./WorkerOperations.ts"
 /** All routes, for a router of the reader's choice. */
 export const layerRoutes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: Fallback.OPENAPI_PATH }).pipe(
-    Layer.provide([JobsHandlers.layer, WorkerHandlers.layer, ControlHandlers.layer, KeyHandlers.layer, WebhookHandlers.layer]),
+    Layer.provide([JobsHandlers.layer, BatchHandlers.layer, WorkerHandlers.layer, ControlHandlers.layer, KeyHandlers.layer, WebhookHandlers.layer]),
     Layer.provide(Authorization.layer)
   ),
   ApiPage.layer,

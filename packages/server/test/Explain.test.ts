@@ -34,6 +34,7 @@ const job: JobReport = {
   drained: 0,
   webhook: null,
   tags: [],
+  batchId: null,
   progress: null,
   output: null,
   error: null,

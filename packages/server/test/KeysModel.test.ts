@@ -3,6 +3,7 @@
  * revoked and changed by the control API, time passes, and after every step each secret that ever was is tried on each surface.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Clock from "effect/Clock"
@@ -60,6 +61,7 @@ class World {
   readonly #handler = HttpRouter.toWebHandler(
     Server.layerRoutes.pipe(
       Layer.provide(AccessKeys.layer(Redacted.make(ADMIN))),
+      Layer.provide(BatchQueue.layer),
       Layer.provide(JobQueue.layer),
       Layer.provide([layerMemory, WorkerRegistry.layer]),
       Layer.provide(Layer.succeed(PublicAddress, { baseUrl: BASE })),

@@ -54,7 +54,8 @@ export const submitRules = (rule: Rule): void => {
         error: null,
         lastError: null,
         chunks: 0,
-        drained: 0
+        drained: 0,
+        batchId: null
       }
       assert.deepStrictEqual<unknown>(plain, {
         ...expected,

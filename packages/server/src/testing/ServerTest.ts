@@ -3,6 +3,9 @@
  *
  * Waits are short (see {@link LIMITS}), so that a test in which a wait has to run out does not take long.
  */
+import * as BatchQueue from "@stint/queue/BatchQueue"
+import type { BatchStore } from "@stint/queue/BatchStore"
+import * as BatchTimers from "@stint/queue/BatchTimers"
 import type * as EndpointStore from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import type { JobStore } from "@stint/queue/JobStore"
@@ -98,6 +101,7 @@ const layerTest = Layer.effect(
 /** What a server keeps its things in. */
 export type Stores =
   | JobStore
+  | BatchStore
   | EndpointStore.EndpointStore
   | KeyStore.KeyStore
   | WebhookStore
@@ -130,8 +134,9 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     layerMemory
   const address = Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))
   return layerTest.pipe(
-    Layer.provide([Server.layer, JobTimers.layer({ interval: 25 })]),
+    Layer.provide([Server.layer, JobTimers.layer({ interval: 25 }), BatchTimers.layer({ interval: 25 })]),
     Layer.provide(address.pipe(Layer.provideMerge(Server.layerNode({ ...options.listen, port: 0 })))),
+    Layer.provide(BatchQueue.layer),
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(WorkerRegistry.layer),
     Layer.provide(AccessKeys.layer(Redacted.make(ADMIN_KEY)).pipe(Layer.provideMerge(stores))),
