@@ -65,7 +65,8 @@ export const startProblem = <A, R>(
   effect: Effect.Effect<A, QueueError | BatchError, R>
 ): Effect.Effect<A, BatchNotFound | Conflict | EndpointNotFound | Unavailable, R> => Effect.catch(
   effect,
-  (error) => error._tag === "QueueError" ? submitProblem(Effect.fail(error)) : Effect.fail(problemOf(error))
+  (error): Effect.Effect<never, BatchNotFound | Conflict | EndpointNotFound | Unavailable> =>
+    error._tag === "QueueError" ? submitProblem(Effect.fail(error)) : Effect.fail(problemOf(error))
 )
 
 /** For calls that change a batch. */
@@ -73,7 +74,8 @@ export const changeProblem = <A, R>(
   effect: Effect.Effect<A, QueueError | BatchError, R>
 ): Effect.Effect<A, BatchNotFound | Conflict | Unavailable, R> => Effect.catch(
   effect,
-  (error) => error._tag === "QueueError" ? storeProblem(Effect.fail(error)) : Effect.fail(problemOf(error))
+  (error): Effect.Effect<never, BatchNotFound | Conflict | Unavailable> =>
+    error._tag === "QueueError" ? storeProblem(Effect.fail(error)) : Effect.fail(problemOf(error))
 )
 
 /** For calls that look, and for those that nothing can be in the way of. */
