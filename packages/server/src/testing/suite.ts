@@ -9,6 +9,7 @@ import { describe, layer } from "@effect/vitest"
 import type * as Layer from "effect/Layer"
 import { authorization } from "./AuthorizationSuite.ts"
 import { badInput } from "./BadInputSuite.ts"
+import { batches } from "./BatchSuite.ts"
 import { chunks } from "./ChunkSuite.ts"
 import { connections } from "./ConnectionSuite.ts"
 import { control } from "./ControlSuite.ts"
@@ -35,6 +36,7 @@ export const suite = <E>(name: string, stores: Layer.Layer<ServerTest.Stores, E>
     describe("submit", () => submits(it))
     describe("options", () => options(it))
     describe("requests", () => requests(it))
+    describe("batches", () => batches(it))
     describe("events", () => events(it))
     describe("explain", () => explanations(it))
     describe("follow", () => follows(it))
