@@ -116,7 +116,21 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
   db.join({
     beforeCommit: () => {
       for (const batch of changed.values()) {
-        const { cancelled, completed, endedAt, failed, finalizedAt, id, name, running, status, total, touchedAt, unfed, webhook } = batch
+        const {
+          cancelled,
+          completed,
+          endedAt,
+          failed,
+          finalizedAt,
+          id,
+          name,
+          running,
+          status,
+          total,
+          touchedAt,
+          unfed,
+          webhook
+        } = batch
         save.run(
           status,
           name,

@@ -109,7 +109,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
     add: (endpoint, id, requests, now, mostRequests) =>
       db.write("add to batch", () => {
         const changed = change(endpoint, id, now, (batch) => BatchMachine.added(batch, requests.length, now, mostRequests))
-        if (changed._tag === "Changed") for (const request of requests) batches.addRequest(changed.batch.id, request)
+        if (changed._tag === "Changed") { for (const request of requests) batches.addRequest(changed.batch.id, request) }
         return changed
       }),
     drop: (endpoint, id, request, now) =>

@@ -83,7 +83,9 @@ const make = Effect.gen(function*() {
     if (chunk !== undefined) rows.addChunk(row.seq, after, chunk)
     if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after)
     if (after.webhook !== null) tellWebhook(row.seq, event, before, after, chunk)
-    if (after.batchId !== null && before.status !== after.status) return tellBatch({ seq: row.seq, head: after }, before, event.now)
+    if (after.batchId !== null && before.status !== after.status) {
+      return tellBatch({ seq: row.seq, head: after }, before, event.now)
+    }
     return { _tag: "Changed", before, after }
   }
 

@@ -22,15 +22,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { randomUUID } from "node:crypto"
-import {
-  BatchError,
-  BatchMissing,
-  BatchTooLarge,
-  QueueFull,
-  RequestMissing,
-  TooManyBatches,
-  WrongStatus
-} from "./BatchError.ts"
+import { BatchError, BatchMissing, BatchTooLarge, QueueFull, RequestMissing, TooManyBatches, WrongStatus } from "./BatchError.ts"
 import { type BatchRecord, created, type Rejection } from "./BatchMachine.ts"
 import { type BatchRequest, BatchStore, type Changed, type RequestPage } from "./BatchStore.ts"
 import { EndpointStore } from "./EndpointStore.ts"
@@ -118,21 +110,22 @@ export class BatchQueue extends Context.Service<BatchQueue, {
 }>()("@stint/queue/BatchQueue") {}
 
 /** The job of a request: its wishes over the batch's over the endpoint's settings. */
-const toJob = (endpoint: Endpoint, now: number) => (batch: BatchRecord, { id, input, options, s3Config }: BatchRequest): JobRecord => {
-  const { policy, priority, tags, traceparent, tracestate, webhook } = options
-  return jobOf({
-    endpoint,
-    id,
-    batchId: batch.id,
-    input,
-    s3Config: s3Config ?? undefined,
-    policy: { ttl: BATCH_TTL, ...batch.policy, ...policy },
-    priority: priority ?? BATCH_PRIORITY,
-    tags,
-    webhook,
-    trace: traceparent === undefined ? undefined : { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
-  }, now)
-}
+const toJob =
+  (endpoint: Endpoint, now: number) => (batch: BatchRecord, { id, input, options, s3Config }: BatchRequest): JobRecord => {
+    const { policy, priority, tags, traceparent, tracestate, webhook } = options
+    return jobOf({
+      endpoint,
+      id,
+      batchId: batch.id,
+      input,
+      s3Config: s3Config ?? undefined,
+      policy: { ttl: BATCH_TTL, ...batch.policy, ...policy },
+      priority: priority ?? BATCH_PRIORITY,
+      tags,
+      webhook,
+      trace: traceparent === undefined ? undefined : { traceparent, ...(tracestate === undefined ? {} : { tracestate }) }
+    }, now)
+  }
 
 const missing = (id: string) => new BatchError({ reason: new BatchMissing({ id }) })
 
@@ -257,4 +250,7 @@ const make = Effect.gen(function*() {
 })
 
 /** Batches over whatever stores are given. */
-export const layer: Layer.Layer<BatchQueue, never, BatchStore | JobStore | JobQueue | EndpointStore> = Layer.effect(BatchQueue, make)
+export const layer: Layer.Layer<BatchQueue, never, BatchStore | JobStore | JobQueue | EndpointStore> = Layer.effect(
+  BatchQueue,
+  make
+)

@@ -8,8 +8,8 @@
  *
  * A crash at any moment leaves a request either aside or in the queue, never in both and never in neither.
  */
-import { type BatchId } from "@stint/contract/Batch"
-import { type EndpointId, JobId } from "@stint/contract/Ids"
+import type { BatchId } from "@stint/contract/Batch"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { Policy, Priority, Tags, Webhook } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
@@ -56,7 +56,8 @@ export type Created =
   | { readonly _tag: "EndpointGone" }
 
 /** What became of a wish to start. */
-export type Finalized = Changed
+export type Finalized =
+  | Changed
   /** So many jobs and requests wait on the endpoint already. */
   | { readonly _tag: "QueueFull"; readonly queued: number }
   | { readonly _tag: "EndpointGone" }

@@ -38,7 +38,9 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, BatchQue
         const error = Cause.squash(cause)
         const message = error instanceof Error ? error.message : String(error)
         return Effect.as(
-          first ? Effect.logError(`Batches cannot go on: ${message}. Nothing of them is lost; trying again every interval.`) : Effect.void,
+          first
+            ? Effect.logError(`Batches cannot go on: ${message}. Nothing of them is lost; trying again every interval.`)
+            : Effect.void,
           false
         )
       })

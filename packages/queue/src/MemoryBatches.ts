@@ -49,7 +49,8 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
 
   const ofEndpoint = (endpoint: EndpointId) => [...entries.values()].filter(({ record }) => record.endpoint === endpoint)
 
-  const find = (endpoint: EndpointId, id: string): Entry | undefined => ofEndpoint(endpoint).find(({ record }) => record.id === id)
+  const find = (endpoint: EndpointId, id: string): Entry | undefined =>
+    ofEndpoint(endpoint).find(({ record }) => record.id === id)
 
   const put = (entry: Entry, after: BatchRecord, now: number) => {
     const before = entry.record

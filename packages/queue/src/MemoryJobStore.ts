@@ -389,13 +389,15 @@ export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore> = Layer.ef
  * All that a platform keeps, in memory: jobs, batches, their outbox and endpoints that know of each other. An endpoint with jobs is not removed, and
  * one that was removed takes no more jobs.
  */
-export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | EndpointStore> = Layer.effectContext(Effect.sync(() => {
-  const outbox = MemoryWebhooks.make()
-  const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox)
-  const endpoints = makeMemory(jobs.isBusy)
-  return Context.make(JobStore, jobs.service).pipe(
-    Context.add(BatchStore, BatchStore.of(jobs.batches)),
-    Context.add(WebhookStore, WebhookStore.of(outbox.service)),
-    Context.add(EndpointStore, endpoints.service)
-  )
-}))
+export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | EndpointStore> = Layer.effectContext(
+  Effect.sync(() => {
+    const outbox = MemoryWebhooks.make()
+    const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox)
+    const endpoints = makeMemory(jobs.isBusy)
+    return Context.make(JobStore, jobs.service).pipe(
+      Context.add(BatchStore, BatchStore.of(jobs.batches)),
+      Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+      Context.add(EndpointStore, endpoints.service)
+    )
+  })
+)

@@ -33,7 +33,8 @@ import { webhookOf } from "./RunOptions.ts"
 /** How many of a list where the caller does not say. */
 const PAGE = 50
 
-const draftHint = "Send the requests as an array, [{\"input\": {\"name\": \"Ada\"}}], or an object with \"requests\" and a \"name\"."
+const draftHint =
+  "Send the requests as an array, [{\"input\": {\"name\": \"Ada\"}}], or an object with \"requests\" and a \"name\"."
 const requestsHint = "Send {\"requests\": [{\"input\": {\"name\": \"Ada\"}}]}."
 const changesHint = "Send {\"name\": \"nightly\"}, {\"webhook\": \"https://example.com/done\"}, or both."
 
@@ -69,7 +70,9 @@ const refuseKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, Inval
 
 /** A request and its result. Before it is a job it waits, as it does at first when it is one. */
 const resultText = (id: string, job: JobReport | undefined, batch: BatchRecord, endpoint: Endpoint): string => {
-  if (job === undefined) return `{"id":${JSON.stringify(id)},"status":"${batch.status === "CANCELLED" ? "CANCELLED" : "IN_QUEUE"}"}`
+  if (job === undefined) {
+    return `{"id":${JSON.stringify(id)},"status":"${batch.status === "CANCELLED" ? "CANCELLED" : "IN_QUEUE"}"}`
+  }
   const parts = jobMembers(job, endpoint)
   if (job.startedAt !== null) parts.push(`"startedAt":${job.startedAt}`)
   if (job.finishedAt !== null) parts.push(`"completedAt":${job.finishedAt}`)

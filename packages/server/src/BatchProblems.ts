@@ -47,7 +47,9 @@ const problemOf = ({ reason }: BatchError): BatchNotFound | Conflict => {
       ))
     case "QueueFull":
       return new Conflict(explain(
-        `With batch "${excerpt(reason.id)}" more than ${reason.limit} jobs would wait on this endpoint; ${reason.queued} wait already.`,
+        `With batch "${
+          excerpt(reason.id)
+        }" more than ${reason.limit} jobs would wait on this endpoint; ${reason.queued} wait already.`,
         "The batch stays a draft. Finalize it when fewer jobs wait (GET /v2/{endpoint}/health), or split it."
       ))
   }
@@ -63,20 +65,22 @@ export const tooManyRequests = (limit: number): Conflict =>
 /** For calls that make or start a batch. */
 export const startProblem = <A, R>(
   effect: Effect.Effect<A, QueueError | BatchError, R>
-): Effect.Effect<A, BatchNotFound | Conflict | EndpointNotFound | Unavailable, R> => Effect.catch(
-  effect,
-  (error): Effect.Effect<never, BatchNotFound | Conflict | EndpointNotFound | Unavailable> =>
-    error._tag === "QueueError" ? submitProblem(Effect.fail(error)) : Effect.fail(problemOf(error))
-)
+): Effect.Effect<A, BatchNotFound | Conflict | EndpointNotFound | Unavailable, R> =>
+  Effect.catch(
+    effect,
+    (error): Effect.Effect<never, BatchNotFound | Conflict | EndpointNotFound | Unavailable> =>
+      error._tag === "QueueError" ? submitProblem(Effect.fail(error)) : Effect.fail(problemOf(error))
+  )
 
 /** For calls that change a batch. */
 export const changeProblem = <A, R>(
   effect: Effect.Effect<A, QueueError | BatchError, R>
-): Effect.Effect<A, BatchNotFound | Conflict | Unavailable, R> => Effect.catch(
-  effect,
-  (error): Effect.Effect<never, BatchNotFound | Conflict | Unavailable> =>
-    error._tag === "QueueError" ? storeProblem(Effect.fail(error)) : Effect.fail(problemOf(error))
-)
+): Effect.Effect<A, BatchNotFound | Conflict | Unavailable, R> =>
+  Effect.catch(
+    effect,
+    (error): Effect.Effect<never, BatchNotFound | Conflict | Unavailable> =>
+      error._tag === "QueueError" ? storeProblem(Effect.fail(error)) : Effect.fail(problemOf(error))
+  )
 
 /** For calls that look, and for those that nothing can be in the way of. */
 export const lookProblem = <A, R>(

@@ -31,7 +31,14 @@ import * as WorkerOperations from "./WorkerOperations.ts"
 /** All routes, for a router of the reader's choice. */
 export const layerRoutes = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: Fallback.OPENAPI_PATH }).pipe(
-    Layer.provide([JobsHandlers.layer, BatchHandlers.layer, WorkerHandlers.layer, ControlHandlers.layer, KeyHandlers.layer, WebhookHandlers.layer]),
+    Layer.provide([
+      JobsHandlers.layer,
+      BatchHandlers.layer,
+      WorkerHandlers.layer,
+      ControlHandlers.layer,
+      KeyHandlers.layer,
+      WebhookHandlers.layer
+    ]),
     Layer.provide(Authorization.layer)
   ),
   ApiPage.layer,

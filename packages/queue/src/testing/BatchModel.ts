@@ -65,7 +65,10 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   },
   {
     weight: 3,
-    arbitrary: fc.record({ _tag: fc.constantFrom("Purge" as const, "Tick" as const, "Sweep" as const, "Sweep" as const), limit: few })
+    arbitrary: fc.record({
+      _tag: fc.constantFrom("Purge" as const, "Tick" as const, "Sweep" as const, "Sweep" as const),
+      limit: few
+    })
   },
   { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Pass" as const), millis: fc.constantFrom(1, 900, 2_500, 6_000) }) }
 )
@@ -120,7 +123,10 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
   let made = 0
 
   const requestsOf = (count: number): ReadonlyArray<BatchRequest> =>
-    Array.from({ length: count }, () => ({ id: JobId.make(`job-${++made}`), input: toJsonText(made), s3Config: null, options: {} }))
+    Array.from(
+      { length: count },
+      () => ({ id: JobId.make(`job-${++made}`), input: toJsonText(made), s3Config: null, options: {} })
+    )
 
   const toJob = (batch: BatchRecord | null, { id, input, s3Config }: BatchRequest): JobRecord =>
     submitted({
@@ -349,14 +355,18 @@ export const batchModelRule = <E>(
   store: Layer.Layer<JobStore | BatchStore | WebhookStore, E>,
   runs: number
 ): void => {
-  it.live("R1, R5: counts and ends are what counting says, whatever happens in whatever order, and all comes to its end", () =>
-    Effect.promise(() =>
-      fc.assert(
-        fc.asyncProperty(
-          fc.array(command, { minLength: 5, maxLength: 60, size: "max" }),
-          (commands) => Effect.runPromise(Effect.provide(run(commands), store))
-        ),
-        { numRuns: runsOf(runs), ...(seed === undefined ? {} : { seed: Number(seed) }) }
-      )
-    ), 120_000)
+  it.live(
+    "R1, R5: counts and ends are what counting says, whatever happens in whatever order, and all comes to its end",
+    () =>
+      Effect.promise(() =>
+        fc.assert(
+          fc.asyncProperty(
+            fc.array(command, { minLength: 5, maxLength: 60, size: "max" }),
+            (commands) => Effect.runPromise(Effect.provide(run(commands), store))
+          ),
+          { numRuns: runsOf(runs), ...(seed === undefined ? {} : { seed: Number(seed) }) }
+        )
+      ),
+    120_000
+  )
 }

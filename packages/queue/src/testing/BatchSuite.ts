@@ -74,19 +74,22 @@ export const batchSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, 
   ) => it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(world)))
 
   describe(`batches: ${name}`, () => {
-    rule("nothing of a draft runs; finalized, every request is one job, in order, under the request's id", () =>
-      Effect.gen(function*() {
-        const { batches, draft, endpoint, ids, queue, take } = yield* make()
-        const { id } = yield* draft(2)
-        yield* batches.add(endpoint.id, id, requests(1), LIMITS)
-        assert.deepStrictEqual(yield* take("ann", { limit: 10 }), [])
-        const batch = yield* batches.finalize(endpoint, id, LIMITS)
-        assert.deepInclude(batch, { status: "FINALIZED", total: 3, unfed: 0, running: 0, finalizedAt: 0, endedAt: null })
-        const taken = yield* take("ann", { limit: 10 })
-        assert.deepStrictEqual(taken.map((job) => job.id), [...(yield* ids(id))])
-        assert.deepStrictEqual(taken.map((job) => job.batchId), [batch.id, batch.id, batch.id])
-        assert.strictEqual((yield* queue.depth(endpoint.id)).running, 3)
-      }))
+    rule(
+      "nothing of a draft runs; finalized, every request is one job, in order, under the request's id",
+      () =>
+        Effect.gen(function*() {
+          const { batches, draft, endpoint, ids, queue, take } = yield* make()
+          const { id } = yield* draft(2)
+          yield* batches.add(endpoint.id, id, requests(1), LIMITS)
+          assert.deepStrictEqual(yield* take("ann", { limit: 10 }), [])
+          const batch = yield* batches.finalize(endpoint, id, LIMITS)
+          assert.deepInclude(batch, { status: "FINALIZED", total: 3, unfed: 0, running: 0, finalizedAt: 0, endedAt: null })
+          const taken = yield* take("ann", { limit: 10 })
+          assert.deepStrictEqual(taken.map((job) => job.id), [...(yield* ids(id))])
+          assert.deepStrictEqual(taken.map((job) => job.batchId), [batch.id, batch.id, batch.id])
+          assert.strictEqual((yield* queue.depth(endpoint.id)).running, 3)
+        })
+    )
 
     rule("finalizing again, at once or later, runs nothing twice", () =>
       Effect.gen(function*() {
@@ -115,10 +118,24 @@ export const batchSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, 
         yield* TestClock.adjust(1_000)
         const last = yield* takeOne("bob")
         yield* finish(other)
-        assert.deepInclude(yield* look(id), { status: "FINALIZED", running: 1, completed: 1, failed: 1, cancelled: 1, endedAt: null })
+        assert.deepInclude(yield* look(id), {
+          status: "FINALIZED",
+          running: 1,
+          completed: 1,
+          failed: 1,
+          cancelled: 1,
+          endedAt: null
+        })
         yield* queue.workerGone(endpoint.id, "bob", "Worker bob was killed.")
         assert.strictEqual(yield* Effect.map(queue.get(endpoint.id, last.id), (job) => job.status), "FAILED")
-        assert.deepInclude(yield* look(id), { status: "COMPLETED", running: 0, completed: 1, failed: 2, cancelled: 1, endedAt: 1_000 })
+        assert.deepInclude(yield* look(id), {
+          status: "COMPLETED",
+          running: 0,
+          completed: 1,
+          failed: 2,
+          cancelled: 1,
+          endedAt: 1_000
+        })
       }))
 
     rule("it is FAILED where not one request completed, and COMPLETED where it had none", () =>
@@ -143,24 +160,27 @@ export const batchSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, 
         assert.deepStrictEqual((yield* take("ann", { limit: 3 })).map((one) => one.id), [urgent.id, job.id, plain.id])
       }))
 
-    rule("a request's policy counts before the batch's, and that before the endpoint's; all may wait for a week", () =>
-      Effect.gen(function*() {
-        const { batches, draft, endpoint, take } = yield* make({ executionTimeoutMs: 50_000 })
-        const { id } = yield* draft(1, { policy: { executionTimeout: 20_000, ttl: 90_000 } })
-        yield* batches.add(endpoint.id, id, [
-          request(1, { policy: { executionTimeout: 30_000 }, tags: ["b"], traceparent: "00-1-1-01" })
-        ], LIMITS)
-        const { id: plain } = yield* draft(1)
-        yield* batches.finalize(endpoint, id, LIMITS)
-        yield* batches.finalize(endpoint, plain, LIMITS)
-        const taken = yield* take("ann", { limit: 3 })
-        assert.deepStrictEqual(taken.map((job) => [job.executionTimeoutMs, job.ttlMs]), [
-          [20_000, 90_000],
-          [30_000, 90_000],
-          [50_000, BatchQueue.BATCH_TTL]
-        ])
-        assert.deepInclude(taken[1], { tags: ["b"], traceparent: "00-1-1-01", priority: BatchQueue.BATCH_PRIORITY })
-      }))
+    rule(
+      "a request's policy counts before the batch's, and that before the endpoint's; all may wait for a week",
+      () =>
+        Effect.gen(function*() {
+          const { batches, draft, endpoint, take } = yield* make({ executionTimeoutMs: 50_000 })
+          const { id } = yield* draft(1, { policy: { executionTimeout: 20_000, ttl: 90_000 } })
+          yield* batches.add(endpoint.id, id, [
+            request(1, { policy: { executionTimeout: 30_000 }, tags: ["b"], traceparent: "00-1-1-01" })
+          ], LIMITS)
+          const { id: plain } = yield* draft(1)
+          yield* batches.finalize(endpoint, id, LIMITS)
+          yield* batches.finalize(endpoint, plain, LIMITS)
+          const taken = yield* take("ann", { limit: 3 })
+          assert.deepStrictEqual(taken.map((job) => [job.executionTimeoutMs, job.ttlMs]), [
+            [20_000, 90_000],
+            [30_000, 90_000],
+            [50_000, BatchQueue.BATCH_TTL]
+          ])
+          assert.deepInclude(taken[1], { tags: ["b"], traceparent: "00-1-1-01", priority: BatchQueue.BATCH_PRIORITY })
+        })
+    )
 
     rule("requests are added to and taken out of a draft only, in order, and only its own", () =>
       Effect.gen(function*() {
@@ -181,26 +201,29 @@ export const batchSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, 
         assert.deepStrictEqual<unknown>(yield* ids(id), [first, third, more.id])
       }))
 
-    rule("limits refuse the whole of a call: requests of a batch, batches that have not ended, jobs that wait", () =>
-      Effect.gen(function*() {
-        const { batches, endpoint, look, queue, submit } = yield* make()
-        const limits = { requests: 3, open: 2, queued: 5 }
-        const create = (count: number) => batches.create({ endpoint, requests: requests(count) }, limits)
-        assert.strictEqual(yield* reasonOf(create(4)), "BatchTooLarge")
-        const one = yield* create(3)
-        assert.strictEqual(yield* reasonOf(batches.add(endpoint.id, one.id, [request(1)], limits)), "BatchTooLarge")
-        assert.strictEqual((yield* look(one.id)).total, 3)
-        const two = yield* create(3)
-        assert.strictEqual(yield* reasonOf(create(0)), "TooManyBatches")
-        yield* batches.finalize(endpoint, one.id, limits)
-        assert.strictEqual(yield* reasonOf(create(0)), "TooManyBatches")
-        assert.strictEqual(yield* reasonOf(batches.finalize(endpoint, two.id, limits)), "QueueFull")
-        assert.strictEqual((yield* look(two.id)).status, "DRAFT")
-        yield* queue.purge(endpoint.id)
-        yield* create(0)
-        yield* Effect.replicateEffect(submit(), 2, { discard: true })
-        assert.strictEqual((yield* batches.finalize(endpoint, two.id, limits)).status, "FINALIZED")
-      }))
+    rule(
+      "limits refuse the whole of a call: requests of a batch, batches that have not ended, jobs that wait",
+      () =>
+        Effect.gen(function*() {
+          const { batches, endpoint, look, queue, submit } = yield* make()
+          const limits = { requests: 3, open: 2, queued: 5 }
+          const create = (count: number) => batches.create({ endpoint, requests: requests(count) }, limits)
+          assert.strictEqual(yield* reasonOf(create(4)), "BatchTooLarge")
+          const one = yield* create(3)
+          assert.strictEqual(yield* reasonOf(batches.add(endpoint.id, one.id, [request(1)], limits)), "BatchTooLarge")
+          assert.strictEqual((yield* look(one.id)).total, 3)
+          const two = yield* create(3)
+          assert.strictEqual(yield* reasonOf(create(0)), "TooManyBatches")
+          yield* batches.finalize(endpoint, one.id, limits)
+          assert.strictEqual(yield* reasonOf(create(0)), "TooManyBatches")
+          assert.strictEqual(yield* reasonOf(batches.finalize(endpoint, two.id, limits)), "QueueFull")
+          assert.strictEqual((yield* look(two.id)).status, "DRAFT")
+          yield* queue.purge(endpoint.id)
+          yield* create(0)
+          yield* Effect.replicateEffect(submit(), 2, { discard: true })
+          assert.strictEqual((yield* batches.finalize(endpoint, two.id, limits)).status, "FINALIZED")
+        })
+    )
 
     rule("of those who create at once no more get in than may", () =>
       Effect.gen(function*() {
@@ -210,54 +233,65 @@ export const batchSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, 
         assert.strictEqual(reasons.filter((reason) => reason === undefined).length, 3)
       }))
 
-    rule("R8: cancelled, what waits is cancelled at once, what runs may finish, and nothing is started any more", () =>
-      Effect.gen(function*() {
-        const { batches, endpoint, finish, ids, look, queue, started, status, take } = yield* make({ maxAttempts: 3 })
-        const { id } = yield* started(450)
-        const [first, second] = yield* take("ann", { limit: 2 })
-        const batch = yield* batches.cancel(endpoint.id, id)
-        assert.deepInclude(batch, { status: "CANCELLED", running: 2, cancelled: 448, endedAt: null })
-        assert.deepStrictEqual(yield* take("bob", { limit: 10 }), [])
-        assert.deepStrictEqual(yield* queue.stops(endpoint.id, "ann", 0), [])
-        yield* TestClock.adjust(500)
-        yield* finish(first ?? assert.fail())
-        yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed.")
-        assert.strictEqual(yield* status(second?.id ?? ""), "CANCELLED")
-        assert.deepInclude(yield* look(id), { status: "CANCELLED", running: 0, completed: 1, cancelled: 449, endedAt: 500 })
-        assert.deepInclude(yield* batches.cancel(endpoint.id, id), { status: "CANCELLED", cancelled: 449 })
-        assert.strictEqual((yield* ids(id)).length, 450)
-        assert.strictEqual(yield* reasonOf(batches.finalize(endpoint, id, LIMITS)), "WrongStatus")
-      }))
+    rule(
+      "R8: cancelled, what waits is cancelled at once, what runs may finish, and nothing is started any more",
+      () =>
+        Effect.gen(function*() {
+          const { batches, endpoint, finish, ids, look, queue, started, status, take } = yield* make({ maxAttempts: 3 })
+          const { id } = yield* started(450)
+          const [first, second] = yield* take("ann", { limit: 2 })
+          const batch = yield* batches.cancel(endpoint.id, id)
+          assert.deepInclude(batch, { status: "CANCELLED", running: 2, cancelled: 448, endedAt: null })
+          assert.deepStrictEqual(yield* take("bob", { limit: 10 }), [])
+          assert.deepStrictEqual(yield* queue.stops(endpoint.id, "ann", 0), [])
+          yield* TestClock.adjust(500)
+          yield* finish(first ?? assert.fail())
+          yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed.")
+          assert.strictEqual(yield* status(second?.id ?? ""), "CANCELLED")
+          assert.deepInclude(yield* look(id), { status: "CANCELLED", running: 0, completed: 1, cancelled: 449, endedAt: 500 })
+          assert.deepInclude(yield* batches.cancel(endpoint.id, id), { status: "CANCELLED", cancelled: 449 })
+          assert.strictEqual((yield* ids(id)).length, 450)
+          assert.strictEqual(yield* reasonOf(batches.finalize(endpoint, id, LIMITS)), "WrongStatus")
+        })
+    )
 
     rule("a cancelled draft has ended, and one that has ended is not cancelled any more", () =>
       Effect.gen(function*() {
         const { batches, draft, endpoint, finish, started, takeOne } = yield* make()
         const one = yield* draft(2)
-        assert.deepInclude(yield* batches.cancel(endpoint.id, one.id), { status: "CANCELLED", total: 2, cancelled: 2, endedAt: 0 })
+        assert.deepInclude(yield* batches.cancel(endpoint.id, one.id), {
+          status: "CANCELLED",
+          total: 2,
+          cancelled: 2,
+          endedAt: 0
+        })
         const two = yield* started(1)
         yield* finish(yield* takeOne("ann"))
         assert.deepInclude(yield* batches.cancel(endpoint.id, two.id), { status: "COMPLETED", completed: 1 })
       }))
 
-    rule("a request that is retried opens its batch again, but for a cancelled batch, where it is cancelled", () =>
-      Effect.gen(function*() {
-        const { batches, endpoint, fail, finish, look, queue, started, takeOne } = yield* make()
-        const { id } = yield* started(1)
-        const job = yield* takeOne("ann")
-        yield* fail(job, "no")
-        assert.deepInclude(yield* look(id), { status: "FAILED", failed: 1, endedAt: 0 })
-        yield* queue.retry(endpoint.id, job.id)
-        assert.deepInclude(yield* look(id), { status: "FINALIZED", failed: 0, endedAt: null })
-        yield* TestClock.adjust(1_000)
-        yield* finish(yield* takeOne("ann"))
-        assert.deepInclude(yield* look(id), { status: "COMPLETED", completed: 1, endedAt: 1_000 })
-        const other = yield* started(2)
-        yield* fail(yield* takeOne("ann"), "no")
-        yield* batches.cancel(endpoint.id, other.id)
-        const [failed] = (yield* batches.requests(endpoint.id, other.id, 0, 1)).ids
-        assert.strictEqual((yield* queue.retry(endpoint.id, failed ?? "")).status, "CANCELLED")
-        assert.deepInclude(yield* look(other.id), { status: "CANCELLED", failed: 0, cancelled: 2, endedAt: 1_000 })
-      }))
+    rule(
+      "a request that is retried opens its batch again, but for a cancelled batch, where it is cancelled",
+      () =>
+        Effect.gen(function*() {
+          const { batches, endpoint, fail, finish, look, queue, started, takeOne } = yield* make()
+          const { id } = yield* started(1)
+          const job = yield* takeOne("ann")
+          yield* fail(job, "no")
+          assert.deepInclude(yield* look(id), { status: "FAILED", failed: 1, endedAt: 0 })
+          yield* queue.retry(endpoint.id, job.id)
+          assert.deepInclude(yield* look(id), { status: "FINALIZED", failed: 0, endedAt: null })
+          yield* TestClock.adjust(1_000)
+          yield* finish(yield* takeOne("ann"))
+          assert.deepInclude(yield* look(id), { status: "COMPLETED", completed: 1, endedAt: 1_000 })
+          const other = yield* started(2)
+          yield* fail(yield* takeOne("ann"), "no")
+          yield* batches.cancel(endpoint.id, other.id)
+          const [failed] = (yield* batches.requests(endpoint.id, other.id, 0, 1)).ids
+          assert.strictEqual((yield* queue.retry(endpoint.id, failed ?? "")).status, "CANCELLED")
+          assert.deepInclude(yield* look(other.id), { status: "CANCELLED", failed: 0, cancelled: 2, endedAt: 1_000 })
+        })
+    )
 
     rule("R10: its end is told once, in the same commit, with the batch as it stood", () =>
       Effect.gen(function*() {
@@ -306,30 +340,36 @@ export const batchSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, 
         assert.deepInclude(yield* batches.edit(endpoint.id, completed.id, { name: "last" }), { name: "last" })
       }))
 
-    rule("R15: results stay as long as the batch: its retention counts from its end, not from theirs", () =>
-      Effect.gen(function*() {
-        const { batches, endpoint, finish, queue, started, take, status } = yield* make({ retentionMs: 1_000, leaseMs: 600_000 })
-        const { id } = yield* started(450)
-        const jobs = yield* take("ann", { limit: 450 })
-        const [last, ...others] = jobs
-        const sweepAll = Effect.gen(function*() {
-          while (yield* batches.tick) { /* until nothing is left */ }
-          while (yield* queue.tick) { /* until nothing is left */ }
+    rule(
+      "R15: results stay as long as the batch: its retention counts from its end, not from theirs",
+      () =>
+        Effect.gen(function*() {
+          const { batches, endpoint, finish, queue, started, take, status } = yield* make({
+            retentionMs: 1_000,
+            leaseMs: 600_000
+          })
+          const { id } = yield* started(450)
+          const jobs = yield* take("ann", { limit: 450 })
+          const [last, ...others] = jobs
+          const sweepAll = Effect.gen(function*() {
+            while (yield* batches.tick) { /* until nothing is left */ }
+            while (yield* queue.tick) { /* until nothing is left */ }
+          })
+          for (const job of others) yield* finish(job)
+          yield* TestClock.adjust(5_000)
+          yield* sweepAll
+          assert.strictEqual(yield* status(others[0]?.id ?? ""), "COMPLETED")
+          yield* finish(last ?? assert.fail())
+          yield* TestClock.adjust(999)
+          yield* sweepAll
+          assert.strictEqual(yield* status(others[0]?.id ?? ""), "COMPLETED")
+          yield* TestClock.adjust(1)
+          yield* sweepAll
+          assert.strictEqual(yield* reasonOf(batches.get(endpoint.id, id)), "BatchMissing")
+          assert.strictEqual(yield* reasonOf(queue.get(endpoint.id, others[0]?.id ?? "")), "JobMissing")
+          assert.deepInclude(yield* queue.depth(endpoint.id), { completed: 0, failed: 0, waiting: 0, running: 0 })
         })
-        for (const job of others) yield* finish(job)
-        yield* TestClock.adjust(5_000)
-        yield* sweepAll
-        assert.strictEqual(yield* status(others[0]?.id ?? ""), "COMPLETED")
-        yield* finish(last ?? assert.fail())
-        yield* TestClock.adjust(999)
-        yield* sweepAll
-        assert.strictEqual(yield* status(others[0]?.id ?? ""), "COMPLETED")
-        yield* TestClock.adjust(1)
-        yield* sweepAll
-        assert.strictEqual(yield* reasonOf(batches.get(endpoint.id, id)), "BatchMissing")
-        assert.strictEqual(yield* reasonOf(queue.get(endpoint.id, others[0]?.id ?? "")), "JobMissing")
-        assert.deepInclude(yield* queue.depth(endpoint.id), { completed: 0, failed: 0, waiting: 0, running: 0 })
-      }))
+    )
 
     rule("a draft that nobody touches for a week is cancelled, and told of", () =>
       Effect.gen(function*() {

@@ -153,7 +153,9 @@ export const batches = (it: SuiteIt): void => {
       const keyed = yield* refused(`/${id}/requests`, { requests: [{ input: 1 }, { input: 1, idempotencyKey: "a" }] })
       expect(keyed.errors?.[0]?.path).toEqual(["requests", 1, "idempotencyKey"])
       expect(yield* get(id)).toMatchObject({ requestTotal: 0 })
-      for (const json of [null, "x", 3, { webhook: 3 }, { requests: {} }, { policy: { ttl: 1 } }, { name: "" }]) yield* refused("", json)
+      for (const json of [null, "x", 3, { webhook: 3 }, { requests: {} }, { policy: { ttl: 1 } }, { name: "" }]) {
+        yield* refused("", json)
+      }
       expect((yield* Effect.flatMap(call("", { body: "[{\"input\":" }), expectProblem(400))).error).toContain("not JSON")
       expect((yield* Effect.flatMap(call(`/${id}`, { method: "PUT", json: { name: 3 } }), expectProblem(400))).errors?.[0]?.path)
         .toEqual(["name"])
