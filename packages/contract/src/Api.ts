@@ -6,15 +6,22 @@ import { BatchApi } from "./BatchApi.ts"
 import { ControlApi } from "./ControlApi.ts"
 import { JobsApi } from "./JobsApi.ts"
 import { KeysApi } from "./KeysApi.ts"
+import { nameWildcards, OpenAiApi } from "./OpenAiApi.ts"
 import { WebhooksApi } from "./WebhooksApi.ts"
 import { WorkerApi } from "./WorkerApi.ts"
 
 export class Api extends HttpApi.make("stint")
   .add(JobsApi)
   .add(BatchApi)
+  .add(OpenAiApi)
   .add(WorkerApi)
   .add(ControlApi)
   .add(KeysApi)
   .add(WebhooksApi)
-  .annotateMerge(OpenApi.annotations({ title: "Stint", version: "2", description: "Typed serverless jobs on your own machines" }))
+  .annotateMerge(OpenApi.annotations({
+    title: "Stint",
+    version: "2",
+    description: "Typed serverless jobs on your own machines",
+    transform: nameWildcards
+  }))
 {}

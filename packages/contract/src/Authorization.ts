@@ -7,7 +7,8 @@
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
 import { Forbidden, TooManyRequests, Unauthorized } from "./Problem.ts"
 
-const security = { key: HttpApiSecurity.apiKey({ in: "header", key: "authorization" }) }
+/** The one header that holds a key. */
+export const security = { key: HttpApiSecurity.apiKey({ in: "header", key: "authorization" }) }
 const error = [Unauthorized, Forbidden] as const
 
 /** Callers: a jobs key of this endpoint, or an admin key; and no more calls than their rate limit allows. */

@@ -23,7 +23,7 @@ import { Health } from "./Health.ts"
 import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"
 import { JobEvent } from "./JobEvents.ts"
 import { JobPage, ListQuery } from "./JobList.ts"
-import { type ExtraParameter, wording } from "./Operation.ts"
+import { idempotencyKey, wording } from "./Operation.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, PayloadTooLarge, Unavailable } from "./Problem.ts"
 
 /** Path of an endpoint. Any string: an id that cannot exist is an endpoint that does not exist. */
@@ -52,16 +52,6 @@ const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] a
 
 /** The header with the job's id, on every answer that a job was made for. */
 export const JOB_ID_HEADER = "x-job-id"
-
-const idempotencyKey: ExtraParameter = {
-  name: "Idempotency-Key",
-  in: "header",
-  description:
-    "While the job is kept, the same key with the same body is the same job; with another body it is refused with 409. " +
-    "1 to 255 printable ASCII characters.",
-  schema: { type: "string", maxLength: 255 },
-  example: "order-4711"
-}
 
 const ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
 const exampleRequest = {

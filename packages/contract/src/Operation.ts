@@ -3,13 +3,24 @@
  */
 import { OpenApi } from "effect/http-api"
 
-/** A parameter that the operation reads although its declaration does not: from a header, or from a raw address. */
+/** A parameter that the operation reads although its declaration does not: from a header, or from a raw address. One of a path is required. */
 export interface ExtraParameter {
   readonly name: string
-  readonly in: "header" | "query"
+  readonly in: "header" | "query" | "path"
   readonly description: string
   readonly schema: { readonly type: "string" | "integer"; readonly minimum?: number; readonly maxLength?: number }
   readonly example?: unknown
+}
+
+/** The header of the same name, where an operation makes a job. */
+export const idempotencyKey: ExtraParameter = {
+  name: "Idempotency-Key",
+  in: "header",
+  description:
+    "While the job is kept, the same key with the same body is the same job; with another body it is refused with 409. " +
+    "1 to 255 printable ASCII characters.",
+  schema: { type: "string", maxLength: 255 },
+  example: "order-4711"
 }
 
 /** What to say of an operation. */
@@ -24,6 +35,8 @@ export interface Wording {
   readonly bodyOptional?: boolean
   /** A good answer, by status. */
   readonly answers?: Readonly<Record<number, unknown>>
+  /** What errors are about, by status, where their schemas do not say it. */
+  readonly errors?: Readonly<Record<number, string>>
   /** Headers of every good answer, with what they say. */
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -45,7 +58,7 @@ const withExample = (content: Record<string, unknown>, example: unknown) =>
     ])
   )
 
-const transformOf = ({ answers = {}, bodyOptional, headers, parameters = [], request }: Wording) =>
+const transformOf = ({ answers = {}, bodyOptional, errors = {}, headers, parameters = [], request }: Wording) =>
 (
   operation: Record<string, unknown>
 ): Record<string, unknown> => {
@@ -53,7 +66,11 @@ const transformOf = ({ answers = {}, bodyOptional, headers, parameters = [], req
   const body = operation["requestBody"]
   const responses = Object.fromEntries(
     Object.entries(recordAt(operation, "responses")).map(([status, response]) => {
-      if (!isRecord(response) || !status.startsWith("2")) return [status, response]
+      if (!isRecord(response)) return [status, response]
+      if (!status.startsWith("2")) {
+        const description = errors[Number(status)]
+        return [status, description === undefined ? response : { ...response, description }]
+      }
       const example = answers[Number(status)]
       return [status, {
         ...response,
@@ -68,7 +85,7 @@ const transformOf = ({ answers = {}, bodyOptional, headers, parameters = [], req
   )
   return {
     ...operation,
-    parameters: [...declared, ...parameters.map((parameter) => ({ ...parameter, required: false }))],
+    parameters: [...declared, ...parameters.map((parameter) => ({ ...parameter, required: parameter.in === "path" }))],
     responses,
     ...(isRecord(body)
       ? {

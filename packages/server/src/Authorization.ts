@@ -1,13 +1,14 @@
 /**
- * The guards of the three surfaces.
+ * The guards of the surfaces.
  *
  * ```
  *   a request --> whose key?  --> scope?  --> endpoint?  --> how often?  --> the operation
- *                   401            403         403            429           jobs API only
+ *                   401            403         403            429           jobs API and OpenAI route only
  * ```
  */
 import { ControlAuthorization, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
-import { explain, Forbidden, TooManyRequests } from "@stint/contract/Problem"
+import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
+import { explain, Forbidden, TooManyRequests, Unauthorized } from "@stint/contract/Problem"
 import { EndpointStore } from "@stint/queue/EndpointStore"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -18,6 +19,7 @@ import * as Redacted from "effect/Redacted"
 import { AccessKeys, type Caller, type Presented } from "./AccessKeys.ts"
 import * as Refusals from "./KeyRefusals.ts"
 import { Limits } from "./Limits.ts"
+import * as OpenAiFailure from "./OpenAiFailure.ts"
 import { excerpt } from "./ProblemText.ts"
 import { PublicAddress } from "./PublicAddress.ts"
 import * as RateLimits from "./RateLimits.ts"
@@ -155,6 +157,22 @@ const layerJobs = Layer.effect(
   })
 )
 
+const isRefusal = (error: unknown): error is Unauthorized | Forbidden | TooManyRequests =>
+  error instanceof Unauthorized || error instanceof Forbidden || error instanceof TooManyRequests
+
+/** The guard of the jobs API, refusing in OpenAI's shape. */
+const layerOpenAi = Layer.effect(
+  OpenAiAuthorization,
+  Effect.map(JobsAuthorization, ({ key }) => ({
+    key: (respond, options) =>
+      Effect.catchIf(
+        key(respond, options),
+        isRefusal,
+        (refusal) => Effect.succeed(OpenAiFailure.response(OpenAiFailure.ofProblem(refusal)))
+      )
+  }))
+)
+
 const layerControl = Layer.effect(
   ControlAuthorization,
   Effect.gen(function*() {
@@ -217,9 +235,13 @@ const layerWorker = Layer.effect(
   })
 )
 
-/** All three guards. */
+/** All guards. */
 export const layer: Layer.Layer<
-  JobsAuthorization | ControlAuthorization | WorkerAuthorization,
+  JobsAuthorization | OpenAiAuthorization | ControlAuthorization | WorkerAuthorization,
   never,
   AccessKeys | EndpointStore | PublicAddress
-> = Layer.mergeAll(layerJobs.pipe(Layer.provide(RateLimits.layer)), layerControl, layerWorker)
+> = Layer.mergeAll(
+  layerOpenAi.pipe(Layer.provideMerge(layerJobs), Layer.provide(RateLimits.layer)),
+  layerControl,
+  layerWorker
+)

@@ -1,5 +1,6 @@
 /**
- * What is answered where no operation is, or where one fails in a way that it does not declare. Always JSON, always the same shape:
+ * What is answered where no operation is, or where one fails in a way that it does not declare. Always JSON, always the same shape, but for
+ * OpenAI's own under its route:
  *
  * ```
  *   no route matches       the path exists with other methods   405, with `allow`
@@ -15,14 +16,17 @@ import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerError, HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApi, HttpApiError } from "effect/http-api"
 import { DOCS_PATH } from "./ApiPage.ts"
+import * as OpenAiFailure from "./OpenAiFailure.ts"
 import { excerpt, PROBLEM_TYPE, problemText } from "./ProblemText.ts"
 import { issuesOf } from "./RequestBody.ts"
 
 /** Where the description of the API is, for everybody: it holds no data. */
 export const OPENAPI_PATH = "/openapi.json"
 
-const respond = (problem: Parameters<typeof problemText>[0], headers: Record<string, string> = {}) =>
-  HttpServerResponse.text(problemText(problem), { status: problem.status, contentType: PROBLEM_TYPE, headers })
+const respond = (url: string, problem: Parameters<typeof problemText>[0], headers: Record<string, string> = {}) =>
+  OpenAiFailure.isUnder(url)
+    ? HttpServerResponse.setHeaders(OpenAiFailure.response(OpenAiFailure.ofProblem(problem)), headers)
+    : HttpServerResponse.text(problemText(problem), { status: problem.status, contentType: PROBLEM_TYPE, headers })
 
 /** Every path of the API and its methods, in the order of their declaration. */
 const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyArray<string> }> = (() => {
@@ -35,7 +39,10 @@ const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyA
       methods.set(pattern, [...(methods.get(pattern) ?? []), endpoint.method])
     }
   })
-  return Array.from(methods, ([pattern, methods]) => ({ path: new RegExp(`^${pattern.replaceAll(".", "\\.")}$`), methods }))
+  return Array.from(
+    methods,
+    ([pattern, methods]) => ({ path: new RegExp(`^${pattern.replaceAll(".", "\\.").replace("*", ".+")}$`), methods })
+  )
 })()
 
 /** The path of an address, in the form that the router compares: without doubled slashes and without one at the end. */
@@ -57,7 +64,7 @@ const isEncoded = (path: string): boolean => {
 const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => {
   const path = pathOf(url)
   if (!isEncoded(path)) {
-    return respond({
+    return respond(url, {
       status: 400,
       title: "Invalid request",
       type: "invalid-request",
@@ -68,7 +75,7 @@ const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => 
   const methods = routes.find((route) => route.path.test(path))?.methods
   if (methods !== undefined) {
     const allow = methods.join(", ")
-    return respond({
+    return respond(url, {
       status: 405,
       title: "Method not allowed",
       type: "method-not-allowed",
@@ -76,21 +83,21 @@ const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => 
       hint: `Use ${allow}.`
     }, { allow })
   }
-  return respond({
+  return respond(url, {
     status: 404,
     title: "Not found",
     type: "route-not-found",
     error: `Nothing is at ${method} ${excerpt(path)}.`,
     hint:
-      "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, events/{id}, requests, cancel/{id}, retry/{id}, purge-queue " +
-      `and health; operators use /api/v1/endpoints and /api/v1/keys. All of it is described at ${DOCS_PATH} and ${OPENAPI_PATH}.`
+      "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, events/{id}, requests, cancel/{id}, retry/{id}, purge-queue, " +
+      `health and openai/v1/{route}; operators use /api/v1/endpoints and /api/v1/keys. All of it is described at ${DOCS_PATH} and ${OPENAPI_PATH}.`
   })
 }
 
-const undeclared = (defect: unknown) => {
+const undeclared = (url: string, defect: unknown) => {
   if (HttpApiError.HttpApiSchemaError.is(defect) && (defect.kind === "Query" || defect.kind === "Params")) {
     const { errors, message } = issuesOf(defect.cause.issue)
-    return Effect.succeed(respond({
+    return Effect.succeed(respond(url, {
       status: 400,
       title: "Invalid request",
       type: "invalid-request",
@@ -101,7 +108,7 @@ const undeclared = (defect: unknown) => {
   }
   return Effect.as(
     Effect.logError("A request failed through a fault of the platform.", Cause.die(defect)),
-    respond({
+    respond(url, {
       status: 500,
       title: "Internal server error",
       type: "internal",
@@ -119,7 +126,7 @@ export const layer = HttpRouter.middleware(
   (operation) =>
     operation.pipe(
       Effect.catchIf(isRouteNotFound, () => Effect.map(HttpServerRequest.HttpServerRequest, routeNotFound)),
-      Effect.catchDefect(undeclared)
+      Effect.catchDefect((defect) => Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) => undeclared(url, defect)))
     ),
   { global: true }
 )

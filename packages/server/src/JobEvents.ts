@@ -13,14 +13,14 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import { RETRY_MILLIS } from "@stint/contract/JobEvents"
 import type { Followed } from "@stint/queue/Following"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import { HttpServerResponse } from "effect/http"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { jobText } from "./JobView.ts"
+import * as TimedPull from "./TimedPull.ts"
 
-/** JSON may have line breaks between its tokens; a line of `data` has none. */
-const dataLines = (json: string): string => `data: ${json.replaceAll(/\r\n|\r|\n/g, "\ndata: ")}`
+/** JSON as lines of an event: it may have line breaks between its tokens, a line of `data` has none. */
+export const dataLines = (json: string): string => `data: ${json.replaceAll(/\r\n|\r|\n/g, "\ndata: ")}`
 
 const dataOf = (told: Followed, endpoint: Endpoint): string => {
   const { attempt } = told
@@ -45,19 +45,13 @@ export const eventText = (told: Followed, endpoint: Endpoint): string =>
 
 /** A stream with `comment` between its elements, wherever there was none for `millis`. */
 export const withHeartbeat = <E>(events: Stream.Stream<string, E>, millis: number, comment: string): Stream.Stream<string, E> =>
-  Stream.unwrap(Effect.gen(function*() {
-    const scope = yield* Effect.scope
-    const pull = yield* Stream.toPull(events)
-    const forked = Effect.forkIn(pull, scope)
-    let pending: Effect.Success<typeof forked> | undefined
-    return Stream.fromPull(Effect.succeed(Effect.gen(function*() {
-      pending ??= yield* forked
-      const exit = yield* Effect.timeoutOption(Fiber.await(pending), millis)
-      if (Option.isNone(exit)) return [comment] as const
-      pending = undefined
-      return yield* exit.value
-    })))
-  }))
+  Stream.unwrap(
+    Effect.map(TimedPull.make(events), (within) =>
+      Stream.fromPull(Effect.succeed(Effect.map(
+        within(millis),
+        Option.getOrElse(() => [comment] as const)
+      ))))
+  )
 
 const FIRST = `retry: ${RETRY_MILLIS}\n\n`
 const ALIVE = ": alive\n\n"

@@ -16,6 +16,7 @@
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { IncomingMessage, ServerResponse } from "node:http"
 
@@ -38,3 +39,23 @@ export const lateJson = (
     { contentType: "application/json", headers }
   )
 }
+
+/**
+ * 200 with these headers now and the JSON text later, with white space before it as long as `next` is empty: JSON may begin with any
+ * amount of it, and proxies do not cut a connection on which something comes.
+ */
+export const awaitedJson = (
+  next: Effect.Effect<string>,
+  headers: Readonly<Record<string, string>>
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.stream(
+    Stream.make(" ").pipe(
+      Stream.concat(Stream.paginate(undefined, () =>
+        Effect.map(next, (text) =>
+          [[text === "" ? " " : text], text === "" ? Option.some(undefined) : Option.none()] as const))),
+      Stream.map((text) =>
+        encoder.encode(text)
+      )
+    ),
+    { contentType: "application/json", headers: { ...headers, "x-accel-buffering": "no" } }
+  )

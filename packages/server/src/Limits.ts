@@ -37,6 +37,11 @@ export interface LimitSettings {
    * answered in one piece, which costs less. Default 250 ms.
    */
   readonly headWaitMs: number
+  /**
+   * How long an OpenAI client's request may take before the head of its answer is sent. Until then a failure is answered with its own status,
+   * after that with 200 and an error in the body. Default 45 s: proxies cut connections on which nothing comes after 60 s.
+   */
+  readonly openAiHeadWaitMs: number
   /** After so long without an event a reader of `/events` is sent a comment. Default 15 s: proxies cut silent connections after 30 s and more. */
   readonly heartbeatMs: number
   /** How long `/stream` waits where the caller does not say. Default 10 s. */
@@ -72,6 +77,7 @@ export const defaults: LimitSettings = {
   batchQueued: 50_000,
   syncWaitMs: 90_000,
   headWaitMs: 250,
+  openAiHeadWaitMs: 45_000,
   heartbeatMs: HEARTBEAT_MILLIS,
   streamWaitMs: 10_000,
   minWaitMs: 1_000,

@@ -28,6 +28,14 @@ const decodeKey = decoder(
   `Send a key of your own making in ${HEADER}, for example a UUID, or leave the header out.`
 )
 
+/** The key that a request carries in its header. Fails with 400 where it cannot be one. */
+export const readIdempotencyKey = (
+  request: HttpServerRequest.HttpServerRequest
+): Effect.Effect<string | undefined, InvalidRequest> => {
+  const header = request.headers[HEADER.toLowerCase()]
+  return header === undefined ? Effect.undefined : Effect.map(decodeKey({ [HEADER]: header }), (keys) => keys[HEADER])
+}
+
 /** A webhook in its long form; the address alone is told of the end. */
 export const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
   typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
@@ -59,8 +67,7 @@ export const readSubmission = Effect.fnUntraced(function*(
   InvalidRequest | PayloadTooLarge | Unavailable,
   HttpServerRequest.HttpServerRequest | Scope.Scope
 > {
-  const header = request.headers[HEADER.toLowerCase()]
-  const key = header === undefined ? undefined : (yield* decodeKey({ [HEADER]: header }))[HEADER]
+  const key = yield* readIdempotencyKey(request)
   const body = yield* readJson(request, limit.bytes, limit.remedy, runHint)
   const { idempotencyKey, policy, priority, tags, webhook } = yield* decodeRun(body.value)
   return {

@@ -4,6 +4,7 @@
  * ```
  *   caller   --/v2/{endpoint}/run ...-------> JobsHandlers -----+
  *   caller   --/v2/{endpoint}/batch ...-----> BatchHandlers ----+
+ *   caller   --/v2/{endpoint}/openai/v1/ ---> OpenAiHandlers ---+
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, BatchQueue, EndpointStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
@@ -23,6 +24,7 @@ import * as ControlHandlers from "./ControlHandlers.ts"
 import * as Fallback from "./Fallback.ts"
 import * as JobsHandlers from "./JobsHandlers.ts"
 import * as KeyHandlers from "./KeyHandlers.ts"
+import * as OpenAiHandlers from "./OpenAiHandlers.ts"
 import * as SubmitOperations from "./SubmitOperations.ts"
 import * as WebhookHandlers from "./WebhookHandlers.ts"
 import * as WorkerHandlers from "./WorkerHandlers.ts"
@@ -34,6 +36,7 @@ export const layerRoutes = Layer.mergeAll(
     Layer.provide([
       JobsHandlers.layer,
       BatchHandlers.layer,
+      OpenAiHandlers.layer,
       WorkerHandlers.layer,
       ControlHandlers.layer,
       KeyHandlers.layer,

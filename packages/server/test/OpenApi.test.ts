@@ -89,7 +89,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       HttpApi.reflect(Api, {
         onGroup: () => {},
         onEndpoint: ({ endpoint }) => {
-          declared.push(`${endpoint.method} ${endpoint.path.replaceAll(/:(\w+)/g, "{$1}")}`)
+          declared.push(`${endpoint.method} ${endpoint.path.replaceAll(/:(\w+)/g, "{$1}").replace("*", "{route}")}`)
         }
       })
       const operations = operationsOf(yield* read)
@@ -132,6 +132,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
         "POST /v2/{endpoint}/retry/{id}": ["200", "400", "401", "403", "404", "409", "429", "503"],
         "GET /v2/{endpoint}/job-take/{worker}": ["200", "204", "400", "401", "403", "404", "503"],
         "POST /v2/{endpoint}/job-done/{worker}/{id}": ["200", "400", "401", "403", "404", "409", "413", "503"],
+        "POST /v2/{endpoint}/openai/v1/{route}": "200 400 401 403 404 409 413 415 429 499 500 502 503 504".split(" "),
         "POST /api/v1/endpoints": ["201", "400", "401", "403", "409", "413", "503"],
         "DELETE /api/v1/endpoints/{endpoint}": ["204", "401", "403", "404", "409", "503"],
         "POST /api/v1/keys": ["201", "400", "401", "403", "404", "413", "503"],
@@ -146,6 +147,12 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
         for (const [status, response] of Object.entries(operation.responses)) {
           expect(response.description, `${path} ${status}`).not.toBe("")
           if (Number(status) < 400) continue
+          if (path.includes("/openai/")) {
+            expect(response.content?.["application/json"]?.schema, `${path} ${status}`).toEqual({
+              $ref: "#/components/schemas/OpenAiError"
+            })
+            continue
+          }
           const schema = response.content?.["application/problem+json"]?.schema
           expect(schema, `${path} ${status}`).toBeDefined()
           const text = JSON.stringify([
@@ -175,7 +182,11 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
         expect(found?.operation.requestBody?.content["application/json"]?.example, end).toBeDefined()
       }
       const named = operations.filter(({ operation }) => operation.parameters.some(({ name }) => name === "Idempotency-Key"))
-      expect(named.map(({ path }) => path)).toEqual(["/v2/{endpoint}/run", "/v2/{endpoint}/runsync"])
+      expect(named.map(({ method, path }) => `${method} ${path}`)).toEqual([
+        "POST /v2/{endpoint}/run",
+        "POST /v2/{endpoint}/runsync",
+        ...["POST", "GET", "DELETE"].map((method) => `${method} /v2/{endpoint}/openai/v1/{route}`)
+      ])
     }))
 
   it.effect("its examples fit their own schemas", () =>
@@ -229,6 +240,8 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
         ["POST /v2/{endpoint}/retry/{id}", `retry/${failed.id}`, post],
         ["POST /v2/{endpoint}/retry/{id}", `retry/${done.id}`, post],
         ["GET /v2/{endpoint}/health", "health"],
+        ["GET /v2/{endpoint}/openai/v1/{route}", "/v2/nowhere/openai/v1/models"],
+        ["POST /v2/{endpoint}/openai/v1/{route}", "openai/v1/chat/completions", { body: "no JSON" }],
         ["POST /v2/{endpoint}/purge-queue", "purge-queue", post],
         ["GET /api/v1/endpoints", "/api/v1/endpoints"],
         ["GET /api/v1/endpoints/{endpoint}", `/api/v1/endpoints/${endpoint.id}`],

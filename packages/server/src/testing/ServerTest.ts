@@ -39,6 +39,7 @@ export const LIMITS: LimitSettings = {
   ...defaults,
   syncWaitMs: 10_000,
   headWaitMs: 50,
+  openAiHeadWaitMs: 10_000,
   heartbeatMs: 100,
   streamWaitMs: 250,
   minWaitMs: 25,

@@ -20,6 +20,9 @@ import { events } from "./EventSuite.ts"
 import { explanations } from "./ExplainSuite.ts"
 import { follows } from "./FollowSuite.ts"
 import { keys } from "./KeySuite.ts"
+import { openAiErrors } from "./OpenAiErrorSuite.ts"
+import { openAiStreams } from "./OpenAiStreamSuite.ts"
+import { openAi } from "./OpenAiSuite.ts"
 import { options } from "./OptionSuite.ts"
 import { rateLimits } from "./RateLimitSuite.ts"
 import { requests } from "./RequestSuite.ts"
@@ -42,6 +45,9 @@ export const suite = <E>(name: string, stores: Layer.Layer<ServerTest.Stores, E>
     describe("follow", () => follows(it))
     describe("end", () => ends(it))
     describe("stream", () => streams(it))
+    describe("OpenAI", () => openAi(it))
+    describe("OpenAI streams", () => openAiStreams(it))
+    describe("OpenAI errors", () => openAiErrors(it))
     describe("take", () => takes(it))
     describe("deliver", () => deliveries(it))
     describe("chunks", () => chunks(it))

@@ -1,0 +1,50 @@
+/**
+ * A model that OpenAI's clients can talk to. It repeats what it is told; everything around that is what a real one needs.
+ *
+ *   baseURL http://127.0.0.1:4600/v2/echo/openai/v1, apiKey what `pnpm start` prints, model "echo"
+ */
+import * as sdk from "@stint/sdk"
+
+interface Message {
+  readonly role: string
+  readonly content: string
+}
+
+interface Input {
+  readonly openai_route: string
+  readonly openai_input?: { readonly model?: string; readonly messages?: ReadonlyArray<Message>; readonly stream?: boolean }
+}
+
+const MODEL = { id: "echo", object: "model", created: 1_790_000_000, owned_by: "stint" }
+
+/** An error in OpenAI's words; the client throws what fits its `code`. */
+const refusal = (message: string, code: number, param: string | null = null) => ({
+  error: { message, type: "invalid_request_error", param, code }
+})
+
+/** The answer of the model, a word at a time. */
+const words = (messages: ReadonlyArray<Message>): ReadonlyArray<string> => messages.at(-1)?.content.match(/\S+\s*/g) ?? []
+
+sdk.serverless.start({
+  handler: async function*({ id, input }: { id: string; input: Input }): AsyncGenerator<object, void, void> {
+    const { openai_input: request = {}, openai_route: route } = input
+    if (route === "/v1/models") return yield { object: "list", data: [MODEL] }
+    if (route !== "/v1/chat/completions") return yield refusal(`There is no ${route} here.`, 404)
+    const { messages = [], model = MODEL.id, stream = false } = request
+    if (messages.length === 0) return yield refusal("messages must not be empty.", 400, "messages")
+
+    const head = { id: `chatcmpl-${id}`, created: Math.floor(Date.now() / 1000), model }
+    if (!stream) {
+      const message = { role: "assistant", content: words(messages).join(""), refusal: null }
+      return yield { ...head, object: "chat.completion", choices: [{ index: 0, message, finish_reason: "stop", logprobs: null }] }
+    }
+    // Each object becomes a `data:` line at once, and `[DONE]` follows the last.
+    const chunk = (delta: object, finish_reason: string | null) => ({
+      ...head,
+      object: "chat.completion.chunk",
+      choices: [{ index: 0, delta, finish_reason, logprobs: null }]
+    })
+    for (const word of words(messages)) yield chunk({ role: "assistant", content: word }, null)
+    yield chunk({}, "stop")
+  }
+})

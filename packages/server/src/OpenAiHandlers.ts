@@ -1,0 +1,232 @@
+/**
+ * The OpenAI route over the queue (wire-facts 1.7).
+ *
+ * ```
+ *   request --> a durable job --follow--> [ up to 45 s: the head is kept back ]
+ *                                           ended: status and body         first chunk: 200, text/event-stream
+ *                                           else:  200, white space ...    else:        200, comments ...
+ *                                                  then the body                        then the chunks
+ *   the caller hangs up --> the job is cancelled, unless an Idempotency-Key leads back to it
+ * ```
+ *
+ * A status can be said only before anything else, so it waits as long as proxies do. Whoever sends no key of its own can never ask for the
+ * answer again, and a model that writes for nobody costs as much as one that is read.
+ */
+import { Api } from "@stint/contract/Api"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { JobId } from "@stint/contract/Ids"
+import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
+import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
+import { explain, type JobNotFound, Unavailable } from "@stint/contract/Problem"
+import type { Followed } from "@stint/queue/Following"
+import { JobQueue } from "@stint/queue/JobQueue"
+import type { JobHead } from "@stint/queue/JobRecord"
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { HttpRouter, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import * as Option from "effect/Option"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { randomUUID } from "node:crypto"
+import { answer, counted } from "./LargePayloads.ts"
+import { awaitedJson } from "./LateBody.ts"
+import { Limits } from "./Limits.ts"
+import * as OpenAiAnswer from "./OpenAiAnswer.ts"
+import * as OpenAiFailure from "./OpenAiFailure.ts"
+import * as OpenAiRequest from "./OpenAiRequest.ts"
+import { endpointFinder, lookupProblem, submitProblem } from "./QueueProblems.ts"
+import * as TimedPull from "./TimedPull.ts"
+
+/** A request and its job. */
+interface Call {
+  readonly job: JobHead
+  readonly headers: Readonly<Record<string, string>>
+  /** What is told of the job next; nothing where there was nothing in so many milliseconds. */
+  readonly next: (millis: number) => Effect.Effect<ReadonlyArray<Followed>, Unavailable | JobNotFound>
+  /** The job's end was told. */
+  ended: boolean
+}
+
+const GOING_DOWN = new Unavailable(explain(
+  "The platform is going down before the job has ended.",
+  "Send the request again in a few seconds. The job was cancelled, unless the request had an Idempotency-Key."
+))
+
+/** A HEAD would run a job and throw its answer away. */
+const HEAD: OpenAiFailure.OpenAiFailure = OpenAiFailure.ofProblem({
+  status: 405,
+  type: "method-not-allowed",
+  error: "HEAD is not for this address.",
+  hint: "Use GET."
+})
+
+const NO_ROUTE: OpenAiFailure.OpenAiFailure = OpenAiFailure.ofProblem({
+  status: 404,
+  type: "route-not-found",
+  error: "Nothing is at /openai/v1 itself.",
+  hint: "Add a route, for example /openai/v1/chat/completions or /openai/v1/models."
+})
+
+const encoder = new TextEncoder()
+
+/** The handlers of the OpenAI route. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "openai",
+  Effect.fnUntraced(function*(handlers) {
+    const queue = yield* JobQueue
+    const limits = yield* Limits
+    const size = OpenAiRequest.limitOf(limits)
+    const findEndpoint = yield* endpointFinder
+
+    const cancel = (job: JobHead) =>
+      Effect.catch(
+        queue.cancel(job.endpoint, job.id),
+        (error) => Effect.logWarning(`Job ${job.id} goes on although its caller hung up: ${error.message}.`)
+      )
+
+    /** The job of a request, and its reading. Whatever ends the request before the job ends the job, too. */
+    const open = Effect.fnUntraced(function*({ submission }: OpenAiRequest.Asked) {
+      const { idempotencyKey } = submission
+      const call = yield* Effect.acquireRelease(
+        Effect.map(submitProblem(queue.submit(submission)), (job) => ({ job, ended: false })),
+        ({ ended, job }) => ended || idempotencyKey !== undefined ? Effect.void : cancel(job)
+      )
+      const { job } = call
+      const within = yield* TimedPull.make(
+        Stream.catch(queue.follow(job.endpoint, job.id), (error) => Stream.fromEffect(lookupProblem(Effect.fail(error))))
+      )
+      return Object.assign(call, {
+        headers: { [JOB_ID_HEADER]: job.id, [REQUEST_ID_HEADER]: job.id },
+        next: Effect.fnUntraced(
+          function*(millis: number) {
+            const told = Option.getOrElse(yield* within(millis), (): ReadonlyArray<Followed> => [])
+            if (told.some(({ _tag }) => _tag === "End")) call.ended = true
+            return told
+          },
+          // A job that is followed to its end is left there: whoever comes here was sent away before.
+          Effect.catchIf(Cause.isDone, () => Effect.fail(GOING_DOWN))
+        )
+      })
+    })
+
+    /** Hears a job out, for so long; undefined while it has not ended. */
+    const hearing = (call: Call) => {
+      let heard = OpenAiAnswer.NOTHING
+      return Effect.fnUntraced(function*(millis: number): Effect.fn.Return<
+        OpenAiAnswer.Answer | undefined,
+        Unavailable | JobNotFound
+      > {
+        const until = (yield* Clock.currentTimeMillis) + millis
+        while (true) {
+          const left = until - (yield* Clock.currentTimeMillis)
+          if (left <= 0) return undefined
+          for (const told of yield* call.next(left)) {
+            if (told._tag === "End") return OpenAiAnswer.answer(told.job, heard)
+            heard = OpenAiAnswer.hear(heard, told)
+          }
+        }
+      })
+    }
+
+    const whole = Effect.fnUntraced(function*(call: Call) {
+      const hear = hearing(call)
+      const first = yield* hear(limits.openAiHeadWaitMs)
+      if (first !== undefined) {
+        return "text" in first ? yield* answer(first.text, call.headers) : OpenAiFailure.response(first.failure, call.headers)
+      }
+      const later = hear(limits.heartbeatMs).pipe(
+        Effect.catch((problem) => Effect.succeed({ failure: OpenAiFailure.ofProblem(problem) })),
+        Effect.map((heard) => {
+          if (heard === undefined) return ""
+          return "text" in heard ? heard.text : OpenAiFailure.textOf(heard.failure)
+        })
+      )
+      const scope = yield* Effect.scope
+      return awaitedJson(Effect.provideService(counted(later), Scope.Scope, scope), call.headers)
+    })
+
+    /** What is told next, put into words after what was said. */
+    const sayNext = Effect.fnUntraced(function*(call: Call, saying: OpenAiAnswer.Saying, millis: number) {
+      const told = yield* call.next(millis)
+      let { said } = saying
+      let text = ""
+      for (const one of told) {
+        const next = OpenAiAnswer.say(said, one)
+        text += next.text
+        if (next.over) return { ...next, text }
+        said = next.said
+      }
+      return { said, text, over: false, silent: told.length === 0 }
+    })
+
+    const streamed = Effect.fnUntraced(function*(call: Call) {
+      const until = (yield* Clock.currentTimeMillis) + limits.openAiHeadWaitMs
+      let saying: OpenAiAnswer.Saying = { said: OpenAiAnswer.SILENT, text: "", over: false }
+      while (saying.text === "" && !saying.over) {
+        const left = until - (yield* Clock.currentTimeMillis)
+        if (left <= 0) break
+        saying = yield* sayNext(call, saying, left)
+      }
+      // Nothing was said yet, so that it can still be said by a status.
+      if (saying.failure !== undefined && saying.said.chunks === 0) return OpenAiFailure.response(saying.failure, call.headers)
+      const rest = Stream.paginate(
+        saying,
+        Effect.fnUntraced(function*(before) {
+          if (before.over) return [[], Option.none()] as const
+          const next = yield* Effect.catch(
+            sayNext(call, before, limits.heartbeatMs),
+            (problem) => Effect.succeed(OpenAiAnswer.fail(before.said, OpenAiFailure.ofProblem(problem)))
+          )
+          const text = "silent" in next && next.silent ? OpenAiAnswer.alive(next.said) : next.text
+          return [text === "" ? [] : [text], Option.some(next)] as const
+        })
+      )
+      const first = saying.text === "" && !saying.over ? OpenAiAnswer.alive(saying.said) : saying.text
+      return HttpServerResponse.stream(
+        Stream.make(first).pipe(
+          Stream.filter((text) => text !== ""),
+          Stream.concat(rest),
+          Stream.map((text) => encoder.encode(text))
+        ),
+        {
+          contentType: "text/event-stream",
+          // The last one is for nginx, which holds answers back otherwise.
+          headers: { ...call.headers, "cache-control": "no-cache", "x-accel-buffering": "no" }
+        }
+      )
+    })
+
+    const respond = Effect.fnUntraced(
+      function*({ params, request }: {
+        readonly params: { readonly endpoint: string }
+        readonly request: HttpServerRequest.HttpServerRequest
+      }) {
+        if (request.method === "HEAD") {
+          return HttpServerResponse.setHeader(OpenAiFailure.response(HEAD), "allow", "GET, POST, DELETE")
+        }
+        const { "*": rest = "" } = yield* HttpRouter.params
+        const route = rest.replace(/\/+$/, "")
+        if (route === "") return OpenAiFailure.response(NO_ROUTE)
+        const endpoint: Endpoint = yield* findEndpoint(params.endpoint)
+        if (OpenAiRequest.isForm(request)) return OpenAiFailure.response(OpenAiRequest.FORM)
+        const id = JobId.make(`sync-${randomUUID()}`)
+        const asked = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size, id)
+        const call = yield* open(asked)
+        const answered = asked.streamed ? streamed(call) : whole(call)
+        return yield* Effect.catch(
+          answered,
+          (problem) => Effect.succeed(OpenAiFailure.response(OpenAiFailure.ofProblem(problem), call.headers))
+        )
+      },
+      Effect.catch((problem) => Effect.succeed(OpenAiFailure.response(OpenAiFailure.ofProblem(problem))))
+    )
+
+    return handlers
+      .handleRaw("openaiPost", respond)
+      .handleRaw("openaiGet", respond)
+      .handleRaw("openaiDelete", respond)
+  })
+)
