@@ -15,9 +15,9 @@ describe("an OpenAI client", () => {
     expect(data.map(({ id }) => id)).toEqual(["echo"])
 
     const messages = [{ role: "user" as const, content: "Hello, Ada and Grace!" }]
-    const answer = await client.chat.completions.create({ model: "echo", messages })
-    expect(answer.choices[0]?.message.content).toBe("Hello, Ada and Grace!")
-    expect((await platform.job("echo", answer._request_id ?? "")).status).toBe("COMPLETED")
+    const answer = await client.chat.completions.create({ model: "echo", messages }).withResponse()
+    expect(answer.data.choices[0]?.message.content).toBe("Hello, Ada and Grace!")
+    expect((await platform.job("echo", answer.request_id ?? "")).status).toBe("COMPLETED")
 
     const words: Array<string> = []
     let finished: string | null | undefined

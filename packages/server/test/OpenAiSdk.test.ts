@@ -59,9 +59,9 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
     Effect.gen(function*() {
       const { client, endpoint, worker } = yield* open()
       yield* worker.serve(() => Effect.succeed({ output: completion }))
-      const answer = yield* call(() => client.chat.completions.create({ model: "echo", messages: MESSAGES }))
-      expect(answer.choices[0]?.message.content).toBe("Hello")
-      expect((yield* endpoint.status(answer._request_id ?? "")).status).toBe("COMPLETED")
+      const answer = yield* call(() => client.chat.completions.create({ model: "echo", messages: MESSAGES }).withResponse())
+      expect(answer.data.choices[0]?.message.content).toBe("Hello")
+      expect((yield* endpoint.status(answer.request_id ?? "")).status).toBe("COMPLETED")
     }))
 
   it.effect("chat.completions.create with stream: every chunk, in order, and its end, of text and of objects", () =>
