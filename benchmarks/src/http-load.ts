@@ -132,7 +132,7 @@ const measure = async (load: Load): Promise<Measured> => {
           if (answer.status !== 200) refuse(load.operation, answer)
           const now = performance.now()
           latencies.push(now - sent)
-          if (now - started < load.millis) next()
+          if (now - started < load.millis && latencies.length < load.most) next()
           else resolve()
         })
       }

@@ -27,7 +27,7 @@ const isListening = (address: AddressInfo | string | null): address is AddressIn
 const tell = (listening: Listening) => {
   process.on("message", () => {
     const { system, user } = process.cpuUsage()
-    process.send?.({ micros: system + user })
+    process.send?.({ user, system })
   })
   process.send?.(listening)
 }

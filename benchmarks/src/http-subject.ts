@@ -11,15 +11,16 @@ export type Operation = typeof Operation.Type
 export const Listening = Schema.Struct({ baseUrl: Schema.String, workerKeys: Schema.Record(Operation, Schema.String) })
 export type Listening = typeof Listening.Type
 
-/** The processor time that a process has used, in microseconds. */
-export const Used = Schema.Struct({ micros: Schema.Finite })
+/** The processor time that a process has used, in microseconds: its own, and that of the system for it. */
+export const Used = Schema.Struct({ user: Schema.Finite, system: Schema.Finite })
 
-/** A load: so many connections, each with one request at a time, for so long. */
+/** A load: so many connections, each with one request at a time, for so long or until so many were answered. */
 export const Load = Schema.Struct({
   ...Listening.fields,
   operation: Operation,
   connections: Schema.Int,
-  millis: Schema.Int
+  millis: Schema.Int,
+  most: Schema.Int
 })
 export type Load = typeof Load.Type
 

@@ -63,12 +63,13 @@ interface Command {
 }
 
 const command = <A>(run: () => A, settle: (settled: Settled<A>) => void): Command => {
-  let settled: Settled<A> = { ok: false, cause: new Error("the command has not run") }
+  let settled: Settled<A> | undefined
   return {
     run: () => {
       settled = { ok: true, value: run() }
     },
-    succeed: () => settle(settled),
+    // Made only where it is needed: an error takes its stack with it, which would cost a command more than its own bookkeeping.
+    succeed: () => settle(settled ?? { ok: false, cause: new Error("the command has not run") }),
     fail: (cause) => settle({ ok: false, cause })
   }
 }

@@ -10,7 +10,8 @@
  * A worker key is an HMAC-SHA-256 under the platform's key, so that it needs no storage and is the same after a restart
  * (docs/decisions/0004-worker-keys-are-derived.md). A new platform key therefore changes every worker key as well.
  *
- * All are compared by their SHA-256 digests in constant time. Nothing is read from a disk or a database for it.
+ * Keys that were made are compared by their SHA-256 digests, the others as they are, all in constant time: how long a key is may be learned
+ * from it, and nothing else. Nothing is read from a disk or a database for it.
  */
 import type { KeyId, KeyScope } from "@stint/contract/AccessKey"
 import type { RateLimit } from "@stint/contract/RateLimit"
@@ -67,6 +68,18 @@ const unknown: Presented = { _tag: "Unknown" }
 
 const WORKER_PREFIX = "stint_worker_"
 
+/**
+ * The most derived worker keys that are kept at hand: deriving one costs more than all else that is done about a worker's key. Who asks for
+ * endpoints that are not there can only make others be derived anew.
+ */
+const MOST_DERIVED = 1_000
+
+/** Compares in constant time. */
+const isSame = (presented: string, bytes: Buffer): boolean => {
+  const other = Buffer.from(presented)
+  return other.length === bytes.length && timingSafeEqual(other, bytes)
+}
+
 /** How often it is noted that a key was used: seldom enough to cost nothing, often enough to find the keys that nobody uses. */
 const USE_NOTED_MILLIS = 60_000
 
@@ -78,9 +91,19 @@ export const layer = (platformKey: Redacted.Redacted): Layer.Layer<AccessKeys, n
       const store = yield* KeyStore
       const clock = yield* Clock.Clock
       const scope = yield* Effect.scope
-      const platformDigest = KeySecret.digestOf(Redacted.value(platformKey))
+      const platformBytes = Buffer.from(Redacted.value(platformKey))
       const workerKeyOf = (endpoint: string) =>
         WORKER_PREFIX + createHmac("sha256", Redacted.value(platformKey)).update(`worker:${endpoint}`).digest("base64url")
+
+      const derived = new Map<string, Buffer>()
+      const workerBytes = (endpoint: string): Buffer => {
+        const known = derived.get(endpoint)
+        if (known !== undefined) return known
+        if (derived.size >= MOST_DERIVED) derived.clear()
+        const bytes = Buffer.from(workerKeyOf(endpoint))
+        derived.set(endpoint, bytes)
+        return bytes
+      }
 
       const notedUses = new Map<KeyId, number>()
       const noteUse = (id: KeyId, now: number) =>
@@ -108,13 +131,11 @@ export const layer = (platformKey: Redacted.Redacted): Layer.Layer<AccessKeys, n
         identify: (key) =>
           Effect.suspend((): Effect.Effect<Presented> => {
             const text = Redacted.value(key)
-            const digest = KeySecret.digestOf(text)
-            if (timingSafeEqual(digest, platformDigest)) return Effect.succeed(platform)
+            if (isSame(text, platformBytes)) return Effect.succeed(platform)
             const id = KeySecret.idIn(text)
-            return id === undefined ? Effect.succeed(unknown) : ofKept(id, digest)
+            return id === undefined ? Effect.succeed(unknown) : ofKept(id, KeySecret.digestOf(text))
           }),
-        isWorkerOf: (endpoint, key) =>
-          timingSafeEqual(KeySecret.digestOf(Redacted.value(key)), KeySecret.digestOf(workerKeyOf(endpoint))),
+        isWorkerOf: (endpoint, key) => isSame(Redacted.value(key), workerBytes(endpoint)),
         looksLikeWorkerKey: (key) => Redacted.value(key).startsWith(WORKER_PREFIX),
         workerKey: (endpoint) => Redacted.make(workerKeyOf(endpoint))
       })

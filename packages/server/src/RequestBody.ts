@@ -7,12 +7,12 @@
 import { explain, InvalidRequest, PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
 import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
 import { COUNTED_FROM, PayloadMemory } from "@stint/queue/PayloadMemory"
-import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
-import { HttpServerRequest } from "effect/http"
+import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
 import type * as SchemaIssue from "effect/SchemaIssue"
 import type * as Scope from "effect/Scope"
+import { textOf } from "./BodyText.ts"
 import { admit } from "./LargePayloads.ts"
 import { bytesInWords } from "./Limits.ts"
 import { excerpt } from "./ProblemText.ts"
@@ -57,13 +57,12 @@ export const readText = Effect.fnUntraced(function*(
   const declared = Number(request.headers["content-length"] ?? 0)
   if (declared > limit) return yield* tooLarge(limit, remedy)
   if (declared >= COUNTED_FROM) yield* admit(declared)
-  const text = yield* request.text.pipe(
-    Effect.provideService(HttpServerRequest.MaxBodySize, ByteSize.bytes(limit)),
-    Effect.mapError(({ reason }) =>
-      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge"
+  const text = yield* Effect.mapError(
+    textOf(request, limit),
+    (reason) =>
+      reason === "large"
         ? tooLarge(limit, remedy)
         : new InvalidRequest(explain("The body could not be read to its end.", "Send the request again."))
-    )
   )
   // It did not say how long it would be.
   if (declared === 0 && text.length >= COUNTED_FROM) yield* Effect.flatMap(PayloadMemory, (memory) => memory.note(text.length))

@@ -21,6 +21,16 @@ const runHint = "Send a JSON object with the key \"input\", for example {\"input
 /** The body of `/run`; `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
 const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
 
+/** What a body says that says nothing but its input, as most do. */
+const INPUT_ALONE: typeof RunRequest.Type = { input: null }
+
+/** Whether a body is an object with an input and nothing else, so that there is nothing to decode. */
+const isInputAlone = (body: unknown): boolean => {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return false
+  const keys = Object.keys(body)
+  return keys.length === 1 && keys[0] === "input"
+}
+
 const HEADER = "Idempotency-Key"
 
 const decodeKey = decoder(
@@ -69,12 +79,13 @@ export const readSubmission = Effect.fnUntraced(function*(
 > {
   const key = yield* readIdempotencyKey(request)
   const body = yield* readJson(request, limit.bytes, limit.remedy, runHint)
-  const { idempotencyKey, policy, priority, tags, webhook } = yield* decodeRun(body.value)
+  const alone = isInputAlone(body.value)
+  const { idempotencyKey, policy, priority, s3Config, tags, webhook } = alone ? INPUT_ALONE : yield* decodeRun(body.value)
   return {
     endpoint,
     id,
     input: memberText(body.text, "input") ?? jsonNull,
-    s3Config: memberText(body.text, "s3Config"),
+    s3Config: s3Config === undefined ? undefined : memberText(body.text, "s3Config"),
     policy,
     priority,
     tags,

@@ -10,6 +10,8 @@
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  * ```
+ *
+ * The calls that come with every job have a short way besides, to the same operations (HotRoutes.ts).
  */
 import { Api } from "@stint/contract/Api"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -22,6 +24,8 @@ import * as Authorization from "./Authorization.ts"
 import * as BatchHandlers from "./BatchHandlers.ts"
 import * as ControlHandlers from "./ControlHandlers.ts"
 import * as Fallback from "./Fallback.ts"
+import * as Guards from "./Guards.ts"
+import * as HotRoutes from "./HotRoutes.ts"
 import * as JobsHandlers from "./JobsHandlers.ts"
 import * as KeyHandlers from "./KeyHandlers.ts"
 import * as OpenAiHandlers from "./OpenAiHandlers.ts"
@@ -30,8 +34,7 @@ import * as WebhookHandlers from "./WebhookHandlers.ts"
 import * as WorkerHandlers from "./WorkerHandlers.ts"
 import * as WorkerOperations from "./WorkerOperations.ts"
 
-/** All routes, for a router of the reader's choice. */
-export const layerRoutes = Layer.mergeAll(
+const layerApi = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: Fallback.OPENAPI_PATH }).pipe(
     Layer.provide([
       JobsHandlers.layer,
@@ -46,7 +49,13 @@ export const layerRoutes = Layer.mergeAll(
   ),
   ApiPage.layer,
   Fallback.layer
-).pipe(Layer.provide([SubmitOperations.layer, WorkerOperations.layer]))
+)
+
+/** All routes, for a router of the reader's choice. The hot ones come last: what all other layers put around the router is around them, too. */
+export const layerRoutes = HotRoutes.layer.pipe(
+  Layer.provideMerge(layerApi),
+  Layer.provide([Guards.layer, SubmitOperations.layer, WorkerOperations.layer])
+)
 
 const layerServed = HttpRouter.serve(layerRoutes, {
   disableListenLog: true,

@@ -23,6 +23,7 @@ import * as Logger from "effect/Logger"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as AccessKeys from "../AccessKeys.ts"
+import { ShortWay } from "../HotRoutes.ts"
 import { defaults, Limits, type LimitSettings } from "../Limits.ts"
 import { PublicAddress } from "../PublicAddress.ts"
 import * as Server from "../Server.ts"
@@ -125,6 +126,8 @@ export interface Options<E = never> {
   readonly limits?: Partial<LimitSettings>
   /** Over the defaults of `Server.layerNode`, but for the port. */
   readonly listen?: Omit<Server.ListenOptions, "port">
+  /** Whether hot calls go their short way. Default: they do. */
+  readonly shortWay?: boolean
 }
 
 /**
@@ -141,6 +144,10 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(WorkerRegistry.layer),
     Layer.provide(AccessKeys.layer(Redacted.make(ADMIN_KEY)).pipe(Layer.provideMerge(stores))),
-    Layer.provide([layerLogs, Layer.succeed(Limits, { ...LIMITS, ...options.limits })])
+    Layer.provide([
+      layerLogs,
+      Layer.succeed(Limits, { ...LIMITS, ...options.limits }),
+      Layer.succeed(ShortWay, options.shortWay ?? true)
+    ])
   )
 }

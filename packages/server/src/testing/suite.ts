@@ -34,8 +34,12 @@ import { takes } from "./TakeSuite.ts"
 import { webhooks } from "./WebhookSuite.ts"
 
 /** Registers the suite. One server serves all tests; each test has endpoints of its own. */
-export const suite = <E>(name: string, stores: Layer.Layer<ServerTest.Stores, E>): void => {
-  layer(ServerTest.layer({ stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
+export const suite = <E>(
+  name: string,
+  stores: Layer.Layer<ServerTest.Stores, E>,
+  server: Pick<ServerTest.Options, "shortWay"> = {}
+): void => {
+  layer(ServerTest.layer({ ...server, stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
     describe("submit", () => submits(it))
     describe("options", () => options(it))
     describe("requests", () => requests(it))
