@@ -121,7 +121,19 @@ const of = (subject: string, step: string, pick: (figures: Figures) => number): 
 
 for (const [operation, connections] of STEPS) {
   for (const count of connections) {
-    const rows = [["", "requests/s", "range", "of echo", "p50 ms", "p99 ms", "server µs", "range", "of echo", "own µs", "load µs"]]
+    const rows = [[
+      "",
+      "requests/s",
+      "range",
+      "of echo",
+      "p50 ms",
+      "p99 ms",
+      "server µs",
+      "range",
+      "of echo",
+      "own µs",
+      "load µs"
+    ]]
     for (const subject of SUBJECTS) {
       const step = `${subject === "echo" ? "run" : operation} ${count}`
       const [perSecond, server] = [of(subject, step, (one) => one.perSecond), of(subject, step, (one) => one.server)]
