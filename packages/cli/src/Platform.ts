@@ -49,7 +49,7 @@ import type { PlatformConfig } from "./PlatformConfig.ts"
 
 /** What a platform is made of. */
 export interface PlatformOptions {
-  readonly settings: Pick<PlatformConfig, "host" | "port" | "publicUrl" | "shutdownGrace" | "webhooks" | "payloads">
+  readonly settings: Pick<PlatformConfig, "host" | "port" | "publicUrl" | "shutdownGrace" | "webhooks" | "payloads" | "batches">
   readonly apiKey: Redacted.Redacted
   /** `memory`: jobs are gone when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
@@ -75,12 +75,9 @@ const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settin
     Layer.provide(GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
   )
 
-/** How large bodies may be, and how much of them may be in memory at once. */
-const layerLimits = ({ chunkBytes, memoryBytes, resultBytes, runBytes, runsyncBytes }: PlatformOptions["settings"]["payloads"]) =>
-  Layer.merge(
-    Layer.succeed(Limits.Limits, { ...Limits.defaults, runBytes, runsyncBytes, resultBytes, chunkBytes }),
-    PayloadMemory.layer(memoryBytes)
-  )
+/** How large bodies and batches may be, and how much of them may be in memory at once. */
+const layerLimits = ({ batches, payloads: { memoryBytes, ...sizes } }: PlatformOptions["settings"]) =>
+  Layer.merge(Layer.succeed(Limits.Limits, { ...Limits.defaults, ...sizes, ...batches }), PayloadMemory.layer(memoryBytes))
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
 const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
@@ -164,7 +161,7 @@ export const layer = (options: PlatformOptions) => {
   )
   return workers.pipe(
     Layer.provideMerge(serving),
-    Layer.provide(layerLimits(options.settings.payloads)),
+    Layer.provide(layerLimits(options.settings)),
     Layer.catchTag(
       ["SqliteOpenError", "QueueError", "PoolError", "ServeError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))

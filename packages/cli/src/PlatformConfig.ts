@@ -16,6 +16,10 @@
  * | `STINT_LIMIT_RUNSYNC` | 20 MiB | the same of `/runsync` |
  * | `STINT_LIMIT_RESULT` | 20 MiB | the largest result of a worker; a larger one fails its job |
  * | `STINT_LIMIT_CHUNK` | 1 MiB | the largest streamed chunk or progress value |
+ * | `STINT_LIMIT_BATCH` | 10 MiB | the largest body that adds requests to a batch |
+ * | `STINT_BATCH_REQUESTS` | 5000 | requests of one batch; more are kept, started and cancelled in longer steps |
+ * | `STINT_BATCHES` | 10 | batches of an endpoint that have not ended, drafts included |
+ * | `STINT_BATCH_QUEUED` | 50000 | jobs of an endpoint that may wait when a batch is finalized, its own included |
  * | `STINT_PAYLOADS_MEMORY` | 512 MiB | what bodies and answers of 1 MiB and more may hold of the memory at once; beyond, callers are asked to come back |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
  */
@@ -44,8 +48,16 @@ export interface PayloadSettings {
   readonly runsyncBytes: number
   readonly resultBytes: number
   readonly chunkBytes: number
+  readonly batchBytes: number
   /** What large ones may hold of the memory at once. */
   readonly memoryBytes: number
+}
+
+/** How many of what batches may have. Each is explained where it is in force (`Limits.ts` of the server). */
+export interface BatchSettings {
+  readonly batchRequests: number
+  readonly openBatches: number
+  readonly batchQueued: number
 }
 
 export interface PlatformConfig {
@@ -59,6 +71,7 @@ export interface PlatformConfig {
   readonly shutdownGrace: Duration.Duration
   readonly webhooks: WebhookSettings
   readonly payloads: PayloadSettings
+  readonly batches: BatchSettings
 }
 
 const Port = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 65_535 }))
@@ -119,6 +132,16 @@ const size = (
     }`,
     Config.schema(Size(minimum, maximum), name).pipe(
       Config.map((text) => bytesOf(text) ?? fallback),
+      Config.withDefault(fallback)
+    )
+  )
+
+/** One variable that is a number of things. */
+const count = (name: string, fallback: number, maximum: number): Effect.Effect<number, CliFailure> =>
+  setting(
+    name,
+    `a whole number from 1 to ${maximum}, for example ${fallback}`,
+    Config.schema(Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 1, maximum })), name).pipe(
       Config.withDefault(fallback)
     )
   )
@@ -191,7 +214,13 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
     runsyncBytes: size("STINT_LIMIT_RUNSYNC", limitDefaults.runsyncBytes),
     resultBytes: size("STINT_LIMIT_RESULT", limitDefaults.resultBytes),
     chunkBytes: size("STINT_LIMIT_CHUNK", limitDefaults.chunkBytes),
+    batchBytes: size("STINT_LIMIT_BATCH", limitDefaults.batchBytes),
     memoryBytes: size("STINT_PAYLOADS_MEMORY", 512 * MEBIBYTE, { minimum: MEBIBYTE, maximum: Infinity })
+  }),
+  batches: Effect.all({
+    batchRequests: count("STINT_BATCH_REQUESTS", limitDefaults.batchRequests, 100_000),
+    openBatches: count("STINT_BATCHES", limitDefaults.openBatches, 1_000),
+    batchQueued: count("STINT_BATCH_QUEUED", limitDefaults.batchQueued, 10_000_000)
   }),
   shutdownGrace: setting(
     "STINT_SHUTDOWN_GRACE",

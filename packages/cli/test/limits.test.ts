@@ -53,6 +53,23 @@ describe("limits", () => {
     expect((await refused({ STINT_PAYLOADS_MEMORY: "1 KiB" })).message).toContain("STINT_PAYLOADS_MEMORY")
   })
 
+  it("of batches are 10 MiB a call, 5,000 requests, 10 batches and 50,000 jobs that wait, unless the operator says otherwise", async () => {
+    const standard = await load({})
+    expect(standard.payloads.batchBytes).toBe(10 * MEBIBYTE)
+    expect(standard.batches).toEqual({ batchRequests: 5_000, openBatches: 10, batchQueued: 50_000 })
+    const { batches, payloads } = await load({
+      STINT_LIMIT_BATCH: "1 MiB",
+      STINT_BATCH_REQUESTS: "7",
+      STINT_BATCHES: "1",
+      STINT_BATCH_QUEUED: "100"
+    })
+    expect(payloads.batchBytes).toBe(MEBIBYTE)
+    expect(batches).toEqual({ batchRequests: 7, openBatches: 1, batchQueued: 100 })
+    for (const name of ["STINT_BATCH_REQUESTS", "STINT_BATCHES", "STINT_BATCH_QUEUED"]) {
+      for (const value of ["0", "-1", "many", "1.5", "100000000"]) expect((await refused({ [name]: value })).message).toContain(name)
+    }
+  })
+
   it("are in force in the platform that was started with them, and a refusal names them and both ways out", async () => {
     await using platform = await PlatformProcess.create(
       ["serve", "--config", `${import.meta.dirname}/fixtures/stint.config.ts`],

@@ -65,6 +65,8 @@ export const ListedJob = Schema.Struct({
   workerId: Schema.optionalKey(Schema.String),
   priority: Schema.Int,
   tags: Schema.Array(Schema.String),
+  /** The batch that it is a request of. */
+  batchId: Schema.optionalKey(Schema.String),
   /** The first 500 characters of the error. */
   error: Schema.optionalKey(Schema.String)
 })

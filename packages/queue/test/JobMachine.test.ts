@@ -1,3 +1,4 @@
+import { BatchId } from "@stint/contract/Batch"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
@@ -452,5 +453,26 @@ describe("single transitions", () => {
       _tag: "NotRetryable",
       status: "CANCELLED"
     })
+  })
+})
+
+describe("a job of a batch", () => {
+  const batchId = BatchId.make("batch_1")
+  const ended: JobHead = { ...fresh, batchId, status: "COMPLETED", startedAt: 1_000, finishedAt: 2_000 }
+
+  it("is kept beyond its retention, until its batch lets it go", () => {
+    const late = dueAt({ ...ended, batchId: null })
+    assert.isTrue(Result.isFailure(transition(ended, { _tag: "Tick", now: late + 1_000_000 })))
+    const left = Result.getOrThrow(transition(ended, { _tag: "Leave", now: late }))
+    const job = left._tag === "Put" ? left.job : assert.fail("the job was removed")
+    assert.deepStrictEqual(job, { ...ended, batchId: null })
+    assert.deepStrictEqual(Result.getOrThrow(transition(job, { _tag: "Tick", now: late })), { _tag: "Remove" })
+  })
+
+  it("has the timers of every job before it has ended, and is not let go then", () => {
+    const waiting: JobHead = { ...fresh, batchId }
+    assert.strictEqual(dueAt(waiting), dueAt(fresh))
+    assert.isTrue(Result.isFailure(transition(waiting, { _tag: "Leave", now: 5_000 })))
+    assert.isTrue(Result.isFailure(transition({ ...ended, batchId: null }, { _tag: "Leave", now: 5_000 })))
   })
 })

@@ -25,7 +25,7 @@ import * as Stream from "effect/Stream"
 import { randomUUID } from "node:crypto"
 import { changeProblem, lookProblem, startProblem, tooManyRequests } from "./BatchProblems.ts"
 import { elementTexts, memberText } from "./JsonMember.ts"
-import { Limits } from "./Limits.ts"
+import { Limits, remedyFor } from "./Limits.ts"
 import { endpointFinder, storeProblem } from "./QueueProblems.ts"
 import { decoder, readJson } from "./RequestBody.ts"
 import { webhookOf } from "./RunOptions.ts"
@@ -45,7 +45,7 @@ const decodeDraft = decoder(Schema.Struct({ ...BatchDraft.fields, requests: Sche
 const decodeRequests = decoder(Schema.Struct({ ...BatchRequests.fields, requests: Requests }), requestsHint)
 const decodeChanges = decoder(BatchChanges, changesHint)
 
-const remedy = "Add the requests in several calls: POST /v2/{endpoint}/batch/{id}/requests."
+const ownRemedy = "Add the requests in several calls: POST /v2/{endpoint}/batch/{id}/requests."
 
 /** The requests of a body as they were sent, each as text. An array alone is the requests. */
 const textsOf = (value: unknown, text: string): ReadonlyArray<JsonText> =>
@@ -89,6 +89,7 @@ export const layer = HttpApiBuilder.group(
     const batches = yield* BatchQueue
     const limits = yield* Limits
     const findEndpoint = yield* endpointFinder
+    const remedy = remedyFor(ownRemedy, "STINT_LIMIT_BATCH", false, limits)
     const most = { requests: limits.batchRequests, open: limits.openBatches, queued: limits.batchQueued }
 
     /** The body of a call and the requests in it; all are looked at before any is kept. */

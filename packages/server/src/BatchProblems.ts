@@ -43,14 +43,16 @@ const problemOf = ({ reason }: BatchError): BatchNotFound | Conflict => {
     case "TooManyBatches":
       return new Conflict(explain(
         `The endpoint has ${reason.open} batches that have not ended; ${reason.limit} are allowed, drafts included.`,
-        "Wait until one has ended, or cancel one: POST /v2/{endpoint}/batch/{id}/cancel. GET /v2/{endpoint}/batch lists them."
+        "Wait until one has ended, or cancel one: POST /v2/{endpoint}/batch/{id}/cancel. GET /v2/{endpoint}/batch lists them. " +
+          "Or have the platform's operator raise the limit (STINT_BATCHES)."
       ))
     case "QueueFull":
       return new Conflict(explain(
         `With batch "${
           excerpt(reason.id)
         }" more than ${reason.limit} jobs would wait on this endpoint; ${reason.queued} wait already.`,
-        "The batch stays a draft. Finalize it when fewer jobs wait (GET /v2/{endpoint}/health), or split it."
+        "The batch stays a draft. Finalize it when fewer jobs wait (GET /v2/{endpoint}/health), or split it. " +
+          "Or have the platform's operator raise the limit (STINT_BATCH_QUEUED)."
       ))
   }
 }
@@ -59,7 +61,7 @@ const problemOf = ({ reason }: BatchError): BatchNotFound | Conflict => {
 export const tooManyRequests = (limit: number): Conflict =>
   new Conflict(explain(
     `The batch would have more than ${limit} requests, which is the limit. Nothing of this call was kept.`,
-    "Put the rest into another batch."
+    "Put the rest into another batch. Or have the platform's operator raise the limit (STINT_BATCH_REQUESTS)."
   ))
 
 /** For calls that make or start a batch. */

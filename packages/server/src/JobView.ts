@@ -42,6 +42,7 @@ export const listedJob = (job: JobSummary, endpoint: Pick<Endpoint, "errorTraceb
     ...(job.worker === null ? {} : { workerId: job.worker }),
     priority: job.priority,
     tags: job.tags,
+    ...(job.batchId === null ? {} : { batchId: job.batchId }),
     ...(job.error === null ? {} : { error: shownError(job.error, endpoint) })
   }
 }

@@ -82,6 +82,8 @@ export const batches = (it: SuiteIt): void => {
       ])
       for (const one of page.requests) expect(one.completedAt).toBeGreaterThanOrEqual(one.startedAt ?? Infinity)
       expect(yield* endpoint.status(first ?? "")).toMatchObject({ status: "COMPLETED", output: { square: 0 } })
+      const listed = (yield* endpoint.call(endpoint.path("requests"))).json as { readonly requests: ReadonlyArray<unknown> }
+      expect(listed.requests).toMatchObject([{ batchId: id }, { batchId: id }, { batchId: id }])
     }))
 
   it.effect("batch: it may begin empty, as an array or as an object, and say its name, webhook and policy", () =>
