@@ -101,7 +101,11 @@ describe("a batch of some hundred requests", () => {
 
     // Killed while it runs.
     for (const done of [60, 250]) {
-      await until(`${done} requests to have ended`, async () => (await look()).requestCompleted >= done ? true : undefined, 60_000)
+      await until(
+        `${done} requests to have ended`,
+        async () => (await look()).requestCompleted >= done ? true : undefined,
+        60_000
+      )
       await platform.end("SIGKILL")
       await platform.start()
     }
@@ -111,7 +115,13 @@ describe("a batch of some hundred requests", () => {
       expect(batch.requestCompleted + batch.requestFailed + batch.requestInProgress).toBeLessThanOrEqual(500)
       return batch.status === "FINALIZED" ? undefined : batch
     }, 90_000)
-    expect(ended).toMatchObject({ status: "COMPLETED", requestTotal: 500, requestCompleted: 500, requestFailed: 0, requestInProgress: 0 })
+    expect(ended).toMatchObject({
+      status: "COMPLETED",
+      requestTotal: 500,
+      requestCompleted: 500,
+      requestFailed: 0,
+      requestInProgress: 0
+    })
 
     const results: Array<Result> = []
     for (let more = true; more;) {

@@ -66,7 +66,9 @@ describe("limits", () => {
     expect(payloads.batchBytes).toBe(MEBIBYTE)
     expect(batches).toEqual({ batchRequests: 7, openBatches: 1, batchQueued: 100 })
     for (const name of ["STINT_BATCH_REQUESTS", "STINT_BATCHES", "STINT_BATCH_QUEUED"]) {
-      for (const value of ["0", "-1", "many", "1.5", "100000000"]) expect((await refused({ [name]: value })).message).toContain(name)
+      for (const value of ["0", "-1", "many", "1.5", "100000000"]) {
+        expect((await refused({ [name]: value })).message).toContain(name)
+      }
     }
   })
 

@@ -44,79 +44,100 @@ const life = <A, E>(
 it.effect("R1: a batch goes on where it stopped: half fed, half run, half cancelled", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
-    const requests = Array.from({ length: 10 }, (_, n) => ({ id: Scenario.jobId(), input: toJsonText({ n }), s3Config: null, options: {} }))
+    const requests = Array.from(
+      { length: 10 },
+      (_, n) => ({ id: Scenario.jobId(), input: toJsonText({ n }), s3Config: null, options: {} })
+    )
 
-    yield* life(file, Effect.gen(function*() {
-      const batches = yield* BatchStore
-      yield* (yield* EndpointStore).put(endpoint)
-      const batch = created({
-        id,
-        endpoint: endpoint.id,
-        name: null,
-        webhook: null,
-        policy: null,
-        createdAt: 0,
-        retentionMs: 1_000
+    yield* life(
+      file,
+      Effect.gen(function*() {
+        const batches = yield* BatchStore
+        yield* (yield* EndpointStore).put(endpoint)
+        const batch = created({
+          id,
+          endpoint: endpoint.id,
+          name: null,
+          webhook: null,
+          policy: null,
+          createdAt: 0,
+          retentionMs: 1_000
+        })
+        yield* batches.create(batch, requests, limits)
+        yield* batches.finalize(endpoint.id, id, 0, 100)
+        yield* batches.feed(id, 4, (batch, { id, input }) => jobOf({ endpoint, id, input, batchId: batch.id }, 0))
       })
-      yield* batches.create(batch, requests, limits)
-      yield* batches.finalize(endpoint.id, id, 0, 100)
-      yield* batches.feed(id, 4, (batch, { id, input }) => jobOf({ endpoint, id, input, batchId: batch.id }, 0))
-    }))
+    )
 
-    yield* life(file, Effect.gen(function*() {
-      const batches = yield* BatchQueue.BatchQueue
-      const queue = yield* JobQueue.JobQueue
-      assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "FINALIZED", total: 10, unfed: 6 })
-      assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 4)
-      yield* batches.tick
-      assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "FINALIZED", total: 10, unfed: 0 })
-      const taken = yield* queue.take({ endpoint: endpoint.id, worker: "ann", limit: 6, waitMs: 0, holding: true })
-      assert.deepStrictEqual(taken.map((job) => job.id), requests.slice(0, 6).map((one) => one.id))
-      const [first] = taken
-      yield* queue.finish(Scenario.holderOf(first ?? assert.fail()), { output: toJsonText("done"), error: null })
-      // The first step of a cancel that the process did not survive.
-      const { more } = yield* (yield* BatchStore).cancel(endpoint.id, id, 10, 2)
-      assert.isTrue(more)
-    }))
+    yield* life(
+      file,
+      Effect.gen(function*() {
+        const batches = yield* BatchQueue.BatchQueue
+        const queue = yield* JobQueue.JobQueue
+        assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "FINALIZED", total: 10, unfed: 6 })
+        assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 4)
+        yield* batches.tick
+        assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "FINALIZED", total: 10, unfed: 0 })
+        const taken = yield* queue.take({ endpoint: endpoint.id, worker: "ann", limit: 6, waitMs: 0, holding: true })
+        assert.deepStrictEqual(taken.map((job) => job.id), requests.slice(0, 6).map((one) => one.id))
+        const [first] = taken
+        yield* queue.finish(Scenario.holderOf(first ?? assert.fail()), { output: toJsonText("done"), error: null })
+        // The first step of a cancel that the process did not survive.
+        const { more } = yield* (yield* BatchStore).cancel(endpoint.id, id, 10, 2)
+        assert.isTrue(more)
+      })
+    )
 
-    yield* life(file, Effect.gen(function*() {
-      const batches = yield* BatchQueue.BatchQueue
-      const queue = yield* JobQueue.JobQueue
-      assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "CANCELLED", running: 5, completed: 1, cancelled: 2 })
-      yield* batches.tick
-      assert.deepInclude(yield* batches.get(endpoint.id, id), { running: 5, completed: 1, cancelled: 4, endedAt: null })
-      assert.deepStrictEqual(
-        yield* queue.take({ endpoint: endpoint.id, worker: "bob", limit: 9, waitMs: 0, holding: true }),
-        []
-      )
-      yield* queue.workerGone(endpoint.id, "ann", undefined)
-      assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "CANCELLED", running: 0, completed: 1, cancelled: 9, endedAt: 0 })
-    }))
+    yield* life(
+      file,
+      Effect.gen(function*() {
+        const batches = yield* BatchQueue.BatchQueue
+        const queue = yield* JobQueue.JobQueue
+        assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "CANCELLED", running: 5, completed: 1, cancelled: 2 })
+        yield* batches.tick
+        assert.deepInclude(yield* batches.get(endpoint.id, id), { running: 5, completed: 1, cancelled: 4, endedAt: null })
+        assert.deepStrictEqual(
+          yield* queue.take({ endpoint: endpoint.id, worker: "bob", limit: 9, waitMs: 0, holding: true }),
+          []
+        )
+        yield* queue.workerGone(endpoint.id, "ann", undefined)
+        assert.deepInclude(yield* batches.get(endpoint.id, id), {
+          status: "CANCELLED",
+          running: 0,
+          completed: 1,
+          cancelled: 9,
+          endedAt: 0
+        })
+      })
+    )
   }))
 
 it.effect("R11: a result whose transaction is rolled back and run again is counted once", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
-    yield* life(file, Effect.gen(function*() {
-      const batches = yield* BatchQueue.BatchQueue
-      const queue = yield* JobQueue.JobQueue
-      const db = yield* SqliteDatabase.SqliteDatabase
-      yield* (yield* EndpointStore).put(endpoint)
-      const most = { requests: 10, open: 10, queued: 10 }
-      const requests = [1, 2].map((n) => ({ id: Scenario.jobId(), input: toJsonText(n), s3Config: null, options: {} }))
-      const batch = yield* batches.create({ endpoint, requests }, most)
-      yield* batches.finalize(endpoint, batch.id, most)
-      const [first, second] = yield* queue.take({ endpoint: endpoint.id, worker: "ann", limit: 2, waitMs: 0, holding: true })
-      const broken = db.write("break", () => {
-        throw new Error("the disk is full")
+    yield* life(
+      file,
+      Effect.gen(function*() {
+        const batches = yield* BatchQueue.BatchQueue
+        const queue = yield* JobQueue.JobQueue
+        const db = yield* SqliteDatabase.SqliteDatabase
+        yield* (yield* EndpointStore).put(endpoint)
+        const most = { requests: 10, open: 10, queued: 10 }
+        const requests = [1, 2].map((n) => ({ id: Scenario.jobId(), input: toJsonText(n), s3Config: null, options: {} }))
+        const batch = yield* batches.create({ endpoint, requests }, most)
+        yield* batches.finalize(endpoint, batch.id, most)
+        const [first, second] = yield* queue.take({ endpoint: endpoint.id, worker: "ann", limit: 2, waitMs: 0, holding: true })
+        const broken = db.write("break", () => {
+          throw new Error("the disk is full")
+        })
+        const finish = (job: typeof first) =>
+          queue.finish(Scenario.holderOf(job ?? assert.fail()), { output: toJsonText("done"), error: null })
+        const commits = yield* db.commits
+        yield* Effect.all([finish(first), Effect.ignore(broken)], { concurrency: "unbounded" })
+        assert.strictEqual((yield* db.commits) - commits, 1)
+        assert.deepInclude(yield* batches.get(endpoint.id, batch.id), { running: 1, completed: 1, endedAt: null })
+        yield* Effect.all([Effect.ignore(broken), finish(second)], { concurrency: "unbounded" })
+        assert.deepInclude(yield* batches.get(endpoint.id, batch.id), { running: 0, completed: 2, status: "COMPLETED" })
       })
-      const finish = (job: typeof first) =>
-        queue.finish(Scenario.holderOf(job ?? assert.fail()), { output: toJsonText("done"), error: null })
-      const commits = yield* db.commits
-      yield* Effect.all([finish(first), Effect.ignore(broken)], { concurrency: "unbounded" })
-      assert.strictEqual((yield* db.commits) - commits, 1)
-      assert.deepInclude(yield* batches.get(endpoint.id, batch.id), { running: 1, completed: 1, endedAt: null })
-      yield* Effect.all([Effect.ignore(broken), finish(second)], { concurrency: "unbounded" })
-      assert.deepInclude(yield* batches.get(endpoint.id, batch.id), { running: 0, completed: 2, status: "COMPLETED" })
-    }))
+    )
   }))

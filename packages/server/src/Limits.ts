@@ -92,7 +92,12 @@ export const Limits: Context.Reference<LimitSettings> = Context.Reference<LimitS
 })
 
 /** The variables of the limits that an operator can raise. */
-export type LimitVariable = "STINT_LIMIT_RUN" | "STINT_LIMIT_RUNSYNC" | "STINT_LIMIT_RESULT" | "STINT_LIMIT_CHUNK" | "STINT_LIMIT_BATCH"
+export type LimitVariable =
+  | "STINT_LIMIT_RUN"
+  | "STINT_LIMIT_RUNSYNC"
+  | "STINT_LIMIT_RESULT"
+  | "STINT_LIMIT_CHUNK"
+  | "STINT_LIMIT_BATCH"
 
 /**
  * What to do about a body over its limit: what whoever sent it can do, and what the platform's operator can. `moves`: what was sent is of the

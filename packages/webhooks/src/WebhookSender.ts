@@ -121,7 +121,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const tellOfEnd = ({ endpoint, event, id, job, url }: WebhookDelivery, { error, _tag }: DeliveryOutcome) =>
     _tag === "Failed"
       ? Effect.logWarning(
-        `The webhook "${event}" of ${event.startsWith("batch.") ? "batch" : "job"} ${job} to ${RequestUrl.shown(url)} is given up. ${error ?? ""} ` +
+        `The webhook "${event}" of ${event.startsWith("batch.") ? "batch" : "job"} ${job} to ${
+          RequestUrl.shown(url)
+        } is given up. ${error ?? ""} ` +
           `When the receiver works again: stint webhooks resend ${endpoint} ${id}`
       )
       : Effect.void
