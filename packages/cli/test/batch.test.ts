@@ -73,22 +73,18 @@ describe("a batch of some hundred requests", () => {
     const look = async () => (await call("GET", `/${id}`)) as Counts
 
     // Killed while it is filled: a call that was not answered is kept whole, or not at all.
-    let next = 0
-    const add = async () => {
-      const from = next
+    const add = async (from: number) => {
       const requests = Array.from({ length: 50 }, (_, at) => ({ input: { n: from + at, ms: 5, log } }))
       await call("POST", `/${id}/requests`, { requests })
-      next = from + 50
     }
-    for (let at = 0; at < 4; at++) await add()
-    const last = add().catch(() => "not answered")
+    for (let from = 0; from < 200; from += 50) await add(from)
+    const last = add(200).catch(() => "not answered")
     await platform.end("SIGKILL")
     await last
     await platform.start()
     const { requestTotal } = await look()
     expect([200, 250]).toContain(requestTotal)
-    next = requestTotal
-    while (next < 500) await add()
+    for (let from = requestTotal; from < 500; from += 50) await add(from)
 
     // Killed while it is finalized: not all of its requests need be jobs by then.
     const finalizing = call("POST", `/${id}/finalize`).catch(() => "not answered")
