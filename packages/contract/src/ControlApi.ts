@@ -36,7 +36,7 @@ export class ControlApi extends HttpApiGroup.make("control")
     HttpApiEndpoint.get("getEndpoint", "/endpoints/:endpoint", {
       params: endpoint,
       success: Endpoint,
-      error: [EndpointNotFound, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({
       summary: "An endpoint",
       description: "One endpoint with its settings."
@@ -55,7 +55,7 @@ export class ControlApi extends HttpApiGroup.make("control")
     HttpApiEndpoint.delete("deleteEndpoint", "/endpoints/:endpoint", {
       params: endpoint,
       success: HttpApiSchema.NoContent,
-      error: [EndpointNotFound, Conflict, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, Conflict, Unavailable]
     }).annotateMerge(wording({
       summary: "Delete an endpoint",
       description: "Refused with 409 while jobs of it wait or run. Its ended jobs go with it."

@@ -223,7 +223,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
     HttpApiEndpoint.post("purgeQueue", "/:endpoint/purge-queue", {
       params: endpoint,
       success: Purged,
-      error: [EndpointNotFound, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({
       summary: "Cancel all waiting jobs",
       description: "Cancels every job of the endpoint that waits, and answers how many there were. Running jobs go on.",
@@ -232,12 +232,13 @@ export class JobsApi extends HttpApiGroup.make("jobs")
     HttpApiEndpoint.get("health", "/:endpoint/health", {
       params: endpoint,
       success: Health,
-      error: [EndpointNotFound, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({
       summary: "Jobs and workers by state",
       description:
         "How many jobs wait, run, and ended well or badly (as long as they are kept), and how many workers are in which state. " +
         "Never rate-limited.",
+      unlimited: true,
       answers: {
         200: {
           jobs: { completed: 12, failed: 1, inProgress: 2, inQueue: 5, retried: 0 },

@@ -38,7 +38,11 @@ export class KeysApi extends HttpApiGroup.make("keys")
         "the endpoints that it names or all.",
       request: { name: "shop", scopes: ["jobs"], endpoints: ["hello"] }
     })),
-    HttpApiEndpoint.get("getKey", "/keys/:key", { params: key, success: AccessKey, error: [KeyNotFound, Unavailable] })
+    HttpApiEndpoint.get("getKey", "/keys/:key", {
+      params: key,
+      success: AccessKey,
+      error: [KeyNotFound, InvalidRequest]
+    })
       .annotateMerge(wording({
         summary: "A key",
         description: "One key without its secret."
@@ -69,7 +73,7 @@ export class KeysApi extends HttpApiGroup.make("keys")
     HttpApiEndpoint.post("revokeKey", "/keys/:key/revoke", {
       params: key,
       success: AccessKey,
-      error: [KeyNotFound, Unavailable]
+      error: [KeyNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({
       summary: "Revoke a key",
       description: "At once and for good. Revoking it again changes nothing."

@@ -39,6 +39,59 @@ export interface Wording {
   readonly errors?: Readonly<Record<number, string>>
   /** Headers of every good answer, with what they say. */
   readonly headers?: Readonly<Record<string, string>>
+  /** The operation is never rate-limited, although the others of its group are. */
+  readonly unlimited?: boolean
+}
+
+/** A header of an answer. */
+interface AnswerHeader {
+  readonly description: string
+  readonly required: boolean
+  readonly schema: { readonly type: "string" | "integer" }
+  readonly example?: string | number
+}
+
+const limitHeaders: Readonly<Record<string, AnswerHeader>> = {
+  RateLimit: {
+    description: "What is left of each limit that holds for the call: `r` calls now, all of them again in `t` seconds.",
+    required: false,
+    schema: { type: "string" },
+    example: "\"run\";r=997;t=1, \"run-open\";r=199"
+  },
+  "RateLimit-Policy": {
+    description: "The limits that hold for the call, where there are any: `q` calls in `w` seconds, or `q` calls open at once.",
+    required: false,
+    schema: { type: "string" },
+    example: "\"run\";q=1000;w=10, \"run-open\";q=200;qu=\"concurrent-requests\""
+  }
+}
+
+/** Headers that answers of a status have wherever they come from. */
+const headersOf = (status: string, isLimited: boolean): Readonly<Record<string, AnswerHeader>> => {
+  if (status === "401") {
+    return {
+      "WWW-Authenticate": {
+        description: "How to come back with a key.",
+        required: true,
+        schema: { type: "string" },
+        example: "Bearer realm=\"stint\""
+      }
+    }
+  }
+  if (status === "429") {
+    const all = Object.entries(limitHeaders).map(([name, header]) => [name, { ...header, required: true }] as const)
+    return {
+      "Retry-After": {
+        description: "When to come again, in seconds.",
+        required: true,
+        schema: { type: "integer" },
+        example: 3
+      },
+      ...Object.fromEntries(all)
+    }
+  }
+  // Who has no key, or a wrong one, is not counted.
+  return isLimited && status !== "403" ? limitHeaders : {}
 }
 
 const isRecord = (value: unknown): value is Record<string, unknown> =>
@@ -58,29 +111,33 @@ const withExample = (content: Record<string, unknown>, example: unknown) =>
     ])
   )
 
-const transformOf = ({ answers = {}, bodyOptional, errors = {}, headers, parameters = [], request }: Wording) =>
+const transformOf = (
+  { answers = {}, bodyOptional, errors = {}, headers = {}, parameters = [], request, unlimited }: Wording
+) =>
 (
   operation: Record<string, unknown>
 ): Record<string, unknown> => {
   const declared = Array.isArray(operation["parameters"]) ? operation["parameters"] : []
   const body = operation["requestBody"]
+  const described = recordAt(operation, "responses")
+  const isLimited = unlimited !== true && "429" in described
   const responses = Object.fromEntries(
-    Object.entries(recordAt(operation, "responses")).map(([status, response]) => {
-      if (!isRecord(response)) return [status, response]
-      if (!status.startsWith("2")) {
-        const description = errors[Number(status)]
-        return [status, description === undefined ? response : { ...response, description }]
-      }
-      const example = answers[Number(status)]
-      return [status, {
+    Object.entries(described).flatMap(([status, response]): ReadonlyArray<readonly [string, unknown]> => {
+      if (unlimited === true && status === "429") return []
+      if (!isRecord(response)) return [[status, response]]
+      const isGood = status.startsWith("2")
+      const description = isGood ? undefined : errors[Number(status)]
+      const example = isGood ? answers[Number(status)] : undefined
+      const own = Object.entries(isGood ? headers : {}).map(([name, description]) =>
+        [name, { description, required: true, schema: { type: "string" } }] as const
+      )
+      const all = { ...Object.fromEntries(own), ...headersOf(status, isLimited) }
+      return [[status, {
         ...response,
+        ...(description === undefined ? {} : { description }),
         ...(example === undefined ? {} : { content: withExample(recordAt(response, "content"), example) }),
-        ...(headers === undefined ? {} : {
-          headers: Object.fromEntries(
-            Object.entries(headers).map(([name, description]) => [name, { description, schema: { type: "string" } }])
-          )
-        })
-      }]
+        ...(Object.keys(all).length === 0 ? {} : { headers: all })
+      }]]
     })
   )
   return {

@@ -127,7 +127,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     HttpApiEndpoint.get("getDelivery", "/endpoints/:endpoint/webhooks/deliveries/:delivery", {
       params: delivery,
       success: WebhookDeliveryDetails,
-      error: [EndpointNotFound, DeliveryNotFound, Unavailable]
+      error: [EndpointNotFound, DeliveryNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({
       summary: "A delivery",
       description: "One delivery with its attempts and the body as it is sent."
@@ -135,7 +135,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     HttpApiEndpoint.post("resendDelivery", "/endpoints/:endpoint/webhooks/deliveries/:delivery/resend", {
       params: delivery,
       success: WebhookDeliveryLine,
-      error: [EndpointNotFound, DeliveryNotFound, Unavailable]
+      error: [EndpointNotFound, DeliveryNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({
       summary: "Send a delivery again",
       description: "Makes it due now, whatever became of it. Receivers see the same `webhook-id`."
@@ -143,7 +143,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     HttpApiEndpoint.get("getSecret", "/endpoints/:endpoint/webhooks/secret", {
       params: endpoint,
       success: WebhookSigningSecret,
-      error: [EndpointNotFound, Unavailable]
+      error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(wording({
       summary: "The signing secret",
       description: "What deliveries of the endpoint are signed with; made at first use. Whoever has it can make " +

@@ -1,4 +1,28 @@
+import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
 import { layerMemory } from "../src/testing/ServerTest.ts"
 import { suite } from "../src/testing/suite.ts"
+import { sweep } from "./AnswerSweep.ts"
+import { DescribedAnswers } from "./DescribedAnswers.ts"
+
+const answers = new DescribedAnswers()
+let stop = () => {}
+
+beforeAll(() => {
+  stop = answers.watch()
+})
+
+afterAll(() => stop())
 
 suite("memory", layerMemory)
+sweep()
+
+describe("the OpenAPI document", () => {
+  it("describes every answer that was got above: its status, its body and its headers", async () => {
+    await answers.settled()
+    expect([...answers.wrong].toSorted()).toEqual([])
+  })
+
+  it("describes no answer that nobody gets", () => {
+    expect(DescribedAnswers.all.filter((one) => !answers.seen.has(one))).toEqual([])
+  })
+})

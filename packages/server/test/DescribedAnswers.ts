@@ -1,0 +1,143 @@
+/**
+ * Holds every answer that tests get through `fetch` against the OpenAPI document: its status, its content type, its body, its headers.
+ */
+import { Api } from "@stint/contract/Api"
+import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
+import { OpenApi } from "effect/http-api"
+
+interface Header {
+  readonly required?: boolean
+}
+
+interface Response {
+  readonly content?: Readonly<Record<string, { readonly schema: object }>>
+  readonly headers?: Readonly<Record<string, Header>>
+}
+
+interface Operation {
+  readonly responses: Readonly<Record<string, Response>>
+}
+
+interface Document {
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>
+  readonly components: { readonly schemas: Readonly<Record<string, object>> }
+}
+
+/** The document as its readers get it. */
+const document: Document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api)))
+
+/** One operation of the document. */
+export interface Described {
+  /** `GET /v2/{endpoint}/health`. */
+  readonly name: string
+  readonly method: string
+  /** `/v2/{endpoint}/health`. */
+  readonly template: string
+  readonly path: RegExp
+  readonly operation: Operation
+}
+
+/** All of them. */
+export const OPERATIONS: ReadonlyArray<Described> = Object.entries(document.paths).flatMap(([path, methods]) =>
+  Object.entries(methods).map(([method, operation]) => ({
+    name: `${method.toUpperCase()} ${path}`,
+    method: method.toUpperCase(),
+    template: path,
+    path: new RegExp(`^${path.replaceAll(/\{\w+\}/g, "[^/]+")}$`),
+    operation
+  }))
+)
+
+const parsed = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export class DescribedAnswers {
+  /** What is not as it is described, each once. */
+  readonly wrong = new Set<string>()
+  /** `GET /v2/{endpoint}/health 200`, for every answer that was seen. */
+  readonly seen = new Set<string>()
+  readonly #ajv = new Ajv2020({ strict: false, allErrors: true })
+  readonly #validators = new Map<object, ValidateFunction>()
+  readonly #reading = new Set<Promise<void>>()
+
+  constructor() {
+    this.#ajv.addSchema({ $id: "document", ...document })
+  }
+
+  /** Every pair of an operation and a status that the document has. */
+  static readonly all: ReadonlyArray<string> = OPERATIONS.flatMap(({ name, operation }) =>
+    Object.keys(operation.responses).map((status) => `${name} ${status}`)
+  )
+
+  /** Watches `fetch` from now on; the effect of calling what it gives is that it does not any more. */
+  watch(): () => void {
+    const { fetch } = globalThis
+    globalThis.fetch = async (input, init) => {
+      const response = await fetch(input, init)
+      const url = new URL(input instanceof Request ? input.url : String(input))
+      const method = init?.method ?? (input instanceof Request ? input.method : "GET")
+      const operation = OPERATIONS.find((one) => one.method === method && one.path.test(url.pathname))
+      if (operation !== undefined) {
+        const reading = this.#check(operation, response.clone()).catch(() => {
+          // The test hung up.
+        }).finally(() => this.#reading.delete(reading))
+        this.#reading.add(reading)
+      }
+      return response
+    }
+    return () => {
+      globalThis.fetch = fetch
+    }
+  }
+
+  /** Everything that was answered so far has been looked at. */
+  async settled(): Promise<void> {
+    await Promise.all(this.#reading)
+  }
+
+  async #check({ name, operation }: Described, response: globalThis.Response): Promise<void> {
+    const what = `${name} ${response.status}`
+    const described = operation.responses[response.status]
+    if (described === undefined) {
+      await response.body?.cancel()
+      this.wrong.add(`${what}: this status is not described: ${response.url}`)
+      return
+    }
+    this.seen.add(what)
+    for (const [header, { required }] of Object.entries(described.headers ?? {})) {
+      if (required === true && !response.headers.has(header)) this.wrong.add(`${what}: no header ${header}`)
+    }
+    const type = response.headers.get("content-type")?.split(";")[0]
+    const types = Object.keys(described.content ?? {})
+    if (type === "text/event-stream" && types.includes(type)) {
+      await response.body?.cancel()
+      return
+    }
+    const text = await response.text()
+    if (text === "") {
+      if (types.length > 0) this.wrong.add(`${what}: an empty body, where ${types.join(" or ")} is described`)
+      return
+    }
+    const media = described.content?.[type ?? ""]
+    if (media === undefined) {
+      this.wrong.add(`${what}: a body of type ${type}, where ${types.length === 0 ? "none" : types.join(" or ")} is described`)
+      return
+    }
+    const fits = this.#validator(media.schema)
+    if (!fits(parsed(text))) this.wrong.add(`${what}: ${this.#ajv.errorsText(fits.errors)} in ${text.slice(0, 300)}`)
+  }
+
+  #validator(schema: object): ValidateFunction {
+    const known = this.#validators.get(schema)
+    if (known !== undefined) return known
+    const inDocument: object = JSON.parse(JSON.stringify(schema).replaceAll("\"#/components/", "\"document#/components/"))
+    const made = this.#ajv.compile(inDocument)
+    this.#validators.set(schema, made)
+    return made
+  }
+}
