@@ -69,25 +69,58 @@ const mediaOf = (body: unknown): string =>
     }`
   }).join("")
 
-const responseOf = ([status, response]: readonly [string, unknown]): string => {
-  const line = `<b>${escaped(status)}</b> ${escaped(textAt(response, "description"))}`
-  // Every error has the same shape, which stands at the head of the page.
-  if (!status.startsWith("2")) return `<li>${line}</li>`
+/** What the head of the page says once. */
+const EVERYWHERE = new Set(["RateLimit", "RateLimit-Policy"])
+
+const goodAnswer = ([status, response]: readonly [string, unknown]): string => {
   const headers = entriesAt(response, "headers")
+    .filter(([name]) => !EVERYWHERE.has(name))
     .map(([name, header]) => `<p><code>${escaped(name)}</code> ${prose(textAt(header, "description"))}</p>`)
-  return `<li>${line}${headers.join("")}${mediaOf(response)}</li>`
+  return `<p><b>${escaped(status)}</b> ${escaped(textAt(response, "description"))}</p>${headers.join("")}${mediaOf(response)}`
 }
+
+/** Every error has the same shape, which stands at the head of the page: its status and its name are enough. */
+const errorsOf = (responses: ReadonlyArray<readonly [string, unknown]>): string =>
+  responses.length === 0
+    ? ""
+    : `<h4>Refusals</h4><ul class="errors">${
+      responses.map(([status, response]) => `<li><b>${escaped(status)}</b> ${escaped(textAt(response, "description"))}</li>`)
+        .join("")
+    }</ul>`
+
+const answersOf = (operation: unknown): string => {
+  const all = entriesAt(operation, "responses")
+  const good = all.filter(([status]) => status.startsWith("2"))
+  return `<h4>Answers</h4>${good.map(goodAnswer).join("")}${errorsOf(all.filter(([status]) => !status.startsWith("2")))}`
+}
+
+/** The example of a JSON body, on one line. */
+const bodyExample = (operation: unknown): string | undefined => {
+  const example = at(operation, "requestBody", "content", "application/json", "example")
+  return example === undefined ? undefined : JSON.stringify(example)
+}
+
+/** The call as a line for a shell, in which only names have to be filled in. */
+const shellLine = (path: string, method: string, operation: unknown): string => {
+  const body = bodyExample(operation)
+  return [
+    `curl ${method === "get" ? "" : `-X ${method.toUpperCase()} `}"$STINT_URL${path}"`,
+    "-H \"Authorization: Bearer $STINT_API_KEY\"",
+    ...(body === undefined ? [] : ["-H 'Content-Type: application/json'", `-d '${body.replaceAll("'", "'\\''")}'`])
+  ].join(" \\\n  ")
+}
+
+const badge = (method: string): string => `<span class="method ${escaped(method)}">${escaped(method.toUpperCase())}</span>`
 
 const operationSection = (path: string, method: string, operation: unknown): string => {
   const id = textAt(operation, "operationId")
   const body = at(operation, "requestBody")
-  return `<section id="${escaped(id)}"><h3><a href="#${escaped(id)}"><span class="method ${escaped(method)}">${
-    escaped(method.toUpperCase())
-  }</span> <code>${escaped(path)}</code></a> <small>${escaped(textAt(operation, "summary"))}</small></h3><p>${
-    prose(textAt(operation, "description"))
-  }</p>${parametersTable(operation)}${body === undefined ? "" : `<h4>Body</h4>${mediaOf(body)}`}<h4>Answers</h4><ul>${
-    entriesAt(operation, "responses").map(responseOf).join("")
-  }</ul></section>`
+  const parameters = parametersTable(operation)
+  return `<section id="${escaped(id)}"><h3><a href="#${escaped(id)}">${badge(method)} <code>${escaped(path)}</code></a> <small>${
+    escaped(textAt(operation, "summary"))
+  }</small></h3><p>${prose(textAt(operation, "description"))}</p>${parameters === "" ? "" : `<h4>Parameters</h4>${parameters}`}${
+    body === undefined ? "" : `<h4>Body</h4>${mediaOf(body)}`
+  }${folded("curl", `<pre><code>${escaped(shellLine(path, method, operation))}</code></pre>`)}${answersOf(operation)}</section>`
 }
 
 const STYLE = `
@@ -102,8 +135,15 @@ pre { background: var(--back); padding: .75rem; overflow: auto; border-radius: 6
 table { border-collapse: collapse; width: 100%; font-size: .9rem }
 td { border-bottom: 1px solid var(--line); padding: .3rem .6rem .3rem 0; vertical-align: top }
 td:not(:last-child) { white-space: nowrap; overflow-wrap: normal }
-nav li { break-inside: avoid }
-nav ul { list-style: none; padding: 0; columns: 2 20rem; font-size: .9rem }
+nav td { border: 0; padding: .1rem .6rem .1rem 0; white-space: normal !important }
+nav td:first-child { width: 4rem }
+nav td:last-child { color: var(--dim); width: 38% }
+h4 { margin: 1.2rem 0 .4rem; font-size: .8rem; text-transform: uppercase; letter-spacing: .05em; color: var(--dim) }
+.errors { list-style: none; padding: 0; display: flex; flex-wrap: wrap; gap: .2rem 1.2rem; font-size: .9rem }
+@media (max-width: 40rem) {
+  nav td:last-child { display: none }
+  td:not(:last-child) { white-space: normal }
+}
 .method { font: bold .75rem ui-monospace, monospace; padding: .15rem .4rem; border-radius: 4px; color: #fff; background: #555 }
 .get { background: #1a6b3c } .post { background: #1d4f91 } .put, .patch { background: #8a5a00 } .delete { background: #9b1c1c }
 summary { cursor: pointer; color: var(--dim) }
@@ -120,13 +160,13 @@ export const render = (spec: Spec): string => {
     operations: operations.filter(({ tag }) => tag === name)
   }))
   const contents = groups.map(({ name, operations }) =>
-    `<h2>${escaped(name)}</h2><ul>${
+    `<h2>${escaped(name)}</h2><table>${
       operations.map(({ method, operation, path }) =>
-        `<li><a href="#${escaped(textAt(operation, "operationId"))}"><code>${escaped(method.toUpperCase())} ${
+        `<tr><td>${badge(method)}</td><td><a href="#${escaped(textAt(operation, "operationId"))}"><code>${
           escaped(path)
-        }</code></a> ${escaped(textAt(operation, "summary"))}</li>`
+        }</code></a></td><td>${escaped(textAt(operation, "summary"))}</td></tr>`
       ).join("")
-    }</ul>`
+    }</table>`
   )
   const sections = groups.map(({ description, name, operations }) =>
     `<h2>${escaped(name)}</h2><p>${prose(description)}</p>${
@@ -139,7 +179,7 @@ export const render = (spec: Spec): string => {
     escaped(title)
   } API</title><style>${STYLE}</style></head><body><h1>${escaped(title)} API</h1><p>${
     prose(description ?? "")
-  }. The same as an OpenAPI document: <a href="/openapi.json">/openapi.json</a>.</p><p>Send a key in <code>Authorization</code>, as <code>Bearer KEY</code> or alone. Every refusal is a problem of RFC 9457 with two more members: <code>error</code>, what is wrong, and <code>hint</code>, the way out.</p>${
+  }. The same as an OpenAPI document: <a href="/openapi.json">/openapi.json</a>.</p><p>Send a key in <code>Authorization</code>, as <code>Bearer KEY</code> or alone. Every refusal is a problem of RFC 9457 with two more members: <code>error</code>, what is wrong, and <code>hint</code>, the way out.</p><p>Where a rate limit is set, every answer has the headers <code>RateLimit</code>, what is left, and <code>RateLimit-Policy</code>; a call too many is a 429 with <code>Retry-After</code>, in seconds.</p>${
     code({
       type: "/problems/job-not-found",
       title: "Job not found",

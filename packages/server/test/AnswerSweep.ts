@@ -4,17 +4,13 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
-import { EndpointStore } from "@stint/queue/EndpointStore"
 import { JobStore } from "@stint/queue/JobStore"
 import { KeyStore } from "@stint/queue/KeyStore"
 import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
-import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
-import { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
-import { WebhookStore } from "@stint/queue/WebhookStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { layer as layerServer, layerMemory, ServerTest } from "../src/testing/ServerTest.ts"
+import { layer as layerServer, layerMemory, ServerTest, type Stores } from "../src/testing/ServerTest.ts"
 import { expectJson } from "../src/testing/WireClient.ts"
 import { type Described, OPERATIONS } from "./DescribedAnswers.ts"
 
@@ -29,7 +25,7 @@ class Outage extends Context.Service<Outage, { isOn: boolean }>()("@stint/server
 const fragile = <Store extends object>(
   store: Store,
   outage: { readonly isOn: boolean },
-  ...always: ReadonlyArray<string>
+  always: ReadonlyArray<string>
 ): Store => {
   const failure = Effect.suspend(() =>
     Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "any", cause: new Error("away") }) }))
@@ -48,16 +44,14 @@ const fragile = <Store extends object>(
 
 const outage = Layer.sync(Outage, () => ({ isOn: false }))
 
-const stores = Layer.effectContext(Effect.gen(function*() {
+/** What is there in an outage, too: keys are known while their store is away, because the seam wants it, and listeners are told nothing. */
+const ALWAYS: Readonly<Record<string, ReadonlyArray<string>>> = { [KeyStore.key]: ["get"], [JobStore.key]: ["subscribe"] }
+
+const stores: Layer.Layer<Stores, never, Outage> = Layer.effectContext(Effect.gen(function*() {
   const on = yield* Outage
-  const all = yield* Layer.build(layerMemory)
-  return Context.make(JobStore, fragile(Context.get(all, JobStore), on, "subscribe")).pipe(
-    Context.add(EndpointStore, fragile(Context.get(all, EndpointStore), on)),
-    // Keys are known while the store is away: the seam wants it.
-    Context.add(KeyStore, fragile(Context.get(all, KeyStore), on, "get")),
-    Context.add(WebhookStore, fragile(Context.get(all, WebhookStore), on)),
-    Context.add(WebhookSecretStore, fragile(Context.get(all, WebhookSecretStore), on)),
-    Context.add(WebhookAttemptStore, fragile(Context.get(all, WebhookAttemptStore), on))
+  const { mapUnsafe } = yield* Layer.build(layerMemory)
+  return Context.makeUnsafe<Stores>(
+    new Map(mapUnsafe.entries().map(([key, store]) => [key, fragile(store, on, ALWAYS[key] ?? [])]))
   )
 }))
 
@@ -68,6 +62,7 @@ const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
 const bodyOf = ({ method, template }: Described, endpoint: string): object | undefined => {
   if (method === "GET" || method === "DELETE") return undefined
   if (/\/(?:run|runsync)$/.test(template)) return { input: 1 }
+  if (/\/batch(?:\/\{id\}\/requests)?$/.test(template)) return { requests: [] }
   if (/\/job-(?:done|stream)\//.test(template)) return { output: 1 }
   if (template === "/api/v1/endpoints") return { id: "made-in-an-outage", source: { type: "external" } }
   if (template === "/api/v1/endpoints/{endpoint}") return { id: endpoint, source: { type: "external" } }
@@ -81,7 +76,14 @@ export const sweep = (): void => {
   layer(
     layerServer({
       stores: Layer.provideMerge(stores, outage),
-      limits: { runBytes: LIMIT, runsyncBytes: LIMIT, resultBytes: LIMIT, chunkBytes: LIMIT, controlBytes: LIMIT }
+      limits: {
+        runBytes: LIMIT,
+        runsyncBytes: LIMIT,
+        resultBytes: LIMIT,
+        chunkBytes: LIMIT,
+        controlBytes: LIMIT,
+        batchBytes: LIMIT
+      }
     }).pipe(Layer.provideMerge(outage)),
     { excludeTestServices: true }
   )("every described error", (it) => {

@@ -222,6 +222,8 @@ export const batches = (it: SuiteIt): void => {
       expect((yield* results(id)).requests.map((one) => one.status)).toEqual(["COMPLETED", "CANCELLED", "CANCELLED", "CANCELLED"])
       expect(yield* cancel(id)).toEqual(ended)
       yield* Effect.flatMap(call(`/${id}/finalize`, { method: "POST" }), expectProblem(409))
+      const late = { method: "PUT", json: { webhook: "https://example.com/too-late" } }
+      yield* Effect.flatMap(call(`/${id}`, late), expectProblem(409))
       const draft = yield* create(inputs(2))
       yield* cancel(draft.id)
       expect((yield* results(draft.id)).requests.map((one) => one.status)).toEqual(["CANCELLED", "CANCELLED"])
