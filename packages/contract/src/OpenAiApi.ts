@@ -26,7 +26,7 @@ export const REQUEST_ID_HEADER = "x-request-id"
 /** `false`: the client is not to send the request again by itself. OpenAI's clients would otherwise, twice, at every 5xx. */
 export const SHOULD_RETRY_HEADER = "x-should-retry"
 
-/** The members that every error has. A handler's own error may have more. */
+/** The members that every error has. */
 export const OpenAiErrorBody = Schema.Struct({
   message: Schema.String,
   /** `invalid_request_error`, `rate_limit_error`, `server_error`, `worker_error`, or what the handler says. */
@@ -38,8 +38,10 @@ export const OpenAiErrorBody = Schema.Struct({
 })
 export type OpenAiErrorBody = typeof OpenAiErrorBody.Type
 
-/** What OpenAI's clients take for an error. */
-export const OpenAiError = Schema.Struct({ error: OpenAiErrorBody }).annotate({ identifier: "OpenAiError" })
+/** What OpenAI's clients take for an error. A handler's own may have more members. */
+export const OpenAiError = Schema.Struct({
+  error: Schema.StructWithRest(OpenAiErrorBody, [Schema.Record(Schema.String, Schema.Json)])
+}).annotate({ identifier: "OpenAiError" })
 export type OpenAiError = typeof OpenAiError.Type
 
 /** Why a call is refused or fails, by status. */

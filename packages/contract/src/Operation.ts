@@ -35,7 +35,7 @@ export interface Wording {
   readonly bodyOptional?: boolean
   /** A good answer, by status. */
   readonly answers?: Readonly<Record<number, unknown>>
-  /** What errors are about, by status, where their schemas do not say it. */
+  /** What errors are about, by status, where their schemas do not say it: handlers may answer so as well. */
   readonly errors?: Readonly<Record<number, string>>
   /** Headers of every good answer, with what they say. */
   readonly headers?: Readonly<Record<string, string>>
@@ -66,24 +66,24 @@ const limitHeaders: Readonly<Record<string, AnswerHeader>> = {
   }
 }
 
-/** Headers that answers of a status have wherever they come from. */
-const headersOf = (status: string, isLimited: boolean): Readonly<Record<string, AnswerHeader>> => {
+/** Headers that answers of a status have. `required`: none of them comes from a handler, which knows nothing of these. */
+const headersOf = (status: string, isLimited: boolean, required: boolean): Readonly<Record<string, AnswerHeader>> => {
   if (status === "401") {
     return {
       "WWW-Authenticate": {
         description: "How to come back with a key.",
-        required: true,
+        required,
         schema: { type: "string" },
         example: "Bearer realm=\"stint\""
       }
     }
   }
   if (status === "429") {
-    const all = Object.entries(limitHeaders).map(([name, header]) => [name, { ...header, required: true }] as const)
+    const all = Object.entries(limitHeaders).map(([name, header]) => [name, { ...header, required }] as const)
     return {
       "Retry-After": {
         description: "When to come again, in seconds.",
-        required: true,
+        required,
         schema: { type: "integer" },
         example: 3
       },
@@ -131,7 +131,7 @@ const transformOf = (
       const own = Object.entries(isGood ? headers : {}).map(([name, description]) =>
         [name, { description, required: true, schema: { type: "string" } }] as const
       )
-      const all = { ...Object.fromEntries(own), ...headersOf(status, isLimited) }
+      const all = { ...Object.fromEntries(own), ...headersOf(status, isLimited, Object.keys(errors).length === 0) }
       return [[status, {
         ...response,
         ...(description === undefined ? {} : { description }),

@@ -30,12 +30,11 @@ const fragile = <Store extends object>(
   const failure = Effect.suspend(() =>
     Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "any", cause: new Error("away") }) }))
   )
-  const unless = (effect: Effect.Effect<unknown, unknown>) => Effect.suspend(() => outage.isOn ? failure : effect)
   return new Proxy(store, {
     get: (target, name) => {
       const member: unknown = Reflect.get(target, name)
       if (typeof name !== "string" || always.includes(name)) return member
-      if (Effect.isEffect(member)) return unless(Effect.suspend(() => Reflect.get(target, name)))
+      if (Effect.isEffect(member)) return Effect.suspend(() => outage.isOn ? failure : member)
       if (typeof member !== "function") return member
       return (...args: ReadonlyArray<unknown>) => outage.isOn ? failure : Reflect.apply(member, target, args)
     }
@@ -51,7 +50,7 @@ const stores: Layer.Layer<Stores, never, Outage> = Layer.effectContext(Effect.ge
   const on = yield* Outage
   const { mapUnsafe } = yield* Layer.build(layerMemory)
   return Context.makeUnsafe<Stores>(
-    new Map(mapUnsafe.entries().map(([key, store]) => [key, fragile(store, on, ALWAYS[key] ?? [])]))
+    new Map(Array.from(mapUnsafe, ([key, store]) => [key, fragile<object>(store, on, ALWAYS[key] ?? [])]))
   )
 }))
 
@@ -148,7 +147,9 @@ export const sweep = (): void => {
             )
           }
           for (const status of Object.keys(operation.operation.responses)) {
-            const way = ways[status]
+            // A body is nothing that a GET has, so it cannot be too large; and what goes to a handler waits for one.
+            const isElsewhere = operation.method === "GET" && (status === "413" || (status === "429" && last === "route"))
+            const way = isElsewhere ? undefined : ways[status]
             if (way !== undefined) expect((yield* way).status, `${operation.name} ${status}`).toBe(Number(status))
           }
         }))

@@ -43,7 +43,7 @@ export const OPERATIONS: ReadonlyArray<Described> = Object.entries(document.path
     name: `${method.toUpperCase()} ${path}`,
     method: method.toUpperCase(),
     template: path,
-    path: new RegExp(`^${path.replaceAll(/\{\w+\}/g, "[^/]+")}$`),
+    path: new RegExp(`^${path.replace("{route}", ".+").replaceAll(/\{\w+\}/g, "[^/]+")}$`),
     operation
   }))
 )
@@ -69,10 +69,17 @@ export class DescribedAnswers {
     this.#ajv.addSchema({ $id: "document", ...document })
   }
 
-  /** Every pair of an operation and a status that the document has. */
-  static readonly all: ReadonlyArray<string> = OPERATIONS.flatMap(({ name, operation }) =>
-    Object.keys(operation.responses).map((status) => `${name} ${status}`)
-  )
+  /** Pairs of an operation and a status that the document has, and nobody got. */
+  get unseen(): ReadonlyArray<string> {
+    return OPERATIONS.flatMap(({ name, operation, template }) =>
+      Object.keys(operation.responses).filter((status) =>
+        // What goes to the handler whole has one description for all methods.
+        !(template.endsWith("/{route}")
+          ? OPERATIONS.some((one) => one.template === template && this.seen.has(`${one.name} ${status}`))
+          : this.seen.has(`${name} ${status}`))
+      ).map((status) => `${name} ${status}`)
+    )
+  }
 
   /** Watches `fetch` from now on; the effect of calling what it gives is that it does not any more. */
   watch(): () => void {

@@ -105,6 +105,11 @@ export const openAiErrors = (it: SuiteIt): void => {
           400,
           { message: "no such model", type: "invalid_request_error", param: null, code: "model_not_found" }
         ],
+        [
+          JSON.stringify({ message: "too slow", type: "timeout_error" }),
+          504,
+          error({ message: "too slow", type: "timeout_error" })
+        ],
         [JSON.stringify({ message: "slow down", status: 429 }), 429, error({ message: "slow down", status: 429 })],
         [JSON.stringify({ message: "slow down", status_code: "429" }), 429, error({ message: "slow down", status_code: "429" })],
         [JSON.stringify({ message: "odd", code: 7 }), 500, error({ message: "odd", code: 7 })],
