@@ -23,11 +23,12 @@ export interface Options {
 /** Prints the banner when the platform below it is built. */
 export const layer = ({ admin, dataDir, sample }: Options) =>
   Layer.effectDiscard(Effect.gen(function*() {
-    const { baseUrl } = yield* PublicAddress
+    const { baseUrl, guessedFrom } = yield* PublicAddress
     const { durability } = yield* JobQueue
     const endpoints = yield* (yield* EndpointStore).list
     yield* Console.log(Banner.text({
       baseUrl,
+      guessedFrom,
       apiKey: admin.key,
       apiKeySource: admin.origin,
       durability,

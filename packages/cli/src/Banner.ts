@@ -14,6 +14,8 @@ const durabilityInWords: Record<Durability, string> = {
 /** What there is to say. */
 export interface Facts {
   readonly baseUrl: string
+  /** The address that the server listens on, where `baseUrl` is a guess from it. */
+  readonly guessedFrom?: string | undefined
   readonly apiKey: Redacted.Redacted
   /** Where the key came from: shown, so that nobody looks for it twice. */
   readonly apiKeySource: string
@@ -30,6 +32,9 @@ export const text = (facts: Facts): string => {
   const lines = [
     "",
     `  Stint is up at     ${facts.baseUrl}`,
+    ...(facts.guessedFrom === undefined ? [] : [
+      `                     (a guess: it listens on ${facts.guessedFrom}; set STINT_PUBLIC_URL to the address that callers and workers use)`
+    ]),
     `  API key            ${key}   (${facts.apiKeySource})`,
     `  Durability         ${durabilityInWords[facts.durability]}`
   ]

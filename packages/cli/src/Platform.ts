@@ -30,6 +30,7 @@ import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
+import * as Cors from "@stint/server/Cors"
 import * as Limits from "@stint/server/Limits"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
@@ -49,7 +50,10 @@ import type { PlatformConfig } from "./PlatformConfig.ts"
 
 /** What a platform is made of. */
 export interface PlatformOptions {
-  readonly settings: Pick<PlatformConfig, "host" | "port" | "publicUrl" | "shutdownGrace" | "webhooks" | "payloads" | "batches">
+  readonly settings: Pick<
+    PlatformConfig,
+    "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches"
+  >
   readonly apiKey: Redacted.Redacted
   /** `memory`: jobs are gone when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
@@ -92,10 +96,10 @@ const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
 const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
   Layer.effect(
     PublicAddress,
-    Effect.map(
-      Option.match(publicUrl, { onSome: Effect.succeed, onNone: () => Server.baseUrl }),
-      (baseUrl) => PublicAddress.of({ baseUrl })
-    )
+    Option.match(publicUrl, {
+      onSome: (baseUrl) => Effect.succeed(PublicAddress.of({ baseUrl })),
+      onNone: () => Server.publicAddress
+    })
   )
 
 /** Workers of this machine's pool call the server where it listens, whatever the rest of the world is told. */
@@ -161,7 +165,7 @@ export const layer = (options: PlatformOptions) => {
   )
   return workers.pipe(
     Layer.provideMerge(serving),
-    Layer.provide(layerLimits(options.settings)),
+    Layer.provide([layerLimits(options.settings), Layer.succeed(Cors.Origins, options.settings.corsOrigins)]),
     Layer.catchTag(
       ["SqliteOpenError", "QueueError", "PoolError", "ServeError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))

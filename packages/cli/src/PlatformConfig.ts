@@ -9,6 +9,7 @@
  * | `STINT_API_KEY` | generated once | the admin key; at least 16 characters |
  * | `STINT_DURABILITY` | D2 | `D2` survives power loss; `D1` survives only the process being killed and writes faster |
  * | `STINT_PUBLIC_URL` | from host and port | the address that workers and callers are told, behind a proxy for example |
+ * | `STINT_CORS_ORIGINS` | none | web pages that may call the jobs API and the OpenAI route: `https://app.example.com, http://localhost:5173`, or `*` for all |
  * | `STINT_WEBHOOKS_ALLOW` | none | addresses that webhooks may be sent to although they are not public, by commas: `10.0.0.7, 192.168.1.0/24` |
  * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` lets webhooks reach every private address, this machine's own included: whoever submits jobs chooses them |
  * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | how long a receiver may take to answer; longer suits slow ones, which then hold their places for longer |
@@ -23,6 +24,7 @@
  * | `STINT_PAYLOADS_MEMORY` | 512 MiB | what bodies and answers of 1 MiB and more may hold of the memory at once; beyond, callers are asked to come back |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
  */
+import type { AllowedOrigins } from "@stint/server/Cors"
 import { bytesInWords, defaults as limitDefaults } from "@stint/server/Limits"
 import * as AddressGuard from "@stint/ssrf-guard/AddressGuard"
 import * as ByteSize from "effect/ByteSize"
@@ -34,6 +36,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { CliFailure } from "./CliFailure.ts"
+import { allowedBy, WebOrigins } from "./WebOrigins.ts"
 
 /** Where webhooks may go, and how long they take. */
 export interface WebhookSettings {
@@ -68,6 +71,7 @@ export interface PlatformConfig {
   readonly durability: "D1" | "D2"
   /** Without a trailing slash. */
   readonly publicUrl: Option.Option<string>
+  readonly corsOrigins: AllowedOrigins
   readonly shutdownGrace: Duration.Duration
   readonly webhooks: WebhookSettings
   readonly payloads: PayloadSettings
@@ -191,6 +195,11 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
     "STINT_PUBLIC_URL",
     "an http or https address, for example https://jobs.example.org",
     webAddress("STINT_PUBLIC_URL")
+  ),
+  corsOrigins: setting(
+    "STINT_CORS_ORIGINS",
+    "origins of web pages by commas, for example https://app.example.com, http://localhost:5173, or * for every page",
+    Config.schema(WebOrigins, "STINT_CORS_ORIGINS").pipe(Config.withDefault(""), Config.map(allowedBy))
   ),
   webhooks: Effect.all({
     allow: setting(

@@ -1,9 +1,42 @@
 /**
  * Under which address workers and callers reach this platform.
+ *
+ * ```
+ *   it listens on      programs here call     others are told
+ *   127.0.0.1:4600     127.0.0.1:4600         127.0.0.1:4600
+ *   192.168.1.5:4600   192.168.1.5:4600       192.168.1.5:4600
+ *   0.0.0.0:4600       127.0.0.1:4600         the first address of this machine that others can reach: a guess
+ *   [::]:4600          127.0.0.1:4600         the same
+ * ```
  */
 import * as Context from "effect/Context"
+import { type NetworkInterfaceInfo, networkInterfaces } from "node:os"
 
 export class PublicAddress extends Context.Service<PublicAddress, {
   /** Without a trailing slash: `http://127.0.0.1:4600`. */
   readonly baseUrl: string
+  /** The address that the server listens on, where `baseUrl` is a guess from it. */
+  readonly guessedFrom?: string
 }>()("@stint/server/PublicAddress") {}
+
+/** Every address of this machine: nothing that could be called. */
+const isEvery = ({ hostname }: URL): boolean => hostname === "0.0.0.0" || hostname === "[::]"
+
+const withHost = (url: URL, hostname: string): string => `${url.protocol}//${hostname}${url.port === "" ? "" : `:${url.port}`}`
+
+/** The address that programs on this machine call, of a server that listens on `listening`. */
+export const local = (listening: string): string => {
+  const url = new URL(listening)
+  return isEvery(url) ? withHost(url, "127.0.0.1") : listening
+}
+
+/** What others are told where nobody said it, of a server that listens on `listening`. */
+export const guess = (
+  listening: string,
+  interfaces: NodeJS.Dict<ReadonlyArray<Pick<NetworkInterfaceInfo, "address" | "family" | "internal">>> = networkInterfaces()
+): PublicAddress["Service"] => {
+  const url = new URL(listening)
+  if (!isEvery(url)) return { baseUrl: listening }
+  const outer = Object.values(interfaces).flat().find((one) => one?.family === "IPv4" && !one.internal)
+  return { baseUrl: withHost(url, outer?.address ?? "127.0.0.1"), guessedFrom: listening }
+}

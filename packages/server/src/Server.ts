@@ -23,12 +23,14 @@ import * as ApiPage from "./ApiPage.ts"
 import * as Authorization from "./Authorization.ts"
 import * as BatchHandlers from "./BatchHandlers.ts"
 import * as ControlHandlers from "./ControlHandlers.ts"
+import * as Cors from "./Cors.ts"
 import * as Fallback from "./Fallback.ts"
 import * as Guards from "./Guards.ts"
 import * as HotRoutes from "./HotRoutes.ts"
 import * as JobsHandlers from "./JobsHandlers.ts"
 import * as KeyHandlers from "./KeyHandlers.ts"
 import * as OpenAiHandlers from "./OpenAiHandlers.ts"
+import * as PublicAddress from "./PublicAddress.ts"
 import * as SubmitOperations from "./SubmitOperations.ts"
 import * as WebhookHandlers from "./WebhookHandlers.ts"
 import * as WorkerHandlers from "./WorkerHandlers.ts"
@@ -48,7 +50,8 @@ const layerApi = Layer.mergeAll(
     Layer.provide(Authorization.layer)
   ),
   ApiPage.layer,
-  Fallback.layer
+  Fallback.layer,
+  Cors.layer
 )
 
 /** All routes, for a router of the reader's choice. The hot ones come last: what all other layers put around the router is around them, too. */
@@ -83,8 +86,17 @@ export {
   type ListenOptions
 } from "./NodeServer.ts"
 
-/** The address that the server listens on, as workers on this machine see it. */
-export const baseUrl: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(
+/** The address that the server listens on; it may be one that nobody can call, like 0.0.0.0. */
+const listening: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(
   HttpServer.HttpServer,
   (server) => HttpServer.formatAddress(server.address)
+)
+
+/** The address of the server, as programs on this machine call it. */
+export const baseUrl: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(listening, PublicAddress.local)
+
+/** The address of the server, as others may call it: a guess where it listens on every address of this machine. */
+export const publicAddress: Effect.Effect<PublicAddress.PublicAddress["Service"], never, HttpServer.HttpServer> = Effect.map(
+  listening,
+  (address) => PublicAddress.guess(address)
 )
