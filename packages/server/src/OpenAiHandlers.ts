@@ -71,6 +71,9 @@ const NO_ROUTE: OpenAiFailure.OpenAiFailure = OpenAiFailure.ofProblem({
 
 const encoder = new TextEncoder()
 
+/** What is sent of a saying: while there is nothing to say, that the connection lives. */
+const shown = ({ over, said, text }: OpenAiAnswer.Saying): string => text === "" && !over ? OpenAiAnswer.alive(said) : text
+
 /** The handlers of the OpenAI route. */
 export const layer = HttpApiBuilder.group(
   Api,
@@ -148,47 +151,46 @@ export const layer = HttpApiBuilder.group(
       return awaitedJson(Effect.provideService(counted(later), Scope.Scope, scope), call.headers)
     })
 
-    /** What is told next, put into words after what was said. */
-    const sayNext = Effect.fnUntraced(function*(call: Call, saying: OpenAiAnswer.Saying, millis: number) {
-      const told = yield* call.next(millis)
-      let { said } = saying
+    /** Listens until there is something to say, for so long at most. */
+    const sayNext = Effect.fnUntraced(function*(call: Call, before: OpenAiAnswer.Said, millis: number): Effect.fn.Return<
+      OpenAiAnswer.Saying,
+      Unavailable | JobNotFound
+    > {
+      const until = (yield* Clock.currentTimeMillis) + millis
+      let said = before
       let text = ""
-      for (const one of told) {
-        const next = OpenAiAnswer.say(said, one)
-        text += next.text
-        if (next.over) return { ...next, text }
-        said = next.said
+      while (text === "") {
+        const left = until - (yield* Clock.currentTimeMillis)
+        if (left <= 0) break
+        for (const one of yield* call.next(left)) {
+          const next = OpenAiAnswer.say(said, one)
+          text += next.text
+          if (next.over) return { ...next, text }
+          said = next.said
+        }
       }
-      return { said, text, over: false, silent: told.length === 0 }
+      return { said, text, over: false }
     })
 
     const streamed = Effect.fnUntraced(function*(call: Call) {
-      const until = (yield* Clock.currentTimeMillis) + limits.openAiHeadWaitMs
-      let saying: OpenAiAnswer.Saying = { said: OpenAiAnswer.SILENT, text: "", over: false }
-      while (saying.text === "" && !saying.over) {
-        const left = until - (yield* Clock.currentTimeMillis)
-        if (left <= 0) break
-        saying = yield* sayNext(call, saying, left)
-      }
+      const first = yield* sayNext(call, OpenAiAnswer.SILENT, limits.openAiHeadWaitMs)
       // Nothing was said yet, so that it can still be said by a status.
-      if (saying.failure !== undefined && saying.said.chunks === 0) return OpenAiFailure.response(saying.failure, call.headers)
+      if (first.failure !== undefined && first.said.chunks === 0) return OpenAiFailure.response(first.failure, call.headers)
       const rest = Stream.paginate(
-        saying,
-        Effect.fnUntraced(function*(before) {
-          if (before.over) return [[], Option.none()] as const
+        first,
+        Effect.fnUntraced(function*({ over, said }) {
+          if (over) return [[], Option.none()] as const
           const next = yield* Effect.catch(
-            sayNext(call, before, limits.heartbeatMs),
-            (problem) => Effect.succeed(OpenAiAnswer.fail(before.said, OpenAiFailure.ofProblem(problem)))
+            sayNext(call, said, limits.heartbeatMs),
+            (problem) => Effect.succeed(OpenAiAnswer.fail(said, OpenAiFailure.ofProblem(problem)))
           )
-          const text = "silent" in next && next.silent ? OpenAiAnswer.alive(next.said) : next.text
-          return [text === "" ? [] : [text], Option.some(next)] as const
+          return [[shown(next)], Option.some(next)] as const
         })
       )
-      const first = saying.text === "" && !saying.over ? OpenAiAnswer.alive(saying.said) : saying.text
       return HttpServerResponse.stream(
-        Stream.make(first).pipe(
-          Stream.filter((text) => text !== ""),
+        Stream.make(shown(first)).pipe(
           Stream.concat(rest),
+          Stream.filter((text) => text !== ""),
           Stream.map((text) => encoder.encode(text))
         ),
         {

@@ -81,6 +81,20 @@ export const openAiStreams = (it: SuiteIt): void => {
       expect(dataOf(yield* reading.whole)).toEqual([JSON.stringify(part("a")), JSON.stringify(part("b")), "[DONE]"])
     }))
 
+  it.effect("progress says nothing to the reader, and does not keep the comments away", () =>
+    Effect.gen(function*() {
+      const { id, opening, worker } = yield* begin([part("a")])
+      const reading = yield* Fiber.join(opening)
+      // Oftener than comments are sent, and another value each time.
+      let percent = 0
+      const report = Effect.suspend(() => worker.progress(id, { percent: percent++ }))
+      const reporting = yield* Effect.forkChild(Effect.forever(Effect.andThen(report, Effect.sleep(20))))
+      yield* reading.until((text) => text.split(": alive").length > 2)
+      yield* Fiber.interrupt(reporting)
+      yield* worker.finish(id, [])
+      expect(dataOf(yield* reading.whole)).toEqual([JSON.stringify(part("a")), "[DONE]"])
+    }))
+
   it.effect("no comment is put into a line that the handler has left open", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin(["data: {\"n\"", ":1}\n"])
