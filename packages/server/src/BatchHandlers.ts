@@ -14,6 +14,7 @@ import type { BatchRecord } from "@stint/queue/BatchMachine"
 import { BatchQueue } from "@stint/queue/BatchQueue"
 import type { BatchRequest } from "@stint/queue/BatchStore"
 import { batchOf } from "@stint/queue/BatchText"
+import { uuidAt } from "@stint/queue/JobIds"
 import type { JobReport } from "@stint/queue/JobRecord"
 import { jobMembers } from "@stint/queue/JobText"
 import * as Effect from "effect/Effect"
@@ -22,7 +23,6 @@ import { HttpApiBuilder } from "effect/http-api"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { randomUUID } from "node:crypto"
 import { changeProblem, lookProblem, startProblem, tooManyRequests } from "./BatchProblems.ts"
 import { elementTexts, memberText } from "./JsonMember.ts"
 import { Limits, remedyFor } from "./Limits.ts"
@@ -109,7 +109,7 @@ export const layer = HttpApiBuilder.group(
         const own = texts[at] ?? "{}"
         const told = webhookOf(webhook)
         return {
-          id: JobId.make(randomUUID()),
+          id: JobId.make(uuidAt(Date.now())),
           input: memberText(own, "input") ?? jsonNull,
           s3Config: memberText(own, "s3Config") ?? null,
           options: {

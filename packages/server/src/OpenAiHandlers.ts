@@ -19,6 +19,7 @@ import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
 import { explain, type JobNotFound, Unavailable } from "@stint/contract/Problem"
 import type { Followed } from "@stint/queue/Following"
+import { uuidAt } from "@stint/queue/JobIds"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { JobHead } from "@stint/queue/JobRecord"
 import * as Cause from "effect/Cause"
@@ -29,7 +30,6 @@ import { HttpApiBuilder } from "effect/http-api"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { randomUUID } from "node:crypto"
 import { answer, counted } from "./LargePayloads.ts"
 import { awaitedJson } from "./LateBody.ts"
 import { Limits } from "./Limits.ts"
@@ -214,7 +214,7 @@ export const layer = HttpApiBuilder.group(
         if (route === "") return OpenAiFailure.response(NO_ROUTE)
         const endpoint: Endpoint = yield* findEndpoint(params.endpoint)
         if (OpenAiRequest.isForm(request)) return OpenAiFailure.response(OpenAiRequest.FORM)
-        const id = JobId.make(`sync-${randomUUID()}`)
+        const id = JobId.make(`sync-${uuidAt(Date.now())}`)
         const asked = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size, id)
         const call = yield* open(asked)
         const answered = asked.streamed ? streamed(call) : whole(call)
