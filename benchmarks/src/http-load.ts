@@ -4,8 +4,8 @@
  * `runsync` has its workers here, too: as many as callers, up to eight, each with a connection to take and one to deliver.
  */
 import * as Schema from "effect/Schema"
-import { connect, type Socket } from "node:net"
 import process from "node:process"
+import { type Answer, open, requestBytes } from "./http-connection.ts"
 import { Load, type Measured, type Operation } from "./http-subject.ts"
 import { KEY } from "./platform.ts"
 
@@ -13,71 +13,6 @@ const WORKERS = 8
 
 const input = JSON.stringify({ input: { text: "x".repeat(256 - "{\"input\":{\"text\":\"\"}}".length) } })
 const output = JSON.stringify({ output: "x".repeat(64 - "{\"output\":\"\"}".length) })
-
-const requestBytes = (host: string, method: string, path: string, key: string, body: string | undefined): Buffer =>
-  Buffer.from(
-    `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${key}\r\n` +
-      (body === undefined ? "\r\n" : `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
-  )
-
-interface Answer {
-  readonly status: number
-  readonly body: string
-}
-
-/** A connection that answers one request at a time. */
-interface Connection {
-  readonly send: (request: Buffer, answered: (answer: Answer) => void) => void
-  readonly close: () => void
-}
-
-const LENGTH = "content-length: "
-const NO_CHUNKS = "0\r\n\r\n"
-
-/** The answer at the beginning of a text, and how long it is; undefined where it is not all there. */
-const parse = (text: string): { readonly answer: Answer; readonly length: number } | undefined => {
-  const end = text.indexOf("\r\n\r\n")
-  if (end === -1) return undefined
-  const head = text.slice(0, end).toLowerCase()
-  const status = Number(head.slice(9, 12))
-  const at = head.indexOf(LENGTH)
-  const start = end + 4
-  if (at === -1) {
-    if (status === 204) return { answer: { status, body: "" }, length: start }
-    // Of bodies in chunks only an empty one is expected here.
-    if (text.length < start + NO_CHUNKS.length) return undefined
-    if (text.startsWith(NO_CHUNKS, start)) return { answer: { status, body: "" }, length: start + NO_CHUNKS.length }
-    throw new Error(`an answer without a length: ${text}`)
-  }
-  const length = start + Number.parseInt(head.slice(at + LENGTH.length), 10)
-  return text.length < length ? undefined : { answer: { status, body: text.slice(start, length) }, length }
-}
-
-const open = (host: string): Promise<Connection> =>
-  new Promise((resolve, reject) => {
-    const [hostname = "127.0.0.1", port] = host.split(":")
-    const socket: Socket = connect(Number(port), hostname, () => {
-      resolve({
-        send: (request, answered) => {
-          waiting = answered
-          socket.write(request)
-        },
-        close: () => socket.destroy()
-      })
-    })
-    let waiting: (answer: Answer) => void = () => {}
-    let text = ""
-    socket.setNoDelay(true)
-    socket.setEncoding("latin1")
-    socket.on("error", reject)
-    socket.on("data", (data: string) => {
-      text = text === "" ? data : text + data
-      const parsed = parse(text)
-      if (parsed === undefined) return
-      text = text.slice(parsed.length)
-      waiting(parsed.answer)
-    })
-  })
 
 const refuse = (what: string, { body, status }: Answer) => {
   throw new Error(`${what} was answered ${status}: ${body}`)

@@ -13,6 +13,8 @@ const bin = resolve(import.meta.dirname, "../../packages/cli/src/bin.ts")
 /** A platform that is up. */
 export interface Platform {
   readonly url: string
+  /** Its process. */
+  readonly pid: number
   /** Ends it, and removes the folder. */
   readonly end: () => Promise<void>
 }
@@ -45,6 +47,7 @@ export const startPlatform = async (
   })
   return {
     url,
+    pid: child.pid ?? 0,
     end: async () => {
       child.kill("SIGTERM")
       await new Promise((ended) => child.once("exit", ended))

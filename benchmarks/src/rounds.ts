@@ -22,12 +22,14 @@ export const median = (values: ReadonlyArray<number>): number => {
 /** A figure with about three digits. */
 export const show = (value: number): string => value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)
 
-/** A table as text: the first column to the left, all others to the right. */
+/** A table in Markdown: the first row is its head, the first column stands to the left, all others to the right. */
 export const tableOf = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
-  const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)))
-  return rows.map((row) =>
-    row.map((cell, column) => column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0)).join("   ")
-  ).join("\n")
+  const widths = (rows[0] ?? []).map((_, column) => Math.max(3, ...rows.map((row) => (row[column] ?? "").length)))
+  const lines = rows.map((row) =>
+    row.map((cell, column) => column === 0 ? cell.padEnd(widths[0] ?? 0) : cell.padStart(widths[column] ?? 0))
+  )
+  const rule = widths.map((width, column) => column === 0 ? "-".repeat(width) : `${"-".repeat(width - 1)}:`)
+  return [...lines.slice(0, 1), rule, ...lines.slice(1)].map((cells) => `| ${cells.join(" | ")} |`).join("\n")
 }
 
 const quantile = (values: ReadonlyArray<number>, q: number): number => {

@@ -1,0 +1,44 @@
+/**
+ * The usual stack: BullMQ and Redis behind node:http. `bullmq-http.mjs server PORT` serves, with `waitUntilFinished` for /runsync; `bullmq-http.mjs
+ * worker PORT` is its worker, 64 jobs at once. PORT is Redis's.
+ */
+import { Queue, QueueEvents, Worker } from "bullmq"
+import { createServer } from "node:http"
+import { OUTPUT } from "../src/subject.ts"
+
+const [role, port] = process.argv.slice(2)
+const connection = { host: "127.0.0.1", port: Number(port), maxRetriesPerRequest: null }
+
+if (role === "worker") {
+  const worker = new Worker("bench", async () => OUTPUT, { connection, concurrency: 64 })
+  await worker.waitUntilReady()
+  process.send("ready")
+} else {
+  const queue = new Queue("bench", { connection })
+  const events = new QueueEvents("bench", { connection })
+  for (const one of [queue, events]) one.setMaxListeners(0)
+  await Promise.all([queue.waitUntilReady(), events.waitUntilReady()])
+
+  const routes = {
+    "/run": async (body) => ({ id: (await queue.add("bench", body)).id, status: "IN_QUEUE" }),
+    "/runsync": async (body) => {
+      const job = await queue.add("bench", body)
+      return { id: job.id, status: "COMPLETED", output: await job.waitUntilFinished(events, 60_000) }
+    },
+    "/left": async () => ({ left: (await queue.getWaitingCount()) + (await queue.getActiveCount()) })
+  }
+  const server = createServer((request, response) => {
+    let text = ""
+    request.setEncoding("utf8")
+    request.on("data", (data) => {
+      text += data
+    })
+    request.on("end", async () => {
+      const answer = JSON.stringify(await routes[request.url](text === "" ? undefined : JSON.parse(text)))
+      response.writeHead(200, { "content-type": "application/json", "content-length": Buffer.byteLength(answer) })
+      response.end(answer)
+    })
+  })
+  server.listen(0, "127.0.0.1", () => process.send({ port: server.address().port }))
+}
+process.once("disconnect", () => process.exit())

@@ -1,0 +1,221 @@
+/**
+ * P5: what a large backlog costs. A lone claim, and draining with 32 jobs on their way, where 1,000, 100,000 and a million jobs are ready, and where
+ * 100,000 more wait for the end of a backoff and a million have ended.
+ *
+ * ```
+ *   a submitted job --copied in SQL--> a file of each size, built once: ids, inputs and times as a queue would have made them
+ *   each round, each file in turn:     claims one by one (p50), then take and finish (jobs/s), then as many submitted again
+ * ```
+ *
+ * In both classes of durability: D2 is what users get; on D1 no sync covers up what the claim itself costs. `--max N` (default 1000000) leaves
+ * the larger files out, `--rounds N` (default 5). About 3 minutes and 3 GB of disk in all, most of it for building the files.
+ */
+import { Endpoint } from "@stint/contract/Endpoint"
+import { JobId } from "@stint/contract/Ids"
+import { toJsonText } from "@stint/contract/Json"
+import * as Sqlite from "@stint/queue-sqlite"
+import { uuidAt } from "@stint/queue/JobIds"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Schema from "effect/Schema"
+import { mkdtemp, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
+import { DatabaseSync } from "node:sqlite"
+import { parseArgs } from "node:util"
+import { median, show, tableOf } from "./rounds.ts"
+import { INPUT, OUTPUT } from "./subject.ts"
+
+const { values } = parseArgs({
+  options: { max: { type: "string", default: "1000000" }, rounds: { type: "string", default: "5" } }
+})
+const MAX = Number(values.max)
+const ROUNDS = Number(values.rounds)
+const CLAIMS = 200
+const DRAINED = 600
+const DRAINS = 5
+const LANES = 32
+
+/** How many jobs of each kind a file has. */
+interface Size {
+  readonly name: string
+  readonly ready: number
+  readonly delayed: number
+  readonly ended: number
+}
+
+const SIZES: ReadonlyArray<Size> = [
+  { name: "1,000 ready", ready: 1_000, delayed: 0, ended: 0 },
+  { name: "100,000 ready", ready: 100_000, delayed: 0, ended: 0 },
+  { name: "1,000,000 ready", ready: 1_000_000, delayed: 0, ended: 0 },
+  { name: "and 100,000 delayed, 1,000,000 ended", ready: 1_000_000, delayed: 100_000, ended: 1_000_000 }
+].filter(({ ready }) => ready <= MAX)
+
+const endpoint = Schema.decodeUnknownSync(Endpoint)({
+  id: "bench",
+  source: { type: "external" },
+  createdAt: 0,
+  retry: { onError: true, maxAttempts: 3, backoff: { initialMs: 3_600_000, maxMs: 3_600_000 } }
+})
+
+const open = (file: string, durability: "D1" | "D2") =>
+  ManagedRuntime.make(
+    JobQueue.layer.pipe(
+      Layer.provide(WorkerRegistry.layer),
+      Layer.provide(Sqlite.SqliteJobStore.layer),
+      Layer.provide(Sqlite.SqliteDatabase.layer({ file, durability }))
+    )
+  )
+
+const run = async <A>(
+  file: string,
+  durability: "D1" | "D2",
+  program: Effect.Effect<A, unknown, JobQueue.JobQueue>
+): Promise<A> => {
+  const runtime = open(file, durability)
+  try {
+    return await runtime.runPromise(program)
+  } finally {
+    await runtime.dispose()
+  }
+}
+
+const worker = "bench"
+
+const submit = Effect.suspend(() =>
+  JobQueue.JobQueue.use((queue) => queue.submit({ endpoint, input: toJsonText(INPUT), id: JobId.make(uuidAt(Date.now())) }))
+)
+
+const take = (limit: number) =>
+  JobQueue.JobQueue.use((queue) => queue.take({ endpoint: endpoint.id, worker, limit, waitMs: 0, holding: true }))
+
+const finish = (job: JobId, error: string | null) =>
+  JobQueue.JobQueue.use((queue) =>
+    queue.finish({ endpoint: endpoint.id, worker, job }, { output: error === null ? toJsonText(OUTPUT) : null, error })
+  )
+
+/** One job of each kind, as the queue makes them: what the rest is copied from. In order of their rows: ended, delayed, ready. */
+const templates = Effect.gen(function*() {
+  yield* submit
+  for (const { id } of yield* take(1)) yield* finish(id, null)
+  yield* submit
+  for (const { id } of yield* take(1)) yield* finish(id, "not now")
+  yield* submit
+})
+
+/** Copies a row of each table `count` times. Whatever is not said here is as it is in the template, also in columns yet to come. */
+const multiply = (db: DatabaseSync, template: number, count: number): void => {
+  if (count <= 0) return
+  const next = Number(db.prepare("SELECT max(seq) AS seq FROM jobs").get()?.["seq"])
+  const copy = (table: string, changes: { readonly [column: string]: string }) => {
+    const columns = db.prepare(`PRAGMA table_info(${table})`).all().map((column) => String(column["name"]))
+    const taken = columns.map((column) => changes[column] ?? `${table}.${column}`)
+    db.exec(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+       INSERT INTO ${table} (${columns.join(", ")}) SELECT ${taken.join(", ")} FROM n, ${table} WHERE ${table}.seq = ${template}`
+    )
+  }
+  const seq = `${next} + i`
+  copy("jobs", {
+    seq,
+    id: `printf('%s-%012x', substr(id, 1, 23), ${seq})`,
+    created_at: "created_at + i / 100",
+    queued_at: "queued_at + i / 100",
+    expires_at: "expires_at + i / 100",
+    due_at: "due_at + i / 100"
+  })
+  copy("inputs", { seq })
+  copy("outcomes", { seq })
+}
+
+const build = async (file: string, { delayed, ended, ready }: Size): Promise<void> => {
+  await run(file, "D1", templates)
+  const db = new DatabaseSync(file)
+  try {
+    db.exec("PRAGMA synchronous = OFF; PRAGMA cache_size = -400000; BEGIN")
+    multiply(db, 1, ended - 1)
+    multiply(db, 2, delayed - 1)
+    multiply(db, 3, ready - 1)
+    db.exec(
+      `UPDATE tallies SET waiting = (SELECT count(*) FROM jobs WHERE status = 'IN_QUEUE' AND not_before IS NULL),
+         delayed = (SELECT count(*) FROM jobs WHERE status = 'IN_QUEUE' AND not_before IS NOT NULL),
+         completed = (SELECT count(*) FROM jobs WHERE status = 'COMPLETED'),
+         retried = (SELECT count(*) FROM jobs WHERE retries > 0);
+       COMMIT; PRAGMA wal_checkpoint(TRUNCATE)`
+    )
+  } finally {
+    db.close()
+  }
+}
+
+/** One round over one file. Leaves as many jobs ready as there were. */
+const round = Effect.gen(function*() {
+  const claims: Array<number> = []
+  // The first ones compile statements and fill caches.
+  for (let n = -20; n < CLAIMS; n++) {
+    const started = performance.now()
+    const [job] = yield* take(1)
+    if (n >= 0) claims.push(performance.now() - started)
+    if (job !== undefined) yield* finish(job.id, null)
+  }
+  let drained = 0
+  let millis = 0
+  const lane = Effect.whileLoop({
+    while: () => drained < DRAINED,
+    body: () => {
+      drained += 1
+      return Effect.flatMap(take(1), (jobs) => Effect.forEach(jobs, ({ id }) => finish(id, null), { discard: true }))
+    },
+    step: () => {}
+  })
+  for (let n = 0; n < DRAINS; n++) {
+    drained = 0
+    const started = performance.now()
+    yield* Effect.all(Array.from({ length: LANES }, () => lane), { concurrency: LANES, discard: true })
+    millis += performance.now() - started
+    yield* Effect.replicateEffect(submit, DRAINED, { concurrency: 64 })
+  }
+  yield* Effect.replicateEffect(submit, CLAIMS + 20, { concurrency: 64 })
+  return { claim: median(claims), drain: DRAINS * DRAINED / (millis / 1000) }
+})
+
+interface Figures {
+  readonly claim: Array<number>
+  readonly drain: Array<number>
+}
+
+const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+try {
+  const files = SIZES.map((size, index) => ({ size, file: join(folder, `${index}.db`) }))
+  for (const { file, size } of files) await build(file, size)
+  for (const durability of ["D2", "D1"] as const) {
+    const all = files.map((): Figures => ({ claim: [], drain: [] }))
+    for (let n = 0; n < ROUNDS; n++) {
+      for (const [index, { file }] of files.entries()) {
+        const { claim, drain } = await run(file, durability, round)
+        all[index]?.claim.push(claim)
+        all[index]?.drain.push(drain)
+      }
+    }
+    const column = (own: ReadonlyArray<number>, base: ReadonlyArray<number>) => [
+      show(median(own)),
+      `${show(Math.min(...own))} - ${show(Math.max(...own))}`,
+      `${median(own.map((figure, n) => figure / (base[n] ?? Number.NaN))).toFixed(2)}x`
+    ]
+    const rows = all.map(({ claim, drain }, index) => [
+      files[index]?.size.name ?? "",
+      ...column(claim, all[0]?.claim ?? []),
+      ...column(drain, all[0]?.drain ?? [])
+    ])
+    const head = ["", "claim p50 ms", "range", "ratio", "drain jobs/s", "range", "ratio"]
+    process.stdout.write(
+      `Backlog, ${durability} (${ROUNDS} rounds, Node ${process.versions.node})\n\n${tableOf([head, ...rows])}\n\n`
+    )
+  }
+} finally {
+  await rm(folder, { recursive: true, force: true })
+}

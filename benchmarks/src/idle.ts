@@ -1,0 +1,104 @@
+/**
+ * P6: what a platform costs that has nothing to do: 100 endpoints, and 1,000 workers of theirs that wait for a job.
+ *
+ * ```
+ *   platform (SQLite, D2)   <--- 1,000 x job-take, a long poll      a process of its own, bare sockets
+ *     processor time and    <--- 1,000 x job-stop, a long poll      in the second part: all that a whole worker does while it waits
+ *     memory, from /proc    <--- 1,000 x ping, once an interval
+ * ```
+ *
+ * The figure is for the first part; the second is what workers of today's SDKs add. `--minutes N` for each part (default 1, so about two and a half in all; 10 for
+ * the full figure). Linux only: it reads /proc.
+ */
+import { type ChildProcess, fork } from "node:child_process"
+import { mkdtemp, writeFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import process from "node:process"
+import { setTimeout as pause } from "node:timers/promises"
+import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
+import { KEY, startPlatform } from "./platform.ts"
+import { usedBy } from "./process-usage.ts"
+import { show, tableOf } from "./rounds.ts"
+
+const { values } = parseArgs({ options: { minutes: { type: "string", default: "1" } } })
+const MINUTES = Number(values.minutes)
+const ENDPOINTS = 100
+const WORKERS_EACH = 10
+/** Until all wait, and what was made while they came is collected. */
+const SETTLING_MILLIS = 10_000
+const SAMPLE_MILLIS = 1_000
+
+/** The slope of the line through points at equal distances. */
+const slopeOf = (points: ReadonlyArray<number>): number => {
+  const middle = (points.length - 1) / 2
+  const mean = points.reduce((sum, point) => sum + point, 0) / points.length
+  const above = points.reduce((sum, point, n) => sum + (n - middle) * (point - mean), 0)
+  return above / points.reduce((sum, _, n) => sum + (n - middle) ** 2, 0)
+}
+
+const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
+const names = Array.from({ length: ENDPOINTS }, (_, n) => `idle-${n}`)
+await writeFile(
+  join(folder, "stint.config.ts"),
+  `export default { endpoints: ${JSON.stringify(Object.fromEntries(names.map((name) => [name, { external: true }])))} }\n`
+)
+const platform = await startPlatform(join(folder, "stint.config.ts"), folder, { PLATFORM_LOG_LEVEL: "WARN" })
+
+/** The variables of the workers of an endpoint. */
+const environmentOf = async (endpoint: string): Promise<unknown> => {
+  const response = await fetch(`${platform.url}/api/v1/endpoints/${endpoint}/worker-env`, {
+    headers: { authorization: `Bearer ${KEY}` }
+  })
+  if (!response.ok) throw new Error(`worker-env of ${endpoint}: ${response.status} ${await response.text()}`)
+  return await response.json()
+}
+
+const startWorkers = async (mode: "takes" | "whole"): Promise<ChildProcess> => {
+  const environments = await Promise.all(names.map(environmentOf))
+  const child = fork(fileURLToPath(import.meta.resolve("./idle-workers.ts")), [], {
+    stdio: ["ignore", "inherit", "inherit", "ipc"]
+  })
+  await new Promise<void>((ready, failed) => {
+    child.once("exit", (code) => failed(new Error(`the workers ended with ${code}`)))
+    child.once("message", () => ready())
+    child.send({ environments, workersEach: WORKERS_EACH, whole: mode === "whole" })
+  })
+  return child
+}
+
+const measure = async (): Promise<ReadonlyArray<string>> => {
+  await pause(SETTLING_MILLIS)
+  const before = await usedBy(platform.pid)
+  const started = performance.now()
+  const memory: Array<number> = []
+  while (performance.now() - started < MINUTES * 60_000) {
+    await pause(SAMPLE_MILLIS)
+    memory.push((await usedBy(platform.pid)).memory)
+  }
+  const seconds = (performance.now() - started) / 1000
+  const after = await usedBy(platform.pid)
+  return [
+    `${show((after.seconds - before.seconds) / seconds * 100)} %`,
+    `${show(memory[0] ?? 0)} MiB`,
+    `${show(memory.at(-1) ?? 0)} MiB`,
+    `${(slopeOf(memory) * 60_000 / SAMPLE_MILLIS).toFixed(2)} MiB/min`
+  ]
+}
+
+const rows = [["", "of a core", "memory at first", "at last", "slope"]]
+try {
+  rows.push(["no workers", ...await measure()])
+  for (const mode of ["takes", "whole"] as const) {
+    const workers = await startWorkers(mode)
+    const all = ENDPOINTS * WORKERS_EACH
+    rows.push([mode === "takes" ? `${all} job-take polls` : `${all} job-take and job-stop polls, and pings`, ...await measure()])
+    const ended = new Promise((gone) => workers.once("exit", gone))
+    workers.disconnect()
+    await ended
+  }
+} finally {
+  await platform.end()
+}
+process.stdout.write(`Idle, ${ENDPOINTS} endpoints, ${MINUTES} min each (Node ${process.versions.node})\n\n${tableOf(rows)}\n`)

@@ -1,0 +1,45 @@
+/**
+ * The load of the comparison with other stacks, as a process of its own: the same bytes for all of them.
+ */
+import * as Schema from "effect/Schema"
+import process from "node:process"
+import { open, requestBytes } from "./http-connection.ts"
+import { Load, type Measured } from "./peers-question.ts"
+import { KEY } from "./platform.ts"
+
+const body = JSON.stringify({ input: { text: "x".repeat(256 - `{"input":{"text":""}}`.length) } })
+
+const quantile = (all: ReadonlyArray<number>, q: number): number =>
+  all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN
+
+const measure = async ({ connections, host, millis, path }: Load): Promise<Measured> => {
+  const request = requestBytes(host, "POST", path, KEY, body)
+  const callers = await Promise.all(Array.from({ length: connections }, () => open(host)))
+  const latencies: Array<number> = []
+  const started = performance.now()
+  await Promise.all(callers.map((caller) =>
+    new Promise<void>((resolve) => {
+      const next = () => {
+        const sent = performance.now()
+        caller.send(request, ({ body, status }) => {
+          if (status < 200 || status > 202) throw new Error(`${path} was answered ${status}: ${body}`)
+          const now = performance.now()
+          latencies.push(now - sent)
+          if (now - started < millis) next()
+          else resolve()
+        })
+      }
+      next()
+    })
+  ))
+  const took = performance.now() - started
+  for (const caller of callers) caller.close()
+  latencies.sort((a, b) => a - b)
+  return { requests: latencies.length, millis: took, p50: quantile(latencies, 0.5), p99: quantile(latencies, 0.99) }
+}
+
+const decode = Schema.decodeUnknownSync(Load)
+
+process.on("message", (load) => {
+  void measure(decode(load)).then((measured) => process.send?.(measured))
+})

@@ -1,0 +1,83 @@
+/**
+ * P4: the queue's core. Jobs a second through enqueue -> claim -> complete, with 32 on their way at once.
+ *
+ * ```
+ *   32 callers enqueue 256 B each --> queue --> one worker with 32 lanes reads the input, completes with 64 B
+ *   the clock stops when the storage counts all as completed
+ * ```
+ *
+ * Each subject is a process of its own with data of its own, which it keeps from round to round. Compared within one class of durability: D2
+ * survives power loss, D1 a killed process. A round takes each subject about a second, `--seconds`; `--rounds N` (default 7), `--only D2`,
+ * `--no-peers`. About 90 s in all.
+ */
+import { join } from "node:path"
+import process from "node:process"
+import { fileURLToPath } from "node:url"
+import { parseArgs } from "node:util"
+import { hasRedis, installPeers, PEERS, type Server, startRedis } from "./peers.ts"
+import { compare, median, type Subject } from "./rounds.ts"
+import { type Running, startSubject } from "./subject.ts"
+
+const { values } = parseArgs({
+  options: {
+    seconds: { type: "string", default: "1" },
+    rounds: { type: "string", default: "7" },
+    only: { type: "string" },
+    peers: { type: "boolean", default: true }
+  },
+  allowNegative: true
+})
+const LANES = 32
+const seconds = Number(values.seconds)
+const STINT = fileURLToPath(import.meta.resolve("./subjects/stint.ts"))
+const PERSISTED_QUEUE = fileURLToPath(import.meta.resolve("./subjects/persistedQueue.ts"))
+
+const hasPeers = values.peers && installPeers()
+const redis = hasPeers && hasRedis()
+if (hasPeers && !redis) process.stdout.write("BullMQ is left out: there is no redis-server on this machine.\n")
+
+/** Measures all subjects of one class. */
+const measure = async (durability: "D2" | "D1", fsync: "always" | "everysec"): Promise<void> => {
+  const running: Array<Running> = []
+  const servers: Array<Server> = []
+  try {
+    const cpu = new Map<string, Array<number>>()
+    const subject = async (name: string, file: string, args: ReadonlyArray<string>): Promise<Subject> => {
+      const one = await startSubject(file, args)
+      running.push(one)
+      // Until the code is compiled; then how many jobs make a round.
+      await one.round({ jobs: 500, lanes: LANES })
+      const { rate } = await one.round({ jobs: 500, lanes: LANES })
+      const load = { jobs: Math.max(200, Math.round(rate * seconds)), lanes: LANES }
+      const costs: Array<number> = []
+      cpu.set(name, costs)
+      return {
+        name,
+        run: async () => {
+          const figures = await one.round(load)
+          costs.push(figures.cpu)
+          return figures.rate
+        }
+      }
+    }
+    const subjects = [
+      await subject("Stint, SQLite", STINT, [durability]),
+      await subject("Effect's PersistedQueue, SQLite", PERSISTED_QUEUE, [durability])
+    ]
+    if (hasPeers) subjects.push(await subject("plainjob, SQLite", join(PEERS, "plainjob.mjs"), [durability]))
+    if (redis) {
+      const server = await startRedis(fsync)
+      servers.push(server)
+      subjects.push(await subject(`BullMQ, Redis ${fsync}`, join(PEERS, "bullmq.mjs"), [String(server.port)]))
+    }
+    await compare(`Queue core, ${durability}, ${LANES} at once`, "jobs/s", Number(values.rounds), subjects)
+    const costs = [...cpu].map(([name, all]) => `${name} ${median(all).toFixed(0)} µs`)
+    process.stdout.write(`Processor time a job, servers left out: ${costs.join("; ")}\n\n`)
+  } finally {
+    for (const one of running) await one.end()
+    for (const one of servers) await one.end()
+  }
+}
+
+if (values.only !== "D1") await measure("D2", "always")
+if (values.only !== "D2") await measure("D1", "everysec")
