@@ -13,7 +13,8 @@
  *    |  |  +--------- no backoff --------+  |  |
  *    |  |                                |  |  |
  *    |  +- Tick - [ IN_QUEUE, for nobody | before `notBefore` ]
- *    |                 ^---- backoff ----+  |  |
+ *    |                 ^-- backoff, or ---+  |  |
+ *    |                    Return until then   |  |
  *    |          after the last attempt: [ FAILED ]
  *    | Cancel                               |  |
  *    +------------> [ CANCELLED ] <---------+  |
@@ -62,8 +63,11 @@ export type WorkerEvent =
   | { readonly _tag: "Finish"; readonly output: JsonText | null; readonly error: string | null } & Speaker & Chance
   /** The worker is known to be gone. `cause` says how, in words for the caller. */
   | { readonly _tag: "LoseLease"; readonly cause: string } & Speaker & Chance
-  /** The worker hands the job back without having started it. Costs no attempt. */
-  | { readonly _tag: "Return" } & Speaker
+  /**
+   * The worker hands the job back without having started it, or it could not be handed out after all. Costs no attempt. It is for nobody
+   * before `notBefore`, where there is one; default: ready at once.
+   */
+  | { readonly _tag: "Return"; readonly notBefore?: number } & Speaker
 
 /** What can happen to a job. `now` is milliseconds since 1970, read by the caller: the machine has no clock. */
 export type JobEvent =
@@ -221,6 +225,13 @@ const failAttempt = (
     return last(`This was attempt ${failed} of ${job.maxAttempts}, and the job's time to live ends before the next may begin.`)
   }
   return requeue(job, now, { retries: failed, notBefore, lastError: cause })
+}
+
+/** A time after now and within the job's life; null: at once. */
+const putOffUntil = (job: JobHead, now: number, notBefore: number | undefined): number | null => {
+  if (notBefore === undefined) return null
+  const until = Math.min(notBefore, job.expiresAt - 1)
+  return until > now ? until : null
 }
 
 const loseLease = (job: JobHead, now: number, cause: string, random: number | undefined): Result.Result<Transition, Rejection> =>
@@ -385,7 +396,7 @@ export const transition = (job: JobHead, event: JobEvent): Result.Result<Transit
         case "LoseLease":
           return loseLease(job, event.now, event.cause, event.random)
         case "Return":
-          return requeue(job, event.now, { retries: job.retries, notBefore: null })
+          return requeue(job, event.now, { retries: job.retries, notBefore: putOffUntil(job, event.now, event.notBefore) })
       }
     }
   }

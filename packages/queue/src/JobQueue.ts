@@ -52,6 +52,9 @@ export type Delivery = "accepted" | "ignored"
 /** How long a take of a worker that is to leave is held before it comes back empty. Milliseconds. */
 const DRAINING_PAUSE = 1_000
 
+/** How much longer than its wait a take goes on where it finds jobs that cannot be handed out. Milliseconds. */
+const OVERTIME = 5_000
+
 /**
  * The most jobs that one sweep of the timers looks at in one transaction. More is a little faster in all and holds up everybody else for
  * longer: 200 take SQLite about 3 ms.
@@ -386,8 +389,8 @@ const make = Effect.gen(function*() {
         demand.wake(endpoint)
         return jobs
       }
-      // There may be others behind those whose time was over.
-      if (expired.length > 0) {
+      // There may be others behind those whose time was over, and so many that the worker would give up on the answer.
+      if (expired.length > 0 && left > -OVERTIME) {
         yield* ticket.cancel
         continue
       }

@@ -77,7 +77,7 @@ export type Inserted =
 /** What a claim found. */
 export interface Claimed {
   readonly jobs: ReadonlyArray<JobRecord>
-  /** Jobs whose time was over before they could be handed out. */
+  /** Jobs that were found and not handed out: their time was over, or their input cannot be had. There may be others behind them. */
   readonly expired: ReadonlyArray<Applied>
 }
 

@@ -10,6 +10,20 @@ export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("St
   cause: Schema.Defect()
 }) {}
 
+/**
+ * The object store, where large payloads are, cannot be read or written. Nothing of the operation was kept, or the payload of what was asked for cannot
+ * be had now.
+ */
+export class PayloadUnavailable extends Schema.TaggedError<PayloadUnavailable>()("PayloadUnavailable", {
+  operation: Schema.Literals(["put", "get"]),
+  problem: Schema.String
+}) {}
+
+/** A large payload of so many bytes does not fit into memory now: others are on their way. */
+export class PayloadMemoryFull extends Schema.TaggedError<PayloadMemoryFull>()("PayloadMemoryFull", {
+  bytes: Schema.Int
+}) {}
+
 /** No such job on this endpoint, or its retention is over. */
 export class JobMissing extends Schema.TaggedError<JobMissing>()("JobMissing", {
   id: Schema.String
@@ -58,6 +72,8 @@ export class InvalidPlace extends Schema.TaggedError<InvalidPlace>()("InvalidPla
 export class QueueError extends Schema.TaggedError<QueueError>()("QueueError", {
   reason: Schema.Union([
     StoreUnavailable,
+    PayloadUnavailable,
+    PayloadMemoryFull,
     JobMissing,
     LeaseLost,
     NotRetryable,
@@ -74,6 +90,10 @@ export class QueueError extends Schema.TaggedError<QueueError>()("QueueError", {
         return `the job store failed in ${reason.operation}: ${
           reason.cause instanceof Error ? reason.cause.message : String(reason.cause)
         }`
+      case "PayloadUnavailable":
+        return `the object store failed in ${reason.operation}: ${reason.problem}`
+      case "PayloadMemoryFull":
+        return `there is no room in memory for a payload of ${reason.bytes} bytes`
       case "JobMissing":
         return `no job ${reason.id}`
       case "LeaseLost":

@@ -54,7 +54,10 @@ export const WebhookEntry = Schema.Struct({
 })
 export type WebhookEntry = typeof WebhookEntry.Type
 
-/** A delivery with what is sent: the job object of wire-facts 1.3, with `input` and `webhook`; for `batch.*` the batch object. */
+/**
+ * A delivery with what is sent: the job object of wire-facts 1.3, with `input` and `webhook`, made whole by `WebhookBodies`; for `batch.*` the
+ * batch object.
+ */
 export const WebhookDelivery = Schema.Struct({ ...WebhookEntry.fields, body: JsonText })
 export type WebhookDelivery = typeof WebhookDelivery.Type
 

@@ -6,7 +6,8 @@
 import { explain, Unavailable } from "@stint/contract/Problem"
 import { COUNTED_FROM, PayloadMemory } from "@stint/queue/PayloadMemory"
 import * as Effect from "effect/Effect"
-import { HttpEffect, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpEffect, HttpServerRequest, HttpServerResponse } from "effect/http"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import { json } from "./JsonAnswer.ts"
 import { bytesInWords } from "./Limits.ts"
@@ -14,12 +15,23 @@ import { bytesInWords } from "./Limits.ts"
 /** When to come back, in seconds: room comes with every request that ends. */
 const RETRY_AFTER = 1
 
+/** The answer to this request says in how many seconds to come back. */
+export const comeBack = (seconds: number): Effect.Effect<void> =>
+  Effect.flatMap(
+    Effect.serviceOption(HttpServerRequest.HttpServerRequest),
+    Option.match({
+      onNone: () => Effect.void,
+      onSome: (request) =>
+        HttpEffect.appendPreResponseHandler((_, response) =>
+          Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", String(seconds)))
+        ).pipe(Effect.provideService(HttpServerRequest.HttpServerRequest, request))
+    })
+  )
+
 /** 503 with `Retry-After`: so many bytes do not fit into memory now. */
-export const refuse = (bytes: number): Effect.Effect<never, Unavailable, HttpServerRequest.HttpServerRequest> =>
+export const refuse = (bytes: number): Effect.Effect<never, Unavailable> =>
   Effect.andThen(
-    HttpEffect.appendPreResponseHandler((_, response) =>
-      Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", String(RETRY_AFTER)))
-    ),
+    comeBack(RETRY_AFTER),
     new Unavailable(explain(
       `The platform has no room in memory for ${
         bytesInWords(bytes)
@@ -29,7 +41,7 @@ export const refuse = (bytes: number): Effect.Effect<never, Unavailable, HttpSer
   )
 
 /** Holds memory for a body of so many bytes until the request is over. Fails with 503 where it does not fit. */
-export const admit = (bytes: number): Effect.Effect<void, Unavailable, HttpServerRequest.HttpServerRequest | Scope.Scope> =>
+export const admit = (bytes: number): Effect.Effect<void, Unavailable, Scope.Scope> =>
   Effect.flatMap(PayloadMemory, (memory) => Effect.flatMap(memory.claim(bytes), (fits) => fits ? Effect.void : refuse(bytes)))
 
 /** Counts a large text until the request is over. */

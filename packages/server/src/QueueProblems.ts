@@ -11,10 +11,13 @@ import {
   type InvalidPlace,
   type LeaseLost,
   type NotRetryable,
+  type PayloadMemoryFull,
+  type PayloadUnavailable,
   QueueError,
   type StoreUnavailable
 } from "@stint/queue/QueueError"
 import * as Effect from "effect/Effect"
+import { comeBack, refuse } from "./LargePayloads.ts"
 import { excerpt } from "./ProblemText.ts"
 
 const unavailable = (reason: StoreUnavailable) =>
@@ -25,6 +28,39 @@ const unavailable = (reason: StoreUnavailable) =>
       "Send the request again in a few seconds. If this lasts, look at the platform's log: the disk may be full."
     ))
   )
+
+/** The store of large payloads does not answer. */
+const payloadUnavailable = ({ operation, problem }: PayloadUnavailable) =>
+  Effect.andThen(
+    Effect.logError(
+      `The object store failed in ${operation}: ${problem}. ${
+        operation === "put" ? "Nothing of this request was kept." : "What is kept there cannot be shown."
+      }`
+    ),
+    Effect.andThen(
+      comeBack(5),
+      new Unavailable(explain(
+        operation === "put"
+          ? "The platform cannot reach its object store for large payloads; nothing of this request was kept."
+          : "The platform cannot reach its object store, where a large payload of this job is kept. The job itself is as it was.",
+        "Send the request again in a few seconds. If this lasts, look at the platform's log."
+      ))
+    )
+  )
+
+/** What cannot be done now, and may be soon. */
+const temporary = (
+  reason: StoreUnavailable | PayloadUnavailable | PayloadMemoryFull
+): Effect.Effect<never, Unavailable> => {
+  switch (reason._tag) {
+    case "StoreUnavailable":
+      return unavailable(reason)
+    case "PayloadUnavailable":
+      return payloadUnavailable(reason)
+    case "PayloadMemoryFull":
+      return refuse(reason.bytes)
+  }
+}
 
 /** 404 for the id of a job. */
 export const jobMissing = (id: string): JobNotFound =>
@@ -72,7 +108,9 @@ export const jobProblem = <A, R>(
   Effect.catchTag(effect, "QueueError", ({ reason }): Effect.Effect<never, Unavailable | JobNotFound | Conflict> => {
     switch (reason._tag) {
       case "StoreUnavailable":
-        return unavailable(reason)
+      case "PayloadUnavailable":
+      case "PayloadMemoryFull":
+        return temporary(reason)
       case "JobMissing":
         return Effect.fail(jobMissing(reason.id))
       case "LeaseLost":
@@ -90,13 +128,18 @@ export const jobProblem = <A, R>(
     }
   })
 
-/** For calls where nothing but the store can fail. */
+/** For calls where nothing but the stores can fail. */
 export const storeProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, Unavailable, R> =>
-  Effect.catchTag(
-    effect,
-    "QueueError",
-    (error) => error.reason._tag === "StoreUnavailable" ? unavailable(error.reason) : Effect.die(error)
-  )
+  Effect.catchTag(effect, "QueueError", (error): Effect.Effect<never, Unavailable> => {
+    switch (error.reason._tag) {
+      case "StoreUnavailable":
+      case "PayloadUnavailable":
+      case "PayloadMemoryFull":
+        return temporary(error.reason)
+      default:
+        return Effect.die(error)
+    }
+  })
 
 /** For submissions. */
 export const submitProblem = <A, R>(

@@ -113,5 +113,5 @@ export const readJson = (
   limit: number,
   remedy: string,
   hint: string
-): Effect.Effect<Body, InvalidRequest | PayloadTooLarge | Unavailable, HttpServerRequest.HttpServerRequest | Scope.Scope> =>
+): Effect.Effect<Body, InvalidRequest | PayloadTooLarge | Unavailable, Scope.Scope> =>
   Effect.flatMap(readText(request, limit, remedy), (text) => parseJson(text, hint))

@@ -13,6 +13,7 @@ import {
 } from "@stint/contract/WebhooksApi"
 import type { QueueError } from "@stint/queue/QueueError"
 import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
+import { WebhookBodies } from "@stint/queue/WebhookBodies"
 import { type WebhookSecret, WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
 import { type WebhookEntry, WebhookStore } from "@stint/queue/WebhookStore"
 import * as WebhookSecrets from "@stint/webhooks/WebhookSecrets"
@@ -73,6 +74,7 @@ export const layer = HttpApiBuilder.group(
     const store = yield* WebhookStore
     const attempts = yield* WebhookAttemptStore
     const secrets = yield* WebhookSecretStore
+    const bodies = yield* WebhookBodies
     const limits = yield* Limits
     const findEndpoint = yield* endpointFinder
 
@@ -119,7 +121,7 @@ export const layer = HttpApiBuilder.group(
           return {
             ...lineOf(delivery, tried.length),
             attempts: tried.map(({ at, durationMs, error, status }) => ({ at, durationMs, status, error })),
-            body: decodeBody(delivery.body)
+            body: decodeBody(yield* storeProblem(bodies.whole(delivery.body)))
           }
         })
       )

@@ -19,8 +19,10 @@
  * Deliveries are not sent in order: a slow or retried one does not hold up the next. The job object says how things stood.
  */
 import { JobQueue } from "@stint/queue/JobQueue"
+import { COUNTED_FROM, PayloadMemory } from "@stint/queue/PayloadMemory"
 import type { QueueError } from "@stint/queue/QueueError"
 import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
+import { WebhookBodies } from "@stint/queue/WebhookBodies"
 import { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
 import { type DeliveryOutcome, type WebhookDelivery, WebhookStore } from "@stint/queue/WebhookStore"
 import { GuardedHttp } from "@stint/ssrf-guard/GuardedHttp"
@@ -67,6 +69,9 @@ const MOST_CHARACTERS = 64 * 1024 * 1024
 /** Beyond two time-outs: for the writes around them. Milliseconds. */
 const LEASE_MARGIN = 5_000
 
+/** How long after its body could not be had a delivery is tried again. Milliseconds. */
+const BODY_PAUSE = 5_000
+
 /** How long after a failure of the store to try again. */
 const STORE_PAUSE = "1 second"
 
@@ -79,12 +84,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const http = yield* GuardedHttp
   const attempts = yield* WebhookAttemptStore
   const secrets = yield* WebhookSecretStore
+  const bodies = yield* WebhookBodies
+  const memory = yield* PayloadMemory
 
   const timeout = Duration.toMillis(options.timeout ?? "15 seconds")
   const plan = RetryPlan.make(options.pauses ?? RetryPlan.PAUSES, options.longestRetryAfter ?? "6 hours")
   const most = options.most ?? 512
   const interval = Duration.toMillis(options.interval ?? "1 second")
-  const lease = 2 * timeout + LEASE_MARGIN
+  const lease = 2 * timeout + LEASE_MARGIN + bodies.limitMs
   const receivers = Receivers.make({ perHost: options.perHost ?? 8, timeout })
   const isFull = () => receivers.held() >= most || receivers.characters() >= MOST_CHARACTERS
 
@@ -128,8 +135,32 @@ const make = Effect.fnUntraced(function*(options: Options) {
       )
       : Effect.void
 
-  /** Sends a delivery whose turn has come, and notes how that ended. The duration of the request. */
-  const deliver = Effect.fn("WebhookSender.deliver")(function*(delivery: WebhookDelivery) {
+  /** The delivery with its whole body, which is counted until it is sent; undefined, and due again in a while, where that cannot be had. */
+  const filled = (delivery: WebhookDelivery) =>
+    bodies.whole(delivery.body).pipe(
+      Effect.tap((body) => body.length < COUNTED_FROM ? Effect.void : memory.note(body.length)),
+      Effect.map((body): WebhookDelivery => ({ ...delivery, body })),
+      Effect.catchTag("QueueError", ({ message }) =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) =>
+          Effect.as(
+            store.settle(delivery.id, delivery.attempts, {
+              _tag: "Retry",
+              at: now,
+              status: null,
+              error: `The body cannot be had now: ${message}.`,
+              nextAt: now + BODY_PAUSE
+            }),
+            undefined
+          )))
+    )
+
+  /** Sends a delivery whose turn has come, and notes how that ended. The duration of the request; undefined where none was made. */
+  const deliver = Effect.fn("WebhookSender.deliver")(function*(kept: WebhookDelivery) {
+    const delivery = yield* filled(kept)
+    if (delivery === undefined) {
+      again.openUnsafe()
+      return undefined
+    }
     const secret = yield* Effect.provideService(WebhookSecrets.current(delivery.endpoint), WebhookSecretStore, secrets)
     const begun = yield* Clock.currentTimeMillis
     const answer = yield* attempt(http, delivery, WebhookSecrets.validAt(secret, begun), timeout)
@@ -150,7 +181,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     if (outcome._tag === "Retry") again.openUnsafe()
     yield* tellOfEnd(delivery, outcome)
     return ended - begun
-  })
+  }, Effect.scoped)
 
   /** Takes a delivery through its turn at the host. Whatever happens, its place is given back. */
   const inTurn = (delivery: WebhookDelivery, place: Receivers.Place) => {

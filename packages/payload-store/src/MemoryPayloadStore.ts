@@ -1,0 +1,37 @@
+/**
+ * Payloads in memory: the readable twin of the durable stores, and a store for tests and trials. Nothing survives the process.
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import { Damaged, Missing, PayloadError } from "./PayloadError.ts"
+import { type PayloadKey, PayloadStore } from "./PayloadStore.ts"
+
+const description = "the payload store in memory"
+
+/** A store of its own for each build of the layer. */
+export const layer: Layer.Layer<PayloadStore> = Layer.sync(PayloadStore, () => {
+  const objects = new Map<PayloadKey, Uint8Array>()
+  return PayloadStore.of({
+    description,
+    put: (key, bytes) =>
+      Effect.sync(() => {
+        objects.set(key, bytes.slice())
+      }),
+    get: (key, size) =>
+      Effect.suspend(() => {
+        const bytes = objects.get(key)
+        if (bytes === undefined) return new PayloadError({ store: description, reason: new Missing({ key }) })
+        if (bytes.byteLength !== size) {
+          const problem = `it has ${bytes.byteLength} bytes, not ${size}`
+          return new PayloadError({ store: description, reason: new Damaged({ key, problem }) })
+        }
+        return Effect.succeed(bytes.slice())
+      }),
+    remove: (key) =>
+      Effect.sync(() => {
+        objects.delete(key)
+      }),
+    list: (path) => Stream.suspend(() => Stream.fromIterable([...objects.keys()].filter((key) => key.startsWith(`${path}/`))))
+  })
+})
