@@ -18,16 +18,21 @@ import * as Autoscaler from "@stint/pool/Autoscaler"
 import { WorkerAddress } from "@stint/pool/WorkerAddress"
 import { WorkerLog } from "@stint/pool/WorkerLog"
 import * as Sqlite from "@stint/queue-sqlite"
+import type { SqliteOpenError } from "@stint/queue-sqlite/SqliteOpenError"
 import * as BatchQueue from "@stint/queue/BatchQueue"
+import type { BatchStore } from "@stint/queue/BatchStore"
 import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as EndpointStore from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
+import type { JobStore } from "@stint/queue/JobStore"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
 import * as PayloadMemory from "@stint/queue/PayloadMemory"
+import type { QueueError } from "@stint/queue/QueueError"
 import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
+import type { WebhookStore } from "@stint/queue/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import * as Cors from "@stint/server/Cors"
@@ -46,6 +51,7 @@ import type * as Redacted from "effect/Redacted"
 import { join } from "node:path"
 import { CliFailure } from "./CliFailure.ts"
 import { writeWorkerLine } from "./LogFormat.ts"
+import * as PayloadStores from "./PayloadStores.ts"
 import type { PlatformConfig } from "./PlatformConfig.ts"
 
 /** What a platform is made of. */
@@ -63,7 +69,17 @@ export interface PlatformOptions {
   readonly endpoints: ReadonlyArray<EndpointSpec>
 }
 
-const layerStores = ({ dataDir, store }: PlatformOptions) =>
+/** All that a platform keeps in rows. */
+type Stores =
+  | JobStore
+  | BatchStore
+  | EndpointStore.EndpointStore
+  | KeyStore.KeyStore
+  | WebhookStore
+  | WebhookSecretStore.WebhookSecretStore
+  | WebhookAttemptStore.WebhookAttemptStore
+
+const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, SqliteOpenError | QueueError> =>
   store === "memory"
     ? Layer.mergeAll(
       MemoryJobStore.layerWithEndpoints,
@@ -73,6 +89,13 @@ const layerStores = ({ dataDir, store }: PlatformOptions) =>
     )
     : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
 
+/** The stores, with large payloads where the settings say. */
+const layerStores = (options: PlatformOptions) =>
+  PayloadStores.layer(layerRows(options), options.settings.payloads, {
+    dataDir: options.dataDir,
+    isKept: options.store !== "memory"
+  })
+
 /** Sends what the outbox holds, past the guard, and forgets it in time. The ranges were read with the settings. */
 const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
   Layer.merge(WebhookSender.layer({ timeout }), WebhookRetention.layer()).pipe(
@@ -80,8 +103,11 @@ const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settin
   )
 
 /** How large bodies and batches may be, and how much of them may be in memory at once. */
-const layerLimits = ({ batches, payloads: { memoryBytes, ...sizes } }: PlatformOptions["settings"]) =>
-  Layer.merge(Layer.succeed(Limits.Limits, { ...Limits.defaults, ...sizes, ...batches }), PayloadMemory.layer(memoryBytes))
+const layerLimits = ({ batches, payloads: { location, memoryBytes, threshold: _, ...sizes } }: PlatformOptions["settings"]) =>
+  Layer.merge(
+    Layer.succeed(Limits.Limits, { ...Limits.defaults, ...sizes, ...batches, objectStore: Option.isSome(location) }),
+    PayloadMemory.layer(memoryBytes)
+  )
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
 const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
@@ -167,7 +193,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(serving),
     Layer.provide([layerLimits(options.settings), Layer.succeed(Cors.Origins, options.settings.corsOrigins)]),
     Layer.catchTag(
-      ["SqliteOpenError", "QueueError", "PoolError", "ServeError"],
+      ["SqliteOpenError", "QueueError", "PoolError", "ServeError", "PayloadError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))
     )
   )

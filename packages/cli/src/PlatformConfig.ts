@@ -13,21 +13,14 @@
  * | `STINT_WEBHOOKS_ALLOW` | none | addresses that webhooks may be sent to although they are not public, by commas: `10.0.0.7, 192.168.1.0/24` |
  * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` lets webhooks reach every private address, this machine's own included: whoever submits jobs chooses them |
  * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | how long a receiver may take to answer; longer suits slow ones, which then hold their places for longer |
- * | `STINT_LIMIT_RUN` | 10 MiB | the largest body of `/run`; larger ones take memory and time, of the callers behind them too |
- * | `STINT_LIMIT_RUNSYNC` | 20 MiB | the same of `/runsync` |
- * | `STINT_LIMIT_RESULT` | 20 MiB | the largest result of a worker; a larger one fails its job |
- * | `STINT_LIMIT_CHUNK` | 1 MiB | the largest streamed chunk or progress value |
- * | `STINT_LIMIT_BATCH` | 10 MiB | the largest body that adds requests to a batch |
  * | `STINT_BATCH_REQUESTS` | 5000 | requests of one batch; more are kept, started and cancelled in longer steps |
  * | `STINT_BATCHES` | 10 | batches of an endpoint that have not ended, drafts included |
  * | `STINT_BATCH_QUEUED` | 50000 | jobs of an endpoint that may wait when a batch is finalized, its own included |
- * | `STINT_PAYLOADS_MEMORY` | 512 MiB | what bodies and answers of 1 MiB and more may hold of the memory at once; beyond, callers are asked to come back |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
  */
 import type { AllowedOrigins } from "@stint/server/Cors"
-import { bytesInWords, defaults as limitDefaults } from "@stint/server/Limits"
+import { defaults as limitDefaults } from "@stint/server/Limits"
 import * as AddressGuard from "@stint/ssrf-guard/AddressGuard"
-import * as ByteSize from "effect/ByteSize"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -35,7 +28,9 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { CliFailure } from "./CliFailure.ts"
+import type { CliFailure } from "./CliFailure.ts"
+import * as PayloadConfig from "./PayloadConfig.ts"
+import { setting } from "./Setting.ts"
 import { allowedBy, WebOrigins } from "./WebOrigins.ts"
 
 /** Where webhooks may go, and how long they take. */
@@ -43,17 +38,6 @@ export interface WebhookSettings {
   readonly allow: ReadonlyArray<string>
   readonly allowPrivate: boolean
   readonly timeout: Duration.Duration
-}
-
-/** How large payloads may be. Bytes. */
-export interface PayloadSettings {
-  readonly runBytes: number
-  readonly runsyncBytes: number
-  readonly resultBytes: number
-  readonly chunkBytes: number
-  readonly batchBytes: number
-  /** What large ones may hold of the memory at once. */
-  readonly memoryBytes: number
 }
 
 /** How many of what batches may have. Each is explained where it is in force (`Limits.ts` of the server). */
@@ -74,7 +58,8 @@ export interface PlatformConfig {
   readonly corsOrigins: AllowedOrigins
   readonly shutdownGrace: Duration.Duration
   readonly webhooks: WebhookSettings
-  readonly payloads: PayloadSettings
+  /** See PayloadConfig.ts for its variables. */
+  readonly payloads: PayloadConfig.PayloadSettings
   readonly batches: BatchSettings
 }
 
@@ -101,45 +86,6 @@ const RequestTimeout = Schema.DurationFromString.check(
   })
 )
 
-const MEBIBYTE = 1024 * 1024
-
-/**
- * No body may be larger: it is a text in memory, a text has 512 million characters at the most, and a webhook may hold an input and an
- * output.
- */
-const LARGEST = 200 * MEBIBYTE
-
-/** Bytes of a text like `10 MiB`, `10MB` or `10485760`; undefined where it is none. */
-const bytesOf = (text: string): number | undefined =>
-  Option.getOrUndefined(
-    Option.map(ByteSize.fromString(/^\s*\d+\s*$/.test(text) ? `${text.trim()} B` : text), Number)
-  )
-
-const Size = (minimum: number, maximum: number) =>
-  Schema.String.check(
-    Schema.makeFilter((text) => {
-      const bytes = bytesOf(text)
-      return (bytes !== undefined && bytes >= minimum && bytes <= maximum) || "a size"
-    })
-  )
-
-/** One variable that is a size. */
-const size = (
-  name: string,
-  fallback: number,
-  { maximum = LARGEST, minimum = 1024 }: { readonly minimum?: number; readonly maximum?: number } = {}
-): Effect.Effect<number, CliFailure> =>
-  setting(
-    name,
-    `a size from ${bytesInWords(minimum)}${maximum === Infinity ? " on" : ` to ${bytesInWords(maximum)}`}, for example ${
-      bytesInWords(fallback)
-    }`,
-    Config.schema(Size(minimum, maximum), name).pipe(
-      Config.map((text) => bytesOf(text) ?? fallback),
-      Config.withDefault(fallback)
-    )
-  )
-
 /** One variable that is a number of things. */
 const count = (name: string, fallback: number, maximum: number): Effect.Effect<number, CliFailure> =>
   setting(
@@ -153,16 +99,6 @@ const count = (name: string, fallback: number, maximum: number): Effect.Effect<n
 /** An address without its trailing slash, so that paths can follow it. */
 const webAddress = (name: string): Config.Config<Option.Option<string>> =>
   Config.option(Config.map(Config.schema(WebAddress, name), (url) => url.href.replace(/\/+$/, "")))
-
-/** One variable: its value, or a failure that says what its value has to look like. */
-const setting = <A>(name: string, shape: string, config: Config.Config<A>): Effect.Effect<A, CliFailure> =>
-  Effect.catch(config, () =>
-    Effect.fail(
-      new CliFailure({
-        message: `The variable ${name} has a value that cannot be used.`,
-        hint: `It has to be ${shape}. Unset it to use the default.`
-      })
-    ))
 
 /** Reads all settings; fails with the first one that is wrong. */
 export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
@@ -218,14 +154,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
       Config.schema(RequestTimeout, "STINT_WEBHOOKS_TIMEOUT").pipe(Config.withDefault(Duration.seconds(15)))
     )
   }),
-  payloads: Effect.all({
-    runBytes: size("STINT_LIMIT_RUN", limitDefaults.runBytes),
-    runsyncBytes: size("STINT_LIMIT_RUNSYNC", limitDefaults.runsyncBytes),
-    resultBytes: size("STINT_LIMIT_RESULT", limitDefaults.resultBytes),
-    chunkBytes: size("STINT_LIMIT_CHUNK", limitDefaults.chunkBytes),
-    batchBytes: size("STINT_LIMIT_BATCH", limitDefaults.batchBytes),
-    memoryBytes: size("STINT_PAYLOADS_MEMORY", 512 * MEBIBYTE, { minimum: MEBIBYTE, maximum: Infinity })
-  }),
+  payloads: PayloadConfig.load,
   batches: Effect.all({
     batchRequests: count("STINT_BATCH_REQUESTS", limitDefaults.batchRequests, 100_000),
     openBatches: count("STINT_BATCHES", limitDefaults.openBatches, 1_000),

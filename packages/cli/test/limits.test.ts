@@ -24,6 +24,7 @@ describe("limits", () => {
       runsyncBytes: 20 * MEBIBYTE,
       resultBytes: 20 * MEBIBYTE,
       chunkBytes: MEBIBYTE,
+      batchBytes: 10 * MEBIBYTE,
       memoryBytes: 512 * MEBIBYTE
     })
     const { payloads } = await load({
@@ -42,8 +43,22 @@ describe("limits", () => {
     })
   })
 
+  it("are 64 MiB for inputs and outputs where large ones have a store of their own", async () => {
+    const { payloads } = await load({ STINT_PAYLOADS: "dir:payloads", STINT_LIMIT_RUN: "30 MiB" })
+    expect(payloads).toMatchObject({
+      runBytes: 30 * MEBIBYTE,
+      runsyncBytes: 64 * MEBIBYTE,
+      resultBytes: 64 * MEBIBYTE,
+      chunkBytes: MEBIBYTE,
+      batchBytes: 10 * MEBIBYTE,
+      threshold: 256 * 1024
+    })
+  })
+
   it("that are no size, too small or larger than a text in memory stop the boot with the variable's name", async () => {
-    for (const name of ["STINT_LIMIT_RUN", "STINT_LIMIT_RUNSYNC", "STINT_LIMIT_RESULT", "STINT_LIMIT_CHUNK"]) {
+    for (
+      const name of ["STINT_LIMIT_RUN", "STINT_LIMIT_RUNSYNC", "STINT_LIMIT_RESULT", "STINT_LIMIT_CHUNK", "STINT_LIMIT_BATCH"]
+    ) {
       for (const value of ["much", "10 MiBs", "-1", "1023", "201 MiB", "1.0001 KiB"]) {
         const failure = await refused({ [name]: value })
         expect(failure.message, value).toContain(name)

@@ -102,12 +102,20 @@ const write = async (root: string, target: string, bytes: Uint8Array): Promise<v
   }
 }
 
-/** The file, or how many bytes it has where these are not `size`. Throws where there is none. */
-const read = async (path: string, size: number): Promise<Uint8Array | number> => {
-  const handle = await open(path, constants.O_RDONLY)
+const isAbsent = (error: unknown): boolean => codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR"
+
+/** The file; how many bytes it has where these are not `size`; undefined where there is none. */
+const read = async (path: string, size: number): Promise<Uint8Array | number | undefined> => {
+  let handle
+  try {
+    handle = await open(path, constants.O_RDONLY)
+  } catch (error) {
+    if (isAbsent(error)) return undefined
+    throw error
+  }
   try {
     const stat = await handle.stat()
-    if (!stat.isFile()) throw Object.assign(new Error("this is no file"), { code: "ENOENT" })
+    if (!stat.isFile()) return undefined
     if (stat.size !== size) return stat.size
     const bytes = await handle.readFile()
     return bytes.byteLength === size ? bytes : bytes.byteLength
@@ -171,19 +179,14 @@ const make = Effect.fnUntraced(function*({ folder }: Options) {
     description,
     put: (key, bytes) => Effect.andThen(present("put"), attempt("put", () => write(root, join(root, key), bytes))),
     get: (key, size) =>
-      Effect.tryPromise({ try: () => read(join(root, key), size), catch: (error) => error }).pipe(
-        Effect.catch((error) =>
-          codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR"
-            ? Effect.andThen(present("get"), new PayloadError({ store: description, reason: new Missing({ key }) }))
-            : unavailable("get", problemOf(error))
-        ),
-        Effect.flatMap((found) =>
-          typeof found !== "number" ? Effect.succeed(found) : new PayloadError({
-            store: description,
-            reason: new Damaged({ key, problem: `it has ${found} bytes, not ${size}` })
-          })
-        )
-      ),
+      Effect.flatMap(attempt("get", () => read(join(root, key), size)), (found): Effect.Effect<Uint8Array, PayloadError> => {
+        if (found === undefined) {
+          return Effect.andThen(present("get"), new PayloadError({ store: description, reason: new Missing({ key }) }))
+        }
+        if (typeof found !== "number") return Effect.succeed(found)
+        const problem = `it has ${found} bytes, not ${size}`
+        return new PayloadError({ store: description, reason: new Damaged({ key, problem }) })
+      }),
     remove: (key) =>
       attempt("remove", async () => {
         await rm(join(root, key), { force: true })

@@ -1,9 +1,6 @@
+import { payloadSuite, PayloadWorld } from "@stint/queue-payloads/testing"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
-import { removalSuite, suite } from "@stint/queue/testing"
-import { sqlite, withPayloads } from "./stores.ts"
+import { removalSuite } from "@stint/queue/testing"
 
-// Every text moves, so that there is none that is not tried.
-suite("memory with payloads", withPayloads(MemoryJobStore.layer), { sequences: 300 })
-suite("sqlite with payloads", withPayloads(sqlite), { sequences: 60 })
-removalSuite("memory with payloads", withPayloads(MemoryJobStore.layerWithEndpoints))
-removalSuite("sqlite with payloads", withPayloads(sqlite))
+payloadSuite("memory", MemoryJobStore.layer, { sequences: 200, texts: 300 })
+removalSuite("memory with payloads", PayloadWorld.withPayloads(MemoryJobStore.layerWithEndpoints))

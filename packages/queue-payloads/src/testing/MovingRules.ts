@@ -16,14 +16,16 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
-import { type Options, PayloadReference } from "../src/index.ts"
-import { EVERYTHING, over, STORES, withPayloads } from "./stores.ts"
+import type { Options } from "../index.ts"
+import * as PayloadReference from "../PayloadReference.ts"
+import { EVERYTHING, over, type RowStores, withPayloads } from "./PayloadWorld.ts"
 
 const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.list(PayloadKey.make("test")))).pipe(
   Effect.map((all) => [...all])
 )
 
-const kindsOf = (all: ReadonlyArray<string>) => all.map((key) => key.split("/")[2]?.split(".")[0]).sort()
+const kindsOf = (all: ReadonlyArray<string>) =>
+  all.map((key) => key.split("/")[2]?.split(".")[0] ?? key).toSorted((a, b) => a < b ? -1 : 1)
 
 /** Bodies as they are sent, in place of those that are kept. */
 const wholeWebhooks = Layer.effect(
@@ -47,7 +49,8 @@ const wholeWebhooks = Layer.effect(
   })
 )
 
-for (const [name, stores] of STORES) {
+/** Registers the rules. */
+export const movingRules = (name: string, stores: RowStores, runs: number): void => {
   const faulty = PayloadFaults.layer(MemoryPayloadStore.layer)
   const world = (options: Options = EVERYTHING) =>
     JobQueue.layer.pipe(
@@ -199,39 +202,9 @@ for (const [name, stores] of STORES) {
                 yield* store.apply(id, { _tag: "Finish", now: 4, endpoint, worker, output, error: null })
                 assert.strictEqual((yield* store.get(id))?.output, output)
               }))),
-            { numRuns: name === "memory" ? 300 : 60 }
+            { numRuns: runs }
           )
         )
       }).pipe(Effect.provide(world({ owner: "test", threshold: 20, cache: 0 }))))
   })
 }
-
-describe("references", () => {
-  it("are found wherever rows were spliced into a text, and nothing else is", () => {
-    const bytes = 5
-    const reference = PayloadReference.referenceToRow({ key: PayloadKey.make("a/b/c"), bytes, digest: "d".repeat(43) })
-    fc.assert(
-      fc.property(fc.array(fc.oneof(fc.json(), fc.constant(reference)), { minLength: 1 }), (pieces) => {
-        const parts = PayloadReference.partsOf(pieces.join(","))
-        const count = pieces.filter((piece) => piece === reference).length
-        assert.strictEqual(parts?.filter((part) => part._tag === "Reference").length ?? 0, count)
-        assert.isFalse(parts?.some((part) => part._tag === "Broken") ?? false)
-      })
-    )
-  })
-
-  it("that are none of ours are broken, and never taken for text", () => {
-    for (
-      const row of [
-        "\u0001\u0001",
-        "\u0001",
-        "\u0001x",
-        "\u0001../../etc 1 " + "d".repeat(43) + "\u0001",
-        "\u0001=1\u0001",
-        "\u0001=\u0001"
-      ]
-    ) {
-      assert.strictEqual(PayloadReference.parse(JsonText.make(row))._tag, "Broken", JSON.stringify(row))
-    }
-  })
-})

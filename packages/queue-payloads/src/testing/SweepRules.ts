@@ -3,10 +3,9 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
-import { DirectoryPayloadStore, MemoryPayloadStore } from "@stint/payload-store"
+import { MemoryPayloadStore } from "@stint/payload-store"
 import { PayloadKey, PayloadStore } from "@stint/payload-store/PayloadStore"
 import { PayloadFaults } from "@stint/payload-store/testing"
-import * as Sqlite from "@stint/queue-sqlite"
 import * as JobQueue from "@stint/queue/JobQueue"
 import { JobStore } from "@stint/queue/JobStore"
 import { JobCommands, Scenario, StoreFaults } from "@stint/queue/testing"
@@ -19,9 +18,8 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { join } from "node:path"
-import { JobPayloads, layer as layerPayloads, PayloadJobStore, PayloadSweep } from "../src/index.ts"
-import { EVERYTHING, STORES, tempFolder } from "./stores.ts"
+import { JobPayloads, PayloadJobStore, PayloadSweep } from "../index.ts"
+import { EVERYTHING, type RowStores } from "./PayloadWorld.ts"
 
 const HOUR = 3_600_000
 
@@ -59,7 +57,8 @@ const over = <A, E>(stores: Layer.Layer<A | JobStore | WebhookStore, E>) => {
   )
 }
 
-for (const [name, stores] of STORES) {
+/** Registers the rules. */
+export const sweepRules = (name: string, stores: RowStores, sequences: number): void => {
   const faulty = StoreFaults.layer(stores).pipe(Layer.provideMerge(stores))
   const layer = JobQueue.layer.pipe(Layer.provideMerge(Layer.merge(over(faulty), WorkerRegistry.layer)))
 
@@ -196,58 +195,10 @@ for (const [name, stores] of STORES) {
                   assert.deepStrictEqual(yield* keys, [])
                 }).pipe(Effect.provide(over(stores)))
               )),
-            { numRuns: name === "memory" ? 150 : 25 }
+            { numRuns: sequences }
           )
         ),
       120_000
     )
   })
 }
-
-describe("the sweep as a duty", () => {
-  it.effect("finds after a restart what was left before it, and goes on after a failure", () =>
-    Effect.gen(function*() {
-      const folder = yield* tempFolder
-      const stores = Sqlite.layer({ file: join(folder, "stint.db"), lockWaitMs: 0 })
-      const payloads = PayloadFaults.layer(
-        DirectoryPayloadStore.layer({ folder: join(folder, "payloads") }).pipe(Layer.orDie)
-      )
-      const platform = layerPayloads({ ...EVERYTHING, sweep: { interval: "10 minutes" } }).pipe(
-        Layer.provideMerge(Layer.merge(StoreFaults.layer(stores).pipe(Layer.provideMerge(stores)), payloads))
-      )
-      yield* Effect.gen(function*() {
-        const { failNextWrites } = yield* StoreFaults.StoreFaults
-        const store = yield* JobStore
-        yield* failNextWrites(1)
-        yield* Effect.flip(store.insert(Scenario.record()))
-        yield* store.insert(Scenario.record())
-        assert.strictEqual((yield* keys).length, 2)
-      }).pipe(Effect.provide(platform))
-      yield* TestClock.adjust(2 * HOUR)
-      yield* Effect.gen(function*() {
-        const faults = yield* PayloadFaults.PayloadFaults
-        yield* waitFor(Effect.map(keys, (all) => all.length === 1))
-        const store = yield* JobStore
-        const orphan = PayloadKey.make("test/nobody/input.1.x")
-        yield* (yield* PayloadStore).put(orphan, new Uint8Array([49]))
-        yield* faults.failNext("remove", 1)
-        yield* TestClock.adjust("10 minutes")
-        yield* waitFor(Effect.sync(() => faults.calls().filter(({ operation }) => operation === "remove").length === 2))
-        assert.include(yield* keys, orphan)
-        yield* TestClock.adjust("10 minutes")
-        yield* waitFor(Effect.map(keys, (all) => all.length === 1))
-        const { jobs } = yield* store.claim(Scenario.endpoint().id, 1, { _tag: "Claim", now: 1, worker: "ann" })
-        assert.strictEqual(jobs[0]?.input, toJsonText({ text: "hello" }))
-      }).pipe(Effect.provide(platform))
-    }).pipe(Effect.scoped))
-})
-
-/** Looks again after a turn of the event loop, for as long as files take. */
-const waitFor = (wanted: Effect.Effect<boolean, unknown, PayloadStore>) =>
-  Effect.gen(function*() {
-    for (let turn = 0; turn < 5_000; turn++) {
-      if (yield* wanted) return
-      yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
-    }
-    assert.fail("it did not come about")
-  })

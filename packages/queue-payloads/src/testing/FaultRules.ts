@@ -18,14 +18,15 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
-import { EVERYTHING, over, STORES } from "./stores.ts"
+import { EVERYTHING, over, type RowStores } from "./PayloadWorld.ts"
 
 const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.list(PayloadKey.make("test"))))
 
 const count = (faults: PayloadFaults.PayloadFaults["Service"], operation: PayloadFaults.Operation) =>
   faults.calls().filter((call) => call.operation === operation).length
 
-for (const [name, stores] of STORES) {
+/** Registers the rules. */
+export const faultRules = (name: string, stores: RowStores): void => {
   const faultyJobs = StoreFaults.layer(stores).pipe(Layer.provideMerge(stores))
   const layer = JobQueue.layer.pipe(
     Layer.provideMerge(

@@ -1,0 +1,193 @@
+/**
+ * Large payloads over the lives of a platform: kept in a folder, and there again after a kill -9.
+ */
+import { once } from "node:events"
+import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises"
+import { createServer } from "node:http"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
+
+const CONFIG = ["serve", "--config", join(FIXTURES, "large.config.ts")]
+const KIBIBYTE = 1024
+const MEBIBYTE = 1024 * KIBIBYTE
+
+/** A folder for payloads that goes with the test. */
+const folder = async (): Promise<AsyncDisposable & { readonly path: string }> => {
+  const path = await mkdtemp(join(tmpdir(), "stint-payloads-e2e-"))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+
+/** The objects in it, each as its path. */
+const objectsIn = async (path: string): Promise<ReadonlyArray<string>> => {
+  const all = await readdir(path, { recursive: true, withFileTypes: true })
+  return all.filter((one) => one.isFile() && !one.name.startsWith(".")).map((one) => join(one.parentPath, one.name))
+}
+
+describe("a platform with an object store", () => {
+  it("takes and gives more than one without, and callers, streams of events and webhooks see no difference", async () => {
+    await using payloads = await folder()
+    await using platform = await PlatformProcess.create(CONFIG, {
+      STINT_PAYLOADS: `dir:${payloads.path}`,
+      STINT_WEBHOOKS_ALLOW_PRIVATE: "true"
+    })
+    expect(platform.output).toContain(payloads.path)
+    const received: Array<string> = []
+    const receiver = createServer((request, response) => {
+      const parts: Array<Buffer> = []
+      request.on("data", (part: Buffer) => parts.push(part))
+      request.on("end", () => {
+        received.push(Buffer.concat(parts).toString())
+        response.end()
+      })
+    })
+    receiver.listen(0, "127.0.0.1")
+    await once(receiver, "listening")
+    const address = receiver.address()
+    const port = typeof address === "object" && address !== null ? address.port : 0
+    try {
+      // More than the 10 and 20 MiB that a platform without allows.
+      const text = "x".repeat(12 * MEBIBYTE)
+      const { body, status } = await platform.request("POST", "/v2/large/run", {
+        input: { text, bytes: 21 * MEBIBYTE },
+        webhook: `http://127.0.0.1:${port}/`
+      })
+      expect(status).toBe(200)
+      expect(body).toMatchObject({ status: "IN_QUEUE" })
+      const id = /"id":"([^"]+)"/.exec(JSON.stringify(body))?.[1] ?? ""
+      const job = await platform.ended("large", id)
+      expect(job.status).toBe("COMPLETED")
+      const output = { taken: text.length, text: "y".repeat(21 * MEBIBYTE) }
+      expect(job.output).toEqual(output)
+      const sizes = await Promise.all((await objectsIn(payloads.path)).map(async (file) => (await stat(file)).size))
+      expect(sizes.sort((a, b) => a - b).map((size) => Math.floor(size / MEBIBYTE))).toEqual([12, 21])
+      expect((await stat(join(platform.dataDir, "stint.db"))).size).toBeLessThan(MEBIBYTE)
+
+      const stream = (await platform.request("GET", `/v2/large/stream/${id}`)).body
+      expect(stream).toMatchObject({ status: "COMPLETED", stream: [] })
+      const events = await fetch(`${platform.url}/v2/large/events/${id}`, {
+        headers: { authorization: `Bearer ${platform.key}` }
+      })
+      const end = /event: end\ndata: (.*)\n/.exec(await events.text())?.[1] ?? "{}"
+      expect(JSON.parse(end)).toMatchObject({ id, status: "COMPLETED", output })
+
+      const told = await until("the webhook", async () => received[0])
+      expect(JSON.parse(told)).toMatchObject({ id, output, input: { text } })
+      const list = await platform.request("GET", "/v2/large/requests")
+      expect(JSON.stringify(list.body).length).toBeLessThan(2_000)
+    } finally {
+      receiver.close()
+      receiver.closeAllConnections()
+    }
+  }, 90_000)
+
+  it("R1: has every large payload of an acknowledged job after a kill -9, and starts with what the crash left", async () => {
+    await using payloads = await folder()
+    await using platform = await PlatformProcess.create(CONFIG, {
+      STINT_PAYLOADS: `dir:${payloads.path}`,
+      STINT_PAYLOADS_THRESHOLD: "1 KiB"
+    })
+    const acknowledged = new Map<string, number>()
+    let killed: Promise<unknown> | undefined
+    const submitAll = async () => {
+      for (let n = 0; killed === undefined; n++) {
+        const length = 20 * KIBIBYTE + n
+        try {
+          acknowledged.set(await platform.run("large", { text: "x".repeat(length), bytes: 5 * KIBIBYTE + n }), length)
+        } catch (error) {
+          if (killed === undefined) throw error
+        }
+        if (acknowledged.size >= 150) killed ??= platform.end("SIGKILL")
+      }
+    }
+    await Promise.all(Array.from({ length: 8 }, submitAll))
+    await killed
+    expect(acknowledged.size).toBeGreaterThanOrEqual(150)
+    await platform.start()
+    for (const [id, length] of acknowledged) {
+      const job = await platform.ended("large", id)
+      expect(job.status, JSON.stringify(job.error)).toBe("COMPLETED")
+      expect(job.output).toEqual({ taken: length, text: "y".repeat(length - 15 * KIBIBYTE) })
+    }
+    // Its unfinished writes are gone; only whole objects are there.
+    expect(await readdir(join(payloads.path, ".parts"))).toEqual([])
+  }, 120_000)
+
+  it("does not start without it, or with another, for its rows refer to what is there", async () => {
+    await using payloads = await folder()
+    await using other = await folder()
+    const env = { STINT_PAYLOADS: `dir:${payloads.path}` }
+    await using platform = await PlatformProcess.create(CONFIG, env)
+    await platform.end("SIGTERM")
+    const start = (more: Record<string, string>) =>
+      stint(undefined, CONFIG, { STINT_DATA_DIR: platform.dataDir, PORT: "0", ...more })
+    const without = await start({})
+    expect(without.code).not.toBe(0)
+    expect(without.stderr).toContain(`dir:${payloads.path}`)
+    expect(without.stderr).toContain("STINT_PAYLOADS")
+    const elsewhere = await start({ STINT_PAYLOADS: `dir:${other.path}` })
+    expect(elsewhere.code).not.toBe(0)
+    expect(elsewhere.stderr).toContain(`dir:${other.path}`)
+    expect(JSON.parse(await readFile(join(platform.dataDir, "payloads.json"), "utf8"))).toMatchObject({
+      location: `dir:${payloads.path}`
+    })
+    await platform.start()
+    expect(await platform.runSync("large", { text: "x", bytes: 300 * KIBIBYTE })).toMatchObject({ status: "COMPLETED" })
+  }, 60_000)
+
+  it("in memory takes its objects with it when it ends", async () => {
+    await using payloads = await folder()
+    await using platform = await PlatformProcess.create(["dev", join(FIXTURES, "large.ts"), "--name", "large"], {
+      STINT_PAYLOADS: `dir:${payloads.path}`
+    })
+    expect(await platform.runSync("large", { text: "x", bytes: 300 * KIBIBYTE })).toMatchObject({ status: "COMPLETED" })
+    expect(await objectsIn(payloads.path)).toHaveLength(1)
+    await platform.end("SIGTERM")
+    expect(await objectsIn(payloads.path)).toEqual([])
+  }, 60_000)
+})
+
+describe("the settings of an object store", () => {
+  it("that are wrong or incomplete stop the boot with the variable's name, and never show the secret", async () => {
+    const start = (env: Record<string, string>) =>
+      stint(undefined, ["serve"], { PORT: "0", STINT_DATA_DIR: "/nowhere/at/all", ...env })
+    const cases: ReadonlyArray<readonly [env: Record<string, string>, said: string]> = [
+      [{ STINT_PAYLOADS: "/srv/payloads" }, "dir:/srv/payloads or s3://bucket/prefix"],
+      [{ STINT_PAYLOADS: "s3://Bucket_With_Capitals" }, "STINT_PAYLOADS"],
+      [{ STINT_PAYLOADS: "s3://payloads/here" }, "STINT_PAYLOADS_ACCESS_KEY_ID is not set"],
+      [{ STINT_PAYLOADS: "s3://payloads", STINT_PAYLOADS_ACCESS_KEY_ID: "k" }, "STINT_PAYLOADS_SECRET_ACCESS_KEY is not set"],
+      [
+        {
+          STINT_PAYLOADS: "s3://payloads",
+          STINT_PAYLOADS_ACCESS_KEY_ID: "k",
+          STINT_PAYLOADS_SECRET_ACCESS_KEY: "keep-this-to-yourself",
+          STINT_PAYLOADS_ENDPOINT: "storage.example"
+        },
+        "STINT_PAYLOADS_ENDPOINT"
+      ]
+    ]
+    for (const [env, said] of cases) {
+      const { code, stderr, stdout } = await start(env)
+      expect(code).not.toBe(0)
+      expect(stderr + stdout).toContain(said)
+      expect(stderr + stdout).not.toContain("keep-this-to-yourself")
+    }
+  }, 60_000)
+
+  it("of a bucket that cannot be reached stop the boot with its address, and never show the secret", async () => {
+    await using data = await folder()
+    const { code, stderr, stdout } = await stint(undefined, ["serve"], {
+      PORT: "0",
+      STINT_DATA_DIR: data.path,
+      STINT_PAYLOADS: "s3://payloads",
+      STINT_PAYLOADS_ACCESS_KEY_ID: "k",
+      STINT_PAYLOADS_SECRET_ACCESS_KEY: "keep-this-to-yourself",
+      STINT_PAYLOADS_ENDPOINT: "http://127.0.0.1:9"
+    })
+    expect(code).not.toBe(0)
+    expect(stderr + stdout).toContain("http://127.0.0.1:9")
+    expect(stderr + stdout).toContain("ECONNREFUSED")
+    expect(stderr + stdout).not.toContain("keep-this-to-yourself")
+  }, 60_000)
+})
