@@ -58,6 +58,11 @@ const make = Effect.gen(function*() {
   // Grows with every try, so that a job whose transaction was rolled back leaves a gap and takes nobody's place.
   let seq = lastSeq
 
+  /** Endpoints that a job is being written for: a claim that comes meanwhile looks after it, in the same transaction. */
+  const arriving = new Set<EndpointId>()
+  const clear = () => arriving.clear()
+  db.join({ beforeCommit: () => {}, committed: clear, rolledBack: clear })
+
   /** Within a transaction: writes what the job's webhook is to be told of a change. */
   const tellWebhook = (seq: number, event: JobEvent, before: JobHead, after: JobHead, chunk: JsonText | undefined) => {
     const { endpoint, id: job, webhook } = after
@@ -218,8 +223,9 @@ const make = Effect.gen(function*() {
 
   const jobs = JobStore.of({
     durability: db.durability,
-    insert: (job, key) =>
-      db.write("insert", (): Inserted | undefined => {
+    insert: Effect.fnUntraced(function*(job, key) {
+      arriving.add(job.endpoint)
+      return yield* db.write("insert", (): Inserted | undefined => {
         const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key.key)
         if (known !== undefined) {
           const { fingerprint, row: { head, seq } } = known
@@ -233,7 +239,8 @@ const make = Effect.gen(function*() {
         Effect.flatMap((inserted) =>
           inserted === undefined ? Effect.die(new Error(`job ${job.id} is already kept`)) : Effect.succeed(inserted)
         )
-      ),
+      )
+    }),
     apply: (id, event) =>
       db.write(event._tag, (): Applied => {
         const row = rows.find(id)
@@ -247,7 +254,7 @@ const make = Effect.gen(function*() {
     claim: (endpoint, limit, event) =>
       unless<Claimed>(
         "claim",
-        () => tallies.of(endpoint).waiting === 0,
+        () => tallies.of(endpoint).waiting === 0 && !arriving.has(endpoint),
         NOTHING_CLAIMED,
         () => claim(endpoint, limit, event)
       ).pipe(Effect.tap(() => complain)),

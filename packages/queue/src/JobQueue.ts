@@ -266,9 +266,27 @@ const make = Effect.gen(function*() {
 
   const views = JobViews.make({ store, followers, get, isClosing: () => closing })
 
+  /** Endpoints whose waiting worker is about to look ahead. */
+  const lookingAhead = new Set<EndpointId>()
+
+  /**
+   * Lets one waiting worker look after the store was asked to keep jobs, and before it has: a store that shares its transactions claims them in
+   * the one that keeps them, and the worker does not wait for a second commit. Once for all that are submitted in one turn of the event loop,
+   * after the last of them. A worker that finds nothing waits on, and is woken when they are kept.
+   */
+  const lookAhead = (endpoint: EndpointId) => {
+    if (lookingAhead.has(endpoint) || takers.size(endpoint) === 0) return
+    lookingAhead.add(endpoint)
+    setImmediate(() => {
+      lookingAhead.delete(endpoint)
+      takers.wake(endpoint, 1)
+    })
+  }
+
   const submit = Effect.fnUntraced(function*(submission: Submission): Effect.fn.Return<JobRecord, QueueError> {
     const { endpoint, idempotencyKey } = submission
     const job = jobOf(submission, now())
+    lookAhead(job.endpoint)
     const inserted = yield* store.insert(job, keyOf(submission))
     switch (inserted._tag) {
       case "Kept":
