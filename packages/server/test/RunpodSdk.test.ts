@@ -142,12 +142,52 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect((yield* call(() => client.health())).jobs.inQueue).toBe(0)
     }))
 
-  it.effect("a refusal reaches the caller with its reason", () =>
+  it.effect("a refusal reaches the caller with its reason, from every method", () =>
     Effect.gen(function*() {
       const { client } = yield* open({}, "wrong")
-      const refusal = yield* Effect.promise(() => client.run({ input: {} }).then(() => undefined, (error: unknown) => error))
-      expect(refusal).toMatchObject({
-        response: { status: 401, data: { status: 401, error: expect.stringContaining("key"), hint: expect.any(String) } }
+      const { client: known } = yield* open()
+      const server = yield* ServerTest
+      const missing = createRunpod(ADMIN_KEY, { baseUrl: `${server.baseUrl}/v2` }).endpoint("no-such-endpoint")!
+      const refusal = (start: () => Promise<unknown>) =>
+        Effect.promise(() => start().then(() => undefined, (error: unknown) => error))
+      const drained = (of: typeof client) => async () => {
+        for await (const _ of of.stream("no-such-job")) continue
+      }
+      const methods = (of: typeof client): ReadonlyArray<readonly [name: string, call: () => Promise<unknown>]> => [
+        ["run", () => of.run({ input: {} })],
+        ["runSync", () => of.runSync({ input: {} })],
+        ["status", () => of.status("no-such-job")],
+        ["stream", drained(of)],
+        ["cancel", () => of.cancel("no-such-job")],
+        ["health", () => of.health()],
+        ["purgeQueue", () => of.purgeQueue()]
+      ]
+      const withText = (status: number, error: string) => ({
+        response: { status, data: { status, error: expect.stringContaining(error), hint: expect.any(String) } }
       })
+      for (const [name, method] of methods(client)) expect(yield* refusal(method), name).toMatchObject(withText(401, "key"))
+      for (const [name, method] of methods(missing)) {
+        expect(yield* refusal(method), name).toMatchObject(withText(404, "no-such-endpoint"))
+      }
+      for (const [name, method] of methods(known)) {
+        if (!["status", "stream", "cancel"].includes(name)) continue
+        expect(yield* refusal(method), name).toMatchObject(withText(404, "no-such-job"))
+      }
+    }))
+
+  it.effect("stream: of a job that fails, every chunk and then the end; status says why", () =>
+    Effect.gen(function*() {
+      const { client, worker } = yield* open()
+      const { id } = yield* call(() => client.run({ input: {} }))
+      yield* worker.next
+      yield* worker.stream(id, ["a", "b"])
+      yield* worker.deliver(id, { error: "out of paper" })
+      const chunks = yield* call(async () => {
+        const all: Array<unknown> = []
+        for await (const chunk of client.stream(id)) all.push(chunk)
+        return all
+      })
+      expect(chunks).toEqual([{ output: "a" }, { output: "b" }])
+      expect(yield* call(() => client.status(id))).toMatchObject({ status: "FAILED", error: "out of paper", succeeded: false })
     }))
 })

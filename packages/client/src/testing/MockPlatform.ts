@@ -1,0 +1,347 @@
+/**
+ * A platform of functions, for tests of callers: no server, no worker, no timers. The client under test is the real one; only its `fetch` is
+ * this platform's.
+ *
+ * ```ts
+ * const platform = mockPlatform({ hello: ({ name }: { name: string }) => ({ greeting: `Hello, ${name}` }) })
+ * const client = createClient(platform)
+ * ```
+ *
+ * ```
+ *   run, runsync --> IN_PROGRESS --the function returns--> COMPLETED
+ *                        |        --it throws, or returns an object with `error`--> FAILED <--retry--
+ *                        +--cancel: its signal is aborted--> CANCELLED
+ * ```
+ */
+import type { Job } from "@stint/contract/Job"
+import type { Json } from "@stint/contract/Json"
+import { isRecord } from "../CallError.ts"
+import { hasEnded } from "../Ending.ts"
+import type { Fetch } from "../FetchDriver.ts"
+
+/** Thrown by a mocked handler: fails the job with this `error` and no exception, as a failure that a handler declares. */
+export class MockFailure extends Error {
+  override readonly name = "MockFailure"
+  readonly error: unknown
+
+  constructor(error: unknown) {
+    super("A mocked failure.")
+    this.error = error
+  }
+}
+
+/** What a handler is told of its job. */
+export interface MockJob {
+  readonly id: string
+  readonly endpoint: string
+  /** From 1; a retry is another. */
+  readonly attempt: number
+  /** Aborted when the job is cancelled. */
+  readonly signal: AbortSignal
+  /** Tells progress. */
+  readonly progress: (output: Json) => void
+}
+
+/**
+ * What an endpoint does: gives the output, or its promise. A generator gives chunks; the output is the list of them. What it throws, and an
+ * object with the key `error`, fails the job, as in a worker.
+ */
+export type MockHandler = (input: never, job: MockJob) => unknown
+
+/** A job as the platform has it. */
+export interface SubmittedJob extends Job {
+  readonly endpoint: string
+  readonly input: unknown
+  /** The whole request: `policy`, `priority`, `tags`, ... */
+  readonly request: Readonly<Record<string, unknown>>
+}
+
+/** What `createClient` takes, and what tests look at. */
+export interface MockPlatform {
+  readonly baseUrl: string
+  readonly fetch: Fetch
+  /** Every job so far, oldest first. */
+  readonly jobs: () => ReadonlyArray<SubmittedJob>
+}
+
+interface MockState {
+  readonly endpoint: string
+  readonly request: Readonly<Record<string, unknown>>
+  job: Job
+  attempt: number
+  controller: AbortController
+  /** Chunks that nobody has taken from `stream`. */
+  unread: Array<unknown>
+  /** Texts of Server-Sent Events; the position of one is its number. */
+  readonly events: Array<string>
+  /** Who waits for what comes next. */
+  readonly waiting: Set<() => void>
+}
+
+/** The one place where a test's word is taken for the type of what its handler is given. */
+function asInput(json: unknown): never
+function asInput(json: unknown): unknown {
+  return json
+}
+
+/** What came out of `JSON.parse`. */
+function asJson(json: unknown): Json
+function asJson(json: unknown): unknown {
+  return json
+}
+
+const isIterable = (value: unknown): value is AsyncIterable<unknown> | Iterable<unknown> =>
+  typeof value === "object" && value !== null && "next" in value && (Symbol.asyncIterator in value || Symbol.iterator in value)
+
+const json = (status: number, body: unknown, headers: Record<string, string> = {}): Response =>
+  new Response(JSON.stringify(body), { status, headers: { "content-type": "application/json", ...headers } })
+
+const problem = (status: number, kind: string, error: string, hint: string): Response =>
+  json(status, { type: `/problems/${kind}`, title: kind, status, detail: error, error, hint })
+
+/** The six fields of an exception (specification 2.4). */
+const exceptionText = (cause: unknown): string =>
+  JSON.stringify({
+    error_type: cause instanceof Error ? cause.name : typeof cause,
+    error_message: cause instanceof Error ? cause.message : String(cause),
+    error_traceback: cause instanceof Error ? cause.stack ?? "" : "",
+    hostname: "mock",
+    worker_id: "mock",
+    runpod_version: "mock"
+  })
+
+const errorText = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error)
+
+/** What JSON makes of a value; undefined where it makes nothing. */
+const overTheWire = (value: unknown): unknown => value === undefined ? undefined : JSON.parse(JSON.stringify(value) ?? "null")
+
+/** A platform whose endpoints are these functions, by their names. */
+export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): MockPlatform => {
+  const states = new Map<string, MockState>()
+
+  const tell = (state: MockState, event: string, data: unknown) => {
+    state.events.push(`id: ${state.events.length + 1}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
+    for (const wake of [...state.waiting]) wake()
+  }
+
+  const change = (state: MockState, job: Job) => {
+    state.job = job
+    if (hasEnded(job)) tell(state, "end", job)
+    else tell(state, "status", { id: job.id, status: job.status, attempt: state.attempt, workerId: "mock" })
+  }
+
+  const attempt = async (state: MockState, handler: MockHandler): Promise<void> => {
+    const { controller, endpoint, job: { id }, request } = state
+    state.attempt += 1
+    const number = state.attempt
+    const isOver = () => state.attempt !== number || hasEnded(state.job)
+    change(state, { id, status: "IN_PROGRESS", delayTime: 0, workerId: "mock" })
+    const end = (rest: Pick<Job, "status"> & Partial<Job>) => {
+      if (!isOver()) change(state, { id, delayTime: 0, executionTime: 0, workerId: "mock", ...rest })
+    }
+    try {
+      const progress = (output: Json) => {
+        if (isOver()) return
+        state.job = { ...state.job, output }
+        tell(state, "progress", { attempt: number, output })
+      }
+      // A caller is answered before the handler begins, as by a platform.
+      await Promise.resolve()
+      const given = await handler(asInput(overTheWire(request["input"])), {
+        id,
+        endpoint,
+        attempt: number,
+        signal: controller.signal,
+        progress
+      })
+      if (!isIterable(given)) {
+        const output = overTheWire(given)
+        if (isRecord(output) && "error" in output) return end({ status: "FAILED", error: errorText(output["error"]) })
+        return end({ status: "COMPLETED", ...(output === undefined ? {} : { output: asJson(output) }) })
+      }
+      const chunks: Array<Json> = []
+      for await (const chunk of given) {
+        if (isOver()) return
+        const output = asJson(overTheWire(chunk))
+        chunks.push(output)
+        state.unread.push({ output })
+        tell(state, "chunk", { attempt: number, number: chunks.length, output })
+      }
+      end({ status: "COMPLETED", output: chunks })
+    } catch (cause) {
+      end({ status: "FAILED", error: cause instanceof MockFailure ? errorText(cause.error) : exceptionText(cause) })
+    }
+  }
+
+  const submit = (endpoint: string, handler: MockHandler, body: unknown, prefix: string, key: string | null): MockState => {
+    const known = [...states.values()].find((one) =>
+      key !== null && one.endpoint === endpoint && one.request["idempotencyKey"] === key
+    )
+    if (known !== undefined) return known
+    const request = { ...(isRecord(body) ? body : {}), ...(key === null ? {} : { idempotencyKey: key }) }
+    const id = `${prefix}mock-${states.size + 1}`
+    const state: MockState = {
+      endpoint,
+      request,
+      job: { id, status: "IN_QUEUE" },
+      attempt: 0,
+      controller: new AbortController(),
+      unread: [],
+      events: [],
+      waiting: new Set()
+    }
+    states.set(id, state)
+    void attempt(state, handler)
+    return state
+  }
+
+  /** Waits for something to happen to a job; rejects when the caller hangs up. */
+  const next = (state: MockState, signal: AbortSignal | null | undefined): Promise<void> =>
+    new Promise((resolve, reject) => {
+      const done = () => {
+        state.waiting.delete(wake)
+        signal?.removeEventListener("abort", hangUp)
+      }
+      const wake = () => {
+        done()
+        resolve()
+      }
+      const hangUp = () => {
+        done()
+        const reason: unknown = signal?.reason
+        reject(reason instanceof Error ? reason : new Error("The caller hung up."))
+      }
+      state.waiting.add(wake)
+      signal?.addEventListener("abort", hangUp)
+    })
+
+  const ended = async (state: MockState, signal: AbortSignal | null | undefined): Promise<Job> => {
+    while (!hasEnded(state.job)) await next(state, signal)
+    return state.job
+  }
+
+  const events = (state: MockState, after: number, signal: AbortSignal | null | undefined): Response => {
+    const isEnd = (event: string | undefined) => event?.includes("\nevent: end\n") === true
+    if (after > 0 && after === state.events.length && isEnd(state.events.at(-1))) return new Response(null, { status: 204 })
+    let at = after
+    const encoder = new TextEncoder()
+    const body = new ReadableStream<Uint8Array>({
+      async pull(controller) {
+        try {
+          while (at >= state.events.length) await next(state, signal)
+          const event = state.events[at]
+          at += 1
+          controller.enqueue(encoder.encode(event))
+          if (isEnd(event) && at === state.events.length) controller.close()
+        } catch (cause) {
+          controller.error(cause)
+        }
+      }
+    }, { highWaterMark: 0 })
+    return new Response(body, { headers: { "content-type": "text/event-stream" } })
+  }
+
+  const count = (...statuses: ReadonlyArray<Job["status"]>) =>
+    [...states.values()].filter(({ job }) => statuses.includes(job.status)).length
+
+  const ofJob = async (
+    state: MockState,
+    handler: MockHandler,
+    operation: string,
+    url: URL,
+    signal: AbortSignal | null | undefined
+  ) => {
+    switch (operation) {
+      case "status":
+        return json(200, state.job)
+      case "status-sync":
+        return json(200, await ended(state, signal))
+      case "events":
+        return events(state, Number(url.searchParams.get("lastEventId") ?? 0), signal)
+      case "stream": {
+        if (state.unread.length === 0 && !hasEnded(state.job)) await next(state, signal)
+        return json(200, { ...state.job, stream: state.unread.splice(0) })
+      }
+      case "cancel":
+        if (!hasEnded(state.job)) {
+          change(state, { id: state.job.id, status: "CANCELLED" })
+          state.controller.abort()
+        }
+        return json(200, { id: state.job.id, status: state.job.status })
+      case "retry":
+        if (state.job.status !== "FAILED" && state.job.status !== "TIMED_OUT") {
+          return problem(409, "conflict", `The job is ${state.job.status}.`, "Only a FAILED or TIMED_OUT job can be retried.")
+        }
+        state.unread = []
+        state.controller = new AbortController()
+        state.job = { id: state.job.id, status: "IN_QUEUE" }
+        void attempt(state, handler)
+        return json(200, { id: state.job.id, status: "IN_QUEUE" })
+      default:
+        return undefined
+    }
+  }
+
+  const ofEndpoint = async (
+    endpoint: string,
+    handler: MockHandler,
+    operation: string,
+    request: Request,
+    signal: AbortSignal | null | undefined
+  ) => {
+    switch (operation) {
+      case "run":
+      case "runsync": {
+        const key = request.headers.get("idempotency-key")
+        const state = submit(endpoint, handler, await request.json(), operation === "run" ? "" : "sync-", key)
+        const headers = { "x-job-id": state.job.id }
+        return operation === "run"
+          ? json(200, { id: state.job.id, status: "IN_QUEUE" }, headers)
+          : json(200, await ended(state, signal), headers)
+      }
+      // Every job is begun at once, so that none waits.
+      case "purge-queue":
+        return json(200, { removed: 0, status: "completed" })
+      case "health":
+        return json(200, {
+          jobs: {
+            completed: count("COMPLETED"),
+            failed: count("FAILED", "TIMED_OUT"),
+            inProgress: count("IN_PROGRESS"),
+            inQueue: count("IN_QUEUE"),
+            retried: 0
+          },
+          workers: { idle: 1, initializing: 0, ready: 1, running: 0, throttled: 0, unhealthy: 0 }
+        })
+      default:
+        return undefined
+    }
+  }
+
+  return {
+    baseUrl: "http://mock.stint.test",
+    jobs: () =>
+      [...states.values()].map(({ endpoint, job, request }) => ({ ...job, endpoint, input: request["input"], request })),
+    fetch: async (input, init) => {
+      const request = new Request(input, init)
+      const signal = init?.signal ?? request.signal
+      signal.throwIfAborted()
+      const url = new URL(request.url)
+      const [, , endpoint = "", operation = "", id] = url.pathname.split("/").map(decodeURIComponent)
+      const handler = Object.hasOwn(handlers, endpoint) ? handlers[endpoint] : undefined
+      if (handler === undefined) {
+        const names = Object.keys(handlers).join(", ")
+        return problem(404, "endpoint-not-found", `There is no endpoint "${endpoint}" here.`, `The mocked ones are: ${names}.`)
+      }
+      const state = id === undefined ? undefined : states.get(id)
+      if (id !== undefined && state?.endpoint !== endpoint) {
+        return problem(404, "job-not-found", `There is no job "${id}" on the endpoint "${endpoint}".`, "Submit it first.")
+      }
+      const answer = state === undefined
+        ? await ofEndpoint(endpoint, handler, operation, request, signal)
+        : await ofJob(state, handler, operation, url, signal)
+      return answer ??
+        problem(404, "route-not-found", `There is no ${url.pathname} here.`, "The mock knows what the client calls.")
+    }
+  }
+}
