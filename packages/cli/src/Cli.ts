@@ -2,6 +2,7 @@
  * The `stint` command.
  */
 import { Command } from "effect/cli"
+import * as Batch from "./commands/Batch.ts"
 import * as Dev from "./commands/Dev.ts"
 import * as Endpoints from "./commands/Endpoints.ts"
 import * as Keys from "./commands/Keys.ts"
@@ -21,6 +22,7 @@ const client = [
   Status.cancel.pipe(Command.provide(PlatformClient.layer)),
   Endpoints.endpoints.pipe(Command.provide(PlatformClient.layer)),
   Endpoints.workerEnv.pipe(Command.provide(PlatformClient.layer)),
+  Batch.batch.pipe(Command.provide(PlatformClient.layer)),
   Keys.keys.pipe(Command.provide(PlatformClient.layer)),
   Webhooks.webhooks.pipe(Command.provide(PlatformClient.layer))
 ] as const

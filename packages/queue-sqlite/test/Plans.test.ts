@@ -24,7 +24,7 @@ const statements = Effect.gen(function*() {
 })
 
 /** What grows with the history. */
-const LARGE = /\b(jobs|inputs|outcomes|chunks|tags|deliveries|delivery_bodies)\b/
+const LARGE = /\b(jobs|inputs|outcomes|chunks|tags|deliveries|delivery_bodies|batch_requests)\b/
 
 it.live("P5: no statement looks through the history, and none sorts what an index has in order", () =>
   Effect.gen(function*() {
