@@ -162,6 +162,7 @@ const cancel = Command.make(
   })
 ).pipe(Command.withDescription("Cancel what waits of a batch; what runs may finish"))
 
+/** `stint batch`. */
 export const batch = Command.make("batch").pipe(
   Command.withDescription("Submit many requests as one, and read their results"),
   Command.withSubcommands([create, status, list, results, cancel]),
