@@ -158,6 +158,7 @@ const restate = async (): Promise<Stack> => {
     },
     stdio: "ignore"
   })
+  process.once("exit", () => server.kill())
   const adminUrl = `http://127.0.0.1:${admin}`
   const post = (path: string, body: unknown) =>
     json(`${adminUrl}${path}`, {

@@ -54,6 +54,8 @@ export const startRedis = async (appendfsync: "always" | "everysec"): Promise<Se
   const child = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, ...settings], {
     stdio: ["ignore", "pipe", "ignore"]
   })
+  // Also where the benchmark itself fails.
+  process.once("exit", () => child.kill())
   await new Promise<void>((up, failed) => {
     let text = ""
     child.once("error", failed)

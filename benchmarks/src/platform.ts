@@ -36,6 +36,7 @@ export const startPlatform = async (
     },
     stdio: ["ignore", "pipe", "ignore"]
   })
+  process.once("exit", () => child.kill())
   const url = await new Promise<string>((found, failed) => {
     let text = ""
     child.once("exit", (code) => failed(new Error(`the platform ended with ${code}:\n${text}`)))
