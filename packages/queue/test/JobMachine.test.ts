@@ -66,7 +66,8 @@ const timeless: fc.Arbitrary<Timeless> = fc.oneof(
   speaker.map((speaker) => ({ _tag: "Beat" as const, ...speaker })),
   fc.tuple(speaker, fc.option(fc.integer({ min: -1, max: 4 }), { nil: undefined }))
     .map(([speaker, number]) => ({ _tag: "Chunk" as const, ...(number === undefined ? {} : { number }), ...speaker })),
-  speaker.map((speaker) => ({ _tag: "Return" as const, ...speaker })),
+  fc.tuple(speaker, fc.option(fc.nat({ max: 200_000 }), { nil: undefined }))
+    .map(([speaker, notBefore]) => ({ _tag: "Return" as const, ...(notBefore === undefined ? {} : { notBefore }), ...speaker })),
   speaker.map((speaker) => ({ _tag: "LoseLease" as const, cause: "Gone.", ...speaker })),
   fc.tuple(speaker, json).map(([speaker, output]) => ({ _tag: "Progress" as const, output, ...speaker })),
   fc.tuple(speaker, fc.option(json), fc.option(fc.constant("no such city")))
@@ -332,6 +333,15 @@ describe("single transitions", () => {
       outcomeOf(running, { _tag: "LoseLease", now: 4_000, cause: "Gone.", ...speaks }).error,
       "Gone. This was attempt 3 of 3."
     )
+  })
+
+  it("a return may put the job off: until a time within its life, and never one that is over", () => {
+    const back = (notBefore: number) => after(claim(fresh, 3_000), { _tag: "Return", now: 4_000, notBefore, ...speaks })
+    assert.deepInclude(back(9_000), { status: "IN_QUEUE", retries: 0, notBefore: 9_000 })
+    assert.deepInclude(back(900_000), { status: "IN_QUEUE", notBefore: 60_999 })
+    assert.deepInclude(back(4_000), { status: "IN_QUEUE", notBefore: null })
+    assert.strictEqual(dueAt(back(9_000)), 9_000)
+    assert.deepInclude(after(back(9_000), { _tag: "Tick", now: 9_000 }), { status: "IN_QUEUE", notBefore: null, queuedAt: 9_000 })
   })
 
   it("of several timers the gravest speaks", () => {
