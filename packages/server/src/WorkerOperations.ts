@@ -60,7 +60,8 @@ const isJobId = Schema.is(JobId)
 const isWorkerId = Schema.is(WorkerId)
 
 const noContent = HttpServerResponse.empty({ status: 204 })
-const accepted = HttpServerResponse.empty({ status: 200 })
+/** Its length is said, because Node would send an empty body in chunks otherwise. */
+const accepted = HttpServerResponse.empty({ status: 200, headers: { "content-length": "0" } })
 
 /** The most jobs that one batch take hands out. */
 const MAX_BATCH = 1_000
