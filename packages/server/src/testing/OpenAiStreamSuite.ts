@@ -87,10 +87,17 @@ export const openAiStreams = (it: SuiteIt): void => {
       const reading = yield* Fiber.join(opening)
       // Oftener than comments are sent, and another value each time.
       let percent = 0
-      const report = Effect.suspend(() => worker.progress(id, { percent: percent++ }))
-      const reporting = yield* Effect.forkChild(Effect.forever(Effect.andThen(report, Effect.sleep(20))))
+      let enough = false
+      const reporting = yield* Effect.forkChild(Effect.gen(function*() {
+        while (!enough) {
+          yield* worker.progress(id, { percent: percent++ })
+          yield* Effect.sleep(20)
+        }
+      }))
       yield* reading.until((text) => text.split(": alive").length > 2)
-      yield* Fiber.interrupt(reporting)
+      // Not cut off: a connection that breaks soon after a job went out on it takes the job back with it.
+      enough = true
+      yield* Fiber.join(reporting)
       yield* worker.finish(id, [])
       expect(dataOf(yield* reading.whole)).toEqual([JSON.stringify(part("a")), "[DONE]"])
     }))
