@@ -6,7 +6,7 @@ import { batchSuite, endpointSuite, keySuite, outboxSuite, removalSuite, suite }
 import * as Layer from "effect/Layer"
 import { layerTemp } from "./TestDatabase.ts"
 
-suite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())))
+suite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { keys: 10_000 })
 endpointSuite("sqlite", SqliteEndpointStore.layer.pipe(Layer.provide(layerTemp())))
 keySuite("sqlite", SqliteKeyStore.layer.pipe(Layer.provide(layerTemp())))
 outboxSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteWebhookStore.layer).pipe(Layer.provide(layerTemp())))

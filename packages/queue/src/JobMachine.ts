@@ -38,7 +38,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Result from "effect/Result"
-import type { JobHead, JobOutcome, JobRecord } from "./JobRecord.ts"
+import type { JobHead, JobOutcome, JobRecord, JobReport } from "./JobRecord.ts"
 
 /** Who speaks: a worker of an endpoint and, where it knows, the attempt that it was given. */
 interface Speaker {
@@ -161,6 +161,20 @@ const end = (
 
 /** The most that is kept of the reason why an attempt came to nothing. Characters. */
 const LAST_ERROR_LENGTH = 2_000
+
+/**
+ * Whether a worker's error is the one for which its attempt came to nothing and the job is tried again: it was delivered before. Only for a
+ * worker that names its attempt.
+ */
+export const isRetriedError = (
+  { attempt, endpoint, lastError, status, worker }: JobReport,
+  by: { readonly endpoint: EndpointId; readonly worker: string; readonly attempt?: number | undefined },
+  error: string | null
+): boolean =>
+  endpoint === by.endpoint && error !== null && lastError === error.slice(0, LAST_ERROR_LENGTH) &&
+  (status === "IN_QUEUE"
+    ? by.attempt === attempt && by.worker === worker
+    : status === "IN_PROGRESS" && by.attempt === attempt - 1)
 
 /** Back to the queue. The clock of `delayTime` starts anew; the place in line does not: it goes by priority and submission. */
 const requeue = (

@@ -22,11 +22,12 @@ import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import type { Followed } from "./Following.ts"
-import { isReady, type JobEvent } from "./JobMachine.ts"
+import { isReady, isRetriedError, type JobEvent } from "./JobMachine.ts"
 import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 import { type Applied, type Depth, type Drained, type Durability, JobStore } from "./JobStore.ts"
 import * as JobViews from "./JobViews.ts"
 import type { Listed, ListOptions, Position } from "./JobViews.ts"
+import { wakingAfter } from "./LostAnswers.ts"
 import { ChunkGap, EndpointGone, IdempotencyConflict, JobMissing, LeaseLost, NotRetryable, QueueError } from "./QueueError.ts"
 import { jobOf, keyOf, type Submission } from "./Submission.ts"
 import * as WaitList from "./WaitList.ts"
@@ -194,7 +195,7 @@ const missing = (id: string) => new QueueError({ reason: new JobMissing({ id }) 
 const workerKey = (endpoint: string, worker: string) => `${endpoint}\n${worker}`
 
 const make = Effect.gen(function*() {
-  const store = yield* JobStore
+  const certain = yield* JobStore
   const registry = yield* WorkerRegistry
   const clock = yield* Clock.Clock
   const now = () => clock.currentTimeMillisUnsafe()
@@ -216,6 +217,18 @@ const make = Effect.gen(function*() {
   /** By worker: jobs that it is to stop and has not been told of. */
   const pendingStops = new Map<string, Set<string>>()
   let closing = false
+
+  const store = wakingAfter(certain, ({ endpoint, job }) => {
+    if (endpoint === undefined) takers.wakeAll()
+    else takers.wake(endpoint)
+    if (endpoint === undefined) demand.wakeAll()
+    else demand.wake(endpoint)
+    for (const waiters of [readers, followers]) {
+      if (job === undefined) waiters.wakeAll()
+      else waiters.wake(job)
+    }
+    senders.wake("")
+  })
 
   const stop = (endpoint: string, worker: string, job: string) => {
     const key = workerKey(endpoint, worker)
@@ -343,7 +356,12 @@ const make = Effect.gen(function*() {
     const applied = yield* apply(id, { _tag: "Cancel", now: now(), endpoint })
     yield* announce(applied)
     if (applied._tag === "Changed") return applied.after
-    if (applied._tag === "Rejected" && applied.rejection._tag === "Ended") return applied.job
+    if (applied._tag === "Rejected" && applied.rejection._tag === "Ended") {
+      const { job, rejection: { by } } = applied
+      // Its worker was not told, where the answer to the cancel that ended it was lost.
+      if (job.status === "CANCELLED" && by !== null && (yield* registry.freed(endpoint, by, job.id))) stop(endpoint, by, job.id)
+      return job
+    }
     return yield* missing(id)
   }, Effect.uninterruptible)
 
@@ -441,6 +459,9 @@ const make = Effect.gen(function*() {
     const { rejection } = applied
     if (rejection._tag === "OtherEndpoint") return yield* missing(holder.job)
     if (rejection._tag === "Repeated") return "accepted"
+    // Whatever it was, this worker does not have the job; it may have been told so by an answer that was lost.
+    const holds = rejection._tag === "NotHeld" && rejection.by === holder.worker
+    if (!holds) yield* registry.freed(holder.endpoint, holder.worker, holder.job)
     if (
       rejection._tag === "Ended" && rejection.by === holder.worker &&
       (holder.attempt === undefined || holder.attempt === rejection.attempt)
@@ -457,6 +478,20 @@ const make = Effect.gen(function*() {
 
   const fence = ({ attempt, endpoint, worker }: Holder) =>
     attempt === undefined ? { now: now(), endpoint, worker } : { now: now(), endpoint, worker, attempt }
+
+  const finish: JobQueue["Service"]["finish"] = (holder, { error, output }) =>
+    deliver(
+      holder,
+      Effect.suspend(() => store.apply(holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) }))
+    ).pipe(
+      // The same error again, of an attempt that it has ended: its answer was lost.
+      Effect.catchReason("QueueError", "LeaseLost", (_, refused) =>
+        Effect.flatMap(
+          store.get(holder.job),
+          (job): Effect.Effect<Delivery, QueueError> =>
+            job !== undefined && isRetriedError(job, holder, error) ? Effect.succeed("ignored") : Effect.fail(refused)
+        ))
+    )
 
   const append: JobQueue["Service"]["append"] = (holder, chunk, number) =>
     deliver(
@@ -546,11 +581,7 @@ const make = Effect.gen(function*() {
         Effect.tap(() => Effect.sync(() => followers.wake(holder.job)))
       ),
     append,
-    finish: (holder, { error, output }) =>
-      deliver(
-        holder,
-        Effect.suspend(() => store.apply(holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) }))
-      ),
+    finish,
     stops,
     drainWorker,
     workerGone,

@@ -68,8 +68,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly seen: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** The worker holds a job from now on. */
   readonly holds: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<void>
-  /** The worker holds that job no longer. */
-  readonly freed: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<void>
+  /** The worker holds that job no longer. False where it was not known to. */
+  readonly freed: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
   /** The worker gets no more jobs. */
   readonly drain: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
@@ -156,8 +156,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       freed: (endpoint, worker, job) =>
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
-          if (entry === undefined || !entry.jobs.delete(job)) return
+          if (entry === undefined || !entry.jobs.delete(job)) return false
           if (entry.jobs.size === 0) entry.idleSince = clock.currentTimeMillisUnsafe()
+          return true
         }),
       drain: (endpoint, worker) =>
         Effect.sync(() => {

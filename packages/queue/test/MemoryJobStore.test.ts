@@ -3,7 +3,7 @@ import * as KeyStore from "@stint/queue/KeyStore"
 import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
 import { batchSuite, endpointSuite, keySuite, outboxSuite, removalSuite, suite } from "@stint/queue/testing"
 
-suite("memory", MemoryJobStore.layer, { sequences: 1_700 })
+suite("memory", MemoryJobStore.layer, { sequences: 1_700, keys: 20_000 })
 endpointSuite("memory", EndpointStore.layerMemory)
 keySuite("memory", KeyStore.layerMemory)
 outboxSuite("memory", MemoryJobStore.layer)

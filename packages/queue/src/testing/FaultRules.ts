@@ -6,6 +6,7 @@ import { toJsonText } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as JobQueue from "../JobQueue.ts"
 import type { JobStore } from "../JobStore.ts"
@@ -136,6 +137,117 @@ export const faultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.deepStrictEqual(yield* take("ann"), [])
       yield* queue.tick
       assert.deepStrictEqual((yield* take("ann")).map((job) => job.id), [id])
+    })
+  )
+
+  rule(
+    "R5: a submission that was kept and told as failed is taken by a worker that waits, at once",
+    Effect.gen(function*() {
+      const { loseNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, submit, take } = yield* Scenario.make()
+      const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      const watching = yield* Effect.forkChild(queue.awaitDemand(endpoint.id, 60_000))
+      yield* Scenario.settle
+      yield* loseNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(submit({ idempotencyKey: "order 17" })), "StoreUnavailable")
+      // No time passes.
+      assert.strictEqual((yield* Fiber.join(taking)).length, 1)
+      yield* Fiber.join(watching)
+    })
+  )
+
+  rule(
+    "R5: an end that was kept and told as failed ends the waits for it, at once",
+    Effect.gen(function*() {
+      const { loseNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, finish, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const ending = yield* Effect.forkChild(queue.awaitEnd(endpoint.id, job.id, 60_000))
+      const following = yield* Effect.forkChild(Stream.runCollect(queue.follow(endpoint.id, job.id)))
+      yield* Scenario.settle
+      yield* loseNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "StoreUnavailable")
+      assert.strictEqual((yield* Fiber.join(ending)).status, "COMPLETED")
+      yield* Fiber.join(following)
+      // The worker sends it again, and is free from then on: it can be drained when there is no more to do.
+      assert.strictEqual(yield* finish(job), "ignored")
+      const [worker] = yield* (yield* WorkerRegistry.WorkerRegistry).list(endpoint.id)
+      assert.deepInclude(worker, { state: "idle", jobs: [] })
+    })
+  )
+
+  rule(
+    "R5: a lost worker's job, and one whose backoff is over, are taken at once by workers that wait, although nobody was told",
+    Effect.gen(function*() {
+      const { loseNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({
+        retry: { onError: true, backoff: { initialMs: 1_000 } }
+      })
+      const { id } = yield* submit()
+      yield* fail(yield* takeOne("ann"), "busy")
+      yield* TestClock.adjust(1_000)
+      const first = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      yield* loseNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(queue.tick), "StoreUnavailable")
+      assert.deepStrictEqual((yield* Fiber.join(first)).map((job) => job.id), [id])
+      const patient = yield* Scenario.make()
+      const lost = yield* patient.started("cid")
+      const second = yield* Effect.forkChild(take("dee", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      yield* loseNextAnswers(1)
+      yield* Effect.ignore(queue.workerGone(endpoint.id, "cid", "Worker cid was killed by SIGKILL."))
+      assert.deepStrictEqual((yield* Fiber.join(second)).map((job) => job.id), [lost.id])
+    })
+  )
+
+  rule(
+    "R8: a cancel that was kept and told as failed stops the running handler when it is sent again",
+    Effect.gen(function*() {
+      const { loseNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const stopping = yield* Effect.forkChild(queue.stops(endpoint.id, "ann", 60_000))
+      yield* Scenario.settle
+      yield* loseNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(queue.cancel(endpoint.id, job.id)), "StoreUnavailable")
+      assert.strictEqual((yield* queue.cancel(endpoint.id, job.id)).status, "CANCELLED")
+      assert.deepStrictEqual(yield* Fiber.join(stopping), [job.id])
+      // Once: the next cancel finds nobody who has the job.
+      yield* queue.cancel(endpoint.id, job.id)
+      assert.deepStrictEqual(yield* queue.stops(endpoint.id, "ann", 0), [])
+    })
+  )
+
+  rule(
+    "R2: an error whose answer was lost, and which is retried already, is taken once more and changes nothing",
+    Effect.gen(function*() {
+      const { loseNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make({
+        retry: { onError: true },
+        maxAttempts: 5
+      })
+      const { id } = yield* submit()
+      const job = yield* takeOne("ann")
+      yield* loseNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(fail(job, "busy")), "StoreUnavailable")
+      const retried = yield* queue.get(endpoint.id, id)
+      assert.strictEqual(retried.retries, 1)
+      assert.strictEqual(yield* fail(job, "busy"), "ignored")
+      assert.deepStrictEqual(yield* queue.get(endpoint.id, id), retried)
+      // Anything else of that attempt is refused: it is over.
+      assert.strictEqual(yield* Scenario.reasonOf(fail(job, "another error")), "LeaseLost")
+      assert.strictEqual(yield* Scenario.reasonOf(finish(job, 1)), "LeaseLost")
+      // Also while the next attempt runs, and without harm to it.
+      const next = yield* takeOne("bob")
+      assert.strictEqual(yield* fail(job, "busy"), "ignored")
+      assert.strictEqual(yield* Scenario.reasonOf(fail({ ...next, worker: "ann" }, "busy")), "LeaseLost")
+      assert.strictEqual(yield* finish(next, 2), "accepted")
+      // An attempt that was lost is not one that was delivered.
+      yield* submit()
+      const frozen = yield* takeOne("ann")
+      yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
+      assert.strictEqual(yield* Scenario.reasonOf(fail(frozen, "busy")), "LeaseLost")
     })
   )
 }

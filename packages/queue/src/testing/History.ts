@@ -2,10 +2,11 @@
  * What happened to jobs, as seen from outside, and whether that is allowed.
  *
  * A test records what it submitted, what workers were handed and delivered, what callers were told, in the order in which it learned of
- * it. {@link check} then holds the whole against the invariants of the queue (quality.md, R1 to R8). It knows nothing of stores, clocks or
- * processes, so that one checker serves model tests, simulations and tests that kill real processes.
+ * it. {@link check} then holds the whole against the invariants of the queue (quality.md, R1 to R5 and R8 to R10). It knows nothing of stores,
+ * clocks or processes, so that one checker serves model tests, simulations and tests that kill real processes.
  */
 import { isTerminal, type JobStatus } from "@stint/contract/Job"
+import * as Tellings from "./Tellings.ts"
 
 /**
  * One observation. `at` is when the observer learned of it, by any clock that only goes forward; `askedAt`, where the answer may have
@@ -13,7 +14,17 @@ import { isTerminal, type JobStatus } from "@stint/contract/Job"
  */
 export type HistoryEvent =
   /** The submission was acknowledged. */
-  | { readonly _tag: "Submitted"; readonly at: number; readonly job: string }
+  | {
+    readonly _tag: "Submitted"
+    readonly at: number
+    readonly job: string
+    /** What it stands for, where it was submitted with an idempotency key: one job a key (R3). */
+    readonly key?: string
+    /** Errors are tried again: so many attempts may come to nothing. Absent: an error ends the job. */
+    readonly attempts?: number
+    /** Its end is told to a webhook (R10). */
+    readonly webhook?: boolean
+  }
   /** A worker was handed the job. */
   | { readonly _tag: "Started"; readonly at: number; readonly job: string; readonly worker: string; readonly attempt: number }
   /** A worker was told what became of its result. */
@@ -24,11 +35,16 @@ export type HistoryEvent =
     readonly worker: string
     readonly attempt: number
     readonly askedAt?: number
-    readonly verdict: "accepted" | "ignored" | "refused"
+    /** `answered`: by the wire, which does not tell whether the result was accepted or changed nothing. */
+    readonly verdict: "accepted" | "answered" | "ignored" | "refused"
+    /** An error was delivered, with or without an output. */
+    readonly failed?: boolean
     readonly output: string | null
   }
   /** A cancel was answered with CANCELLED. */
   | { readonly _tag: "Cancelled"; readonly at: number; readonly job: string }
+  /** A handler that was running saw that its job is to stop. */
+  | { readonly _tag: "Interrupted"; readonly at: number; readonly job: string }
   /** A retry was acknowledged: the job begins a new life. */
   | { readonly _tag: "Retried"; readonly at: number; readonly job: string }
   /** Somebody looked at the job. `attempt` where the observer can see it. */
@@ -43,6 +59,16 @@ export type HistoryEvent =
   }
   /** Somebody looked, and the job was not there. */
   | { readonly _tag: "Unknown"; readonly at: number; readonly job: string }
+  /** A webhook came and told of the end of the job. `accepted`: the receiver answered that it has it. */
+  | {
+    readonly _tag: "Notified"
+    readonly at: number
+    readonly job: string
+    readonly status: JobStatus
+    readonly signed: boolean
+    readonly accepted: boolean
+  }
+  | Tellings.TellingEvent
 
 /** What to expect. */
 export interface Expectations {
@@ -57,6 +83,12 @@ export interface Expectations {
    * its way. Default: 0, for observers inside the process.
    */
   readonly cancelGrace?: number
+  /** By when every job has to have been seen to be ended (R5), in units of `at`. Default: no time. */
+  readonly endedBy?: number
+  /** How long after the answer to a cancel a running handler may go on (R8), in units of `at`. Default: as long as it likes. */
+  readonly interruptWithin?: number
+  /** The end of every job with a webhook has to have been told, and accepted, by now (R10). Default: false. */
+  readonly notified?: boolean
 }
 
 /** A rule that was broken, and by which job. */
@@ -77,7 +109,7 @@ type Of<Tag extends HistoryEvent["_tag"]> = Extract<HistoryEvent, { readonly _ta
 
 /** What the checker knows of a job while it goes through the events. */
 interface Trace {
-  submitted: boolean
+  submitted: Of<"Submitted"> | undefined
   /** Attempts that were handed out, in all lives. */
   readonly attempts: Set<number>
   highestAttempt: number
@@ -86,21 +118,34 @@ interface Trace {
   last: Of<"Seen"> | Of<"Unknown"> | undefined
   /** When the current life was known to have begun. */
   bornAt: number
+  /** Of a webhook that told of the end. */
+  notified: Of<"Notified"> | undefined
+  hasNotified: boolean
+  /** The outputs that workers delivered and the wire answered, by attempt. */
+  readonly answered: Map<number, string | null>
   /** All below: of the current life. */
   starts: number
+  /** Attempts whose errors were accepted and are tried again. */
+  readonly errors: Set<number>
+  interrupted: Of<"Interrupted"> | undefined
   ended: Of<"Seen"> | undefined
   accepted: Of<"Delivered"> | undefined
   cancelled: Of<"Cancelled"> | undefined
 }
 
 const newTrace = (): Trace => ({
-  submitted: false,
+  submitted: undefined,
   attempts: new Set(),
   highestAttempt: 0,
   highestAt: -Infinity,
   last: undefined,
   bornAt: -Infinity,
+  notified: undefined,
+  hasNotified: false,
+  answered: new Map(),
   starts: 0,
+  errors: new Set(),
+  interrupted: undefined,
   ended: undefined,
   accepted: undefined,
   cancelled: undefined
@@ -108,9 +153,17 @@ const newTrace = (): Trace => ({
 
 /** Holds events, in the order in which they were observed, against the rules. Empty when all is well. */
 export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expectations = {}): ReadonlyArray<Violation> => {
-  const { cancelGrace = 0, ended = true, faultless = false, mayForget = false } = expectations
+  const { cancelGrace = 0, ended = true, endedBy, faultless = false, interruptWithin, mayForget = false, notified = false } =
+    expectations
   const violations: Array<Violation> = []
   const traces = new Map<string, Trace>()
+  /** The job of each idempotency key. */
+  const keys = new Map<string, string>()
+  /** A worker may have delivered before the caller is told that there is a job. */
+  const allowed = new Map(
+    events.flatMap((event) => event._tag === "Submitted" && event.attempts !== undefined ? [[event.job, event.attempts]] : [])
+  )
+  const tellings = Tellings.make()
 
   const traceOf = (job: string): Trace => {
     let trace = traces.get(job)
@@ -141,16 +194,61 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     }
   }
 
+  const submitted = (trace: Trace, event: Of<"Submitted">) => {
+    trace.submitted = event
+    if (event.key === undefined) return
+    const known = keys.get(event.key)
+    if (known !== undefined && known !== event.job) {
+      broken("R3", event.job, `the key ${event.key} stands for job ${known} already`)
+    }
+    keys.set(event.key, event.job)
+  }
+
+  /** An error that was accepted of a job whose errors are tried again: the end of the attempt, and not yet of the job. */
+  const erred = (trace: Trace, { attempt, job }: Of<"Delivered">, most: number) => {
+    if (trace.errors.has(attempt)) broken("R2", job, `the error of attempt ${attempt} was accepted twice`)
+    trace.errors.add(attempt)
+    if (trace.errors.size > most) broken("R2", job, `${trace.errors.size} attempts came to nothing, where ${most} are allowed`)
+  }
+
   const delivered = (trace: Trace, event: Of<"Delivered">) => {
+    const { askedAt = event.at, attempt, failed = false, job, worker } = event
+    const attempts = allowed.get(job)
+    const retried = failed && attempts !== undefined
+    if (event.verdict === "answered") {
+      if (!failed) trace.answered.set(attempt, event.output)
+      if (attempt < trace.highestAttempt && askedAt >= trace.highestAt && !retried) {
+        broken("R2", job, `the result of attempt ${attempt} was taken when attempt ${trace.highestAttempt} had started`)
+      }
+    }
     if (event.verdict !== "accepted") return
-    const { askedAt = event.at, attempt, job, worker } = event
     if (trace.accepted !== undefined) {
       broken("R2", job, `two results were accepted: of attempt ${trace.accepted.attempt} and of attempt ${attempt} (${worker})`)
     }
     if (attempt < trace.highestAttempt && askedAt >= trace.highestAt) {
       broken("R2", job, `the result of attempt ${attempt} was accepted when attempt ${trace.highestAttempt} had started`)
     }
-    trace.accepted = event
+    if (trace.errors.has(attempt) && !retried) broken("R2", job, `attempt ${attempt} ended with an error and then with a result`)
+    if (retried) erred(trace, event, attempts)
+    else trace.accepted = event
+  }
+
+  /** Looks at a status that somebody was told, beside what a webhook had told. Retried jobs end more than once. */
+  const agrees = (trace: Trace, { at, job }: HistoryEvent, status: JobStatus, askedAt = at) => {
+    const { notified } = trace
+    if (notified === undefined || trace.bornAt !== -Infinity) return
+    if (status === notified.status || (!isTerminal(status) && askedAt < notified.at)) return
+    broken("R10", job, `a webhook told that it is ${notified.status}, and then it was ${status}`)
+  }
+
+  const notify = (trace: Trace, event: Of<"Notified">) => {
+    const { accepted, job, signed, status } = event
+    if (!signed) broken("R10", job, "the signature of its webhook is wrong")
+    if (!isTerminal(status)) broken("R10", job, `a webhook told of its end, and it is ${status}`)
+    if (trace.ended !== undefined) agrees({ ...trace, notified: event }, event, trace.ended.status)
+    agrees(trace, event, status)
+    trace.notified ??= event
+    trace.hasNotified ||= accepted
   }
 
   const seen = (trace: Trace, event: Of<"Seen">) => {
@@ -178,6 +276,10 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     if (cancelled !== undefined && status !== "CANCELLED" && (isTerminal(status) || askedAt >= cancelled.at)) {
       broken("R8", job, `its cancel was acknowledged, and then it was ${looks}`)
     }
+    agrees(trace, event, status, askedAt)
+    if (status === "COMPLETED" && trace.answered.size > 0 && ![...trace.answered.values()].includes(output)) {
+      broken("R2", job, `it ${looks}, which no worker delivered`)
+    }
     if (isTerminal(status)) trace.ended ??= event
   }
 
@@ -185,7 +287,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     const trace = traceOf(event.job)
     switch (event._tag) {
       case "Submitted":
-        trace.submitted = true
+        submitted(trace, event)
         break
       case "Started":
         started(trace, event)
@@ -198,27 +300,55 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
         break
       case "Retried":
         Object.assign(trace, { bornAt: event.at, starts: 0, ended: undefined, accepted: undefined, cancelled: undefined })
+        trace.interrupted = undefined
+        trace.errors.clear()
+        tellings.retried(event.job)
+        break
+      case "Interrupted":
+        trace.interrupted ??= event
+        break
+      case "Notified":
+        notify(trace, event)
+        break
+      case "Chunked":
+      case "Told":
+      case "ToldEnd":
+        tellings.record(event)
         break
       case "Seen":
         seen(trace, event)
         trace.last = event
         break
       case "Unknown":
-        if (trace.submitted && !mayForget) broken("R1", event.job, "it was acknowledged and is not there")
+        if (trace.submitted !== undefined && !mayForget) broken("R1", event.job, "it was acknowledged and is not there")
         trace.last = event
         break
     }
   }
 
   for (const [job, trace] of traces) {
-    if (!trace.submitted) continue
+    if (trace.submitted === undefined) continue
     if (trace.last === undefined) {
       broken("R1", job, "it was acknowledged and nobody looked for it afterwards")
     } else if (ended && trace.last._tag === "Seen" && !isTerminal(trace.last.status)) {
       broken("R1", job, `it was acknowledged and is still ${trace.last.status}`)
     }
     if (faultless && trace.starts !== 1) broken("R4", job, `it started ${trace.starts} times where nothing failed`)
+    if (endedBy !== undefined && (trace.ended === undefined || trace.ended.at > endedBy)) {
+      broken("R5", job, `it should have ended by ${endedBy} and was seen to at ${trace.ended?.at ?? "no time"}`)
+    }
+    const { cancelled, interrupted } = trace
+    if (interruptWithin !== undefined && cancelled !== undefined && trace.starts > 0) {
+      if (interrupted === undefined) broken("R8", job, "its cancel was acknowledged, and its handler was never interrupted")
+      else if (interrupted.at > cancelled.at + interruptWithin) {
+        broken("R8", job, `its handler was interrupted ${interrupted.at - cancelled.at} after the cancel was acknowledged`)
+      }
+    }
+    if (notified && trace.submitted.webhook === true && !trace.hasNotified) {
+      broken("R10", job, "its end was told to nobody who accepted it")
+    }
   }
+  for (const { job, text } of tellings.violations()) broken("R9", job, text)
   return violations
 }
 

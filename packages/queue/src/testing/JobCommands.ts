@@ -14,7 +14,9 @@ import { dueAt, isReady, type JobEvent, submitted, type WorkerEvent } from "../J
 import type { JobHead, JobSummary } from "../JobRecord.ts"
 import type { Applied, JobStore } from "../JobStore.ts"
 import type { QueueError } from "../QueueError.ts"
+import * as CommandHistory from "./CommandHistory.ts"
 import * as JobStoreModel from "./JobStoreModel.ts"
+import * as Liveness from "./Liveness.ts"
 
 const ENDPOINTS = [EndpointId.make("red"), EndpointId.make("blue")] as const
 /** The same names on both endpoints, on purpose. */
@@ -65,6 +67,8 @@ export type JobCommand =
   | { readonly _tag: "Cancel" | "Retry"; readonly which: Which; readonly elsewhere: boolean }
   | { readonly _tag: "Drain"; readonly which: Which; readonly limit: number }
   | { readonly _tag: "Peek"; readonly which: Which; readonly limit: number; readonly earlier: boolean; readonly chunk: number }
+  /** The reader that follows the job looks once; `cut`: over another connection than before. */
+  | { readonly _tag: "Follow"; readonly which: Which; readonly limit: number; readonly cut: boolean }
   | {
     readonly _tag: "List"
     readonly blue: boolean
@@ -148,6 +152,7 @@ export const command: fc.Arbitrary<JobCommand> = fc.oneof(
       chunk: fc.nat({ max: 4 })
     })
   },
+  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Follow" as const), which, limit, cut: fc.boolean() }) },
   {
     weight: 1,
     arbitrary: fc.record({
@@ -216,17 +221,20 @@ const assertLawful = (applied: Applied, event: JobEvent) => {
 
 /**
  * Runs a sequence against a store that is empty. Fails with an `AssertionError` where the store and the model answer differently, where a
- * change breaks a rule, and where, after all the time in the world, a job is left that no timer ends.
+ * change breaks a rule, where after a step a job waits for nothing, where the history of all of it breaks a rule, and where, after all the
+ * time in the world, a job is left that no timer ends.
  */
 export const run = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   sequence: ReadonlyArray<JobCommand>
 ): Effect.fn.Return<void, QueueError> {
   const model = JobStoreModel.make()
+  const history = CommandHistory.make()
   const ids: Array<JobId> = []
   /** When each was submitted. */
   const created: Array<number> = []
   let now = 1_700_000_000_000
+  let steps = 0
 
   /** Asks both, and compares what they say. */
   const both = Effect.fnUntraced(function*<A>(
@@ -242,11 +250,14 @@ export const run = Effect.fnUntraced(function*(
 
   const applyOne = Effect.fnUntraced(function*(id: JobId, event: JobEvent) {
     const what = `${event._tag} of ${id}`
+    // No two alike, so that a reader who is told the wrong one is noticed.
+    const body = JsonText.make(`"chunk ${steps}"`)
     const applied = event._tag === "Chunk"
-      ? yield* both(what, (store) => store.append(id, event, JsonText.make(`"${event.now}"`)))
+      ? yield* both(what, (store) => store.append(id, event, body))
       : yield* both(what, (store) => store.apply(id, event))
     assertLawful(applied, event)
-    yield* both(`the report of ${id}`, (store) => store.get(id))
+    history.applied(event, applied, body)
+    history.seen(id, yield* both(`the report of ${id}`, (store) => store.get(id)))
   })
 
   const applyMany = Effect.fnUntraced(function*(
@@ -299,8 +310,17 @@ export const run = Effect.fnUntraced(function*(
         : null
     })
     const key = options.key === undefined ? undefined : { key: `key ${options.key}`, fingerprint: `request ${options.request}` }
-    return both(`submit ${id}`, (store) => store.insert(record, key))
+    return both(`submit ${id}`, (store) => store.insert(record, key)).pipe(
+      Effect.tap(({ _tag }) => Effect.sync(() => _tag === "Kept" && history.submitted(record)))
+    )
   }
+
+  /** The reader of a job looks. True when there may be more to see. */
+  const follow = Effect.fnUntraced(function*(id: JobId, limit: number, cut: boolean) {
+    const place = history.placeOf(id, cut)
+    const peeked = yield* both(`follow ${id}`, (store) => store.peek(id, place, limit))
+    return peeked !== undefined && history.looked(id, peeked)
+  })
 
   const say = (
     { attempt, fails, number, random, what, who }: Extract<JobCommand, { readonly _tag: "Say" }>,
@@ -360,6 +380,7 @@ export const run = Effect.fnUntraced(function*(
         const claimed = yield* both("claim", (store) => store.claim(ENDPOINTS[blue ? 1 : 0], limit, event))
         for (const one of claimed.expired) assertLawful(one, event)
         for (const job of claimed.jobs) assert.ok(now < job.expiresAt, `job ${job.id} was handed out after its time`)
+        history.claimed(claimed.jobs)
         return
       }
       case "Say": {
@@ -385,6 +406,11 @@ export const run = Effect.fnUntraced(function*(
         if (head === undefined) return
         const after = { attempt: head.attempt - (command.earlier ? 1 : 0), chunk: command.chunk }
         yield* both(`peek ${head.id}`, (store) => store.peek(head.id, after, command.limit))
+        return
+      }
+      case "Follow": {
+        const id = pick(command.which, (head) => head.attempt > 0)
+        if (id !== undefined) yield* follow(id, command.limit, command.cut)
         return
       }
       case "List":
@@ -422,9 +448,14 @@ export const run = Effect.fnUntraced(function*(
   })
 
   for (const command of sequence) {
+    steps += 1
     yield* step(command)
-    for (const endpoint of ENDPOINTS) yield* both(`the depth of ${endpoint}`, (store) => store.depth(endpoint))
+    for (const endpoint of ENDPOINTS) {
+      yield* both(`the depth of ${endpoint}`, (store) => store.depth(endpoint))
+      assert.deepStrictEqual(yield* Liveness.violations(store, endpoint, now), [], `R5: after ${command._tag}`)
+    }
   }
+  for (const id of history.readers()) while (yield* follow(id, 4, false));
 
   // R5: time alone ends every job and then removes it. The longest way is lease, backoff, ttl, retention.
   for (let round = 0; round < 4 && model.heads().length > 0; round++) {
@@ -432,5 +463,9 @@ export const run = Effect.fnUntraced(function*(
     yield* tick(1_000)
   }
   assert.deepStrictEqual(model.heads(), [], "R5: jobs that no timer ends")
-  for (const id of ids) assert.equal(yield* store.get(id), undefined, `job ${id} is still there after its retention`)
+  for (const id of ids) {
+    assert.equal(yield* store.get(id), undefined, `job ${id} is still there after its retention`)
+    history.seen(id, undefined)
+  }
+  assert.deepStrictEqual(history.violations(), [])
 })

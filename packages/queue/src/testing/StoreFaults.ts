@@ -13,6 +13,10 @@ export class StoreFaults extends Context.Service<StoreFaults, {
   readonly failNextWrites: (count: number) => Effect.Effect<void>
   /** The next `count` writes reach the store and are kept, and whoever asked for them is told that they failed. */
   readonly loseNextAnswers: (count: number) => Effect.Effect<void>
+  /**
+   * From now on this share of all writes fails before it reaches the store, and that share is kept and told as failed. `random` says which.
+   */
+  readonly misbehave: (shares: { readonly failed: number; readonly lost: number }, random: () => number) => Effect.Effect<void>
   /** Every operation from now on reaches the store, and its answer is held back until {@link thaw}. */
   readonly freeze: Effect.Effect<void>
   readonly thaw: Effect.Effect<void>
@@ -22,6 +26,7 @@ export class StoreFaults extends Context.Service<StoreFaults, {
 interface Faults {
   failures: number
   lostAnswers: number
+  chance: (() => "failed" | "lost" | undefined) | undefined
   frozen: Deferred.Deferred<void> | undefined
 }
 
@@ -33,12 +38,13 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
     Effect.suspend(() => {
       const failing = (why: string) =>
         Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation, cause: new Error(why) }) }))
-      if (faults.failures > 0) {
-        faults.failures -= 1
+      const fate = faults.chance?.()
+      if (faults.failures > 0 || fate === "failed") {
+        faults.failures = Math.max(0, faults.failures - 1)
         return failing("the disk is full")
       }
-      if (faults.lostAnswers > 0) {
-        faults.lostAnswers -= 1
+      if (faults.lostAnswers > 0 || fate === "lost") {
+        faults.lostAnswers = Math.max(0, faults.lostAnswers - 1)
         return Effect.andThen(effect, failing("the connection was lost before the answer came"))
       }
       return slow(effect)
@@ -65,7 +71,7 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
 /** Wraps a store. */
 export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<JobStore | StoreFaults, E, R> =>
   Layer.effectContext(Effect.gen(function*() {
-    const faults: Faults = { failures: 0, lostAnswers: 0, frozen: undefined }
+    const faults: Faults = { failures: 0, lostAnswers: 0, chance: undefined, frozen: undefined }
     return Context.make(JobStore, faulty(yield* JobStore, faults)).pipe(
       Context.add(
         StoreFaults,
@@ -77,6 +83,13 @@ export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<Job
           loseNextAnswers: (count) =>
             Effect.sync(() => {
               faults.lostAnswers = count
+            }),
+          misbehave: ({ failed, lost }, random) =>
+            Effect.sync(() => {
+              faults.chance = failed + lost === 0 ? undefined : () => {
+                const dice = random()
+                return dice < failed ? "failed" : dice < failed + lost ? "lost" : undefined
+              }
             }),
           freeze: Effect.sync(() => {
             faults.frozen ??= Deferred.makeUnsafe()

@@ -20,11 +20,13 @@ import { depthRules } from "./DepthRules.ts"
 import { faultRules } from "./FaultRules.ts"
 import { followRules } from "./FollowRules.ts"
 import { keyRules } from "./KeyRules.ts"
+import { keyStormRules } from "./KeyStormRules.ts"
 import { listRules } from "./ListRules.ts"
 import { modelRules } from "./ModelRules.ts"
 import { priorityRules } from "./PriorityRules.ts"
 import { retryRules } from "./RetryRules.ts"
 import { simulationRules } from "./SimulationRules.ts"
+import { stormRules } from "./StormRules.ts"
 import { streamRules } from "./StreamRules.ts"
 import { submitRules } from "./SubmitRules.ts"
 import { ruleOver } from "./SuiteIt.ts"
@@ -36,10 +38,13 @@ import { workerRules } from "./WorkerRules.ts"
 export interface SuiteOptions {
   /** How many random sequences of commands are held against the model. Default: 400. */
   readonly sequences?: number
+  /** How many idempotency keys are submitted at once and again. Default: 1,000. */
+  readonly keys?: number
 }
 
 /** Everything that a job store and the queue over it have to do. */
-export const suite = <E>(name: string, store: Layer.Layer<JobStore, E>, { sequences = 400 }: SuiteOptions = {}): void => {
+export const suite = <E>(name: string, store: Layer.Layer<JobStore, E>, options: SuiteOptions = {}): void => {
+  const { keys = 1_000, sequences = 400 } = options
   const rule = ruleOver(store)
   describe(`job queue: ${name}`, () => {
     describe("submit", () => submitRules(rule))
@@ -57,6 +62,10 @@ export const suite = <E>(name: string, store: Layer.Layer<JobStore, E>, { sequen
     describe("depth", () => depthRules(rule))
     describe("simulation", () => simulationRules(rule))
     describe("faults", () => faultRules(store))
+    describe("storm", () => {
+      stormRules(store)
+      keyStormRules(store, keys)
+    })
     describe("model", () => modelRules(store, sequences))
   })
 }
