@@ -237,7 +237,13 @@ CREATE INDEX batch_requests_of ON batch_requests (batch);
 CREATE INDEX batch_requests_aside ON batch_requests (batch) WHERE input IS NOT NULL;
 `
 
-const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches]
+/** The caller's span, for whoever is told of its job. */
+const webhookTrace = `
+ALTER TABLE delivery_bodies ADD COLUMN traceparent TEXT;
+ALTER TABLE delivery_bodies ADD COLUMN tracestate TEXT;
+`
+
+const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace]
 
 /** The version that this program writes. */
 export const LATEST = steps.length

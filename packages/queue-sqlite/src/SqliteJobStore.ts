@@ -70,7 +70,8 @@ const make = Effect.gen(function*() {
     if (webhook === null || what === undefined) return
     const payload = rows.payload(seq)
     const body = webhookText({ ...after, ...payload }, payload, webhook, what, chunk)
-    deliveries.add({ job, endpoint, event: what, url: webhook.url, body, createdAt: event.now })
+    const { traceparent, tracestate } = payload
+    deliveries.add({ job, endpoint, event: what, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
   }
 
   /** Within a transaction. */

@@ -1,6 +1,7 @@
 /**
  * What webhooks are signed with, in the same file as their endpoints.
  */
+import { EndpointId } from "@stint/contract/Ids"
 import type { QueueError } from "@stint/queue/QueueError"
 import { WebhookSecret, WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
 import * as Effect from "effect/Effect"
@@ -10,11 +11,14 @@ import { SqliteDatabase } from "./SqliteDatabase.ts"
 
 const Body = Schema.fromJsonString(WebhookSecret)
 const decodeRow = Schema.decodeUnknownSync(Schema.Struct({ body: Body }))
+const decodeEndpoint = Schema.decodeUnknownSync(Schema.Struct({ endpoint: EndpointId }))
 const encodeBody = Schema.encodeSync(Body)
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
-  const { get, put } = yield* db.read("open webhook secrets", () => ({
+  const { all, get, put, remove } = yield* db.read("open webhook secrets", () => ({
+    all: db.statement(`SELECT endpoint FROM webhook_secrets ORDER BY endpoint`),
+    remove: db.statement(`DELETE FROM webhook_secrets WHERE endpoint = ?`),
     get: db.statement(`SELECT body FROM webhook_secrets WHERE endpoint = ?`),
     put: db.statement(`INSERT OR REPLACE INTO webhook_secrets (endpoint, body) VALUES (?, ?)`)
   }))
@@ -30,7 +34,9 @@ const make = Effect.gen(function*() {
         const changed = change(find(endpoint))
         put.run(endpoint, encodeBody(changed))
         return changed
-      })
+      }),
+    endpoints: db.read("list webhook secrets", () => all.all().map((row) => decodeEndpoint(row).endpoint)),
+    remove: (endpoint) => db.write("remove webhook secret", () => void remove.run(endpoint))
   })
 })
 

@@ -12,6 +12,14 @@ const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const rows = yield* db.read("open", () => DeliveryRows.make(db))
 
+  /** Says what is wrong with rows that cannot be read, once each. */
+  const complain = Effect.suspend(() =>
+    Effect.forEach(rows.takeComplaints(), (complaint) =>
+      Effect.logError(
+        `The webhook outbox skips what it cannot read: ${complaint} Nobody is told of it until the row is mended or removed.`
+      ), { discard: true })
+  )
+
   return WebhookStore.of({
     claimDue: (now, limit, leaseMs) =>
       // Looks first: waiting costs no transactions.
@@ -20,12 +28,13 @@ const make = Effect.gen(function*() {
         (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError> =>
           any
             ? db.write("claim deliveries", () =>
-              rows.due(now, limit).flatMap(({ entry, seq }) => {
-                rows.save(seq, { ...entry, attempts: entry.attempts + 1, nextAt: now + leaseMs })
-                return rows.whole(entry.id) ?? []
+              rows.due(now, limit).map(({ delivery, seq }) => {
+                const claimed = { ...delivery, attempts: delivery.attempts + 1, nextAt: now + leaseMs }
+                rows.save(seq, claimed)
+                return claimed
               }))
             : Effect.succeed([])
-      ),
+      ).pipe(Effect.tap(() => complain)),
     settle: (id, attempt, outcome) =>
       db.write("settle delivery", () => {
         const row = rows.find(id)
@@ -38,15 +47,7 @@ const make = Effect.gen(function*() {
         return true
       }),
     nextDueAt: db.read("next delivery", rows.nextDueAt),
-    list: (query) =>
-      db.read("list deliveries", () => {
-        const found = rows.list({ ...query, limit: query.limit + 1 })
-        const page = found.slice(0, query.limit)
-        return {
-          deliveries: page.map(({ entry }) => entry),
-          next: found.length > page.length ? page.at(-1)?.seq ?? null : null
-        }
-      }),
+    list: (query) => Effect.tap(db.read("list deliveries", () => rows.list(query)), () => complain),
     get: (id) => db.read("get delivery", () => rows.whole(id)),
     resend: (id, now) =>
       db.write("resend delivery", () => {
@@ -56,7 +57,8 @@ const make = Effect.gen(function*() {
         rows.save(row.seq, after)
         return after
       }),
-    removeBefore: (time, limit) => db.write("remove deliveries", () => rows.removeBefore(time, limit))
+    removeBefore: (time, limit) => db.write("remove deliveries", () => rows.removeBefore(time, limit)),
+    removeEnded: (endpoint, limit) => db.write("remove deliveries", () => rows.removeEnded(endpoint, limit))
   })
 })
 

@@ -71,6 +71,43 @@ describe("damage", () => {
   )
 
   rule(
+    "R10: a delivery that cannot be read holds up no other, is named once, and is sent when it is mended",
+    Effect.gen(function*() {
+      const { lines, layer } = logged()
+      yield* Effect.gen(function*() {
+        const outbox = yield* WebhookStore
+        const { queue, endpoint, submit } = yield* Scenario.make()
+        const jobs = yield* Effect.replicateEffect(
+          submit({ webhook: { url: "http://127.0.0.1/", events: ["completed"] } }),
+          5
+        )
+        yield* queue.purge(endpoint.id)
+        const [odd = "", bodiless = "", ...good] = jobs.map(({ id }): string => id)
+        yield* tamper(`UPDATE deliveries SET event = 'SOMEHOW' WHERE job = '${odd}'`)
+        yield* tamper(`DELETE FROM delivery_bodies WHERE seq = (SELECT seq FROM deliveries WHERE job = '${bodiless}')`)
+        const claim = (now: number) => Effect.map(outbox.claimDue(now, 2, 1_000), (all) => all.map(({ job }) => job))
+        const claimed = [...yield* claim(0), ...yield* claim(0), ...yield* claim(0)]
+        assert.deepStrictEqual(claimed, good)
+        // The log goes on without it, page by page.
+        const seen: Array<string> = []
+        let after: number | undefined
+        do {
+          const page = yield* outbox.list({ endpoint: endpoint.id, limit: 1, after })
+          seen.push(...page.deliveries.map(({ job }) => job))
+          after = page.next ?? undefined
+        } while (after !== undefined)
+        assert.deepStrictEqual(seen, [...good.toReversed(), bodiless])
+        assert.deepStrictEqual((yield* outbox.claimDue(3_600_000, 9, 10_000_000)).map(({ job }) => job), good)
+        for (const id of [odd, bodiless]) {
+          assert.strictEqual(lines.filter((line) => line.includes("cannot read") && line.includes(id)).length, 1)
+        }
+        yield* tamper(`UPDATE deliveries SET event = 'completed' WHERE job = '${odd}'`)
+        assert.deepStrictEqual(yield* claim(7_200_000), [odd])
+      }).pipe(Effect.provide(layer))
+    })
+  )
+
+  rule(
     "R10: a change and what is told of it are one commit: neither is kept without the other",
     Effect.gen(function*() {
       const outbox = yield* WebhookStore

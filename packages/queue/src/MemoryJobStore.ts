@@ -180,7 +180,8 @@ const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<
     const what = webhookEventOf(event, before, head)
     if (webhook === null || what === undefined) return
     const body = webhookText({ ...head, ...outcome }, input, webhook, what, chunk)
-    outbox.add({ job, endpoint, event: what, url: webhook.url, body, createdAt: event.now })
+    const { traceparent, tracestate } = input
+    outbox.add({ job, endpoint, event: what, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
   }
 
   const apply = (entry: Entry, event: JobEvent, chunk?: JsonText): Applied => {

@@ -8,7 +8,10 @@ import * as MinHeap from "./MinHeap.ts"
 import type { WebhookDelivery, WebhookEntry, WebhookStore } from "./WebhookStore.ts"
 
 /** What a change tells. */
-export type NewDelivery = Pick<WebhookDelivery, "job" | "endpoint" | "event" | "url" | "body" | "createdAt">
+export type NewDelivery = Pick<
+  WebhookDelivery,
+  "job" | "endpoint" | "event" | "url" | "body" | "traceparent" | "tracestate" | "createdAt"
+>
 
 /** A delivery that was just written. */
 export const fresh = (delivery: NewDelivery): WebhookDelivery => ({
@@ -59,7 +62,18 @@ export const make = (): { readonly service: WebhookStore["Service"]; readonly ad
     }
   }
 
-  const withoutBody = ({ body: _, ...entry }: WebhookDelivery): WebhookEntry => entry
+  const withoutBody = ({ body: _, traceparent: __, tracestate: ___, ...entry }: WebhookDelivery): WebhookEntry => entry
+
+  const remove = (limit: number, isToGo: (row: WebhookDelivery) => boolean): number => {
+    let removed = 0
+    for (const { row } of entries.values()) {
+      if (removed >= limit) break
+      if (row.state === "pending" || !isToGo(row)) continue
+      entries.delete(row.id)
+      removed += 1
+    }
+    return removed
+  }
 
   const add = (delivery: NewDelivery) => {
     const entry: Entry = { seq: ++seq, row: fresh(delivery) }
@@ -128,17 +142,8 @@ export const make = (): { readonly service: WebhookStore["Service"]; readonly ad
           change(entry, { state: "pending", nextAt: now })
           return withoutBody(entry.row)
         }),
-      removeBefore: (time, limit) =>
-        Effect.sync(() => {
-          let removed = 0
-          for (const { row } of entries.values()) {
-            if (removed >= limit) break
-            if (row.state === "pending" || row.settledAt === null || row.settledAt >= time) continue
-            entries.delete(row.id)
-            removed += 1
-          }
-          return removed
-        })
+      removeBefore: (time, limit) => Effect.sync(() => remove(limit, ({ settledAt }) => settledAt !== null && settledAt < time)),
+      removeEnded: (endpoint, limit) => Effect.sync(() => remove(limit, (row) => row.endpoint === endpoint))
     }
   }
 }

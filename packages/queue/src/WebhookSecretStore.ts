@@ -31,6 +31,10 @@ export class WebhookSecretStore extends Context.Service<WebhookSecretStore, {
     endpoint: EndpointId,
     change: (known: WebhookSecret | undefined) => WebhookSecret
   ) => Effect.Effect<WebhookSecret, QueueError>
+  /** The endpoints that have a secret. */
+  readonly endpoints: Effect.Effect<ReadonlyArray<EndpointId>, QueueError>
+  /** Forgets an endpoint's secret: the next that is needed is a new one. */
+  readonly remove: (endpoint: EndpointId) => Effect.Effect<void, QueueError>
 }>()("@stint/queue/WebhookSecretStore") {}
 
 /** Secrets in memory, gone with the process. */
@@ -43,6 +47,8 @@ export const layerMemory: Layer.Layer<WebhookSecretStore> = Layer.sync(WebhookSe
         const changed = change(secrets.get(endpoint))
         secrets.set(endpoint, changed)
         return changed
-      })
+      }),
+    endpoints: Effect.sync(() => [...secrets.keys()]),
+    remove: (endpoint) => Effect.sync(() => void secrets.delete(endpoint))
   })
 })

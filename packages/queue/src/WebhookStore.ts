@@ -55,10 +55,15 @@ export const WebhookEntry = Schema.Struct({
 export type WebhookEntry = typeof WebhookEntry.Type
 
 /**
- * A delivery with what is sent: the job object of wire-facts 1.3, with `input` and `webhook`, made whole by `WebhookBodies`; for `batch.*` the
- * batch object.
+ * A delivery with what is sent: the job object of wire-facts 1.3, with `input` and `webhook`, made whole by `WebhookBodies`, and the span of
+ * the request that submitted the job, where it came with one; for `batch.*` the batch object.
  */
-export const WebhookDelivery = Schema.Struct({ ...WebhookEntry.fields, body: JsonText })
+export const WebhookDelivery = Schema.Struct({
+  ...WebhookEntry.fields,
+  body: JsonText,
+  traceparent: Schema.NullOr(Schema.String),
+  tracestate: Schema.NullOr(Schema.String)
+})
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
 /** How an attempt ended. */
@@ -92,7 +97,8 @@ export interface DeliveryPage {
 export class WebhookStore extends Context.Service<WebhookStore, {
   /**
    * Takes up to `limit` pending deliveries that are due, those due longest first. Two senders never get the same one; each is due again
-   * after `leaseMs` unless it was settled.
+   * after `leaseMs` unless it was settled. One that cannot be read is logged once and put aside for an hour, for it must not hold up the
+   * others.
    */
   readonly claimDue: (
     now: number,
@@ -115,4 +121,7 @@ export class WebhookStore extends Context.Service<WebhookStore, {
 
   /** Removes up to `limit` deliveries that ended before `time`; how many there were. */
   readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, QueueError>
+
+  /** Removes up to `limit` deliveries of an endpoint that have ended; how many there were. */
+  readonly removeEnded: (endpoint: EndpointId, limit: number) => Effect.Effect<number, QueueError>
 }>()("@stint/queue/WebhookStore") {}

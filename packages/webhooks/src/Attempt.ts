@@ -67,7 +67,7 @@ const ofError = ({ reason }: GuardedHttpError): Answer => {
  */
 export const attempt = Effect.fn("Webhook.attempt")(function*(
   http: GuardedHttp["Service"],
-  { body, event, id, url }: WebhookDelivery,
+  { body, event, id, traceparent, tracestate, url }: WebhookDelivery,
   secrets: ReadonlyArray<string>,
   timeoutMs: number
 ) {
@@ -78,7 +78,10 @@ export const attempt = Effect.fn("Webhook.attempt")(function*(
       "content-type": "application/json",
       "user-agent": USER_AGENT,
       ...headersOf(secrets, id, Math.floor(now / 1000), body),
-      "webhook-event": event
+      "webhook-event": event,
+      // The receiver is a part of what the caller has begun.
+      ...(traceparent === null ? {} : { traceparent }),
+      ...(traceparent === null || tracestate === null ? {} : { tracestate })
     },
     body,
     maxRedirects: 0,

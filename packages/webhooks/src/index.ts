@@ -1,6 +1,7 @@
 /**
  * Webhooks: the duty that sends them, what they are signed with, and the way to verify them.
  */
+export * as RemovedEndpoints from "./RemovedEndpoints.ts"
 export * as RetryPlan from "./RetryPlan.ts"
 export * as Signature from "./Signature.ts"
 export * as Verify from "./Verify.ts"

@@ -51,7 +51,9 @@ const deliveryTo = (url: string): WebhookDelivery => ({
   settledAt: null,
   lastStatus: null,
   lastError: null,
-  body
+  body,
+  traceparent: null,
+  tracestate: null
 })
 
 const client = GuardedHttp.layerWith({ allow: ["127.0.0.1"] }).pipe(Layer.provide(Resolver.layer))
@@ -141,3 +143,23 @@ it.live("without leave, no address of this machine or of its network is connecte
     }
     assert.strictEqual(connections, 0)
   }).pipe(Effect.scoped, Effect.provide(GuardedHttp.layer)))
+
+it.live("the span of the caller's request goes with it, where there was one", () =>
+  Effect.gen(function*() {
+    const seen: Array<readonly [unknown, unknown]> = []
+    const url = yield* receiver((request, response) => {
+      seen.push([request.headers["traceparent"], request.headers["tracestate"]])
+      response.end()
+    })
+    const http = yield* GuardedHttp.GuardedHttp
+    const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+    for (const trace of [{ traceparent, tracestate: "vendor=1" }, { traceparent }, { tracestate: "vendor=1" }, {}]) {
+      assert.strictEqual((yield* attempt(http, { ...deliveryTo(url), ...trace }, [SECRET], 5_000))._tag, "Delivered")
+    }
+    assert.deepStrictEqual(seen, [
+      [traceparent, "vendor=1"],
+      [traceparent, undefined],
+      [undefined, undefined],
+      [undefined, undefined]
+    ])
+  }).pipe(Effect.scoped, Effect.provide(client)))

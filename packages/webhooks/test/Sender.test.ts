@@ -224,6 +224,39 @@ describe("when a receiver fails", () => {
     }))
 })
 
+describe("one slow or dead host", () => {
+  scoped(
+    "starves nobody: 100 other receivers are told at once, beside 1,000 deliveries to one that hangs and 200 to one that is gone",
+    () =>
+      Effect.gen(function*() {
+        const { outbox, receiver, scenario } = yield* world
+        receiver.behave(({ url }) => {
+          if (url.includes("//hangs.")) return Effect.never
+          if (url.includes("//gone.")) return Effect.fail(notResolved)
+          return Effect.succeed({ status: 204 })
+        })
+        const ended = Effect.fnUntraced(function*(url: string) {
+          yield* scenario.submit({ webhook: { url, events: ["completed"] } })
+          yield* scenario.finish(yield* scenario.takeOne("ann"))
+        })
+        for (let n = 0; n < 1_000; n++) yield* ended("http://hangs.example/hook")
+        for (let n = 0; n < 200; n++) yield* ended("http://gone.example/hook")
+        for (let n = 0; n < 100; n++) yield* ended(`http://r${n}.example/hook`)
+        // No time passes but what the sender asks for itself.
+        for (let turn = 0; turn < 20; turn++) yield* Scenario.pass(50)
+        const told = (host: string) => receiver.received.filter(({ url }) => url.includes(host)).length
+        assert.strictEqual(new Set(receiver.received.filter(({ url }) => url.includes("//r")).map(({ url }) => url)).size, 100)
+        assert.strictEqual((yield* outbox.list({ state: "delivered", limit: 500 })).deliveries.length, 100)
+        // The one that hangs has 8 requests, however much waits for it.
+        assert.strictEqual(told("//hangs."), 8)
+        // And what comes now is not behind all that is put off.
+        yield* ended("http://new.example/hook")
+        yield* Scenario.pass(0)
+        assert.strictEqual(told("//new."), 1)
+      })
+  )
+})
+
 describe("when much is due at once", () => {
   scoped("one receiver gets 8 requests at a time, and all of them as fast as it takes them", () =>
     Effect.gen(function*() {

@@ -4,4 +4,8 @@ import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
 import * as Layer from "effect/Layer"
 
-export const memory = Layer.mergeAll(MemoryJobStore.layer, WebhookSecretStore.layerMemory, WebhookAttemptStore.layerMemory)
+export const memory = Layer.mergeAll(
+  MemoryJobStore.layerWithEndpoints,
+  WebhookSecretStore.layerMemory,
+  WebhookAttemptStore.layerMemory
+)

@@ -79,7 +79,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
             input: { text: "hello" },
             webhook: url
           })
-          const { body: _, id: __, ...entry } = first
+          const { body: _, id: __, traceparent: ___, tracestate: ____, ...entry } = first
           assert.deepStrictEqual<unknown>(entry, {
             job: completed.id,
             endpoint: endpoint.id,
@@ -128,6 +128,54 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           assert.deepStrictEqual(yield* outbox.claimDue(0, 100, LEASE), [])
         })
     )
+
+    rule(
+      "a delivery has the span of the request that submitted its job, and none where there was none",
+      () =>
+        Effect.gen(function*() {
+          const outbox = yield* WebhookStore
+          const { queue, endpoint, submit } = yield* Scenario.make()
+          const trace = { traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", tracestate: "vendor=1" }
+          yield* submit({ ...to("completed"), trace })
+          yield* submit({ ...to("completed"), trace: { traceparent: trace.traceparent } })
+          yield* submit(to("completed"))
+          yield* queue.purge(endpoint.id)
+          const due = yield* outbox.claimDue(0, 10, LEASE)
+          assert.deepStrictEqual(due.map(({ traceparent, tracestate }) => [traceparent, tracestate]), [
+            [trace.traceparent, trace.tracestate],
+            [trace.traceparent, null],
+            [null, null]
+          ])
+          assert.deepInclude(yield* outbox.get(due[0]?.id ?? ""), trace)
+          assert.notProperty((yield* outbox.list({ limit: 1 })).deliveries[0], "traceparent")
+        })
+    )
+
+    rule("what has ended of one endpoint can be removed, and its pending deliveries stay", () =>
+      Effect.gen(function*() {
+        const outbox = yield* WebhookStore
+        const red = yield* Scenario.make({ id: "red" })
+        const blue = yield* Scenario.make({ id: "blue" })
+        for (const { endpoint, queue, submit } of [red, blue]) {
+          yield* Effect.replicateEffect(submit(to("completed")), 4, { discard: true })
+          yield* queue.purge(endpoint.id)
+        }
+        const due = yield* outbox.claimDue(0, 8, LEASE)
+        for (const [index, one] of due.entries()) {
+          if (index % 4 === 0) yield* outbox.settle(one.id, 1, delivered(1))
+          if (index % 4 === 1) yield* outbox.settle(one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
+          if (index % 4 === 2) yield* outbox.settle(one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
+        }
+        assert.strictEqual(yield* outbox.removeEnded(red.endpoint.id, 2), 2)
+        assert.strictEqual(yield* outbox.removeEnded(red.endpoint.id, 2), 1)
+        assert.strictEqual(yield* outbox.removeEnded(red.endpoint.id, 2), 0)
+        const states = (endpoint: typeof red) =>
+          Effect.map(outbox.list({ endpoint: endpoint.endpoint.id, limit: 10 }), ({ deliveries }) =>
+            deliveries.map(({ state }) => state))
+        assert.deepStrictEqual(yield* states(red), ["pending"])
+        assert.strictEqual((yield* states(blue)).length, 4)
+        assert.isUndefined(yield* outbox.get(due[0]?.id ?? ""))
+      }))
 
     rule("of progress that no sender has had yet only the latest is told", () =>
       Effect.gen(function*() {

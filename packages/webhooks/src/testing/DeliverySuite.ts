@@ -5,13 +5,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"
+import { EndpointStore } from "@stint/queue/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import type { JobRecord } from "@stint/queue/JobRecord"
 import type { JobStore } from "@stint/queue/JobStore"
 import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
-import { Scenario } from "@stint/queue/testing"
+import { Chance, Scenario } from "@stint/queue/testing"
 import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
-import type { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
+import { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
 import { WebhookStore } from "@stint/queue/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { GuardedHttp } from "@stint/ssrf-guard/GuardedHttp"
@@ -21,13 +22,14 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
+import * as RemovedEndpoints from "../RemovedEndpoints.ts"
 import { verify } from "../Verify.ts"
 import * as WebhookSecrets from "../WebhookSecrets.ts"
 import * as WebhookSender from "../WebhookSender.ts"
 import * as Receiver from "./Receiver.ts"
 
 /** What the sender stands on. */
-export type Stores = JobStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore
+export type Stores = JobStore | EndpointStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore
 
 /** Everything that a test of the sender may use. */
 export type World = Stores | JobQueue.JobQueue | Receiver.Receiver | GuardedHttp
@@ -77,17 +79,6 @@ const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct(
   webhook: Schema.String
 })))
 
-/** Numbers from 0 to 1 that depend on the seed alone (mulberry32). */
-const randomOf = (seed: number) => {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
 const HOSTS = ["a.example", "b.example", "c.example"]
 
 /** A day of short pauses: with a receiver that fails half of the time, no delivery comes to its end. */
@@ -111,7 +102,7 @@ const hostile = (random: () => number): Receiver.Behaviour => ({ url }) => {
 }
 
 const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
-  const random = randomOf(seed)
+  const random = Chance.randomOf(seed)
   const receiver = yield* Receiver.Receiver
   const outbox = yield* WebhookStore
   const { endpoint, fail, finish, queue, submit, take } = yield* Scenario.make({ retentionMs: 86_400_000, ttlMs: 86_400_000 })
@@ -248,6 +239,49 @@ export const deliverySuite = <E>(
         assert.strictEqual(receiver.received.length, 2)
         yield* second.close
       }))
+
+    rule(
+      "an endpoint that is removed has its pending deliveries sent, signed as ever; then its log and its secret are forgotten, and " +
+        "nobody else's",
+      () =>
+        Effect.scoped(Effect.gen(function*() {
+          const receiver = yield* Receiver.Receiver
+          const endpoints = yield* EndpointStore
+          const outbox = yield* WebhookStore
+          const secrets = yield* WebhookSecretStore
+          const removed = yield* Scenario.make({ id: "removed" })
+          const kept = yield* Scenario.make({ id: "kept" })
+          for (const { endpoint, finish, submit, takeOne } of [removed, kept]) {
+            yield* endpoints.put(endpoint)
+            yield* submit({ webhook: { url: "http://a.example/", events: ["completed"] } })
+            yield* finish(yield* takeOne("ann"))
+          }
+          receiver.behave(Receiver.answer(503))
+          const life = yield* start({ pauses: ["15 minutes", "15 minutes"] })
+          yield* Layer.build(RemovedEndpoints.layer)
+          yield* Scenario.pass(0)
+          assert.strictEqual(yield* endpoints.remove(removed.endpoint.id), "removed")
+          const [secret = ""] = WebhookSecrets.validAt(yield* WebhookSecrets.current(removed.endpoint.id), 0)
+          yield* Scenario.pass(600_000)
+          assert.strictEqual((yield* outbox.list({ endpoint: removed.endpoint.id, limit: 5 })).deliveries.length, 1)
+          receiver.behave(Receiver.answer(204))
+          for (let turn = 0; turn < 40; turn++) yield* Scenario.pass(30_000)
+          const told = receiver.received.filter(({ body, headers, at }) => {
+            try {
+              verify(secret, headers, body, { now: at })
+              return true
+            } catch {
+              return false
+            }
+          })
+          assert.strictEqual(told.length, 2)
+          assert.deepStrictEqual((yield* outbox.list({ endpoint: removed.endpoint.id, limit: 5 })).deliveries, [])
+          assert.isUndefined(yield* secrets.get(removed.endpoint.id))
+          assert.strictEqual((yield* outbox.list({ endpoint: kept.endpoint.id, limit: 5 })).deliveries.length, 1)
+          assert.deepStrictEqual(yield* secrets.endpoints, [kept.endpoint.id])
+          yield* life.close
+        }))
+    )
 
     rule(
       "attempts are kept in order, counted in all and since the last that ended a delivery, and removed by age",
