@@ -20,8 +20,11 @@ type Route = "job-take" | "job-take-batch" | "job-done" | "job-stream" | "job-st
 const ROUTES: ReadonlyArray<Route> = ["job-take", "job-take-batch", "job-done", "job-stream", "job-stop", "ping"]
 
 /** What the address of a worker's call says. */
-const readCall = (url: string): { readonly route: Route; readonly worker: string; readonly job: string; readonly query: URLSearchParams } => {
-  const [, name = "", worker = "", job = "", query = ""] = /^\/v2\/[^/]+\/([a-z-]+)\/([^/?&]+)(?:\/([^/?&]+))?[?&]?(.*)$/.exec(url) ?? []
+const readCall = (
+  url: string
+): { readonly route: Route; readonly worker: string; readonly job: string; readonly query: URLSearchParams } => {
+  const [, name = "", worker = "", job = "", query = ""] =
+    /^\/v2\/[^/]+\/([a-z-]+)\/([^/?&]+)(?:\/([^/?&]+))?[?&]?(.*)$/.exec(url) ?? []
   const route = ROUTES.find((one) => one === name) ?? "other"
   return { route, worker: decodeURIComponent(worker), job: decodeURIComponent(job), query: new URLSearchParams(query) }
 }
@@ -96,7 +99,9 @@ export class WireTap implements AsyncDisposable {
       if (!response.writableFinished) upstream.destroy()
     })
     upstream.end(body)
-    const answer = await new Promise<IncomingMessage>((resolve, reject) => upstream.once("response", resolve).once("error", reject))
+    const answer = await new Promise<IncomingMessage>((resolve, reject) =>
+      upstream.once("response", resolve).once("error", reject)
+    )
     const text = await readBody(answer)
     const cut = this.#cuts?.() === true
     this.#record(call, askedAt, body.toString(), answer.statusCode ?? 0, text.toString(), cut)

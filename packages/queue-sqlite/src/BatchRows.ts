@@ -195,6 +195,9 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
       if (event === undefined || after.webhook === null) return
       deliveries.add({
         job: JobId.make(after.id),
+        // Made by many requests: there is no one span that it belongs to.
+        traceparent: null,
+        tracestate: null,
         endpoint: after.endpoint,
         event,
         url: after.webhook,

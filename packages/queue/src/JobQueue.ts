@@ -149,6 +149,9 @@ export class JobQueue extends Context.Service<JobQueue, {
   /** Ids of jobs that the worker is to stop; waits up to `waitMs` for one. */
   readonly stops: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, QueueError>
 
+  /** The worker was not told of these stops after all: its next call of `stops` is. */
+  readonly stopAgain: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void>
+
   /** The worker gets no more jobs and an open take of it returns at once. */
   readonly drainWorker: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
 
@@ -522,9 +525,10 @@ const make = Effect.gen(function*() {
         yield* ticket.cancel
         return ids === undefined ? [] : [...ids]
       }
-      yield* ticket.wait(left)
+      yield* Effect.interruptible(ticket.wait(left))
     }
-  })
+    // Only the waiting may be interrupted: a stop that was looked up and not answered would be forgotten.
+  }, Effect.uninterruptible)
 
   const drainWorker = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     yield* registry.drain(endpoint, worker)
@@ -583,6 +587,12 @@ const make = Effect.gen(function*() {
     append,
     finish,
     stops,
+    stopAgain: (endpoint, worker, jobs) =>
+      Effect.map(registry.list(endpoint), (workers) => {
+        // One that it was handed anew meanwhile is not to stop.
+        const held = workers.find(({ id }) => id === worker)?.jobs ?? []
+        for (const job of jobs) if (!held.includes(job)) stop(endpoint, worker, job)
+      }),
     drainWorker,
     workerGone,
     giveBack,

@@ -59,6 +59,9 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
     if (event === undefined || after.webhook === null) return
     outbox.add({
       job: JobId.make(after.id),
+      // Made by many requests: there is no one span that it belongs to.
+      traceparent: null,
+      tracestate: null,
       endpoint: after.endpoint,
       event,
       url: after.webhook,

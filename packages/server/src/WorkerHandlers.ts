@@ -17,7 +17,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw("jobTakeBatch", operations.takeBatch, { uninterruptible: true })
       .handleRaw("jobDone", operations.done)
       .handleRaw("jobStream", operations.chunk)
-      .handleRaw("jobStop", operations.stop)
+      .handleRaw("jobStop", operations.stop, { uninterruptible: true })
       .handleRaw("ping", operations.ping)
       .handleRaw("pingByPost", operations.pingByPost)
   })

@@ -259,8 +259,11 @@ const make = Effect.gen(function*() {
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* heldBack(workerOf(readWorkerAddress(request.url)))
     const stops = yield* heldBack(storeProblem(queue.stops(endpoint.id, worker, limits.workerWaitMs)))
-    return stops.length === 0 ? noContent : json(JSON.stringify({ jobsToStop: stops }))
-  })
+    if (stops.length === 0) return noContent
+    // Told once: what did not arrive is told with the next call, and not with a heartbeat that may be far away.
+    yield* handOver(request, queue.stopAgain(endpoint.id, worker, stops))
+    return json(JSON.stringify({ jobsToStop: stops }))
+  }, Effect.uninterruptible)
 
   const ping = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
     const address = readWorkerAddress(request.url)

@@ -5,6 +5,7 @@
  *   job-stop (long poll) --ids--> interrupt each --> job-stop ...
  *        |--none, fast--> 1 s        |--not held--> once more in 1 s
  *        |--429---------> 5 s
+ *        |--no answer---> at most 2 s: whoever cancels wants the handler to stop now
  *        +--error, 404--> growing waits up to 10 s
  * ```
  *
@@ -26,8 +27,14 @@ import { TOO_MANY_WAIT } from "./TakeLoop.ts"
  */
 const FAST_WAIT = 1_000
 
-/** The waits while the route does not answer or does not exist. */
+/** The waits while the route does not exist or fails. */
 const WAITS: Backoff.Limits = { first: 1_000, most: 10_000 }
+
+/**
+ * The waits while nobody answers. A connection that is lost every few seconds, by a proxy that does not like long polls, must not make a
+ * cancel wait for more than 3 s (quality.md, R8).
+ */
+const LOST_WAITS: Backoff.Limits = { first: 500, most: 2_000 }
 
 const make = Effect.gen(function*() {
   const source = yield* JobSource
@@ -54,7 +61,8 @@ const make = Effect.gen(function*() {
       failures++
       if (error.reason._tag === "Refused" && error.reason.status === 429) return yield* Effect.sleep(TOO_MANY_WAIT)
       if (failures === 1) yield* Effect.logDebug(`Cannot listen for stops: ${error.message}.`)
-      yield* Effect.sleep(yield* Backoff.afterFailures(failures, WAITS))
+      const waits = error.reason._tag === "Unreachable" ? LOST_WAITS : WAITS
+      yield* Effect.sleep(yield* Backoff.afterFailures(failures, waits))
     }))
   )
 

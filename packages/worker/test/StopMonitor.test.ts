@@ -74,6 +74,26 @@ describe("a stop", () => {
     }).pipe(Effect.provide(layer))
   })
 
+  it.effect("R8: is listened for again within 2 s after the connection was lost, however often it was", () => {
+    const { layer } = services()
+    const { events, handler } = stoppable()
+    return Effect.gen(function*() {
+      const memory = yield* Memory
+      const asked = () => memory.calls().filter(({ kind }) => kind === "stops").length
+      yield* memory.submit(job("j1", 1))
+      yield* memory.failNext("stops", 100, "unreachable")
+      yield* start(handler)
+      for (let before = 0; asked() <= 100;) {
+        before = asked()
+        yield* TestClock.adjust("2 seconds")
+        expect(asked()).toBeGreaterThan(before)
+      }
+      yield* memory.stop("j1")
+      yield* settle
+      expect(events).toEqual(["1 started", "1 stopped"])
+    }).pipe(Effect.provide(layer))
+  })
+
   it.effect("a platform without the route is asked ever more rarely, and nothing is said above DEBUG", () => {
     const { layer, log } = services()
     const { handler } = stoppable()

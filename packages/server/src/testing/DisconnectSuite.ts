@@ -73,6 +73,30 @@ export const disconnects = (it: SuiteIt): void => {
       expect(jobs).toEqual({ completed: received, failed: 0, inProgress: back.length, inQueue: 0, retried: 0 })
     }))
 
+  it.effect("R8: a worker that hangs up in the instant in which it is told to stop a job is told so when it asks again", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint({ leaseMs: 60_000 })
+      const worker = yield* endpoint.worker()
+      const address = worker.addresses.stop.slice(server.baseUrl.length)
+      let heard = 0
+      for (let round = 0; round < 4 * MOST_TURNS * VERBS.length; round++) {
+        const { id } = yield* endpoint.run(round)
+        yield* worker.next
+        const socket = yield* server.connect
+        yield* socket.write(head(`GET ${address}`, { authorization: worker.key }))
+        const cancelling = yield* Effect.forkChild(endpoint.cancel(id))
+        for (let turns = round % MOST_TURNS; turns > 0; turns--) yield* turn
+        const verb = VERBS[Math.trunc(round / MOST_TURNS) % VERBS.length] ?? "reset"
+        yield* socket[verb]
+        yield* Fiber.join(cancelling)
+        if (verb === "halfClose") yield* socket.closed
+        if ((yield* socket.received).includes(id)) heard++
+        else yield* until(worker.stops, (stops) => stops.includes(id))
+      }
+      expect(heard).toBeLessThan(4 * MOST_TURNS * VERBS.length)
+    }))
+
   it.effect("a worker that hung up with a job and asks again, holding nothing, gets it again", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
