@@ -224,7 +224,7 @@ const STORM = {
   retry: { maxAttempts: 10, onError: true, backoff: { initialMs: 100, maxMs: 1_000 } }
 }
 
-describe("a storm of faults between real processes", () => {
+describe("chaos: a storm of faults between real processes", () => {
   it(
     "R1, R2, R3, R5, R9: workers killed and frozen past their lease, answers lost, readers cut every 200 ms, a kill -9 of the platform: " +
       "no stale result, no second job, no gap, and all has ended a lease and 5 s after the faults stop",
@@ -248,6 +248,12 @@ describe("a storm of faults between real processes", () => {
       const until = Date.now() + 15_000 + (minutes ?? 0) * 60_000
       const half = Date.now() + (until - Date.now()) / 2
       let killed = false
+
+      const thaw = async (worker: Worker) => {
+        await pause(1.2 * LEASE)
+        frozen.delete(worker)
+        worker.process.kill("SIGCONT")
+      }
 
       const caller = async (n: number) => {
         const input = { n, ms: Math.floor(random() * 600), chunks: Math.floor(random() * 5), fails: random() < 0.2 ? 1 : 0 }
@@ -279,12 +285,7 @@ describe("a storm of faults between real processes", () => {
           worker.process.kill("SIGSTOP")
           frozen.add(worker)
           freezes += 1
-          world.background.push(
-            pause(1.2 * LEASE).then(() => {
-              frozen.delete(worker)
-              worker.process.kill("SIGCONT")
-            })
-          )
+          world.background.push(thaw(worker))
         }
         if (!killed && Date.now() > half) {
           killed = true
@@ -321,7 +322,7 @@ describe("a storm of faults between real processes", () => {
   )
 })
 
-describe("a worker frozen past its lease, again and again", () => {
+describe("chaos: a worker frozen past its lease, again and again", () => {
   it("R2: wakes up to have its result refused; each job ends once, with the output of the accepted attempt", async () => {
     await using world = await World.create({ ...STORM, leaseMs: 1_000 })
     const { history } = world
@@ -352,7 +353,7 @@ describe("a worker frozen past its lease, again and again", () => {
   }, LIMIT)
 })
 
-describe("a cancel of a running job", () => {
+describe("chaos: a cancel of a running job", () => {
   it(
     "R8: interrupts its handler within 3 s, whenever the worker's listening connection is cut, and no attempt starts after it",
     async () => {
@@ -389,7 +390,7 @@ describe("a cancel of a running job", () => {
   )
 })
 
-describe("readers that are cut off", () => {
+describe("chaos: readers that are cut off", () => {
   it(
     "R9: every 200 ms, by a connection that is lost, while a worker writes: every chunk once and in order, for every reader",
     async () => {
@@ -439,12 +440,12 @@ const receiver = async (behave: (received: Received) => void) => {
   }
 }
 
-describe("webhooks", () => {
+describe("chaos: webhooks", () => {
   const jobs = minutes === undefined ? 1_000 : 10_000
 
   it(
-    `R10: the end of each of ${jobs} jobs is told at least once, signed, and not before it is so, by a platform that is killed twice, to ` +
-      "receivers that fail, hang and reset",
+    "R10: the end of every job is told at least once, signed, and not before it is so, by a platform that is killed twice, to receivers " +
+      `that fail, hang and reset (${jobs} jobs)`,
     async () => {
       await using world = await World.create(STORM, { STINT_WEBHOOKS_ALLOW: "127.0.0.1", STINT_WEBHOOKS_TIMEOUT: "1 second" })
       const { history, platform } = world

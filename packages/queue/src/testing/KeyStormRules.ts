@@ -37,7 +37,7 @@ export const keyStormRules = <E>(store: Layer.Layer<JobStore, E>, asked: number)
   const keys = chaosMinutes() === undefined ? asked : MANY
   const queue = JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer))
   it.effect(
-    `R3: of ${CALLERS} submissions of each of ${keys} keys, on two servers over a store that loses 1 % of its answers, one job a key is made`,
+    `R3: of keys that four submit at once, on two servers over a store that loses 1 % of its answers, each makes one job (${keys} keys)`,
     () =>
       Effect.gen(function*() {
         const seed = seedOfRun()

@@ -62,7 +62,7 @@ export const suite = <E>(name: string, store: Layer.Layer<JobStore, E>, options:
     describe("depth", () => depthRules(rule))
     describe("simulation", () => simulationRules(rule))
     describe("faults", () => faultRules(store))
-    describe("storm", () => {
+    describe("chaos", () => {
       stormRules(store)
       keyStormRules(store, keys)
     })

@@ -196,8 +196,8 @@ export const deliverySuite = <E>(
   describe(`webhook sender: ${name}`, () => {
     for (const seed of seeds) {
       rule(
-        `R10: ${jobs} ended jobs are delivered at least once, signed, and never before their commit, by senders that die, to receivers ` +
-          `that fail half of the time (seed ${seed})`,
+        "R10: every ended job is delivered at least once, signed, and never before its commit, by senders that die, to receivers " +
+          `that fail half of the time (${jobs} jobs, seed ${seed})`,
         () => simulate(seed, jobs)
       )
     }
