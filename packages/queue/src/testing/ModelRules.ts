@@ -28,5 +28,5 @@ export const modelRules = <E>(store: Layer.Layer<JobStore, E>, runs: number): vo
           )),
         { numRuns: runsOf(runs), ...(seed === undefined ? {} : { seed: Number(seed) }) }
       )
-    ), 120_000)
+    ), 300_000)
 }
