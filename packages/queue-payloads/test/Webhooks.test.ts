@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 const stores = PayloadWorld.withPayloads(
-  Layer.mergeAll(MemoryJobStore.layer, WebhookSecretStore.layerMemory, WebhookAttemptStore.layerMemory)
+  Layer.mergeAll(MemoryJobStore.layerWithEndpoints, WebhookSecretStore.layerMemory, WebhookAttemptStore.layerMemory)
 )
 
 /** Bodies take no time here, so that leases are as long as the suite knows them. */
