@@ -6,6 +6,7 @@ import * as Batch from "./commands/Batch.ts"
 import * as Dev from "./commands/Dev.ts"
 import * as Endpoints from "./commands/Endpoints.ts"
 import * as Keys from "./commands/Keys.ts"
+import * as Logs from "./commands/Logs.ts"
 import * as Run from "./commands/Run.ts"
 import * as Serve from "./commands/Serve.ts"
 import * as Status from "./commands/Status.ts"
@@ -19,6 +20,7 @@ const platform = [Serve.command, Dev.command] as const
 const client = [
   Run.command.pipe(Command.provide(PlatformClient.layer)),
   Status.status.pipe(Command.provide(PlatformClient.layer)),
+  Logs.command.pipe(Command.provide(PlatformClient.layer)),
   Status.cancel.pipe(Command.provide(PlatformClient.layer)),
   Endpoints.endpoints.pipe(Command.provide(PlatformClient.layer)),
   Endpoints.workerEnv.pipe(Command.provide(PlatformClient.layer)),

@@ -7,14 +7,13 @@
  *   04:12:11 WARN   Worker w-3f9a of endpoint hello is unhealthy: ...
  * ```
  */
+import type { JobLogLine } from "@stint/contract/JobLogs"
+import type { SpokenLine } from "@stint/pool/SpokenLine"
 import type { WorkerLine } from "@stint/pool/WorkerLog"
 import * as Cause from "effect/Cause"
-import * as Effect from "effect/Effect"
 import * as Inspectable from "effect/Inspectable"
 import * as Logger from "effect/Logger"
-import * as Option from "effect/Option"
 import * as References from "effect/References"
-import * as Schema from "effect/Schema"
 import process from "node:process"
 
 const time = (date: Date): string => date.toISOString().slice(11, 19)
@@ -40,20 +39,19 @@ const write = (text: string): void => {
 /** The log goes to standard error: standard output is for what was asked for. */
 export const layer = Logger.layer([Logger.map(format, write)])
 
-/** The lines of the worker SDK's own logger (specification 6); a program's other lines stay as they are. */
-const decodeSdkLine = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({
-  requestId: Schema.NullOr(Schema.String),
-  message: Schema.String,
-  level: Schema.String
-})))
+/** A line of a worker: text stays as it is, a line of a logger has its level and its job in front. */
+export const writeWorkerLine = (
+  { endpoint, text, worker }: Pick<WorkerLine, "endpoint" | "text" | "worker">,
+  { isLogged, job, level, message }: SpokenLine
+): void => {
+  const from = `${endpoint} ${worker}`
+  write(
+    isLogged
+      ? line(new Date(), level, `${job === undefined ? from : `${from} ${job}`} | ${message}`)
+      : line(new Date(), "", `${from} | ${text}`)
+  )
+}
 
-/** A line that a worker printed. */
-export const writeWorkerLine = ({ endpoint, text, worker }: WorkerLine): Effect.Effect<void> =>
-  Effect.sync(() => {
-    const from = `${endpoint} ${worker}`
-    write(Option.match(decodeSdkLine(text), {
-      onNone: () => line(new Date(), "", `${from} | ${text}`),
-      onSome: ({ level, message, requestId }) =>
-        line(new Date(), level, `${requestId === null ? from : `${from} ${requestId}`} | ${message}`)
-    }))
-  })
+/** A line of a job's log, for who reads that alone. */
+export const jobLine = ({ level, message, time, workerId }: JobLogLine): string =>
+  line(new Date(time), level, `${workerId ?? "platform"} | ${message}`)

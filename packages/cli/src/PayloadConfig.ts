@@ -80,7 +80,7 @@ const Size = (minimum: number, maximum: number) =>
   )
 
 /** One variable that is a size. */
-const size = (
+export const size = (
   name: string,
   fallback: number,
   { maximum = LARGEST, minimum = KIBIBYTE }: { readonly minimum?: number; readonly maximum?: number } = {}

@@ -16,13 +16,14 @@ import type { EndpointSpec } from "@stint/contract/Endpoint"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import * as Autoscaler from "@stint/pool/Autoscaler"
 import { WorkerAddress } from "@stint/pool/WorkerAddress"
-import { WorkerLog } from "@stint/pool/WorkerLog"
 import * as Sqlite from "@stint/queue-sqlite"
 import type { SqliteOpenError } from "@stint/queue-sqlite/SqliteOpenError"
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import type { BatchStore } from "@stint/queue/BatchStore"
 import * as BatchTimers from "@stint/queue/BatchTimers"
 import * as EndpointStore from "@stint/queue/EndpointStore"
+import * as JobLogs from "@stint/queue/JobLogs"
+import { type JobLogStore, LogLimits } from "@stint/queue/JobLogStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import type { JobStore } from "@stint/queue/JobStore"
 import * as JobTimers from "@stint/queue/JobTimers"
@@ -51,15 +52,15 @@ import * as Option from "effect/Option"
 import type * as Redacted from "effect/Redacted"
 import { join } from "node:path"
 import { CliFailure } from "./CliFailure.ts"
-import { writeWorkerLine } from "./LogFormat.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import type { PlatformConfig } from "./PlatformConfig.ts"
+import * as WorkerLines from "./WorkerLines.ts"
 
 /** What a platform is made of. */
 export interface PlatformOptions {
   readonly settings: Pick<
     PlatformConfig,
-    "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches"
+    "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches" | "logs"
   >
   readonly apiKey: Redacted.Redacted
   /** `memory`: jobs are gone when the platform stops. */
@@ -73,6 +74,7 @@ export interface PlatformOptions {
 /** All that a platform keeps in rows. */
 type Stores =
   | JobStore
+  | JobLogStore
   | BatchStore
   | EndpointStore.EndpointStore
   | KeyStore.KeyStore
@@ -170,7 +172,9 @@ export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
   const queue = BatchQueue.layer.pipe(
     Layer.provideMerge(JobQueue.layer),
-    Layer.provideMerge(Layer.merge(layerStores(options), WorkerRegistry.layer))
+    Layer.provideMerge(JobLogs.layer),
+    Layer.provideMerge(Layer.merge(layerStores(options), WorkerRegistry.layer)),
+    Layer.provide(Layer.succeed(LogLimits, options.settings.logs))
   )
   const listener = layerPublicAddress(options.settings).pipe(
     Layer.provideMerge(Server.layerNode({ host, port }))
@@ -188,7 +192,7 @@ export const layer = (options: PlatformOptions) => {
   const workers = Autoscaler.layer({ shutdownGrace }).pipe(
     Layer.provide(ProcessPool.layer({ dataDir: options.dataDir })),
     Layer.provide(layerWorkerAddress),
-    Layer.provide(Layer.succeed(WorkerLog, { write: writeWorkerLine }))
+    Layer.provide(WorkerLines.layer)
   )
   return workers.pipe(
     Layer.provideMerge(serving),

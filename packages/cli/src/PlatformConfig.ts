@@ -18,6 +18,7 @@
  * | `STINT_BATCH_QUEUED` | 50000 | jobs of an endpoint that may wait when a batch is finalized, its own included |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
  */
+import type { LogShares } from "@stint/queue/JobLogStore"
 import type { AllowedOrigins } from "@stint/server/Cors"
 import { defaults as limitDefaults } from "@stint/server/Limits"
 import * as AddressGuard from "@stint/ssrf-guard/AddressGuard"
@@ -29,6 +30,7 @@ import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { CliFailure } from "./CliFailure.ts"
+import * as LogConfig from "./LogConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
 import { setting } from "./Setting.ts"
 import { allowedBy, WebOrigins } from "./WebOrigins.ts"
@@ -61,6 +63,8 @@ export interface PlatformConfig {
   /** See PayloadConfig.ts for its variables. */
   readonly payloads: PayloadConfig.PayloadSettings
   readonly batches: BatchSettings
+  /** See LogConfig.ts for its variables. */
+  readonly logs: LogShares
 }
 
 const Port = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 65_535 }))
@@ -160,6 +164,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
     openBatches: count("STINT_BATCHES", limitDefaults.openBatches, 1_000),
     batchQueued: count("STINT_BATCH_QUEUED", limitDefaults.batchQueued, 10_000_000)
   }),
+  logs: LogConfig.load,
   shutdownGrace: setting(
     "STINT_SHUTDOWN_GRACE",
     "a duration, for example \"30 seconds\" or \"2 minutes\"",

@@ -6,12 +6,14 @@ import { BatchApi } from "./BatchApi.ts"
 import { ControlApi } from "./ControlApi.ts"
 import { JobsApi } from "./JobsApi.ts"
 import { KeysApi } from "./KeysApi.ts"
+import { LogsApi } from "./LogsApi.ts"
 import { nameWildcards, OpenAiApi } from "./OpenAiApi.ts"
 import { WebhooksApi } from "./WebhooksApi.ts"
 import { WorkerApi } from "./WorkerApi.ts"
 
 export class Api extends HttpApi.make("stint")
   .add(JobsApi)
+  .add(LogsApi)
   .add(BatchApi)
   .add(OpenAiApi)
   .add(WorkerApi)

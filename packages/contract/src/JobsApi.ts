@@ -21,7 +21,7 @@ import { JobsAuthorization } from "./Authorization.ts"
 import { Explanation } from "./Explanation.ts"
 import { Health } from "./Health.ts"
 import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"
-import { JobEvent } from "./JobEvents.ts"
+import { JobEvent, JobEventKinds } from "./JobEvents.ts"
 import { JobPage, ListQuery } from "./JobList.ts"
 import { idempotencyKey, wording } from "./Operation.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, PayloadTooLarge, Unavailable } from "./Problem.ts"
@@ -166,6 +166,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
     HttpApiEndpoint.get("events", "/:endpoint/events/:id", {
       params: job,
       query: {
+        events: Schema.optionalKey(JobEventKinds),
         lastEventId: Schema.optionalKey(
           Schema.String.annotate({ description: "The same as the header `Last-Event-ID`, which counts where both are there." })
         )
@@ -175,9 +176,9 @@ export class JobsApi extends HttpApiGroup.make("jobs")
     }).annotateMerge(wording({
       summary: "Follow a job",
       description:
-        "Everything that happens to the job, as Server-Sent Events: `status`, `progress`, `chunk`, and `end` with the job object, " +
-        "after which the answer ends. Every event has an id; a reader that was cut off comes back with the last one in `Last-Event-ID` and is " +
-        "told every chunk after it, none twice. Any number may follow a job; it takes nothing from stream. 204: the reader knows the end.",
+        "Everything that happens to the job, as Server-Sent Events: `status`, `progress`, `chunk`, `log`, and `end` with the job " +
+        "object, after which the answer ends. Every event has an id; a reader that was cut off comes back with the last one in `Last-Event-ID` " +
+        "and is told every chunk and every log line after it, none twice. Any number may follow a job; it takes nothing from stream. 204: the reader knows the end.",
       parameters: [{
         name: "Last-Event-ID",
         in: "header",

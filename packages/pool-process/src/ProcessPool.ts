@@ -15,6 +15,7 @@
  */
 import * as LogTail from "@stint/pool/LogTail"
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
+import * as SpokenLine from "@stint/pool/SpokenLine"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { maskOf, WorkerLog } from "@stint/pool/WorkerLog"
 import { type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
@@ -64,6 +65,9 @@ const KILL_WAIT = Duration.seconds(5)
 
 /** How long workers of an earlier platform may still take when this one stops. Its own have had their grace by then. */
 const ORPHAN_PATIENCE = Duration.seconds(5)
+
+/** What a line says, without the form that loggers give it. */
+const wordsOf = (text: string): string => SpokenLine.read({ stream: "stderr", text }).message
 
 const layerOf = Effect.fnUntraced(function*(options: Options) {
   const dataDir = resolve(options.dataDir)
@@ -178,7 +182,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         })
       ),
       Effect.tap(() => Effect.ignore(Effect.try(() => records.remove(worker)))),
-      Effect.flatMap((exit) => Deferred.succeed(ended, { ...exit, log: tail.lines() })),
+      Effect.flatMap((exit) => Deferred.succeed(ended, { ...exit, log: tail.lines().map(wordsOf) })),
       Effect.forkDetach
     )
 

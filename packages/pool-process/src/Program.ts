@@ -53,6 +53,12 @@ export const inherited = (environment: Readonly<Record<string, string | undefine
 const DEFAULTS = { MIN_MEMORY_GB: "0.1", MIN_DISK_PERCENT: "1", UNREACHABLE_LIMIT: "3600000" } as const
 
 /**
+ * Python holds back what it prints into a pipe until there is much of it. Its lines would come when the job that they are about has long
+ * ended.
+ */
+const UNBUFFERED = { PYTHONUNBUFFERED: "1" }
+
+/**
  * Those of {@link DEFAULTS} that this environment does not set, under both prefixes: SDKs that know only one of them are to see it,
  * too. One that is set under either prefix is left alone under both, so that it counts. A blank value sets nothing.
  */
@@ -106,7 +112,7 @@ export const programOf = Effect.fnUntraced(function*({ endpoint, variables }: St
   const cache = endpoint.source.type !== "handler" || options.compileCache === undefined
     ? {}
     : { NODE_COMPILE_CACHE: options.compileCache }
-  const environment = { ...cache, ...base, ...endpoint.env, PWD: line.directory, ...variables }
+  const environment = { ...UNBUFFERED, ...cache, ...base, ...endpoint.env, PWD: line.directory, ...variables }
   const program: Program = { ...line, environment: { ...environment, ...defaultsFor(environment) } }
   return program
 })

@@ -24,6 +24,7 @@
  *               batches_open    those that have not ended, by endpoint               create, finalize, sweep
  *               batches_due     those with a timer, by its time                      sweep
  *   batch_requests  one row a request; its payloads are here until it is a job
+ *   job_logs, log_pieces, log_total: what jobs logged; goes with the job
  *   keys      digests of their secrets, what they open, how often
  * ```
  *
@@ -243,7 +244,48 @@ ALTER TABLE delivery_bodies ADD COLUMN traceparent TEXT;
 ALTER TABLE delivery_bodies ADD COLUMN tracestate TEXT;
 `
 
-const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace]
+/** Log lines, and how much there is of them. */
+const logs = `
+CREATE TABLE job_logs (
+  job INTEGER PRIMARY KEY,
+  last INTEGER NOT NULL,
+  lines INTEGER NOT NULL,
+  bytes INTEGER NOT NULL
+) STRICT;
+
+CREATE TABLE log_pieces (
+  seq INTEGER PRIMARY KEY,
+  job INTEGER NOT NULL,
+  last INTEGER NOT NULL,
+  lines INTEGER NOT NULL,
+  bytes INTEGER NOT NULL,
+  body TEXT NOT NULL
+) STRICT;
+CREATE INDEX log_pieces_of ON log_pieces (job, last);
+
+CREATE TABLE log_total (
+  bytes INTEGER NOT NULL
+) STRICT;
+INSERT INTO log_total (bytes) VALUES (0);
+
+CREATE TRIGGER log_total_begins AFTER INSERT ON job_logs BEGIN
+  UPDATE log_total SET bytes = bytes + NEW.bytes;
+END;
+CREATE TRIGGER log_total_moves AFTER UPDATE OF bytes ON job_logs BEGIN
+  UPDATE log_total SET bytes = bytes + NEW.bytes - OLD.bytes;
+END;
+CREATE TRIGGER log_total_ends AFTER DELETE ON job_logs BEGIN
+  UPDATE log_total SET bytes = bytes - OLD.bytes;
+END;
+CREATE TRIGGER logs_go_with_their_job AFTER DELETE ON jobs
+WHEN EXISTS (SELECT 1 FROM job_logs WHERE job = OLD.seq)
+BEGIN
+  DELETE FROM log_pieces WHERE job = OLD.seq;
+  DELETE FROM job_logs WHERE job = OLD.seq;
+END;
+`
+
+const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs]
 
 /** The version that this program writes. */
 export const LATEST = steps.length

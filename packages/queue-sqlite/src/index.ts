@@ -3,6 +3,7 @@
  */
 import type { BatchStore } from "@stint/queue/BatchStore"
 import type { EndpointStore } from "@stint/queue/EndpointStore"
+import type { JobLogStore } from "@stint/queue/JobLogStore"
 import type { JobStore } from "@stint/queue/JobStore"
 import type { KeyStore } from "@stint/queue/KeyStore"
 import type { QueueError } from "@stint/queue/QueueError"
@@ -13,6 +14,7 @@ import * as Layer from "effect/Layer"
 import * as SpaceReclaimer from "./SpaceReclaimer.ts"
 import * as SqliteDatabase from "./SqliteDatabase.ts"
 import * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
+import * as SqliteJobLogStore from "./SqliteJobLogStore.ts"
 import * as SqliteJobStore from "./SqliteJobStore.ts"
 import * as SqliteKeyStore from "./SqliteKeyStore.ts"
 import type { SqliteOpenError } from "./SqliteOpenError.ts"
@@ -23,6 +25,7 @@ import * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 export * as SpaceReclaimer from "./SpaceReclaimer.ts"
 export * as SqliteDatabase from "./SqliteDatabase.ts"
 export * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
+export * as SqliteJobLogStore from "./SqliteJobLogStore.ts"
 export * as SqliteJobStore from "./SqliteJobStore.ts"
 export * as SqliteKeyStore from "./SqliteKeyStore.ts"
 export * as SqliteOpenError from "./SqliteOpenError.ts"
@@ -34,11 +37,12 @@ export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 export const layer = (
   options: SqliteDatabase.Options
 ): Layer.Layer<
-  JobStore | BatchStore | EndpointStore | KeyStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore,
+  JobStore | JobLogStore | BatchStore | EndpointStore | KeyStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore,
   SqliteOpenError | QueueError
 > =>
   Layer.mergeAll(
     SqliteJobStore.layer,
+    SqliteJobLogStore.layer,
     SqliteEndpointStore.layer,
     SqliteKeyStore.layer,
     SqliteWebhookStore.layer,

@@ -1,8 +1,9 @@
 import * as SqliteEndpointStore from "@stint/queue-sqlite/SqliteEndpointStore"
+import * as SqliteJobLogStore from "@stint/queue-sqlite/SqliteJobLogStore"
 import * as SqliteJobStore from "@stint/queue-sqlite/SqliteJobStore"
 import * as SqliteKeyStore from "@stint/queue-sqlite/SqliteKeyStore"
 import * as SqliteWebhookStore from "@stint/queue-sqlite/SqliteWebhookStore"
-import { batchSuite, endpointSuite, keySuite, outboxSuite, removalSuite, suite } from "@stint/queue/testing"
+import { batchSuite, endpointSuite, jobLogSuite, keySuite, outboxSuite, removalSuite, suite } from "@stint/queue/testing"
 import * as Layer from "effect/Layer"
 import { layerTemp } from "./TestDatabase.ts"
 
@@ -16,3 +17,4 @@ batchSuite(
   Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer, SqliteWebhookStore.layer).pipe(Layer.provide(layerTemp())),
   { sequences: 100 }
 )
+jobLogSuite("sqlite", Layer.merge(SqliteJobStore.layer, SqliteJobLogStore.layer).pipe(Layer.provide(layerTemp())))

@@ -8,13 +8,20 @@
  *         the next Status IN_PROGRESS names its attempt, and its chunks start anew at 1
  * ```
  *
+ * Log lines come in between, each behind the chunk that was the latest when it was kept; those of earlier attempts before the next attempt.
+ *
  * Every telling carries a position, which says all that was told before and with it. A reader that comes back with the last position it saw
- * is told every chunk after it, none again, in order (quality.md, R9). Statuses are states, not events: one that came and went between
+ * is told every chunk and every line after it, none again, in order (quality.md, R9). Statuses are states, not events: one that came and went between
  * two looks is left out, except that an attempt is always announced before its first chunk and before an end that it led to. Of progress
- * only the latest value is told, and to a reader that comes back once more.
+ * only the latest value is told, and to a reader that comes back once more. A line that comes after the end is told to whoever comes back.
+ *
+ * ```
+ *   attempt.chunk.phase[.line]        1.7.r      1.7.r.12      1.7.e1790000000000.12
+ * ```
  */
 import { isTerminal } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
+import type { LogLine } from "./JobLogStore.ts"
 import type { JobReport } from "./JobRecord.ts"
 import type { ChunkPlace, Peeked } from "./JobStore.ts"
 
@@ -35,7 +42,8 @@ export type Followed =
     readonly number: number
     readonly output: JsonText
   }
-  /** The job has ended; the last telling. */
+  | { readonly _tag: "Log"; readonly position: string; readonly attempt: number; readonly line: LogLine }
+  /** The job has ended; the last telling, but for lines that came later. */
   | { readonly _tag: "End"; readonly position: string; readonly attempt: number; readonly job: JobReport }
 
 /** What a reader was told: the status of an attempt, and its chunks up to a number. */
@@ -43,56 +51,97 @@ export interface Place extends ChunkPlace {
   readonly phase: "start" | "queued" | "running" | "ended"
   /** When the end that it was told of was; 0 otherwise. A job that is retried ends more than once. */
   readonly endedAt: number
+  /** Number of the last log line that it was told; 0: none. */
+  readonly line: number
 }
 
+/** Log lines after a place. */
+export interface Lines {
+  readonly lines: ReadonlyArray<LogLine>
+  readonly more: boolean
+}
+
+/** What a reader looks at who wants no lines. */
+export const NO_LINES: Lines = { lines: [], more: false }
+
 /** Nothing yet. */
-export const START: Place = { attempt: 0, chunk: 0, phase: "start", endedAt: 0 }
+export const START: Place = { attempt: 0, chunk: 0, phase: "start", endedAt: 0, line: 0 }
 
 const LETTERS = { start: "s", queued: "q", running: "r", ended: "e" } as const
 
 const PHASES: Readonly<Record<string, Place["phase"]>> = { s: "start", q: "queued", r: "running", e: "ended" }
 
-const encode = ({ attempt, chunk, endedAt, phase }: Place): string =>
-  `${attempt}.${chunk}.${LETTERS[phase]}${phase === "ended" ? endedAt : ""}`
+const encode = ({ attempt, chunk, endedAt, line, phase }: Place): string =>
+  `${attempt}.${chunk}.${LETTERS[phase]}${phase === "ended" ? endedAt : ""}${line === 0 ? "" : `.${line}`}`
 
-/** The place that a position stands for; undefined where it is none. */
+/** The place that a position stands for; undefined where it is none. One without a line is of a reader that was told no line. */
 export const decodePosition = (position: string): Place | undefined => {
-  const [, attempt, chunk, letter = "", endedAt] = /^(\d{1,9})\.(\d{1,9})\.([sqre])(\d{0,15})$/.exec(position) ?? []
+  const [, attempt, chunk, letter = "", endedAt, line = "0"] =
+    /^(\d{1,9})\.(\d{1,9})\.([sqre])(\d{0,15})(?:\.(\d{1,9}))?$/.exec(position) ?? []
   const phase = PHASES[letter]
-  return phase === undefined ? undefined : { attempt: Number(attempt), chunk: Number(chunk), phase, endedAt: Number(endedAt) }
+  return phase === undefined
+    ? undefined
+    : { attempt: Number(attempt), chunk: Number(chunk), phase, endedAt: Number(endedAt), line: Number(line) }
 }
 
-/** What is new to a reader at `place`, and where it is then. `progress` is the value that it was told last. */
-export const tell = (place: Place, progress: JsonText | null, { chunks, from, job, more }: Peeked): {
+/** What is new to a reader. */
+interface Told {
   readonly told: ReadonlyArray<Followed>
+  /** Where it is then. */
   readonly place: Place
   readonly progress: JsonText | null
   /** The reader knows the end. */
   readonly done: boolean
-} => {
+}
+
+/** What is new to a reader at `place`, and where it is then. `progress` is the value that it was told last. */
+export const tell = (place: Place, progress: JsonText | null, peeked: Peeked, logs: Lines = NO_LINES): Told => {
+  const { chunks, from, job, more } = peeked
   const { attempt } = job
   const told: Array<Followed> = []
   let at = place
   const status = (phase: "queued" | "running") => {
-    at = { attempt, chunk: 0, phase, endedAt: 0 }
+    at = { ...at, attempt, chunk: 0, phase, endedAt: 0 }
     told.push({ _tag: "Status", position: encode(at), attempt, job, status: phase === "queued" ? "IN_QUEUE" : "IN_PROGRESS" })
+  }
+  const log = (line: LogLine) => {
+    at = { ...at, line: line.number }
+    told.push({ _tag: "Log", position: encode(at), attempt: line.attempt, line })
+  }
+  let next = 0
+  /** Tells chunks up to a number; false where there are more up to there than were looked at. */
+  const tellChunks = (upTo: number): boolean => {
+    while (next < chunks.length && from + next <= upTo) {
+      const output = chunks[next]
+      if (output === undefined) break
+      at = { ...at, chunk: from + next }
+      told.push({ _tag: "Chunk", position: encode(at), attempt, number: from + next, output })
+      next += 1
+    }
+    return !more || upTo < from + chunks.length
   }
 
   const endedAt = job.finishedAt
-  if (at.phase === "ended" && endedAt === at.endedAt) return { told, place, progress, done: true }
-  if (job.status === "IN_QUEUE") {
+  if (at.phase === "ended" && endedAt === at.endedAt) {
+    logs.lines.forEach(log)
+    return { told, place: at, progress, done: !logs.more }
+  }
+  // What earlier attempts logged comes before the next status: those who follow all along were told so, too.
+  const isQueued = job.status === "IN_QUEUE"
+  const own = logs.lines.findIndex((line) => line.attempt >= attempt)
+  const earlier = isQueued || own === -1 ? logs.lines.length : own
+  logs.lines.slice(0, earlier).forEach(log)
+  if (logs.more && earlier === logs.lines.length) return { told, place: at, progress, done: false }
+  if (isQueued) {
     if (at.phase !== "queued" || at.attempt !== attempt) status("queued")
     return { told, place: at, progress: null, done: false }
   }
-  if (job.startedAt !== null) {
-    if (at.phase !== "running" || at.attempt !== attempt) status("running")
-    for (const [index, output] of chunks.entries()) {
-      const number = from + index
-      at = { ...at, chunk: number }
-      told.push({ _tag: "Chunk", position: encode(at), attempt, number, output })
-    }
+  if (job.startedAt !== null && (at.phase !== "running" || at.attempt !== attempt)) status("running")
+  for (const line of logs.lines.slice(earlier)) {
+    if (line.attempt === attempt && !tellChunks(line.chunk)) return { told, place: at, progress, done: false }
+    log(line)
   }
-  if (more) return { told, place: at, progress, done: false }
+  if (logs.more || !tellChunks(Number.MAX_SAFE_INTEGER)) return { told, place: at, progress, done: false }
   if (isTerminal(job.status) && endedAt !== null) {
     at = { ...at, attempt, phase: "ended", endedAt }
     told.push({ _tag: "End", position: encode(at), attempt, job })

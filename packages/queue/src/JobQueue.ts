@@ -18,22 +18,24 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import type { Followed } from "./Following.ts"
+import { JobLogs } from "./JobLogs.ts"
 import { isReady, isRetriedError, type JobEvent } from "./JobMachine.ts"
 import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 import { type Applied, type Depth, type Drained, type Durability, JobStore } from "./JobStore.ts"
 import * as JobViews from "./JobViews.ts"
-import type { Listed, ListOptions, Position } from "./JobViews.ts"
+import type { FollowOptions, Listed, ListOptions, Position } from "./JobViews.ts"
 import { wakingAfter } from "./LostAnswers.ts"
 import { ChunkGap, EndpointGone, IdempotencyConflict, JobMissing, LeaseLost, NotRetryable, QueueError } from "./QueueError.ts"
 import { jobOf, keyOf, type Submission } from "./Submission.ts"
 import * as WaitList from "./WaitList.ts"
 import { WorkerRegistry } from "./WorkerRegistry.ts"
 
-export type { Listed, ListOptions, Position } from "./JobViews.ts"
+export type { FollowOptions, Listed, ListOptions, Position } from "./JobViews.ts"
 export type { Submission } from "./Submission.ts"
 
 /** Who writes: a worker and, where it knows, the attempt that it was given. */
@@ -89,10 +91,18 @@ export class JobQueue extends Context.Service<JobQueue, {
 
   /**
    * Everything that happens to a job from now on or, with the `position` of an earlier telling, from there on, to its end. Takes nothing
-   * from `drain`. Fails with `JobMissing`, and with `InvalidPlace` where `after` is no position. Ends early when the queue ends its waits:
-   * the reader comes back with its last position.
+   * from `drain`. Log lines are told where `JobLogs` is there to keep them. Fails with `JobMissing`, and with `InvalidPlace` where `after`
+   * is no position. Ends early when the queue ends its waits: the reader comes back with its last position.
    */
-  readonly follow: (endpoint: EndpointId, id: string, after?: string) => Stream.Stream<Followed, QueueError>
+  readonly follow: (
+    endpoint: EndpointId,
+    id: string,
+    after?: string,
+    options?: FollowOptions
+  ) => Stream.Stream<Followed, QueueError>
+
+  /** Whether a follower with this position knows the job's end and every line by now. Fails with `InvalidPlace` where it is no position. */
+  readonly knowsEnd: (job: JobReport, position: string, options?: FollowOptions) => Effect.Effect<boolean, QueueError>
 
   /** The jobs of an endpoint, newest first. Fails with `InvalidPlace` where the cursor is none. */
   readonly list: (endpoint: EndpointId, options?: ListOptions) => Effect.Effect<Listed, QueueError>
@@ -209,8 +219,10 @@ const make = Effect.gen(function*() {
   const takers = WaitList.make()
   /** By job: callers that wait for its end or for a chunk. */
   const readers = WaitList.make()
+  /** Who keeps log lines wakes those who follow their job, too. */
+  const logs = Option.getOrUndefined(yield* Effect.serviceOption(JobLogs))
   /** By job: those who follow it. */
-  const followers = WaitList.make()
+  const followers = logs?.followers ?? WaitList.make()
   /** Who sends webhooks, all under one key. */
   const senders = WaitList.make()
   /** By worker: job-stop polls. */
@@ -280,7 +292,7 @@ const make = Effect.gen(function*() {
     return job
   })
 
-  const views = JobViews.make({ store, followers, get, isClosing: () => closing })
+  const views = JobViews.make({ store, followers, logs, get, now, isClosing: () => closing })
 
   /** Endpoints whose waiting worker is about to look ahead. */
   const lookingAhead = new Set<EndpointId>()
@@ -419,7 +431,7 @@ const make = Effect.gen(function*() {
       if (jobs.length > 0) {
         yield* ticket.cancel
         for (const job of jobs) {
-          yield* registry.holds(endpoint, worker, job.id)
+          yield* registry.holds(endpoint, worker, job.id, job.attempt)
           followers.wake(job.id)
           if (job.webhook !== null) senders.wake("")
           // A stop that was meant for an earlier attempt must not hit this one.

@@ -2,13 +2,14 @@
  * Looks at jobs that change nothing: following one, listing many, finding a place in line.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import type { JobStatus } from "@stint/contract/Job"
+import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { decodePosition, type Followed, type Place, START, tell } from "./Following.ts"
+import { decodePosition, type Followed, NO_LINES, type Place, START, tell } from "./Following.ts"
 import { decodeCursor, encodeCursor } from "./JobListing.ts"
+import { type JobLogs, SETTLE_MILLIS } from "./JobLogs.ts"
 import type { JobReport, JobSummary } from "./JobRecord.ts"
 import type { Ahead, JobStore } from "./JobStore.ts"
 import { InvalidPlace, QueueError } from "./QueueError.ts"
@@ -43,7 +44,13 @@ export interface Position {
   readonly ahead: Ahead | null
 }
 
-/** The most chunks that one look of a follower shows. */
+/** What a follower wants to be told. */
+export interface FollowOptions {
+  /** Log lines, too. Default: true. Without them the end need not wait for the last ones. */
+  readonly logs?: boolean | undefined
+}
+
+/** The most chunks, and the most lines, that one look of a follower shows. */
 const FOLLOW_LIMIT = 200
 
 /** A follower that nobody wakes looks again after so many milliseconds. */
@@ -61,6 +68,9 @@ interface Options {
   readonly store: JobStore["Service"]
   /** By job: those who follow it. */
   readonly followers: WaitList
+  /** Undefined where nobody keeps log lines. */
+  readonly logs: JobLogs["Service"] | undefined
+  readonly now: () => number
   readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, QueueError>
   /** The queue ends its waits. */
   readonly isClosing: () => boolean
@@ -68,14 +78,36 @@ interface Options {
 
 const invalidPlace = (what: "cursor" | "position", value: string) => new QueueError({ reason: new InvalidPlace({ what, value }) })
 
+/** Where a follower is, and what is known of its looks. */
+interface Reader {
+  readonly place: Place
+  readonly progress: JsonText | null
+}
+
 /** The looks, as `JobQueue` offers them. */
-export const make = ({ followers, get, isClosing, store }: Options) => {
+export const make = ({ followers, get, isClosing, logs, now, store }: Options) => {
+  /** Whether a job that has ended may have log lines on their way. */
+  const isFresh = ({ finishedAt, status }: JobReport): boolean =>
+    isTerminal(status) && finishedAt !== null && now() - finishedAt < 2 * SETTLE_MILLIS
+
   /** One look after the other, until there is something to tell or nothing to come. */
-  const next = Effect.fnUntraced(function*(job: JobReport, place: Place, progress: JsonText | null) {
+  const next = Effect.fnUntraced(function*(job: JobReport, { place, progress }: Reader, lines: JobLogs["Service"] | undefined) {
+    let settled = false
     while (true) {
       const ticket = yield* followers.take(job.id)
-      const peeked = yield* store.peek(job.id, place, FOLLOW_LIMIT).pipe(Effect.onError(() => ticket.cancel))
-      const seen = peeked === undefined ? undefined : tell(place, progress, peeked)
+      const look = Effect.gen(function*() {
+        // The lines first: a chunk that a line stands behind is there by then.
+        const written = lines === undefined ? NO_LINES : yield* lines.read(job.id, { after: place.line, limit: FOLLOW_LIMIT })
+        const peeked = yield* store.peek(job.id, place, FOLLOW_LIMIT)
+        return peeked === undefined ? undefined : { job: peeked.job, ...tell(place, progress, peeked, written) }
+      })
+      const seen = yield* look.pipe(Effect.onError(() => ticket.cancel))
+      if (seen?.done === true && lines !== undefined && !settled && isFresh(seen.job) && seen.job.worker !== null) {
+        yield* ticket.cancel
+        yield* lines.settle(seen.job.endpoint, seen.job.worker)
+        settled = true
+        continue
+      }
       // Its retention ended while it was followed, or there is nothing more to wait for.
       if (seen === undefined || seen.told.length > 0 || seen.done || isClosing()) {
         yield* ticket.cancel
@@ -85,21 +117,37 @@ export const make = ({ followers, get, isClosing, store }: Options) => {
     }
   })
 
-  const follow = (endpoint: EndpointId, id: string, after?: string): Stream.Stream<Followed, QueueError> =>
+  const follow = (
+    endpoint: EndpointId,
+    id: string,
+    after?: string,
+    options: FollowOptions = {}
+  ): Stream.Stream<Followed, QueueError> =>
     Stream.unwrap(Effect.gen(function*() {
       const start = after === undefined ? START : decodePosition(after)
       if (start === undefined) return yield* invalidPlace("position", after ?? "")
       const job = yield* get(endpoint, id)
-      const first: { readonly place: Place; readonly progress: JsonText | null } = { place: start, progress: null }
+      const lines = options.logs === false ? undefined : logs
+      const first: Reader = { place: start, progress: null }
       return Stream.paginate(
         first,
-        Effect.fnUntraced(function*({ place, progress }) {
-          const seen = yield* next(job, place, progress)
+        Effect.fnUntraced(function*(reader) {
+          const seen = yield* next(job, reader, lines)
           const told = seen?.told ?? []
           return [told, seen === undefined || seen.done || told.length === 0 ? Option.none() : Option.some(seen)] as const
         })
       )
     }))
+
+  /** Whether a reader with this position is to be told nothing more, as far as the job stands now. */
+  const knowsEnd = Effect.fnUntraced(function*(job: JobReport, after: string, options: FollowOptions = {}) {
+    const place = decodePosition(after)
+    if (place === undefined) return yield* invalidPlace("position", after)
+    if (place.phase !== "ended" || place.endedAt !== job.finishedAt) return false
+    if (logs === undefined || options.logs === false) return true
+    const { lines } = yield* logs.read(job.id, { after: place.line, limit: 1 })
+    return lines.length === 0
+  })
 
   const list = Effect.fnUntraced(function*(
     endpoint: EndpointId,
@@ -124,5 +172,5 @@ export const make = ({ followers, get, isClosing, store }: Options) => {
     return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null }
   })
 
-  return { follow, list, position }
+  return { follow, knowsEnd, list, position }
 }

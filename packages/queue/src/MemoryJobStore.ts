@@ -18,12 +18,14 @@ import * as Result from "effect/Result"
 import { BatchStore } from "./BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "./EndpointStore.ts"
 import { ERROR_LENGTH } from "./JobListing.ts"
+import { JobLogStore, LogLimits, type LogShares } from "./JobLogStore.ts"
 import { dueAt, isReady, type JobEvent, transition } from "./JobMachine.ts"
 import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "./JobRecord.ts"
 import { type Applied, CLAIM_EXPIRED_LIMIT, DRAIN_CHARACTERS, type Inserted, JobStore, type SubmissionKey } from "./JobStore.ts"
 import { webhookText } from "./JobText.ts"
 import { webhookEventOf } from "./JobWebhooks.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
+import * as MemoryJobLogs from "./MemoryJobLogs.ts"
 import * as MemoryWebhooks from "./MemoryWebhooks.ts"
 import * as MinHeap from "./MinHeap.ts"
 import * as Tally from "./Tally.ts"
@@ -83,8 +85,13 @@ const someOf = (chunks: ReadonlyArray<JsonText>, start: number, limit: number): 
   return some
 }
 
-const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<typeof MemoryWebhooks.make>, "add">) => {
+const make = (
+  endpoints: Pick<Endpoints, "wasRemoved">,
+  outbox: Pick<ReturnType<typeof MemoryWebhooks.make>, "add">,
+  shares: LogShares
+) => {
   const entries = new Map<JobId, Entry>()
+  const logs = MemoryJobLogs.make((id) => entries.get(id)?.head, shares)
   /** By endpoint and idempotency key. */
   const keys = new Map<string, Entry>()
   const lines = new Map<EndpointId, Line>()
@@ -169,6 +176,7 @@ const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<
   const remove = (entry: Entry) => {
     const { endpoint, id } = entry.head
     entries.delete(id)
+    logs.remove(id)
     lineOf(endpoint).all.delete(entry)
     if (entry.key !== undefined) keys.delete(keyOf(endpoint, entry.key.key))
     entry.wakeAt = undefined
@@ -373,32 +381,35 @@ const make = (endpoints: Pick<Endpoints, "wasRemoved">, outbox: Pick<ReturnType<
       })
   })
 
-  return { service, batches: batches.service, isBusy }
+  return { service, batches: batches.service, isBusy, logs: logs.service }
 }
 
-/** A job store with its batches and its outbox, of their own for each build of the layer. Knows no endpoints, and takes jobs for any. */
-export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore> = Layer.effectContext(Effect.sync(() => {
+/** A job store with its batches, outbox and logs, of their own for each build of the layer. Knows no endpoints, and takes jobs for any. */
+export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore> = Layer.effectContext(Effect.gen(function*() {
   const outbox = MemoryWebhooks.make()
-  const { batches, service } = make({ wasRemoved: () => false }, outbox)
-  return Context.make(JobStore, service).pipe(
-    Context.add(BatchStore, BatchStore.of(batches)),
-    Context.add(WebhookStore, WebhookStore.of(outbox.service))
+  const jobs = make({ wasRemoved: () => false }, outbox, yield* LogLimits)
+  return Context.make(JobStore, jobs.service).pipe(
+    Context.add(BatchStore, BatchStore.of(jobs.batches)),
+    Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+    Context.add(JobLogStore, JobLogStore.of(jobs.logs))
   )
 }))
 
 /**
- * All that a platform keeps, in memory: jobs, batches, their outbox and endpoints that know of each other. An endpoint with jobs is not removed, and
- * one that was removed takes no more jobs.
+ * All that a platform keeps, in memory: jobs, batches, their outbox, their logs and endpoints that know of each other. An endpoint with
+ * jobs is not removed, and one that was removed takes no more jobs.
  */
-export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | EndpointStore> = Layer.effectContext(
-  Effect.sync(() => {
-    const outbox = MemoryWebhooks.make()
-    const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox)
-    const endpoints = makeMemory(jobs.isBusy)
-    return Context.make(JobStore, jobs.service).pipe(
-      Context.add(BatchStore, BatchStore.of(jobs.batches)),
-      Context.add(WebhookStore, WebhookStore.of(outbox.service)),
-      Context.add(EndpointStore, endpoints.service)
-    )
-  })
-)
+export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore | EndpointStore> = Layer
+  .effectContext(
+    Effect.gen(function*() {
+      const outbox = MemoryWebhooks.make()
+      const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
+      const endpoints = makeMemory(jobs.isBusy)
+      return Context.make(JobStore, jobs.service).pipe(
+        Context.add(BatchStore, BatchStore.of(jobs.batches)),
+        Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+        Context.add(JobLogStore, JobLogStore.of(jobs.logs)),
+        Context.add(EndpointStore, endpoints.service)
+      )
+    })
+  )

@@ -43,6 +43,10 @@ interface Entry {
   /** Since when it gets no more jobs. */
   drainingSince: number | null
   readonly jobs: Set<string>
+  /** The attempts of the jobs that it was handed last, ended ones included. */
+  readonly attempts: Map<string, number>
+  /** The job that it held last, and until when. */
+  freed: { readonly job: string; readonly at: number } | null
   reason: string | null
   retryAt: number | null
   readonly firstSeenAt: number
@@ -61,13 +65,22 @@ export const GOODBYE_MILLIS = 10_000
 /** How long a worker that no pool answers for may be silent before it is forgotten: two long polls of 90 s. */
 export const SILENT_MILLIS = 180_000
 
+/** So many jobs that a worker was handed are remembered, for what it says of them after their end. */
+const HANDED_LIMIT = 1_000
+
+/** A job and the attempt that a worker was handed. */
+export interface HandedJob {
+  readonly job: string
+  readonly attempt: number
+}
+
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** A pool starts a worker. */
   readonly starting: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** The worker called: it takes, pings or delivers. */
   readonly seen: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** The worker holds a job from now on. */
-  readonly holds: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<void>
+  readonly holds: (endpoint: EndpointId, worker: string, job: string, attempt?: number) => Effect.Effect<void>
   /** The worker holds that job no longer. False where it was not known to. */
   readonly freed: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
   /** The worker gets no more jobs. */
@@ -83,6 +96,13 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   ) => Effect.Effect<void>
   readonly gone: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
+  /** The attempt of a job that a worker was handed, also when it is over; undefined where nobody remembers. */
+  readonly attemptOf: (endpoint: EndpointId, worker: string, job: string) => number | undefined
+  /**
+   * The one job that a worker holds. Where it holds none, the one that it held until `within` milliseconds ago. Undefined where there is
+   * none, or more than one.
+   */
+  readonly onlyJob: (endpoint: EndpointId, worker: string, within: number) => HandedJob | undefined
 }>()("@stint/queue/WorkerRegistry") {}
 
 const stateOf = (entry: Entry): WorkerState => {
@@ -112,6 +132,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           state: "initializing",
           drainingSince: null,
           jobs: new Set(),
+          attempts: new Map(),
+          freed: null,
           reason: null,
           retryAt: null,
           firstSeenAt: now,
@@ -146,18 +168,28 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           entry.pooled = true
         }),
       seen: (endpoint, worker) => Effect.sync(() => touch(entryOf(endpoint, worker))),
-      holds: (endpoint, worker, job) =>
+      holds: (endpoint, worker, job, attempt) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
           touch(entry)
           entry.jobs.add(job)
+          if (attempt !== undefined) {
+            entry.attempts.delete(job)
+            entry.attempts.set(job, attempt)
+            if (entry.attempts.size > HANDED_LIMIT) {
+              const [oldest] = entry.attempts.keys()
+              if (oldest !== undefined) entry.attempts.delete(oldest)
+            }
+          }
           entry.idleSince = null
         }),
       freed: (endpoint, worker, job) =>
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
           if (entry === undefined || !entry.jobs.delete(job)) return false
-          if (entry.jobs.size === 0) entry.idleSince = clock.currentTimeMillisUnsafe()
+          const at = clock.currentTimeMillisUnsafe()
+          entry.freed = { job, at }
+          if (entry.jobs.size === 0) entry.idleSince = at
           return true
         }),
       drain: (endpoint, worker) =>
@@ -196,7 +228,18 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             lastSeenAt: entry.lastSeenAt,
             idleSince: entry.idleSince
           }))
-        })
+        }),
+      attemptOf: (endpoint, worker, job) => endpoints.get(endpoint)?.get(worker)?.attempts.get(job),
+      onlyJob: (endpoint, worker, within) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry === undefined || entry.jobs.size > 1) return undefined
+        const { freed } = entry
+        const [held] = entry.jobs
+        const late = freed !== null && clock.currentTimeMillisUnsafe() - freed.at <= within ? freed.job : undefined
+        const job = held ?? late
+        const attempt = job === undefined ? undefined : entry.attempts.get(job)
+        return job === undefined || attempt === undefined ? undefined : { job, attempt }
+      }
     })
   })
 )

@@ -10,13 +10,14 @@
  * A reader that is told nothing for a while gets a comment, without losing its place: the pull that is under way goes on.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { RETRY_MILLIS } from "@stint/contract/JobEvents"
+import { type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
 import type { Followed } from "@stint/queue/Following"
 import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { jobText } from "./JobView.ts"
+import { shownLine } from "./LogView.ts"
 import * as TimedPull from "./TimedPull.ts"
 
 /** JSON as lines of an event: it may have line breaks between its tokens, a line of `data` has none. */
@@ -34,14 +35,25 @@ const dataOf = (told: Followed, endpoint: Endpoint): string => {
       return `{"attempt":${attempt},"output":${told.output}}`
     case "Chunk":
       return `{"attempt":${attempt},"number":${told.number},"output":${told.output}}`
+    case "Log":
+      return JSON.stringify(shownLine(told.line))
     case "End":
       return jobText(told.job, endpoint)
   }
 }
 
+const KIND_OF = { Status: "status", Progress: "progress", Chunk: "chunk", Log: "log", End: "end" } as const
+
+/** Those of some kinds, the end in any case; all where nobody says which. */
+export const ofKinds = <E>(
+  events: Stream.Stream<Followed, E>,
+  kinds: ReadonlyArray<JobEventKind> | undefined
+): Stream.Stream<Followed, E> =>
+  kinds === undefined ? events : Stream.filter(events, ({ _tag }) => _tag === "End" || kinds.includes(KIND_OF[_tag]))
+
 /** One event. */
 export const eventText = (told: Followed, endpoint: Endpoint): string =>
-  `id: ${told.position}\nevent: ${told._tag.toLowerCase()}\n${dataLines(dataOf(told, endpoint))}\n\n`
+  `id: ${told.position}\nevent: ${KIND_OF[told._tag]}\n${dataLines(dataOf(told, endpoint))}\n\n`
 
 /** A stream with `comment` between its elements, wherever there was none for `millis`. */
 export const withHeartbeat = <E>(events: Stream.Stream<string, E>, millis: number, comment: string): Stream.Stream<string, E> =>

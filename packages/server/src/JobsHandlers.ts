@@ -5,21 +5,20 @@
  */
 import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { decodePosition } from "@stint/queue/Following"
 import { JobQueue } from "@stint/queue/JobQueue"
-import type { JobHead, JobReport } from "@stint/queue/JobRecord"
+import type { JobHead } from "@stint/queue/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { explain } from "./Explain.ts"
-import { response as eventsResponse } from "./JobEvents.ts"
+import { ofKinds, response as eventsResponse } from "./JobEvents.ts"
 import { explainedText, jobText, listedJob, receiptText, streamText } from "./JobView.ts"
 import { json } from "./JsonAnswer.ts"
 import { answer } from "./LargePayloads.ts"
 import { Limits, waitOf } from "./Limits.ts"
-import { endpointFinder, invalidPlace, jobProblem, listProblem, lookupProblem, storeProblem } from "./QueueProblems.ts"
+import { endpointFinder, jobProblem, listProblem, lookupProblem, storeProblem } from "./QueueProblems.ts"
 import { SubmitOperations } from "./SubmitOperations.ts"
 
 /** Whether `?explain` asks for it: named alone, or with any value that is no "no". */
@@ -28,12 +27,6 @@ const asksWhy = (explain: string | undefined): boolean => explain !== undefined 
 /** Where a reader of events was: a browser says it in a header, and an empty one is none. */
 const placeOf = (request: HttpServerRequest.HttpServerRequest, lastEventId: string | undefined): string | undefined =>
   request.headers["last-event-id"] || lastEventId || undefined
-
-/** Whether that reader knows the job's end. */
-const knowsEnd = (after: string | undefined, job: JobReport): boolean => {
-  const place = after === undefined ? undefined : decodePosition(after)
-  return place?.phase === "ended" && place.endedAt === job.finishedAt
-}
 
 /** The handlers of the jobs API. */
 export const layer = HttpApiBuilder.group(
@@ -98,13 +91,14 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, query, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
           const after = placeOf(request, query.lastEventId)
+          const options = { logs: query.events?.includes("log") ?? true }
           // Looked at here, so that what cannot be followed is refused while there is a status to say it with.
           const job = yield* lookupProblem(queue.get(endpoint.id, params.id))
-          if (after !== undefined && decodePosition(after) === undefined) {
-            return yield* invalidPlace({ what: "position", value: after })
+          if (after !== undefined && (yield* listProblem(queue.knowsEnd(job, after, options)))) {
+            return HttpServerResponse.empty({ status: 204 })
           }
-          if (knowsEnd(after, job)) return HttpServerResponse.empty({ status: 204 })
-          return eventsResponse(queue.follow(endpoint.id, job.id, after), endpoint, limits.heartbeatMs)
+          const followed = queue.follow(endpoint.id, job.id, after, options)
+          return eventsResponse(ofKinds(followed, query.events), endpoint, limits.heartbeatMs)
         })
       )
       .handle(

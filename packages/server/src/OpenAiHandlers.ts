@@ -99,7 +99,10 @@ export const layer = HttpApiBuilder.group(
       )
       const { job } = call
       const within = yield* TimedPull.make(
-        Stream.catch(queue.follow(job.endpoint, job.id), (error) => Stream.fromEffect(lookupProblem(Effect.fail(error))))
+        Stream.catch(
+          queue.follow(job.endpoint, job.id, undefined, { logs: false }),
+          (error) => Stream.fromEffect(lookupProblem(Effect.fail(error)))
+        )
       )
       return Object.assign(call, {
         headers: { [JOB_ID_HEADER]: job.id, [REQUEST_ID_HEADER]: job.id },

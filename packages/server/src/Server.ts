@@ -5,6 +5,7 @@
  *   caller   --/v2/{endpoint}/run ...-------> JobsHandlers -----+
  *   caller   --/v2/{endpoint}/batch ...-----> BatchHandlers ----+
  *   caller   --/v2/{endpoint}/openai/v1/ ---> OpenAiHandlers ---+
+ *   caller   --/v2/{endpoint}/logs ...------> LogHandlers --------> JobLogs
  *   worker   --/v2/{endpoint}/job-take ...--> WorkerHandlers ---+--> JobQueue, BatchQueue, EndpointStore
  *   operator --/api/v1/...------------------> ControlHandlers --+
  *   operator --/api/v1/keys...--------------> KeyHandlers --------> KeyStore
@@ -29,6 +30,7 @@ import * as Guards from "./Guards.ts"
 import * as HotRoutes from "./HotRoutes.ts"
 import * as JobsHandlers from "./JobsHandlers.ts"
 import * as KeyHandlers from "./KeyHandlers.ts"
+import * as LogHandlers from "./LogHandlers.ts"
 import * as OpenAiHandlers from "./OpenAiHandlers.ts"
 import * as PublicAddress from "./PublicAddress.ts"
 import * as SubmitOperations from "./SubmitOperations.ts"
@@ -40,6 +42,7 @@ const layerApi = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: Fallback.OPENAPI_PATH }).pipe(
     Layer.provide([
       JobsHandlers.layer,
+      LogHandlers.layer,
       BatchHandlers.layer,
       OpenAiHandlers.layer,
       WorkerHandlers.layer,

@@ -4,6 +4,7 @@
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as BatchQueue from "@stint/queue/BatchQueue"
+import * as JobLogs from "@stint/queue/JobLogs"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Clock from "effect/Clock"
@@ -63,6 +64,7 @@ class World {
       Layer.provide(AccessKeys.layer(Redacted.make(ADMIN))),
       Layer.provide(BatchQueue.layer),
       Layer.provide(JobQueue.layer),
+      Layer.provide(JobLogs.layer),
       Layer.provide([layerMemory, WorkerRegistry.layer]),
       Layer.provide(Layer.succeed(PublicAddress, { baseUrl: BASE })),
       Layer.provideMerge(NodeHttpServer.layerHttpServices),

@@ -9,6 +9,7 @@
  *   INFO | Finished in 12 ms.
  * ```
  */
+import { cutMessage } from "@stint/contract/LogMessage"
 
 /** The levels, least important first. `NOTSET` shows everything. */
 export const LEVELS = ["NOTSET", "TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
@@ -26,39 +27,17 @@ export interface Style {
   readonly json: boolean
 }
 
-/** The most characters of a message that are kept (specification 8). */
-export const MAX_MESSAGE = 4096
-
 /** The level of that name, in any case; undefined when there is none. */
 export const parseLevel = (name: string): Level | undefined => LEVELS.find((level) => level === name.trim().toUpperCase())
 
 /** Whether a line of that level is shown. */
 export const isShown = (style: Style, level: LineLevel): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
 
-const isHighSurrogate = (code: number) => code >= 0xd800 && code <= 0xdbff
-const isLowSurrogate = (code: number) => code >= 0xdc00 && code <= 0xdfff
-
-/**
- * Cuts a message of more than 4096 characters in its middle, because the beginning says what it is and the end how it went. What
- * is left, with the note of how much is gone, is 4096 characters at most; a character outside the basic plane is never cut in
- * two.
- */
-export const truncate = (message: string): string => {
-  if (message.length <= MAX_MESSAGE) return message
-  const note = ` ...[${message.length} characters, cut here]... `
-  const room = MAX_MESSAGE - note.length
-  let head = Math.ceil(room / 2)
-  let tail = message.length - Math.floor(room / 2)
-  if (isHighSurrogate(message.charCodeAt(head - 1))) head--
-  if (isLowSurrogate(message.charCodeAt(tail))) tail++
-  return message.slice(0, head) + note + message.slice(tail)
-}
-
 /** One line, without its line feed. `requestId` is the job that it is about; the form for humans has no place for it. */
 export const format = (style: Style, level: LineLevel, message: string, requestId?: string): string =>
   style.json
-    ? JSON.stringify({ requestId: requestId ?? null, message: truncate(message), level })
-    : `${level} | ${truncate(message)}`
+    ? JSON.stringify({ requestId: requestId ?? null, message: cutMessage(message), level })
+    : `${level} | ${cutMessage(message)}`
 
 /** Writes one line to standard output, unless its level is below the style's. */
 export const write = (style: Style, level: LineLevel, message: string, requestId?: string): void => {

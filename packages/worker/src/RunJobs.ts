@@ -27,6 +27,7 @@ import { outcomeOf } from "./jobRun.ts"
 import { JobSource } from "./JobSource.ts"
 import { REQUEST_ID } from "./Logger.ts"
 import * as Outcome from "./Outcome.ts"
+import * as OutputDrain from "./OutputDrain.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
 import { Shutdown } from "./Shutdown.ts"
 import { withDeliverSpan, withJobSpan } from "./Spans.ts"
@@ -90,6 +91,7 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
     if (Outcome.isFailed(result)) {
       steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${Outcome.readableError(result.error)}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
+    if (OutputDrain.isHeld()) steps = Effect.andThen(OutputDrain.drained(OutputDrain.BEFORE_RESULT), steps)
     // Before the delivery: from here on no other job may come to this worker.
     if (result.stopPod === true && recycles) {
       return Effect.andThen(shutdown.request({ because: "a fresh worker was asked for", exitCode: 0 }), steps)

@@ -29,6 +29,7 @@ import * as FirstTake from "./FirstTake.ts"
 import * as Fitness from "./Fitness.ts"
 import * as FitnessChecks from "./FitnessChecks.ts"
 import * as Heartbeat from "./Heartbeat.ts"
+import * as JobConsole from "./JobConsole.ts"
 import * as JobMiddleware from "./JobMiddleware.ts"
 import type { JobSource } from "./JobSource.ts"
 import * as JobSourceHttp from "./JobSourceHttp.ts"
@@ -37,6 +38,7 @@ import * as LocalTest from "./LocalTest.ts"
 import * as Logger from "./Logger.ts"
 import * as LogLine from "./LogLine.ts"
 import { messageOf } from "./Outcome.ts"
+import * as OutputDrain from "./OutputDrain.ts"
 import * as RunJobs from "./RunJobs.ts"
 import type { Runnable } from "./Runnable.ts"
 import * as Shutdown from "./Shutdown.ts"
@@ -100,7 +102,7 @@ const services = (options: LaunchOptions): Layer.Layer<Services, StartError> =>
       }
     )
   ).pipe(
-    Layer.provideMerge(Layer.merge(layerSeams, Logger.layer)),
+    Layer.provideMerge(Layer.mergeAll(layerSeams, Logger.layer, JobConsole.layer)),
     Layer.provideMerge(WorkerConfig.layer())
   )
 
@@ -165,21 +167,26 @@ const surviveBrokenPipes = (): void => {
   }
 }
 
+/** Ends the process once its last lines have left it. */
+const exit = (code: number): void => {
+  Effect.runFork(OutputDrain.drained(OutputDrain.BEFORE_EXIT)).addObserver(() => process.exit(code))
+}
+
 /** {@link launch} with options. */
 export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer<A, E, Services>): void => {
   surviveBrokenPipes()
   const keepAlive = setInterval(() => {}, KEEP_ALIVE)
   const fiber = Effect.runFork(Effect.provide(program(worker), services(options)))
-  fiber.addObserver((exit) => {
+  fiber.addObserver((ended) => {
     clearInterval(keepAlive)
-    if (Exit.isSuccess(exit)) process.exit(exit.value)
-    const expected = exit.cause.reasons.every(Cause.isFailReason)
+    if (Exit.isSuccess(ended)) return exit(ended.value)
+    const expected = ended.cause.reasons.every(Cause.isFailReason)
     LogLine.write(
       WorkerConfig.logStyle(process.env, process.argv.slice(2)),
       "ERROR",
-      expected ? messageOf(Cause.squash(exit.cause)) : Cause.pretty(exit.cause)
+      expected ? messageOf(Cause.squash(ended.cause)) : Cause.pretty(ended.cause)
     )
-    process.exit(1)
+    exit(1)
   })
 }
 

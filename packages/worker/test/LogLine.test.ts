@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
+import { cutMessage, MAX_LOG_MESSAGE } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import * as LogLine from "../src/LogLine.ts"
@@ -24,13 +25,13 @@ describe("a line (specification 6)", () => {
   it("property: a long message keeps its beginning and end, within the limit, and no character is cut in two", () => {
     const long = fc.string({ unit: "grapheme", minLength: 1, maxLength: 40 }).map((part) => part.repeat(5000 / part.length + 1))
     fc.assert(fc.property(fc.oneof(long, fc.string({ unit: "grapheme" })), (message) => {
-      const cut = LogLine.truncate(message)
-      if (message.length <= LogLine.MAX_MESSAGE) {
+      const cut = cutMessage(message)
+      if (message.length <= MAX_LOG_MESSAGE) {
         expect(cut).toBe(message)
         return
       }
-      expect(cut.length).toBeLessThanOrEqual(LogLine.MAX_MESSAGE)
-      expect(cut.length).toBeGreaterThan(LogLine.MAX_MESSAGE - 3)
+      expect(cut.length).toBeLessThanOrEqual(MAX_LOG_MESSAGE)
+      expect(cut.length).toBeGreaterThan(MAX_LOG_MESSAGE - 3)
       const [head = "", tail = ""] = cut.split(/ \.\.\.\[\d+ characters, cut here\]\.\.\. /)
       expect(message.startsWith(head)).toBe(true)
       expect(message.endsWith(tail)).toBe(true)

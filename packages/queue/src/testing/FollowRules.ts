@@ -20,6 +20,8 @@ const brief = (told: Followed): string => {
       return `progress ${told.output}`
     case "Chunk":
       return `${told.attempt}.${told.number} ${told.output}`
+    case "Log":
+      return `log ${told.line.number} ${told.line.message}`
     case "End":
       return told.job.status
   }

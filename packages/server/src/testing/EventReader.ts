@@ -32,10 +32,11 @@ const decodeData = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json)
 /** The data of an event. */
 export const dataOf = (event: SentEvent | undefined) => Effect.orDie(decodeData(event?.data))
 
-/** Opens a reading; the scope's end breaks it off. */
+/** Opens a reading; the scope's end breaks it off, and so do `cutAfter` characters, wherever in an event they end. */
 export const open = Effect.fnUntraced(function*(
   url: string,
-  headers: Readonly<Record<string, string>>
+  headers: Readonly<Record<string, string>>,
+  cutAfter = Infinity
 ): Effect.fn.Return<EventReader, NoAnswer, Scope.Scope> {
   const controller = new AbortController()
   yield* Effect.addFinalizer(() => Effect.sync(() => controller.abort()))
@@ -48,6 +49,7 @@ export const open = Effect.fnUntraced(function*(
   let comments = 0
   let text = ""
   let ended = body === undefined
+  let left = cutAfter
 
   const feed = (chunk: string) => {
     text += chunk
@@ -73,7 +75,14 @@ export const open = Effect.fnUntraced(function*(
         catch: (cause) => new NoAnswer({ cause })
       })
       if (read.done) ended = true
-      else feed(read.value)
+      else {
+        feed(read.value.slice(0, left))
+        left -= read.value.length
+        if (left <= 0) {
+          ended = true
+          controller.abort()
+        }
+      }
     }
     return events.shift()
   }).pipe(

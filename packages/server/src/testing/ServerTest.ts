@@ -7,6 +7,8 @@ import * as BatchQueue from "@stint/queue/BatchQueue"
 import type { BatchStore } from "@stint/queue/BatchStore"
 import * as BatchTimers from "@stint/queue/BatchTimers"
 import type * as EndpointStore from "@stint/queue/EndpointStore"
+import * as JobLogs from "@stint/queue/JobLogs"
+import type { JobLogStore } from "@stint/queue/JobLogStore"
 import * as JobQueue from "@stint/queue/JobQueue"
 import type { JobStore } from "@stint/queue/JobStore"
 import * as JobTimers from "@stint/queue/JobTimers"
@@ -103,6 +105,7 @@ const layerTest = Layer.effect(
 /** What a server keeps its things in. */
 export type Stores =
   | JobStore
+  | JobLogStore
   | BatchStore
   | EndpointStore.EndpointStore
   | KeyStore.KeyStore
@@ -142,6 +145,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provide(address.pipe(Layer.provideMerge(Server.layerNode({ ...options.listen, port: 0 })))),
     Layer.provide(BatchQueue.layer),
     Layer.provideMerge(JobQueue.layer),
+    Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(WorkerRegistry.layer),
     Layer.provide(AccessKeys.layer(Redacted.make(ADMIN_KEY)).pipe(Layer.provideMerge(stores))),
     Layer.provide([

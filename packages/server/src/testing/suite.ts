@@ -20,6 +20,7 @@ import { events } from "./EventSuite.ts"
 import { explanations } from "./ExplainSuite.ts"
 import { follows } from "./FollowSuite.ts"
 import { keys } from "./KeySuite.ts"
+import { logs } from "./LogSuite.ts"
 import { openAiErrors } from "./OpenAiErrorSuite.ts"
 import { openAiStreams } from "./OpenAiStreamSuite.ts"
 import { openAi } from "./OpenAiSuite.ts"
@@ -45,6 +46,7 @@ export const suite = <E>(
     describe("requests", () => requests(it))
     describe("batches", () => batches(it))
     describe("events", () => events(it))
+    describe("logs", () => logs(it))
     describe("explain", () => explanations(it))
     describe("follow", () => follows(it))
     describe("end", () => ends(it))

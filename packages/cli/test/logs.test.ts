@@ -1,0 +1,118 @@
+/**
+ * What jobs log, from a real worker's pipes to those who read it.
+ */
+import { join } from "node:path"
+import { afterAll, beforeAll, describe, expect, it } from "vitest"
+import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
+
+interface Line {
+  readonly number: number
+  readonly level: string
+  readonly message: string
+  readonly source: string
+}
+
+interface Page {
+  readonly lines: ReadonlyArray<Line>
+  readonly cursor: number
+  readonly more: boolean
+}
+
+const logsOf = async (platform: PlatformProcess, id: string): Promise<ReadonlyArray<Line>> => {
+  const lines: Array<Line> = []
+  let page: Page = { lines: [], cursor: 0, more: true }
+  while (page.more) {
+    const { body } = await platform.request("GET", `/v2/talkative/logs/${id}?limit=1000&after=${page.cursor}`)
+    page = body as Page
+    lines.push(...page.lines)
+  }
+  return lines
+}
+
+describe("logs", () => {
+  let platform: PlatformProcess
+
+  beforeAll(async () => {
+    platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
+  })
+  afterAll(async () => {
+    await platform[Symbol.asyncDispose]()
+  })
+
+  it("the lines of two jobs that run at once on one worker land at their own jobs, by log and by console", async () => {
+    const ids = [
+      await platform.run("talkative", { together: 2, lines: 40 }),
+      await platform.run("talkative", { together: 2, lines: 40 })
+    ]
+    const ended = await Promise.all(ids.map((id) => platform.ended("talkative", id)))
+    expect(ended.map(({ status }) => status)).toEqual(["COMPLETED", "COMPLETED"])
+    expect(new Set(ended.map(({ workerId }) => workerId)).size).toBe(1)
+    for (const id of ids) {
+      const own = (await logsOf(platform, id)).filter(({ message }) => message !== "printed past the console")
+      const numbers = own.map(({ message }) => Number(message.split(" ")[1]))
+      expect(own.map(({ message }) => message.split(" ")[0])).toEqual(own.map(() => id))
+      // Two pipes: the lines of each are in order.
+      const isError = ({ source }: Line) => source === "stderr"
+      expect(own.flatMap((line, index) => isError(line) ? [] : [numbers[index]])).toEqual(
+        Array.from({ length: 40 }, (_, n) => n + 1).filter((n) => n % 4 !== 2)
+      )
+      expect(own.filter(isError).map(({ level }) => level)).toEqual(Array.from({ length: 10 }, () => "ERROR"))
+      expect(own.find(({ message }) => message === `${id} 1`)).toMatchObject({ level: "INFO", source: "stdout" })
+      expect(own.find(({ message }) => message === `${id} 3`)).toMatchObject({ level: "WARN", source: "log" })
+    }
+  })
+
+  it("what is printed past every logger is the job's that runs alone", async () => {
+    const { id } = await platform.runSync("talkative", { lines: 1 })
+    expect((await logsOf(platform, id)).find(({ message }) => message === "printed past the console")).toMatchObject({
+      level: "WARN",
+      source: "stderr"
+    })
+  })
+
+  it("stint logs shows the lines, and with -f goes on until the job ends", async () => {
+    const id = await platform.run("talkative", { lines: 30, ms: 20 })
+    const followed = stint(platform, ["logs", "talkative", id, "-f"])
+    const { code, stderr, stdout } = await followed
+    expect(code).toBe(0)
+    expect(stderr).toContain("The job ended COMPLETED.")
+    const numbers = [...stdout.matchAll(new RegExp(`INFO +w\\S* \\| ${id} (\\d+)$`, "gm"))].map(([, n]) => Number(n))
+    expect(numbers).toEqual(Array.from({ length: 30 }, (_, n) => n + 1))
+    const json = await stint(platform, ["logs", "talkative", id, "--json", "--level", "warn"])
+    const lines = json.stdout.trim().split("\n").map((line) => JSON.parse(line) as Line)
+    expect(lines.map(({ level, message }) => [level, message])).toEqual([["WARN", "printed past the console"]])
+    const missing = await stint(platform, ["logs", "talkative", "nope"])
+    expect([missing.code, missing.stdout + missing.stderr]).toEqual([1, expect.stringContaining("There is no job \"nope\"")])
+  })
+
+  it("a handler that logs 100,000 lines ends, keeps its newest ones, and is told how many are gone", async () => {
+    const job = await platform.ended("talkative", await platform.run("talkative", { lines: 100_000 }))
+    expect(job.status).toBe("COMPLETED")
+    // All of them and the one that was printed past the console: the last has that number.
+    await until("the last line", async () => {
+      const { body } = await platform.request("GET", `/v2/talkative/logs/${job.id}?after=100000`)
+      return (body as Page).lines.length > 0 ? true : undefined
+    }, 60_000)
+    const lines = await logsOf(platform, job.id)
+    const [gap, ...kept] = lines.filter(({ message }) => message !== "printed past the console")
+    expect(kept.length).toBeLessThanOrEqual(10_000)
+    expect(kept.length).toBeGreaterThan(5_000)
+    expect(gap).toMatchObject({ source: "platform", level: "WARN" })
+    expect(Number(/^([\d,]+) lines dropped here/.exec(gap?.message ?? "")?.[1]?.replaceAll(",", ""))).toBe(gap?.number)
+    const numbers = kept.map(({ message }) => Number(message.split(" ")[1]))
+    expect(numbers).toEqual(Array.from({ length: kept.length }, (_, n) => 100_000 - kept.length + 1 + n))
+  }, 90_000)
+
+  it("a platform that is killed loses the last batch of lines at the most", async () => {
+    const id = await platform.run("talkative", { lines: 100_000, ms: 2 })
+    await until("some lines", async () => (await logsOf(platform, id)).length > 200 ? true : undefined)
+    await platform.end("SIGKILL")
+    const heard = [...platform.output.matchAll(new RegExp(`${id} (\\d+)$`, "gm"))].length
+    await platform.start()
+    const numbers = (await logsOf(platform, id)).map(({ message }) => Number(message.split(" ")[1]))
+    expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, n) => n + 1))
+    expect(numbers.length).toBeGreaterThan(200)
+    expect(heard - numbers.length).toBeLessThanOrEqual(256)
+    await platform.request("POST", `/v2/talkative/cancel/${id}`)
+  }, 60_000)
+})

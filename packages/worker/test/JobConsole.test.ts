@@ -1,0 +1,72 @@
+import { afterEach, describe, expect, it } from "@effect/vitest"
+import { CurrentJob } from "@stint/worker/CurrentJob"
+import * as JobConsole from "@stint/worker/JobConsole"
+import * as RunningJob from "@stint/worker/RunningJob"
+import * as Context from "effect/Context"
+import { vi } from "vitest"
+
+type Printed = { readonly stream: "stdout" | "stderr"; readonly text: string }
+
+const printed: Array<Printed> = []
+
+/** A console of its own, and both streams as a list. */
+const installed = () => {
+  printed.length = 0
+  for (const stream of ["stdout", "stderr"] as const) {
+    vi.spyOn(process[stream], "write").mockImplementation((text) => {
+      printed.push({ stream, text: String(text) })
+      return true
+    })
+  }
+  const plain: Array<ReadonlyArray<unknown>> = []
+  const print = (...parts: ReadonlyArray<unknown>) => void plain.push(parts)
+  const own = { debug: print, log: print, info: print, warn: print, error: print }
+  return { own, plain, restore: JobConsole.install(own) }
+}
+
+const within = <A>(id: string, run: () => A): A =>
+  RunningJob.within({
+    context: Context.make(CurrentJob, { id, input: null }),
+    signal: new AbortController().signal
+  }, run)
+
+afterEach(() => {
+  vi.restoreAllMocks()
+})
+
+describe("console in a handler", () => {
+  it("is one line of its job, whatever is printed, with level and stream", () => {
+    const { own } = installed()
+    within("job-1", () => {
+      own.log("step %d of", 1, { n: [1, 2] })
+      own.error(new Error("it broke").message, "\nand more")
+    })
+    expect(printed.map(({ stream, text }) => [stream, text.endsWith("}\n"), JSON.parse(text)])).toEqual([
+      ["stdout", true, { requestId: "job-1", message: "step 1 of { n: [ 1, 2 ] }", level: "INFO", source: "stdout" }],
+      ["stderr", true, { requestId: "job-1", message: "it broke \nand more", level: "ERROR", source: "stderr" }]
+    ])
+  })
+
+  it("finds the job in what it calls, and after it waited", async () => {
+    const { own } = installed()
+    await Promise.all(["a", "b"].map((id) =>
+      within(id, async () => {
+        await new Promise((resolve) => setImmediate(resolve))
+        own.warn(`of ${id}`)
+      })
+    ))
+    expect(printed.map(({ text }) => JSON.parse(text)).map(({ message, requestId }) => [requestId, message])).toEqual([
+      ["a", "of a"],
+      ["b", "of b"]
+    ])
+  })
+
+  it("stays as it is outside of a job, and afterwards", () => {
+    const { own, plain, restore } = installed()
+    own.log("loading", 1)
+    restore()
+    within("job-1", () => own.log("after"))
+    expect(plain).toEqual([["loading", 1], ["after"]])
+    expect(printed).toEqual([])
+  })
+})
