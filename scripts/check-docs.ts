@@ -115,7 +115,12 @@ writeFileSync(
   join(folder, "tsconfig.json"),
   JSON.stringify({ extends: relative(folder, join(root, "tsconfig.base.json")), compilerOptions: options, include: ["**/*.ts"] })
 )
-const { status, stdout } = spawnSync("tsc", ["--pretty", "false", "-p", join(folder, "tsconfig.json")], {
+const { status, stdout } = spawnSync(join(root, "node_modules/.bin/tsc"), [
+  "--pretty",
+  "false",
+  "-p",
+  join(folder, "tsconfig.json")
+], {
   cwd: root,
   encoding: "utf8"
 })

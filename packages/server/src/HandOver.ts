@@ -9,6 +9,8 @@
  *                 +-------------------> back to the queue, unstarted <---+
  * ```
  *
+ * The watch ends with the next request on the connection: who sends one has read the answer before it.
+ *
  * A connection that ends in order after the job was written says nothing: a worker that makes a connection for each call does just that.
  * What is lost all the same comes back with the worker's next take, if it says there that it holds nothing, or with the end of the lease.
  */
@@ -30,6 +32,8 @@ const turn = Effect.callback<void>((resume) => {
 interface Written {
   readonly giveBack: Effect.Effect<void>
   readonly until: number
+  /** Bytes that had come over the connection by then. */
+  readonly read: number
 }
 
 /**
@@ -59,9 +63,10 @@ export const make: Effect.Effect<HandOver> = Effect.sync(() => {
     if (!last.has(socket)) {
       socket.once("close", (hadError) => {
         const written = last.get(socket)
-        if (hadError && written !== undefined && performance.now() < written.until) Effect.runFork(written.giveBack)
+        if (!hadError || written === undefined || socket.bytesRead > written.read) return
+        if (performance.now() < written.until) Effect.runFork(written.giveBack)
       })
     }
-    last.set(socket, { giveBack, until: performance.now() + WATCH_MILLIS })
+    last.set(socket, { giveBack, until: performance.now() + WATCH_MILLIS, read: socket.bytesRead })
   })
 })

@@ -115,6 +115,36 @@ export const disconnects = (it: SuiteIt): void => {
       }
     }))
 
+  it.effect("a job whose worker has said something since stays the worker's when the connection is cut", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint({ maxAttempts: 1, leaseMs: 60_000 })
+      const worker = yield* endpoint.worker()
+      const path = (address: string) => address.slice(server.baseUrl.length)
+      const answers = (received: string) => received.split("HTTP/1.1 200 ").length - 1
+      for (let round = 0; round < 20; round++) {
+        const socket = yield* server.connect
+        const { id } = yield* endpoint.run(round)
+        yield* socket.write(head(`GET ${path(worker.addresses.take)}`, { authorization: worker.key }))
+        yield* socket.until((received) => received.includes(id))
+        const progress = `{"status":"IN_PROGRESS","output":${round}}`
+        yield* socket.write(
+          head(`POST ${path(worker.addresses.done(id))}`, {
+            authorization: worker.key,
+            "content-type": "application/json",
+            "content-length": String(progress.length)
+          }) + progress
+        )
+        yield* socket.until((received) => answers(received) === 2)
+        yield* socket.reset
+        // Time for the server to see it, before the result comes over another connection.
+        expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
+        for (let turns = MOST_TURNS; turns > 0; turns--) yield* turn
+        expect((yield* worker.deliver(id, { output: "kept" })).status).toBe(200)
+        expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: "kept" })
+      }
+    }))
+
   it.effect("a connection that carries many jobs is watched once", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
