@@ -6,6 +6,7 @@
 import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
+import { JobLogLine } from "@stint/contract/JobLogs"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -50,6 +51,7 @@ export const readers: Readers = {
     status: reading(JobStatusEvent),
     progress: reading(JobProgressEvent),
     chunk: reading(JobChunkEvent),
+    log: reading(JobLogLine),
     end: reading(Job)
   },
   purged: reading(Purged),

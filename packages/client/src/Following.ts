@@ -14,6 +14,7 @@
  * The place is sent in the query, not as `Last-Event-ID`: a page of another origin may then go on wherever it may begin.
  */
 import type { StreamPage } from "@stint/contract/Job"
+import type { JobLogLine } from "@stint/contract/JobLogs"
 import type { Json } from "@stint/contract/Json"
 import { explainSilence, parsed, unexpected } from "./CallError.ts"
 import { type EndedJob, hasEnded } from "./Ending.ts"
@@ -43,6 +44,8 @@ export type JobEvent<Chunk = Json> =
     readonly number: number
     readonly output: Chunk
   }
+  /** A line that its handler logged or printed, or one that stands for lines that were dropped (`source: "platform"`). */
+  | { readonly _tag: "Log"; readonly position: string | undefined } & JobLogLine
   /** The last one. The job as it ended, well or badly. */
   | { readonly _tag: "End"; readonly position: string | undefined; readonly job: EndedJob }
 
@@ -82,6 +85,10 @@ const eventOf = (target: Target, { data, event, id }: SentEvent): JobEvent | und
     case "chunk": {
       const read = events.chunk(json)
       return read === undefined ? "unread" : { _tag: "Chunk", position, ...read }
+    }
+    case "log": {
+      const read = events.log(json)
+      return read === undefined ? "unread" : { _tag: "Log", position, ...read }
     }
     case "end": {
       const job = events.end(json)
@@ -181,10 +188,14 @@ export const follower = (
 
   const request = (): Listen => {
     const call = callOf(target, "GET", `events/${encodeURIComponent(id)}`)
+    const query = [
+      ...(operation === "stream" ? ["events=status,chunk"] : []),
+      ...(place === undefined ? [] : [`lastEventId=${encodeURIComponent(place)}`])
+    ]
     return {
       ...call,
       _tag: "Listen",
-      url: place === undefined ? call.url : `${call.url}?lastEventId=${encodeURIComponent(place)}`,
+      url: query.length === 0 ? call.url : `${call.url}?${query.join("&")}`,
       headers: { ...call.headers, accept: "text/event-stream" }
     }
   }

@@ -6,6 +6,7 @@
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
+import type { JobLogLine } from "@stint/contract/JobLogs"
 import { isRecord } from "./CallError.ts"
 import type { Readers } from "./Wire.ts"
 
@@ -65,6 +66,22 @@ const isProgressEvent = (value: unknown): value is JobProgressEvent => has(value
 
 const isChunkEvent = (value: unknown): value is JobChunkEvent => has(value, { attempt: isInt, number: isInt, output: isJson })
 
+const oneOf = (...words: ReadonlyArray<string>): Guard => (value) => isString(value) && words.includes(value)
+
+const isLogLine = (value: unknown): value is JobLogLine =>
+  has(
+    value,
+    {
+      number: isInt,
+      time: isInt,
+      level: oneOf("TRACE", "DEBUG", "INFO", "WARN", "ERROR"),
+      message: isString,
+      attempt: isInt,
+      source: oneOf("log", "stdout", "stderr", "platform")
+    },
+    { workerId: isString }
+  )
+
 const isPurged = (value: unknown): value is Purged => has(value, { removed: isInt, status: (status) => status === "completed" })
 
 const counts = (...names: ReadonlyArray<string>): Guard => (value) =>
@@ -87,6 +104,7 @@ export const readers: Readers = {
     status: reading(isStatusEvent),
     progress: reading(isProgressEvent),
     chunk: reading(isChunkEvent),
+    log: reading(isLogLine),
     end: reading(isJob)
   },
   purged: reading(isPurged),

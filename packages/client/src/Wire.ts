@@ -22,6 +22,7 @@
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
+import type { JobLogLine } from "@stint/contract/JobLogs"
 
 /** One HTTP request. */
 export interface Call {
@@ -146,6 +147,7 @@ export interface Readers {
     readonly status: (json: unknown) => JobStatusEvent | undefined
     readonly progress: (json: unknown) => JobProgressEvent | undefined
     readonly chunk: (json: unknown) => JobChunkEvent | undefined
+    readonly log: (json: unknown) => JobLogLine | undefined
     readonly end: (json: unknown) => Job | undefined
   }
   readonly purged: (json: unknown) => Purged | undefined

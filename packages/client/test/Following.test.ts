@@ -27,8 +27,12 @@ import {
 } from "./Script.ts"
 
 /** Everything that a follower tells. */
-const all = function*(of: Target, after?: string): Program<ReadonlyArray<JobEvent>> {
-  const next = follower(of, "j1", { operation: "events", after })
+const all = function*(
+  of: Target,
+  after?: string,
+  operation: "events" | "stream" = "events"
+): Program<ReadonlyArray<JobEvent>> {
+  const next = follower(of, "j1", { operation, after })
   const told: Array<JobEvent> = []
   while (true) {
     const events = yield* next()
@@ -151,6 +155,15 @@ describe("following a job", () => {
     expect(value?.map((event) => event._tag === "Chunk" ? `${event.attempt}.${event.number}` : event._tag)).toEqual(
       ["Status", "1.1", "1.2", "Status", "2.1", "End"]
     )
+  })
+
+  it("tells what the job logs, which a stream does not ask for", () => {
+    const line = { number: 1, time: 7, level: "WARN", message: "hot", attempt: 1, source: "log", workerId: "w" }
+    const { calls, value } = follow([opened, part(sent("1.0.r.1", "log", line) + end)])
+    expect(value?.[0]).toEqual({ _tag: "Log", position: "1.0.r.1", ...line })
+    expect(calls[0]!.url).toBe("http://platform.test/v2/ep/events/j1")
+    const streamed = perform(all(target(), "1.0.r", "stream"), [opened, part(end)])
+    expect(streamed.calls[0]!.url).toBe("http://platform.test/v2/ep/events/j1?events=status,chunk&lastEventId=1.0.r")
   })
 
   it("passes over kinds of events that it does not know, and goes on after them", () => {

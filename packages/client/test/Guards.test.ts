@@ -1,6 +1,7 @@
 import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
+import { JobLogLine } from "@stint/contract/JobLogs"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -13,6 +14,7 @@ const pairs: ReadonlyArray<readonly [string, (json: unknown) => unknown, (json: 
   ["status event", readers.events.status, Schema.is(JobStatusEvent)],
   ["progress event", readers.events.progress, Schema.is(JobProgressEvent)],
   ["chunk event", readers.events.chunk, Schema.is(JobChunkEvent)],
+  ["log event", readers.events.log, Schema.is(JobLogLine)],
   ["end event", readers.events.end, Schema.is(Job)],
   ["purged", readers.purged, Schema.is(Purged)],
   ["health", readers.health, Schema.is(Health)]
@@ -62,6 +64,15 @@ const nearly = fc.oneof(
     output: fc.jsonValue(),
     workerId: text
   }, { requiredKeys: ["id", "status", "attempt"] }),
+  fc.record({
+    number: fc.nat(),
+    time: count,
+    level: fc.constantFrom<unknown>("TRACE", "INFO", "ERROR", "TIP", 3),
+    message: text,
+    attempt: fc.nat(),
+    source: fc.constantFrom<unknown>("log", "stdout", "platform", "elsewhere"),
+    workerId: text
+  }, { requiredKeys: ["number", "time", "level", "message", "attempt", "source"] }),
   fc.record({ removed: count, status: fc.constantFrom("completed", "failed") }),
   fc.record({
     jobs: fc.record({ completed: count, failed: fc.nat(), inProgress: fc.nat(), inQueue: fc.nat(), retried: fc.nat() }, {
