@@ -66,7 +66,7 @@ const isProgressEvent = (value: unknown): value is JobProgressEvent => has(value
 
 const isChunkEvent = (value: unknown): value is JobChunkEvent => has(value, { attempt: isInt, number: isInt, output: isJson })
 
-const oneOf = (...words: ReadonlyArray<string>): Guard => (value) => isString(value) && words.includes(value)
+const oneOf = (...words: ReadonlyArray<string>): Guard => (value) => typeof value === "string" && words.includes(value)
 
 const isLogLine = (value: unknown): value is JobLogLine =>
   has(
