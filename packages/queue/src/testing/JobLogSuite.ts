@@ -15,13 +15,8 @@ import type { JobStore } from "../JobStore.ts"
 import { QueueError, StoreUnavailable } from "../QueueError.ts"
 import * as WorkerRegistry from "../WorkerRegistry.ts"
 import { logFollowRules } from "./LogFollowRules.ts"
+import type { LogRule } from "./LogRule.ts"
 import * as Scenario from "./Scenario.ts"
-
-/** What a rule of log lines may use. */
-export type LogWorld = JobStore | JobLogStore | JobLogs.JobLogs | JobQueue.JobQueue | WorkerRegistry.WorkerRegistry
-
-/** Registers one rule as a test, with shares that differ from the defaults where it says so. */
-export type LogRule = (title: string, body: () => Effect.Effect<void, unknown, LogWorld>, shares?: Partial<LogShares>) => void
 
 const entry = (message: string, changes: Partial<LogEntry> = {}): LogEntry => ({
   time: 5,

@@ -10,7 +10,7 @@ import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 import type { Followed } from "../Following.ts"
 import { JobLogs } from "../JobLogs.ts"
-import type { LogRule, LogWorld } from "./JobLogSuite.ts"
+import type { LogRule, LogWorld } from "./LogRule.ts"
 import * as Scenario from "./Scenario.ts"
 
 const brief = (told: Followed): string => {

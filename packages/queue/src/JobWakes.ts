@@ -1,0 +1,163 @@
+/**
+ * Who waits in this process, and whom a change of a job wakes.
+ *
+ * ```
+ *   takers     by endpoint   workers that wait for a job        a job is ready
+ *   readers    by job        callers of results and chunks      a chunk, an end
+ *   followers  by job        readers of events                  anything
+ *   stoppers   by worker     job-stop polls                     an attempt ended by somebody else than its worker
+ *   demand     by endpoint   autoscalers                        a job is ready, taken, or over
+ *   senders    all as one    who sends webhooks                 a change of a job that has one
+ * ```
+ *
+ * A wake-up is only a hint: every waiter looks again. A stop is more: it is kept until the worker was told.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import { isTerminal } from "@stint/contract/Job"
+import * as Effect from "effect/Effect"
+import { isReady } from "./JobMachine.ts"
+import type { Applied } from "./JobStore.ts"
+import type { Concern } from "./LostAnswers.ts"
+import * as WaitList from "./WaitList.ts"
+import type { WorkerRegistry } from "./WorkerRegistry.ts"
+
+/** The waiting of one queue. */
+export interface JobWakes {
+  readonly takers: WaitList.WaitList
+  readonly readers: WaitList.WaitList
+  readonly followers: WaitList.WaitList
+  readonly senders: WaitList.WaitList
+  readonly stoppers: WaitList.WaitList
+  readonly demand: WaitList.WaitList
+
+  /**
+   * Wakes whoever a change concerns. `by` is the worker whose own result made the change: it is the one worker that needs no stop signal
+   * when the attempt ends.
+   */
+  readonly announce: (applied: Applied, by?: string) => Effect.Effect<void>
+  readonly announceAll: (all: ReadonlyArray<Applied>, by?: string) => Effect.Effect<void>
+  /** Jobs of an endpoint are ready. */
+  readonly arrived: (endpoint: EndpointId, count: number) => void
+  /**
+   * Lets one waiting worker look after the store was asked to keep jobs, and before it has: a store that shares its transactions claims them
+   * in the one that keeps them, and the worker does not wait for a second commit. Once for all that are submitted in one turn of the event
+   * loop, after the last of them. A worker that finds nothing waits on, and is woken when they are kept.
+   */
+  readonly lookAhead: (endpoint: EndpointId) => void
+  /** A write may have been kept although it failed: whoever it may concern looks again. */
+  readonly lookAgain: (concern: Concern) => void
+
+  /** The worker is to be told to stop the job. */
+  readonly stop: (endpoint: string, worker: string, job: string) => void
+  /** What it is to stop and has not been told of; it counts as told. */
+  readonly takeStops: (endpoint: string, worker: string) => ReadonlyArray<string>
+  /** It is not to stop this job any more, or none. */
+  readonly forgetStops: (endpoint: string, worker: string, job?: string) => void
+
+  readonly isClosing: () => boolean
+  /** Ends all waits, now and from now on. */
+  readonly close: () => void
+}
+
+/** By what stop polls wait. */
+export const workerKey = (endpoint: string, worker: string): string => `${endpoint}\n${worker}`
+
+/** The waiting of a queue. `followers` are shared with whoever keeps log lines, who wakes them, too. */
+export const make = (registry: WorkerRegistry["Service"], followers: WaitList.WaitList): JobWakes => {
+  const takers = WaitList.make()
+  const readers = WaitList.make()
+  const senders = WaitList.make()
+  const stoppers = WaitList.make()
+  const demand = WaitList.make()
+  /** By worker. */
+  const pendingStops = new Map<string, Set<string>>()
+  /** Endpoints whose waiting worker is about to look ahead. */
+  const lookingAhead = new Set<EndpointId>()
+  let closing = false
+
+  const stop: JobWakes["stop"] = (endpoint, worker, job) => {
+    const key = workerKey(endpoint, worker)
+    const stops = pendingStops.get(key)
+    if (stops === undefined) pendingStops.set(key, new Set([job]))
+    else stops.add(job)
+    stoppers.wake(key)
+  }
+
+  const announce: JobWakes["announce"] = Effect.fnUntraced(function*(applied, by) {
+    if (applied._tag !== "Changed") return
+    const { after, before } = applied
+    // The end of a batch's last job is the end of the batch, which may have a webhook where the job has none.
+    if (after.webhook !== null || after.batchId !== null) senders.wake("")
+    if (before.status === after.status) {
+      if (after.chunks !== before.chunks) {
+        readers.wake(after.id)
+        followers.wake(after.id)
+      }
+      if (isReady(after) && !isReady(before)) {
+        takers.wake(after.endpoint, 1)
+        demand.wake(after.endpoint)
+      }
+      return
+    }
+    followers.wake(after.id)
+    if (before.status === "IN_PROGRESS" && before.worker !== null) {
+      yield* registry.freed(before.endpoint, before.worker, before.id)
+      if (by !== before.worker) stop(before.endpoint, before.worker, before.id)
+    }
+    if (isReady(after)) takers.wake(after.endpoint, 1)
+    if (isTerminal(after.status)) readers.wake(after.id)
+    demand.wake(after.endpoint)
+  })
+
+  return {
+    takers,
+    readers,
+    followers,
+    senders,
+    stoppers,
+    demand,
+    announce,
+    announceAll: (all, by) => Effect.forEach(all, (one) => announce(one, by), { discard: true }),
+    arrived: (endpoint, count) => {
+      if (count === 0) return
+      takers.wake(endpoint, count)
+      demand.wake(endpoint)
+    },
+    lookAhead: (endpoint) => {
+      if (lookingAhead.has(endpoint) || takers.size(endpoint) === 0) return
+      lookingAhead.add(endpoint)
+      setImmediate(() => {
+        lookingAhead.delete(endpoint)
+        takers.wake(endpoint, 1)
+      })
+    },
+    lookAgain: ({ endpoint, job }) => {
+      for (const waiters of [takers, demand]) {
+        if (endpoint === undefined) waiters.wakeAll()
+        else waiters.wake(endpoint)
+      }
+      for (const waiters of [readers, followers]) {
+        if (job === undefined) waiters.wakeAll()
+        else waiters.wake(job)
+      }
+      senders.wake("")
+    },
+    stop,
+    takeStops: (endpoint, worker) => {
+      const key = workerKey(endpoint, worker)
+      const jobs = pendingStops.get(key)
+      pendingStops.delete(key)
+      return jobs === undefined ? [] : [...jobs]
+    },
+    forgetStops: (endpoint, worker, job) => {
+      const key = workerKey(endpoint, worker)
+      if (job === undefined) pendingStops.delete(key)
+      else pendingStops.get(key)?.delete(job)
+    },
+    isClosing: () => closing,
+    close: () => {
+      closing = true
+      for (const waiters of [takers, readers, followers, senders, stoppers, demand]) waiters.wakeAll()
+    }
+  }
+}
