@@ -19,7 +19,7 @@ process.env["STINT_CHAOS_MINUTES"] = String(minutes)
 const vitest = await startVitest(
   ["packages/queue/test/MemoryJobStore", "packages/queue-sqlite/test/Conformance", "packages/cli/test/faults"],
   // One after the other: what is measured is not to be disturbed.
-  { root, watch: false, testNamePattern: "chaos", maxWorkers: 1, reporters: ["verbose"] }
+  { root, watch: false, testNamePattern: "chaos", maxWorkers: 1, reporters: ["verbose"], hideSkippedTests: true }
 )
 const failed = vitest.state.getCountOfFailedTests()
 await vitest.close()
