@@ -2,7 +2,7 @@
  * Batches: many requests of one endpoint under one id (wire-facts 1.6), with an end of their own.
  */
 import * as Schema from "effect/Schema"
-import { JobStatus, Policy, RunRequest, WebhookUrl } from "./Job.ts"
+import { Job, Policy, RunRequest, WebhookUrl } from "./Job.ts"
 
 /**
  * Every status of a batch.
@@ -90,17 +90,9 @@ export const BatchChanges = Schema.Struct({
   webhook: Schema.optionalKey(Schema.NullOr(WebhookUrl))
 })
 
-/** A request of a batch, with its result where it has ended: the job object (`Job`), and when it ran. */
+/** A request of a batch, with its result where it has ended: the job object, and when it ran. IN_QUEUE too while the batch is a draft. */
 export const BatchResult = Schema.Struct({
-  id: Schema.String,
-  /** IN_QUEUE too while the batch is a draft. */
-  status: JobStatus,
-  delayTime: Schema.optionalKey(Schema.Int),
-  executionTime: Schema.optionalKey(Schema.Int),
-  output: Schema.optionalKey(Schema.Json),
-  error: Schema.optionalKey(Schema.String),
-  retries: Schema.optionalKey(Schema.Int),
-  workerId: Schema.optionalKey(Schema.String),
+  ...Job.fields,
   /** When the last attempt was handed out. Milliseconds since 1970. */
   startedAt: Schema.optionalKey(Schema.Int),
   completedAt: Schema.optionalKey(Schema.Int)

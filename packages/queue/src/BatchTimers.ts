@@ -7,11 +7,11 @@
  *
  * When the store fails, it says so once, keeps trying, and says when it works again.
  */
-import * as Cause from "effect/Cause"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { BatchQueue } from "./BatchQueue.ts"
+import * as Sweeping from "./Sweeping.ts"
 
 /** How often to look. */
 export interface Options {
@@ -21,33 +21,10 @@ export interface Options {
 
 /** The duty as a layer: it runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, BatchQueue> =>
-  Layer.effectDiscard(Effect.gen(function*() {
-    const batches = yield* BatchQueue
-    const interval = options.interval ?? "1 second"
-    let failing = false
-    const once = batches.tick.pipe(
-      Effect.tap(() => {
-        if (!failing) return Effect.void
-        failing = false
-        return Effect.logInfo("Batches go on again.")
-      }),
-      // Defects too: one broken batch must not stop all the others for good.
-      Effect.catchCause((cause) => {
-        const first = !failing
-        failing = true
-        const error = Cause.squash(cause)
-        const message = error instanceof Error ? error.message : String(error)
-        return Effect.as(
-          first
-            ? Effect.logError(`Batches cannot go on: ${message}. Nothing of them is lost; trying again every interval.`)
-            : Effect.void,
-          false
-        )
-      })
-    )
-    yield* once.pipe(
-      Effect.flatMap((more) => more ? Effect.yieldNow : Effect.sleep(interval)),
-      Effect.forever,
-      Effect.forkScoped
-    )
-  }))
+  Layer.effectDiscard(Effect.flatMap(BatchQueue, ({ tick }) =>
+    Sweeping.start({
+      sweep: tick,
+      interval: options.interval ?? "1 second",
+      failing: (message) => `Batches cannot go on: ${message}. Nothing of them is lost; trying again every interval.`,
+      working: "Batches go on again."
+    })))
