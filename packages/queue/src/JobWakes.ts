@@ -10,7 +10,14 @@
  *   senders    all as one    who sends webhooks                 a change of a job that has one
  * ```
  *
- * A wake-up is only a hint: every waiter looks again. A stop is more: it is kept until the worker was told.
+ * A wake-up is only a hint: every waiter re-reads the store. A stop signal is more: it is sent again every second until the worker shows
+ * that it no longer runs the job, because the answer that carried it may have been lost on the way.
+ *
+ * ```
+ *   stop --> due --takeStops--> sent --1 s later--> due ...
+ *                                |--heartbeat without the job, result, new claim--> removed
+ *                                +--30 s after it was first sent------------------> removed; a heartbeat that names the job starts it again
+ * ```
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
@@ -49,15 +56,37 @@ export interface JobWakes {
 
   /** The worker is to be told to stop the job. */
   readonly stop: (endpoint: string, worker: string, job: string) => void
-  /** What it is to stop and has not been told of; it counts as told. */
-  readonly takeStops: (endpoint: string, worker: string) => ReadonlyArray<string>
-  /** It is not to stop this job any more, or none. */
+  /** The stop signals of a worker that are due at `now`, which counts as sending them, and when the next one is due. */
+  readonly takeStops: (endpoint: string, worker: string, now: number) => DueStops
+  /** Removes the signal for one job, or all signals of the worker. */
   readonly forgetStops: (endpoint: string, worker: string, job?: string) => void
+  /** The worker reports the jobs that it runs: signals that were sent to it and that name none of them have arrived. */
+  readonly confirmStops: (endpoint: string, worker: string, running: ReadonlyArray<string>) => void
 
   readonly isClosing: () => boolean
   /** Ends all waits, now and from now on. */
   readonly close: () => void
 }
+
+/** Stop signals for one poll. */
+export interface DueStops {
+  readonly jobs: ReadonlyArray<string>
+  /** Milliseconds since the epoch; null when no signal is left to repeat. */
+  readonly nextAt: number | null
+}
+
+interface PendingStop {
+  /** When it is sent next. Milliseconds since the epoch; 0 is at once. */
+  due: number
+  /** When it was sent first; null before that. */
+  sentAt: number | null
+}
+
+/** How long after a stop signal was sent it is sent again. Milliseconds. A cancel must interrupt the handler within 3 s (R8). */
+export const STOP_REPEAT_MILLIS = 1_000
+
+/** How long a stop signal is repeated. Milliseconds. Longer than the interval of any heartbeat, which confirms or renews it. */
+export const STOP_REPEAT_LIMIT_MILLIS = 30_000
 
 /** By what stop polls wait. */
 export const workerKey = (endpoint: string, worker: string): string => `${endpoint}\n${worker}`
@@ -70,16 +99,17 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
   const stoppers = WaitList.make()
   const demand = WaitList.make()
   /** By worker. */
-  const pendingStops = new Map<string, Set<string>>()
+  const pendingStops = new Map<string, Map<string, PendingStop>>()
   /** Endpoints whose waiting worker is about to look ahead. */
   const lookingAhead = new Set<EndpointId>()
   let closing = false
 
   const stop: JobWakes["stop"] = (endpoint, worker, job) => {
     const key = workerKey(endpoint, worker)
+    const signal: PendingStop = { due: 0, sentAt: null }
     const stops = pendingStops.get(key)
-    if (stops === undefined) pendingStops.set(key, new Set([job]))
-    else stops.add(job)
+    if (stops === undefined) pendingStops.set(key, new Map([[job, signal]]))
+    else stops.set(job, signal)
     stoppers.wake(key)
   }
 
@@ -143,16 +173,39 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
       senders.wake("")
     },
     stop,
-    takeStops: (endpoint, worker) => {
+    takeStops: (endpoint, worker, now) => {
       const key = workerKey(endpoint, worker)
-      const jobs = pendingStops.get(key)
-      pendingStops.delete(key)
-      return jobs === undefined ? [] : [...jobs]
+      const stops = pendingStops.get(key)
+      if (stops === undefined) return { jobs: [], nextAt: null }
+      const jobs: Array<string> = []
+      let nextAt: number | null = null
+      for (const [job, signal] of stops) {
+        if (signal.sentAt !== null && now - signal.sentAt >= STOP_REPEAT_LIMIT_MILLIS) {
+          stops.delete(job)
+          continue
+        }
+        if (signal.due <= now) {
+          jobs.push(job)
+          signal.sentAt ??= now
+          signal.due = now + STOP_REPEAT_MILLIS
+        }
+        nextAt = Math.min(nextAt ?? signal.due, signal.due)
+      }
+      if (stops.size === 0) pendingStops.delete(key)
+      return { jobs, nextAt }
     },
     forgetStops: (endpoint, worker, job) => {
       const key = workerKey(endpoint, worker)
-      if (job === undefined) pendingStops.delete(key)
-      else pendingStops.get(key)?.delete(job)
+      const stops = pendingStops.get(key)
+      if (job !== undefined) stops?.delete(job)
+      if (job === undefined || stops?.size === 0) pendingStops.delete(key)
+    },
+    confirmStops: (endpoint, worker, running) => {
+      const key = workerKey(endpoint, worker)
+      const stops = pendingStops.get(key)
+      if (stops === undefined) return
+      for (const [job, { sentAt }] of stops) if (sentAt !== null && !running.includes(job)) stops.delete(job)
+      if (stops.size === 0) pendingStops.delete(key)
     },
     isClosing: () => closing,
     close: () => {

@@ -73,7 +73,10 @@ export interface WorkerCalls {
     result: { readonly output: JsonText | null; readonly error: string | null }
   ) => Effect.Effect<Delivery, QueueError>
 
-  /** Ids of jobs that the worker is to stop; waits up to `waitMs` for one. */
+  /**
+   * Ids of jobs that the worker must stop; waits up to `waitMs` for one. An id is returned again every second until the worker's heartbeat
+   * omits the job, or the worker delivers its result: a lost answer must not lose a stop.
+   */
   readonly stops: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, QueueError>
 
   /** The worker was not told of these stops after all: its next call of `stops` is. */
@@ -169,6 +172,7 @@ export const make = ({ apply, now, random, registry, store, wakes }: Parts): Wor
 
   const beat = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     yield* registry.seen(endpoint, worker)
+    wakes.confirmStops(endpoint, worker, jobs)
     for (const id of jobs) {
       const applied = yield* apply(id, { _tag: "Beat", now: now(), endpoint, worker })
       // A beat that was sent before the worker's own result arrived names a job that has ended as it should.
@@ -210,7 +214,11 @@ export const make = ({ apply, now, random, registry, store, wakes }: Parts): Wor
   const finish: WorkerCalls["finish"] = (holder, { error, output }) =>
     deliver(
       holder,
-      Effect.suspend(() => store.apply(holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) }))
+      Effect.suspend(() => {
+        // A worker that delivers a result no longer runs the job: there is nothing left to stop.
+        wakes.forgetStops(holder.endpoint, holder.worker, holder.job)
+        return store.apply(holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) })
+      })
     ).pipe(
       // The same error again, of an attempt that it has ended: its answer was lost.
       Effect.catchReason("QueueError", "LeaseLost", (_, refused) =>
@@ -242,14 +250,15 @@ export const make = ({ apply, now, random, registry, store, wakes }: Parts): Wor
     while (true) {
       // In line before it looks, as all waiters are: a stop that comes between the two must not be missed.
       const ticket = yield* wakes.stoppers.take(key)
-      const ids = wakes.takeStops(endpoint, worker)
-      const left = until - now()
+      const time = now()
+      const { jobs, nextAt } = wakes.takeStops(endpoint, worker, time)
+      const left = until - time
       // A draining worker waits like any other: it may still run a job that is cancelled.
-      if (left <= 0 || wakes.isClosing() || ids.length > 0) {
+      if (left <= 0 || wakes.isClosing() || jobs.length > 0) {
         yield* ticket.cancel
-        return ids
+        return jobs
       }
-      yield* Effect.interruptible(ticket.wait(left))
+      yield* Effect.interruptible(ticket.wait(nextAt === null ? left : Math.min(left, nextAt - time)))
     }
     // Only the waiting may be interrupted: a stop that was looked up and not answered would be forgotten.
   }, Effect.uninterruptible)
