@@ -1,5 +1,5 @@
 /**
- * Type-checks the TypeScript of the documentation: each block marked `ts` in the README and in docs/.
+ * Type-checks the TypeScript of the documentation: each block marked `ts` in the READMEs and in docs/.
  *
  * doc-blocks.ts says what a block is. A line keeps its number, so the compiler's messages name lines of the page.
  */

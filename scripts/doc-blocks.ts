@@ -71,4 +71,5 @@ export const blocksOf = (source: string): ReadonlyArray<Block> => {
 }
 
 /** The pages whose blocks are compiled, from the root of the workspace. */
-export const pagesOf = (root: string): ReadonlyArray<string> => globSync(["README.md", "docs/**/*.md"], { cwd: root }).toSorted()
+export const pagesOf = (root: string): ReadonlyArray<string> =>
+  globSync(["README.md", "docs/**/*.md", "{packages,apps}/*/README.md"], { cwd: root }).toSorted()

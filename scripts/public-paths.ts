@@ -151,7 +151,7 @@ export const exportsProblems = (
     ...Object.keys(declared).filter((key) => !(key in exports)).map((key) =>
       say(
         `has ${key}, which no other package, example, benchmark or documentation page imports. \`pnpm format\` removes it; ` +
-          "a block of TypeScript in docs/ that imports it keeps it."
+          "a block of TypeScript in the package's README or in docs/ that imports it keeps it."
       )
     )
   ]
