@@ -2,7 +2,7 @@ import { defineConfig } from "vitest/config"
 
 export default defineConfig({
   test: {
-    include: ["{packages,examples}/*/test/**/*.test.ts", "examples/*/*.test.ts"],
+    include: ["{packages,apps,examples}/*/test/**/*.test.ts", "examples/*/*.test.ts", "scripts/test/**/*.test.ts"],
     // Tests start servers and worker processes of their own: one process a file, so that a leak of one file ends with it.
     pool: "forks",
     maxWorkers: 2,

@@ -29,10 +29,13 @@ writeFileSync(
       stripInternal: true,
       noEmitOnError: true,
       emitDeclarationOnly: process.argv.includes("--declarations"),
-      paths: Object.fromEntries(packages.flatMap((one) => [
-        [one.name, [join(one.path, "dist/index.d.ts")]],
-        [`${one.name}/*`, [join(one.path, "dist/*.d.ts")]]
-      ]))
+      paths: Object.fromEntries(
+        packages.flatMap(({ manifest, name, path }) =>
+          Object.entries(manifest.exports ?? {}).flatMap(([key, source]) =>
+            source === null ? [] : [[join(name, key), [join(path, source.replace("./src/", "dist/").replace(/\.ts$/, ".d.ts"))]]]
+          )
+        )
+      )
     }
   })
 )

@@ -31,6 +31,7 @@ const link = (target: string, path: string) => {
 /** The specifiers that a packed package answers to, by its exports; patterns are expanded. */
 const specifiersOf = (name: string): ReadonlyArray<string> =>
   Object.entries(readManifest(join(installed(name), "package.json")).exports ?? {}).flatMap(([key, target]) => {
+    if (target === null) return []
     if (!key.includes("*")) return [join(name, key)]
     const [before = "", after = ""] = target.split("*")
     return globSync(target, { cwd: installed(name) }).toSorted().map((file) =>

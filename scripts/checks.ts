@@ -9,7 +9,8 @@ import { delimiter, join } from "node:path"
 import { stripVTControlCharacters } from "node:util"
 import { root } from "./workspace.ts"
 
-interface Check {
+/** A command that is silent and exits 0 when all is well. */
+export interface Check {
   readonly name: string
   readonly command: ReadonlyArray<string>
   /** The check that has to end well before this one starts. */
@@ -18,7 +19,8 @@ interface Check {
   readonly hint?: string
 }
 
-const checks: ReadonlyArray<Check> = [
+/** Every check, in the order in which they start. */
+export const checks: ReadonlyArray<Check> = [
   { name: "build", command: ["turbo", "run", "build", "--output-logs=errors-only"] },
   { name: "types", command: ["tsc", "--noEmit", "-p", "tsconfig.json"] },
   // The compiler sees no Effect that nobody runs, and no `any` among its requirements.
@@ -44,7 +46,11 @@ const checks: ReadonlyArray<Check> = [
   { name: "lint", command: ["oxlint"], hint: "`pnpm format` fixes what can be fixed." },
   { name: "format", command: ["dprint", "check", "--list-different"], hint: "`pnpm format` formats everything." },
   { name: "manifests", command: ["node", "scripts/check-manifests.ts"] },
-  { name: "unused", command: ["knip", "--no-progress", "--no-config-hints"] },
+  {
+    name: "unused",
+    command: ["knip", "--config", "scripts/knip.config.ts", "--no-progress", "--no-config-hints"],
+    hint: "Remove what nothing uses, or remove its `export`. A name that is only for users has `@public` in its doc comment."
+  },
   { name: "packed", command: ["node", "scripts/check-packed.ts"], after: "build" }
 ]
 

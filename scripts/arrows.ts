@@ -1,0 +1,101 @@
+/**
+ * Which package may depend on which.
+ *
+ * ```
+ *  apps/*, examples, benchmarks        compose: may depend on everything
+ *        |
+ *  server   store-sqlite   pool-process   payloads-s3   worker-uploads   sdk   ...
+ *        \        |              |              |             |
+ *         queue   |              |              |             |
+ *              \  |              |              |             |
+ *               store           pool        payloads       worker     seams: never depend on an implementation
+ *                    \           |              |          /
+ *                                    contract                         depends on no package of ours
+ * ```
+ *
+ * `client` has no dependencies at all. `*-testing` packages are devDependencies, except of each other. A circle is an error, whatever the
+ * kind of its dependencies, because turbo builds dependencies first.
+ */
+import { isPublished, type Manifest, type Package } from "./workspace.ts"
+
+/** The seams; `<seam>-<x>` is an implementation of it, or a plugin. */
+const SEAMS = ["store", "pool", "payloads", "worker"]
+
+/** Packages that may depend on the implementations of a seam, besides the composers. The SDK's facade includes the worker's plugins. */
+const ALSO_COMPOSE: Record<string, ReadonlyArray<string>> = { worker: ["sdk"] }
+
+const short = (name: string) => name.replace("@stint/", "")
+const isSuite = (name: string) => name.endsWith("-testing")
+const seamOf = (name: string) => isSuite(name) ? undefined : SEAMS.find((seam) => short(name).startsWith(`${seam}-`))
+const isComposer = (folder: string) => !folder.startsWith("packages/")
+
+/** What users of the package install with it. */
+const installedWith = (manifest: Manifest) => ({
+  ...manifest.dependencies,
+  ...manifest.peerDependencies,
+  ...manifest.optionalDependencies
+})
+
+/** The circles among the packages, each once: `a -> b -> a`. */
+const circlesOf = (arrows: ReadonlyMap<string, ReadonlyArray<string>>): ReadonlyArray<string> => {
+  const circles: Array<string> = []
+  const done = new Set<string>()
+  const visit = (name: string, path: ReadonlyArray<string>) => {
+    if (path.includes(name)) {
+      circles.push([...path.slice(path.indexOf(name)), name].join(" -> "))
+    } else if (!done.has(name)) {
+      for (const next of arrows.get(name) ?? []) visit(next, [...path, name])
+      done.add(name)
+    }
+  }
+  for (const name of arrows.keys()) visit(name, [])
+  return circles
+}
+
+/** What is wrong with the dependencies between these packages: one line each. */
+export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<string> => {
+  const problems: Array<string> = []
+  const folders = new Map(packages.map(({ folder, name }) => [name, folder]))
+  const arrows = new Map<string, ReadonlyArray<string>>()
+
+  for (const { folder, manifest, name } of packages) {
+    const installed = installedWith(manifest)
+    const all = Object.keys({ ...installed, ...manifest.devDependencies })
+    const ours = all.filter((one) => folders.has(one))
+    arrows.set(name, ours)
+    if (name === "@stint/client" && Object.keys(installed).length > 0) {
+      problems.push(
+        `${folder}/package.json: ${name} depends on ${
+          Object.keys(installed).join(", ")
+        }. The client has no dependencies: write the few ` +
+          "lines that it needs, or put what needs Effect into @stint/client-effect."
+      )
+    }
+    for (const dependency of ours) {
+      const arrow = `${folder}/package.json: ${name} depends on ${dependency}`
+      const seam = seamOf(dependency)
+      if (name === "@stint/contract") {
+        problems.push(`${arrow}. The contract depends on no other package of ours: move what it needs into the contract.`)
+      } else if (isComposer(folder)) {
+        if (isPublished(folder) && isSuite(dependency) && dependency in installed) {
+          problems.push(`${arrow}, which is for tests. Move it to devDependencies.`)
+        }
+      } else if (isComposer(folders.get(dependency) ?? "")) {
+        problems.push(`${arrow}, which is a program. Move what it needs into a package of its own.`)
+      } else if (isSuite(dependency) && !isSuite(name) && dependency in installed) {
+        problems.push(`${arrow}, which is for tests. Move it to devDependencies.`)
+      } else if (seam !== undefined && !(ALSO_COMPOSE[seam] ?? []).includes(short(name))) {
+        problems.push(
+          `${arrow}, an implementation. Depend on @stint/${seam} and let an app or an example provide the layer; for tests, use the ` +
+            `memory layer of @stint/${seam} and the suites of @stint/${seam}-testing, or put the test into apps/cli/test.`
+        )
+      }
+    }
+  }
+  for (const circle of circlesOf(arrows)) {
+    problems.push(
+      `The dependencies form a circle: ${circle}. Move what both need into the lower package; a test that needs both goes into the upper one.`
+    )
+  }
+  return problems
+}

@@ -1,0 +1,158 @@
+/**
+ * The public paths of a package, and what its `exports` have to be.
+ *
+ * A path is public when a file outside the package imports it: another package, an example, a benchmark, or a block of the documentation.
+ * `.` (src/index.ts) and `./testing` (src/testing.ts or src/testing/index.ts) are always public. The tests of a package import what is
+ * not public by its file.
+ *
+ * A path names the module, not the folder: `@stint/store/JobRecord` is src/jobs/JobRecord.ts. Where two modules of a package have the same
+ * name, the path has the folder too. `src/internal/` has no public paths.
+ */
+import { existsSync, globSync, readFileSync } from "node:fs"
+import { dirname, join, relative } from "node:path"
+import { blocksOf, pagesOf } from "./doc-blocks.ts"
+import { type Exports, isPublished, type Package } from "./workspace.ts"
+
+/** A file that imports a module of a package. */
+interface Import {
+  /** From the root. */
+  readonly file: string
+  readonly specifier: string
+  /** What follows the name of the package: `JobRecord`; empty for the package itself. */
+  readonly path: string
+}
+
+/** An import that a package's own file has to write with the module's file. */
+export interface OwnImport extends Import {
+  /** The relative specifier that replaces it. */
+  readonly replacement: string
+}
+
+/** What the imports say about one package. */
+interface PublicPaths {
+  readonly exports: Exports
+  /** By path, as in `exports`: the first file that imports it. */
+  readonly importers: ReadonlyMap<string, string>
+  /** Imports by the package's own files of paths that are not public. */
+  readonly ownImports: ReadonlyArray<OwnImport>
+  readonly problems: ReadonlyArray<string>
+}
+
+/** `from "x"`, `import("x")`, `import.meta.resolve("x")`; in the text of a generated program too. */
+const IMPORT = /\b(?:from|import|resolve)\s*\(?\s*\\?["'`](@[\w-]+\/[\w-]+)((?:\/[\w.-]+)*)(?=\\?["'`])/g
+
+/** Examples in comments are not compiled, so they import nothing. */
+const withoutComments = (source: string) => source.replaceAll(/^\s*(?:\/\/|\/?\*).*$/gm, "")
+
+/** Every import of a workspace package, by the package's name. */
+const importsOf = (root: string, packages: ReadonlyArray<Package>): ReadonlyMap<string, ReadonlyArray<Import>> => {
+  const found = new Map(packages.map(({ name }) => [name, new Array<Import>()]))
+  const add = (file: string, source: string) => {
+    for (const [, name = "", path = ""] of source.matchAll(IMPORT)) {
+      found.get(name)?.push({ file, specifier: name + path, path: path.slice(1) })
+    }
+  }
+  const folders = packages.map(({ folder }) => isPublished(folder) ? `${folder}/{src,test}` : folder)
+  const sources = globSync([...folders, "scripts"].map((folder) => `${folder}/**/*.{ts,tsx,mts,js,mjs}`), {
+    cwd: root,
+    exclude: ["**/node_modules", "**/dist", "**/.stint"]
+  })
+  for (const file of [...new Set(sources)].toSorted()) add(file, withoutComments(readFileSync(join(root, file), "utf8")))
+  for (const page of pagesOf(root)) {
+    for (const { lines } of blocksOf(readFileSync(join(root, page), "utf8"))) add(page, lines.join("\n"))
+  }
+  return found
+}
+
+/** The files that a path can mean; one, unless something is wrong. `./verify` may lead to src/Verify.ts. */
+const modulesOf = (files: ReadonlyArray<string>, path: string): ReadonlyArray<string> => {
+  const names = [`${path}.ts`, `${path}.tsx`, `${path}/index.ts`]
+  const lower = names.map((name) => `/${name.toLowerCase()}`)
+  const ways: ReadonlyArray<(file: string) => boolean> = [
+    (file) => names.includes(file),
+    (file) => names.some((name) => file.endsWith(`/${name}`)),
+    (file) => lower.some((name) => `/${file.toLowerCase()}`.endsWith(name))
+  ]
+  return ways.map((isMeant) => files.filter(isMeant)).find((found) => found.length > 0) ?? []
+}
+
+const publicPathsOf = ({ folder, path: packageFolder }: Package, imports: ReadonlyArray<Import>): PublicPaths => {
+  const files = globSync("**/*.{ts,tsx}", { cwd: join(packageFolder, "src") }).toSorted()
+  const problems: Array<string> = []
+  const found = new Map<string, string>()
+  const importers = new Map<string, string>()
+  const own: Array<OwnImport> = []
+
+  /** Adds a path; its key in `exports`. */
+  const add = (path: string, file: string) => {
+    const key = path === "" ? "." : `./${path}`
+    found.set(key, `./src/${file}`)
+    return key
+  }
+  const [entry] = modulesOf(files, "index")
+  if (entry !== undefined) add("", entry)
+  const [testing] = files.filter((file) => file === "testing.ts" || file === "testing/index.ts")
+  if (testing !== undefined) add("testing", testing)
+
+  const isOwn = ({ file }: Import) => file.startsWith(`${folder}/`) && !file.endsWith(".md")
+  for (const one of [...imports.filter((one) => !isOwn(one)), ...imports.filter(isOwn)]) {
+    const [file, second] = modulesOf(files, one.path || "index")
+    const key = `./${one.path}`
+    if (file === undefined) {
+      problems.push(`${one.file} imports ${one.specifier}, and ${folder}/src has no such module.`)
+    } else if (second !== undefined) {
+      problems.push(
+        `${one.file} imports ${one.specifier}, which can be ${folder}/src/${file} or ${folder}/src/${second}. Name the folder too, or ` +
+          "rename one of them."
+      )
+    } else if (!isOwn(one) && file.startsWith("internal/")) {
+      problems.push(
+        `${one.file} imports ${one.specifier}, which is internal. Move it out of ${folder}/src/internal if others need it.`
+      )
+    } else if (!isOwn(one)) {
+      const added = add(one.path, file)
+      if (!importers.has(added)) importers.set(added, one.file)
+    } else if (one.path !== "" && !found.has(key)) {
+      const target = relative(dirname(one.file), join(folder, "src", file))
+      own.push({ ...one, replacement: target.startsWith(".") ? target : `./${target}` })
+    }
+  }
+
+  const sorted = [...found].toSorted(([a], [b]) => a < b ? -1 : 1)
+  return { exports: Object.fromEntries([...sorted, ["./internal/*", null]]), importers, ownImports: own, problems }
+}
+
+/** The public paths of every published package that has a src/, by the package's name. */
+export const publicPaths = (root: string, packages: ReadonlyArray<Package>): ReadonlyMap<string, PublicPaths> => {
+  const imports = importsOf(root, packages)
+  return new Map(
+    packages.filter(({ folder, path }) => isPublished(folder) && existsSync(join(path, "src"))).map((one) => [
+      one.name,
+      publicPathsOf(one, imports.get(one.name) ?? [])
+    ])
+  )
+}
+
+/** Where the `exports` of a package differ from its public paths: one line for each path. */
+export const exportsProblems = (
+  { folder, manifest }: Pick<Package, "folder" | "manifest">,
+  { exports, importers }: PublicPaths
+): ReadonlyArray<string> => {
+  const declared = manifest.exports ?? {}
+  const say = (text: string) => `${folder}/package.json: exports ${text}`
+  return [
+    ...Object.entries(exports).flatMap(([key, target]) => {
+      if (declared[key] === target) return []
+      const reason = importers.has(key) ? `, which ${importers.get(key)} imports` : ""
+      return declared[key] === undefined
+        ? [say(`lacks ${key}${reason}. \`pnpm format\` adds it.`)]
+        : [say(`leads ${key} to ${declared[key]}, not to ${target}. \`pnpm format\` corrects it.`)]
+    }),
+    ...Object.keys(declared).filter((key) => !(key in exports)).map((key) =>
+      say(
+        `has ${key}, which no other package, example, benchmark or documentation page imports. \`pnpm format\` removes it; ` +
+          "a block of TypeScript in the package's README or in docs/ that imports it keeps it."
+      )
+    )
+  ]
+}
