@@ -13,7 +13,7 @@ import type { Plugin } from "esbuild"
 import { existsSync, globSync, readFileSync, writeFileSync } from "node:fs"
 import { builtinModules } from "node:module"
 import { dirname, join, relative, resolve } from "node:path"
-import { BUNDLE, oneStartChunk } from "../packages/pool-process/src/StartChunk.ts"
+import { BUNDLE_OPTIONS, singleStartupChunk } from "../packages/pool-process/src/StartupChunk.ts"
 import { readManifest } from "./workspace.ts"
 
 const folder = process.cwd()
@@ -21,7 +21,7 @@ const dependencies = Object.keys(readManifest(join(folder, "package.json")).depe
 const nameOf = (specifier: string) => specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/")
 const isInside = (name: string) => name === "effect" || name.startsWith("@effect/") || name.startsWith("@stint/")
 
-const packagesStayOutside: Plugin = {
+const externalizePackages: Plugin = {
   name: "packages-stay-outside",
   setup: (bundler) => {
     bundler.onResolve({ filter: /^[^./]/ }, ({ importer, kind, path }) => {
@@ -39,13 +39,13 @@ const packagesStayOutside: Plugin = {
 }
 
 const { metafile } = await build({
-  ...BUNDLE,
+  ...BUNDLE_OPTIONS,
   absWorkingDir: folder,
   entryPoints: ["src/index.ts"],
   outdir: "dist",
   chunkNames: "chunks/[name]-[hash]",
   logLevel: "warning",
-  plugins: [oneStartChunk(join(folder, "src/index.ts"), () => undefined), packagesStayOutside]
+  plugins: [singleStartupChunk(join(folder, "src/index.ts"), () => undefined), externalizePackages]
 })
 
 /** The folder of the package that a file in `node_modules` belongs to. */

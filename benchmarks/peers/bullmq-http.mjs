@@ -4,7 +4,7 @@
  */
 import { Queue, QueueEvents, Worker } from "bullmq"
 import { createServer } from "node:http"
-import { OUTPUT } from "../src/subject.ts"
+import { OUTPUT } from "../src/SubjectProcess.ts"
 
 const [role, port] = process.argv.slice(2)
 const connection = { host: "127.0.0.1", port: Number(port), maxRetriesPerRequest: null }

@@ -1,6 +1,6 @@
 /** BullMQ on Redis: callers who add, and one worker with as many lanes. Arguments: the port of Redis. */
 import { Queue, Worker } from "bullmq"
-import { INPUT, OUTPUT, serveSubject } from "../src/subject.ts"
+import { INPUT, OUTPUT, serveSubject } from "../src/SubjectProcess.ts"
 
 const connection = { host: "127.0.0.1", port: Number(process.argv[2]), maxRetriesPerRequest: null }
 const queue = new Queue("bench", { connection })

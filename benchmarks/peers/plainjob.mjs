@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { better, defineQueue, JobStatus } from "plainjob"
-import { INPUT, serveSubject } from "../src/subject.ts"
+import { INPUT, serveSubject } from "../src/SubjectProcess.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "stint-plainjob-"))
 const connection = better(new Database(join(folder, "jobs.db")))

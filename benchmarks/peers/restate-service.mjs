@@ -1,7 +1,7 @@
 /** A service for Restate on the loopback: one handler that does nothing. */
 import * as restate from "@restatedev/restate-sdk"
 import { createServer } from "node:http2"
-import { OUTPUT } from "../src/subject.ts"
+import { OUTPUT } from "../src/SubjectProcess.ts"
 
 const service = restate.service({ name: "bench", handlers: { work: async () => OUTPUT } })
 const server = createServer(restate.createEndpointHandler({ services: [service] }))

@@ -27,8 +27,8 @@ import { join } from "node:path"
 import process from "node:process"
 import { DatabaseSync } from "node:sqlite"
 import { parseArgs } from "node:util"
-import { median, show, tableOf } from "./rounds.ts"
-import { INPUT, OUTPUT } from "./subject.ts"
+import { median, formatFigure, tableOf } from "./Rounds.ts"
+import { INPUT, OUTPUT } from "./SubjectProcess.ts"
 
 const { values } = parseArgs({
   options: { max: { type: "string", default: "1000000" }, rounds: { type: "string", default: "5" } }
@@ -202,8 +202,8 @@ try {
       }
     }
     const column = (own: ReadonlyArray<number>, base: ReadonlyArray<number>) => [
-      show(median(own)),
-      `${show(Math.min(...own))} - ${show(Math.max(...own))}`,
+      formatFigure(median(own)),
+      `${formatFigure(Math.min(...own))} - ${formatFigure(Math.max(...own))}`,
       `${median(own.map((figure, n) => figure / (base[n] ?? Number.NaN))).toFixed(2)}x`
     ]
     const rows = all.map(({ claim, drain }, index) => [

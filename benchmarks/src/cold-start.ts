@@ -11,8 +11,8 @@ import { spawn } from "node:child_process"
 import { mkdtemp, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { KEY, startPlatform } from "./platform.ts"
-import { compare } from "./rounds.ts"
+import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
+import { compare } from "./Rounds.ts"
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 const handler = resolve(import.meta.dirname, "../../examples/01-hello/handler.ts")

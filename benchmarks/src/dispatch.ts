@@ -13,8 +13,8 @@
 import { mkdtemp, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { KEY, startPlatform } from "./platform.ts"
-import { quantiles } from "./rounds.ts"
+import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
+import { quantiles } from "./Rounds.ts"
 
 const REQUESTS = 2_000
 const WARM_UP = 300

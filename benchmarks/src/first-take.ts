@@ -14,8 +14,8 @@ import { existsSync } from "node:fs"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { compare } from "./rounds.ts"
-import { listen } from "./stub.ts"
+import { compare } from "./Rounds.ts"
+import { listen } from "./StubPlatform.ts"
 
 const packages = resolve(import.meta.dirname, "../../packages")
 const built = join(packages, "sdk/dist/index.js")

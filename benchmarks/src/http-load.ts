@@ -5,9 +5,9 @@
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
-import { type Answer, open, requestBytes } from "./http-connection.ts"
-import { Load, type Measured, type Operation } from "./http-subject.ts"
-import { KEY } from "./platform.ts"
+import { type Answer, open, requestBytes } from "./HttpConnection.ts"
+import { Load, type Measurement, type Operation } from "./HttpMessages.ts"
+import { KEY } from "./BenchmarkPlatform.ts"
 
 const WORKERS = 8
 
@@ -48,7 +48,7 @@ const requestOf = (host: string, operation: Operation, workerKeys: Load["workerK
 const quantile = (all: ReadonlyArray<number>, q: number): number =>
   all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN
 
-const measure = async (load: Load): Promise<Measured> => {
+const measure = async (load: Load): Promise<Measurement> => {
   const { host } = new URL(load.baseUrl)
   const request = requestOf(host, load.operation, load.workerKeys)
   const callers = await Promise.all(Array.from({ length: load.connections }, () => open(host)))

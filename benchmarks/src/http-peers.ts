@@ -22,12 +22,12 @@ import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
-import { type Load, Measured } from "./peers-question.ts"
-import { freePort, hasRedis, installPeers, PEERS, startRedis } from "./peers.ts"
-import { KEY, startPlatform } from "./platform.ts"
-import { familyOf, usedBy } from "./process-usage.ts"
-import { median, show, tableOf } from "./rounds.ts"
-import { OUTPUT } from "./subject.ts"
+import { type Load, Measurement } from "./PeerMessages.ts"
+import { freePort, hasRedis, installPeers, PEERS, startRedis } from "./Peers.ts"
+import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
+import { processTreeOf, usageOf } from "./ProcessUsage.ts"
+import { median, formatFigure, tableOf } from "./Rounds.ts"
+import { OUTPUT } from "./SubjectProcess.ts"
 
 const { values } = parseArgs({
   options: {
@@ -196,8 +196,8 @@ const restate = async (): Promise<Stack> => {
 
 /** Seconds of processor time of a whole stack. */
 const secondsOf = async ({ pids }: Stack): Promise<number> => {
-  const families = await Promise.all(pids.map(familyOf))
-  const all = await Promise.all(families.flat().map(usedBy))
+  const families = await Promise.all(pids.map(processTreeOf))
+  const all = await Promise.all(families.flat().map(usageOf))
   return all.reduce((sum, { seconds }) => sum + seconds, 0)
 }
 
@@ -220,13 +220,13 @@ interface Figures {
 
 const load = fork(fileURLToPath(import.meta.resolve("./peers-load.ts")), [], { stdio: ["ignore", "inherit", "inherit", "ipc"] })
 
-const ask = (question: Load): Promise<Measured> =>
+const ask = (question: Load): Promise<Measurement> =>
   new Promise((heard, failed) => {
     const onExit = () => failed(new Error("the load ended"))
     load.once("exit", onExit)
     load.once("message", (message) => {
       load.off("exit", onExit)
-      heard(Schema.decodeUnknownSync(Measured)(message))
+      heard(Schema.decodeUnknownSync(Measurement)(message))
     })
     load.send(question)
   })
@@ -292,14 +292,14 @@ for (const operation of OPERATIONS) {
       const rates = all((one) => one.perSecond)
       return [
         stack.name,
-        show(median(rates)),
-        `${show(Math.min(...rates))} - ${show(Math.max(...rates))}`,
+        formatFigure(median(rates)),
+        `${formatFigure(Math.min(...rates))} - ${formatFigure(Math.max(...rates))}`,
         ratio((one) => one.perSecond),
-        show(median(all((one) => one.donePerSecond))),
-        show(median(all((one) => one.p50))),
+        formatFigure(median(all((one) => one.donePerSecond))),
+        formatFigure(median(all((one) => one.p50))),
         ratio((one) => one.p50),
-        show(median(all((one) => one.p99))),
-        show(median(all((one) => one.micros)))
+        formatFigure(median(all((one) => one.p99))),
+        formatFigure(median(all((one) => one.micros)))
       ]
     })
     process.stdout.write(

@@ -19,8 +19,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
 import { fileURLToPath } from "node:url"
-import { Listening, type Load, Measured, type Operation, Used } from "./http-subject.ts"
-import { median, show, tableOf } from "./rounds.ts"
+import { Listening, type Load, Measurement, type Operation, CpuTime } from "./HttpMessages.ts"
+import { median, formatFigure, tableOf } from "./Rounds.ts"
 
 const [rounds = "5", subjects = "echo,memory,D2"] = process.argv.slice(2)
 const ROUNDS = Number(rounds)
@@ -83,11 +83,11 @@ const round = async (subject: string, load: ChildProcess): Promise<ReadonlyMap<s
     const listening = await answer(server, Listening)
     for (const [operation, connections] of STEPS) {
       if (subject === "echo" && operation !== "run") continue
-      await answer(load, Measured, { ...listening, operation, connections: 64, ...WARM_UP })
+      await answer(load, Measurement, { ...listening, operation, connections: 64, ...WARM_UP })
       for (const count of connections) {
-        const before = await answer(server, Used, "used")
-        const measured = await answer(load, Measured, { ...listening, operation, connections: count, ...MEASURED })
-        const after = await answer(server, Used, "used")
+        const before = await answer(server, CpuTime, "used")
+        const measured = await answer(load, Measurement, { ...listening, operation, connections: count, ...MEASURED })
+        const after = await answer(server, CpuTime, "used")
         figures.set(`${operation} ${count}`, {
           perSecond: measured.requests / measured.millis * 1_000,
           p50: measured.p50,
@@ -143,16 +143,16 @@ for (const [operation, connections] of STEPS) {
       }
       rows.push([
         subject,
-        show(median(perSecond)),
-        `${show(Math.min(...perSecond))} - ${show(Math.max(...perSecond))}`,
+        formatFigure(median(perSecond)),
+        `${formatFigure(Math.min(...perSecond))} - ${formatFigure(Math.max(...perSecond))}`,
         ratio(perSecond, (one) => one.perSecond),
-        show(median(of(subject, step, (one) => one.p50))),
-        show(median(of(subject, step, (one) => one.p99))),
-        show(median(server)),
-        `${show(Math.min(...server))} - ${show(Math.max(...server))}`,
+        formatFigure(median(of(subject, step, (one) => one.p50))),
+        formatFigure(median(of(subject, step, (one) => one.p99))),
+        formatFigure(median(server)),
+        `${formatFigure(Math.min(...server))} - ${formatFigure(Math.max(...server))}`,
         ratio(server, (one) => one.server),
-        show(median(of(subject, step, (one) => one.own))),
-        show(median(of(subject, step, (one) => one.load)))
+        formatFigure(median(of(subject, step, (one) => one.own))),
+        formatFigure(median(of(subject, step, (one) => one.load)))
       ])
     }
     process.stdout.write(

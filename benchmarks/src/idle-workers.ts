@@ -4,7 +4,7 @@
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
-import { open, requestBytes } from "./http-connection.ts"
+import { open, requestBytes } from "./HttpConnection.ts"
 
 const Environment = Schema.Struct({ variables: Schema.Record(Schema.String, Schema.String) })
 

@@ -18,9 +18,9 @@ import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
-import { KEY, startPlatform } from "./platform.ts"
-import { usedBy } from "./process-usage.ts"
-import { show, tableOf } from "./rounds.ts"
+import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
+import { usageOf } from "./ProcessUsage.ts"
+import { formatFigure, tableOf } from "./Rounds.ts"
 
 const { values } = parseArgs({ options: { minutes: { type: "string", default: "1" } } })
 const MINUTES = Number(values.minutes)
@@ -70,19 +70,19 @@ const startWorkers = async (mode: "takes" | "whole"): Promise<ChildProcess> => {
 
 const measure = async (): Promise<ReadonlyArray<string>> => {
   await pause(SETTLING_MILLIS)
-  const before = await usedBy(platform.pid)
+  const before = await usageOf(platform.pid)
   const started = performance.now()
   const memory: Array<number> = []
   while (performance.now() - started < MINUTES * 60_000) {
     await pause(SAMPLE_MILLIS)
-    memory.push((await usedBy(platform.pid)).memory)
+    memory.push((await usageOf(platform.pid)).memory)
   }
   const seconds = (performance.now() - started) / 1000
-  const after = await usedBy(platform.pid)
+  const after = await usageOf(platform.pid)
   return [
-    `${show((after.seconds - before.seconds) / seconds * 100)} %`,
-    `${show(memory[0] ?? 0)} MiB`,
-    `${show(memory.at(-1) ?? 0)} MiB`,
+    `${formatFigure((after.seconds - before.seconds) / seconds * 100)} %`,
+    `${formatFigure(memory[0] ?? 0)} MiB`,
+    `${formatFigure(memory.at(-1) ?? 0)} MiB`,
     `${(slopeOf(memory) * 60_000 / SAMPLE_MILLIS).toFixed(2)} MiB/min`
   ]
 }

@@ -3,16 +3,16 @@
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
-import { open, requestBytes } from "./http-connection.ts"
-import { Load, type Measured } from "./peers-question.ts"
-import { KEY } from "./platform.ts"
+import { open, requestBytes } from "./HttpConnection.ts"
+import { Load, type Measurement } from "./PeerMessages.ts"
+import { KEY } from "./BenchmarkPlatform.ts"
 
 const body = JSON.stringify({ input: { text: "x".repeat(256 - `{"input":{"text":""}}`.length) } })
 
 const quantile = (all: ReadonlyArray<number>, q: number): number =>
   all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN
 
-const measure = async ({ connections, host, millis, path }: Load): Promise<Measured> => {
+const measure = async ({ connections, host, millis, path }: Load): Promise<Measurement> => {
   const request = requestBytes(host, "POST", path, KEY, body)
   const callers = await Promise.all(Array.from({ length: connections }, () => open(host)))
   const latencies: Array<number> = []

@@ -14,9 +14,9 @@ import { join } from "node:path"
 import process from "node:process"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
-import { hasRedis, installPeers, PEERS, type Server, startRedis } from "./peers.ts"
-import { compare, median, type Subject } from "./rounds.ts"
-import { type Running, startSubject } from "./subject.ts"
+import { hasRedis, installPeers, PEERS, type Server, startRedis } from "./Peers.ts"
+import { compare, median, type Subject } from "./Rounds.ts"
+import { type Running, startSubject } from "./SubjectProcess.ts"
 
 const { values } = parseArgs({
   options: {
@@ -30,7 +30,7 @@ const { values } = parseArgs({
 const LANES = 32
 const seconds = Number(values.seconds)
 const STINT = fileURLToPath(import.meta.resolve("./subjects/stint.ts"))
-const PERSISTED_QUEUE = fileURLToPath(import.meta.resolve("./subjects/persistedQueue.ts"))
+const PERSISTED_QUEUE = fileURLToPath(import.meta.resolve("./subjects/persisted-queue.ts"))
 
 const hasPeers = values.peers && installPeers()
 const redis = hasPeers && hasRedis()

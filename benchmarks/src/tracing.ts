@@ -21,8 +21,8 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { compare } from "./rounds.ts"
-import { listen, makeStub } from "./stub.ts"
+import { compare } from "./Rounds.ts"
+import { listen, makeStub } from "./StubPlatform.ts"
 
 const WARM_UP = 20_000
 const COUNTED = 20_000
@@ -51,7 +51,7 @@ const collect = (request: IncomingMessage, response: ServerResponse) => {
 const platform = await listen(stub.serve)
 const collector = await listen(collect)
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
-const worker = await Effect.runPromise(bundle(fileURLToPath(import.meta.resolve("./tracedHandler.ts")), folder))
+const worker = await Effect.runPromise(bundle(fileURLToPath(import.meta.resolve("./traced-handler.ts")), folder))
 
 let lost = 0
 let sent = 0

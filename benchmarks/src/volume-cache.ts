@@ -22,7 +22,7 @@ import { mkdir, mkdtemp, rename, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
-import { compare } from "./rounds.ts"
+import { compare } from "./Rounds.ts"
 
 const [first = "5", ...words] = process.argv.slice(2)
 
@@ -42,7 +42,7 @@ const operate = async (operation: string, volume: string): Promise<number> => {
   }
   const started = performance.now()
   const [report] = await cache.sync()
-  if (report?.complete !== true) throw new Error(report?.trouble)
+  if (report?.complete !== true) throw new Error(report?.firstError)
   return performance.now() - started
 }
 

@@ -16,8 +16,8 @@ import { spawn } from "node:child_process"
 import { mkdtemp, rm, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
-import { compare } from "./rounds.ts"
-import { listen, makeStub } from "./stub.ts"
+import { compare } from "./Rounds.ts"
+import { listen, makeStub } from "./StubPlatform.ts"
 
 const WARM_UP = 4_000
 const COUNTED = 12_000

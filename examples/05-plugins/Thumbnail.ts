@@ -2,7 +2,7 @@
  * The handler: a picture from anywhere in the world in, the address of a smaller one out.
  */
 import { Handler } from "@stint/worker"
-import { DownloadError, Downloads } from "@stint/worker-downloads"
+import { DownloadError, Downloads } from "@stint/downloads"
 import { Progress } from "@stint/worker-progress"
 import { Uploads } from "@stint/worker-uploads"
 import * as Effect from "effect/Effect"

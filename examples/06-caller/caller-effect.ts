@@ -4,7 +4,7 @@
  *
  *   STINT_API_KEY=... node caller-effect.ts
  */
-import { Client } from "@stint/client"
+import * as Client from "@stint/client-effect/Client"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"

@@ -18,7 +18,7 @@ import { rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
-import { INPUT, type Load, OUTPUT, serveSubject } from "../subject.ts"
+import { INPUT, type Load, OUTPUT, serveSubject } from "../SubjectProcess.ts"
 
 const folder = mkdtempSync(join(tmpdir(), "stint-benchmark-"))
 const endpoint = Schema.decodeUnknownSync(Endpoint)({ id: "bench", source: { type: "external" }, createdAt: 0 })

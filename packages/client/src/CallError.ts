@@ -4,7 +4,7 @@
  * The platform's problem bodies (contract, Problem.ts) are taken at their word; what is between the client and the platform may answer as
  * well, so an answer may be anything.
  */
-import type { Answer, Silence } from "./Wire.ts"
+import type { HttpResponse, NoResponse } from "./protocol/DriverProtocol.ts"
 
 /** One offending value of a request. An empty path is the value itself. */
 export interface Problem {
@@ -40,7 +40,7 @@ export type Reason =
   | { readonly _tag: "Unexpected"; readonly status: number; readonly body: string }
 
 /** What was asked, for messages. */
-export interface Asked {
+export interface CallInfo {
   readonly host: string
   readonly endpoint: string
   /** The client's word for it: `runSync`, `status`, ... */
@@ -50,14 +50,14 @@ export interface Asked {
 }
 
 /** A reason, in one sentence and its way out. */
-export interface Explained {
+export interface FailureExplanation {
   readonly reason: Reason
   readonly detail: string
   readonly hint: string
 }
 
 /** All of a failure. */
-export interface CallFailure extends Asked, Explained {}
+export interface CallFailure extends CallInfo, FailureExplanation {}
 
 /** `runSync of "thumbnail" at http://127.0.0.1:4600: There is no endpoint "thumbnail" here. ...`. Never holds the key. */
 export const messageOf = ({ detail, endpoint, hint, host, job, operation }: CallFailure): string =>
@@ -96,8 +96,8 @@ export class CallError extends StintError {
 const SHOWN = 5
 
 /** A value that a handler's Schema refused, before it was sent or after it came. */
-export const misfit = (
-  { endpoint, host, job, operation }: Asked,
+export const schemaMismatch = (
+  { endpoint, host, job, operation }: CallInfo,
   tag: "Invalid" | "Mismatch",
   problems: ReadonlyArray<Problem>
 ): CallFailure => {
@@ -114,7 +114,7 @@ export const misfit = (
 }
 
 /** JSON text as a value; undefined where it is none. */
-export const parsed = (text: string): unknown => {
+export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)
   } catch {
@@ -168,7 +168,7 @@ interface ProblemBody {
 }
 
 const problemBodyOf = (text: string): ProblemBody => {
-  const json = parsed(text)
+  const json = parseJson(text)
   const body = isRecord(json) ? json : {}
   return {
     kind: /^\/problems\/(.+)$/.exec(textOf(body["type"]) ?? "")?.[1],
@@ -185,7 +185,7 @@ const quoted = (text: string): string => {
 }
 
 /** An answer that no platform gives. */
-export const unexpected = ({ status, text }: Pick<Answer, "status" | "text">, detail: string, hint: string): Explained => ({
+export const unexpected = ({ status, text }: Pick<HttpResponse, "status" | "text">, detail: string, hint: string): FailureExplanation => ({
   reason: { _tag: "Unexpected", status, body: excerptOf(text) },
   detail,
   hint
@@ -206,11 +206,11 @@ const missing = (kind: string | undefined): "endpoint" | "job" | "address" => {
 const withRetryAfter = (retryAfter: number | undefined) => retryAfter === undefined ? {} : { retryAfter }
 
 /** An answer that is no success, read. */
-export const explainAnswer = (answer: Answer): Explained => {
+export const explainResponse = (answer: HttpResponse): FailureExplanation => {
   const { location, status, text } = answer
   const retryAfter = millisOf(answer.retryAfter)
   const body = problemBodyOf(text)
-  const explained = (reason: Reason, detail: string, hint: string): Explained => ({
+  const explained = (reason: Reason, detail: string, hint: string): FailureExplanation => ({
     reason,
     detail: body.detail ?? detail,
     hint: body.hint ?? (body.kind === undefined ? hint : "")
@@ -282,7 +282,7 @@ const causesOf = (cause: unknown, depth = 0): ReadonlyArray<object> => {
 const codeOf = (error: object): string | undefined => "code" in error ? textOf(error.code) : undefined
 
 /** A request that nobody answered, read. */
-export const explainSilence = ({ cause, timedOut, took }: Pick<Silence, "cause" | "timedOut" | "took">): Explained => {
+export const explainNoResponse = ({ cause, timedOut, took }: Pick<NoResponse, "cause" | "timedOut" | "took">): FailureExplanation => {
   const causes = causesOf(cause)
   const codes = causes.flatMap((error) => codeOf(error) ?? [])
   const sent = timedOut || !codes.some((code) => NOT_SENT.has(code))

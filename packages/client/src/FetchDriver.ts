@@ -4,24 +4,24 @@
  * An AbortSignal ends the request, the reading or the pause of the moment, and with it the program.
  */
 import {
-  type Answer,
+  type HttpResponse,
   type Call,
   type Closed,
-  type Listen,
-  misdriven,
+  type OpenStream,
+  unexpectedReply,
   type Opened,
   type Part,
   type Pause,
   type Program,
-  type Rested,
-  type Silence
-} from "./Wire.ts"
+  type PauseEnded,
+  type NoResponse
+} from "./protocol/DriverProtocol.ts"
 
 /** What a request is made with. */
 export type Fetch = typeof globalThis.fetch
 
 /** What can be given up, by the caller or by time. */
-class Limited {
+class RequestDeadline {
   readonly controller: AbortController
   timedOut = false
   readonly #start = performance.now()
@@ -45,9 +45,9 @@ class Limited {
   }
 
   /** No answer; throws the caller's reason where it was the caller who ended it. */
-  silence(cause: unknown, jobId?: string): Silence {
+  noResponse(cause: unknown, jobId?: string): NoResponse {
     this.#caller?.throwIfAborted()
-    return { _tag: "Silence", cause, timedOut: this.timedOut, jobId, took: this.took }
+    return { _tag: "NoResponse", cause, timedOut: this.timedOut, jobId, took: this.took }
   }
 
   end(): void {
@@ -66,7 +66,7 @@ interface Incoming {
 const isEvents = (response: Response): boolean =>
   response.status === 200 && (response.headers.get("content-type") ?? "").startsWith("text/event-stream")
 
-const rest = async ({ atLeast, spread }: Pause, signal: AbortSignal | undefined): Promise<Rested> => {
+const sleep = async ({ atLeast, spread }: Pause, signal: AbortSignal | undefined): Promise<PauseEnded> => {
   const took = atLeast + Math.random() * spread
   await new Promise<void>((resolve) => {
     const end = () => {
@@ -78,7 +78,7 @@ const rest = async ({ atLeast, spread }: Pause, signal: AbortSignal | undefined)
     signal?.addEventListener("abort", end, { once: true })
   })
   signal?.throwIfAborted()
-  return { _tag: "Rested", took }
+  return { _tag: "PauseEnded", took }
 }
 
 /** Performs the programs of one reader, one after the other. An answer that is read as it comes stays open between them. */
@@ -98,7 +98,7 @@ export class Session {
       signal?.throwIfAborted()
       next = program.next(
         step._tag === "Pause"
-          ? await rest(step, signal)
+          ? await sleep(step, signal)
           : step._tag === "Read"
           ? await this.#read(step.timeout, signal)
           : await this.#send(step, signal)
@@ -113,9 +113,9 @@ export class Session {
     this.#incoming = undefined
   }
 
-  async #send(step: Call | Listen, signal: AbortSignal | undefined): Promise<Answer | Opened | Silence> {
+  async #send(step: Call | OpenStream, signal: AbortSignal | undefined): Promise<HttpResponse | Opened | NoResponse> {
     const { body, headers, method, timeout, url } = step
-    const limited = new Limited(timeout, signal)
+    const deadline = new RequestDeadline(timeout, signal)
     let jobId: string | undefined
     try {
       const response = await this.#fetch(url, {
@@ -125,46 +125,46 @@ export class Session {
         credentials: "omit",
         cache: "no-store",
         redirect: "manual",
-        signal: limited.controller.signal,
+        signal: deadline.controller.signal,
         ...(body === undefined ? {} : { body })
       })
       jobId = response.headers.get("x-job-id") ?? undefined
-      if (step._tag === "Listen" && isEvents(response) && response.body !== null) {
+      if (step._tag === "OpenStream" && isEvents(response) && response.body !== null) {
         this.close()
-        this.#incoming = { reader: response.body.getReader(), controller: limited.controller, decoder: new TextDecoder() }
-        return { _tag: "Opened", took: limited.took }
+        this.#incoming = { reader: response.body.getReader(), controller: deadline.controller, decoder: new TextDecoder() }
+        return { _tag: "Opened", took: deadline.took }
       }
       const text = await response.text()
       return {
-        _tag: "Answer",
+        _tag: "HttpResponse",
         status: response.status,
         text,
         retryAfter: response.headers.get("retry-after") ?? undefined,
         location: response.headers.get("location") ?? undefined,
         jobId,
-        took: limited.took
+        took: deadline.took
       }
     } catch (cause) {
-      return limited.silence(cause, jobId)
+      return deadline.noResponse(cause, jobId)
     } finally {
-      limited.end()
+      deadline.end()
     }
   }
 
-  async #read(timeout: number, signal: AbortSignal | undefined): Promise<Part | Closed | Silence> {
+  async #read(timeout: number, signal: AbortSignal | undefined): Promise<Part | Closed | NoResponse> {
     const incoming = this.#incoming
-    if (incoming === undefined) throw misdriven("Read", { _tag: "Closed", took: 0 })
-    const limited = new Limited(timeout, signal, incoming.controller)
+    if (incoming === undefined) throw unexpectedReply("Read", { _tag: "Closed", took: 0 })
+    const deadline = new RequestDeadline(timeout, signal, incoming.controller)
     try {
       const { done, value } = await incoming.reader.read()
-      if (!done) return { _tag: "Part", text: incoming.decoder.decode(value, { stream: true }), took: limited.took }
+      if (!done) return { _tag: "Part", text: incoming.decoder.decode(value, { stream: true }), took: deadline.took }
       this.#incoming = undefined
-      return { _tag: "Closed", took: limited.took }
+      return { _tag: "Closed", took: deadline.took }
     } catch (cause) {
       this.#incoming = undefined
-      return limited.silence(cause)
+      return deadline.noResponse(cause)
     } finally {
-      limited.end()
+      deadline.end()
     }
   }
 }

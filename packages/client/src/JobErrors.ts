@@ -1,8 +1,8 @@
 /**
- * Jobs that ended without an output, as errors of the Promise side. The Effect side has its own (`JobEnd.ts`).
+ * Jobs that ended without an output, as errors of the Promise side. The Effect side has its own (`JobFailure.ts`).
  */
 import { StintError } from "./CallError.ts"
-import { type EndedJob, type Exception, exceptionOf, failureText } from "./Ending.ts"
+import { type EndedJob, type Exception, exceptionOf, failureText } from "./JobOutcome.ts"
 
 /** A job FAILED. */
 export class JobFailedError extends StintError {

@@ -16,12 +16,12 @@
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
-import { CallError, misfit } from "./CallError.ts"
-import type { EndedJob } from "./Ending.ts"
-import type { Target } from "./Exchange.ts"
+import { CallError, schemaMismatch } from "./CallError.ts"
+import type { EndedJob } from "./JobOutcome.ts"
+import type { Target } from "./protocol/RetriedRequest.ts"
 import { drive, type Fetch, Session } from "./FetchDriver.ts"
-import { type Follow, follower, type JobEvent } from "./Following.ts"
-import { readers } from "./Guards.ts"
+import { type SubscribeOptions, subscribe, type JobEvent } from "./protocol/JobEventSubscription.ts"
+import { decoders } from "./protocol/ResponseGuards.ts"
 import type {
   ChunkOf,
   ElementOf,
@@ -34,12 +34,12 @@ import type {
   PlainHandler
 } from "./HandlerType.ts"
 import { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
-import type { Fit, PromiseCodec } from "./PromiseCodec.ts"
-import * as Protocol from "./Protocol.ts"
-import { headersOf, hostOf, PATIENCE, type Patience, type Program, randomKey } from "./Wire.ts"
+import type { CodecResult, PromiseCodec } from "@stint/client-effect/PromiseCodec"
+import * as JobsApiCalls from "./protocol/JobsApiCalls.ts"
+import { requestHeaders, normalizeBaseUrl, DEFAULT_TIMEOUTS, type Timeouts, type Program, randomIdempotencyKey } from "./protocol/DriverProtocol.ts"
 
 /** Where the platform is, and how patient to be: {@link Patience}, in milliseconds. */
-export interface ClientOptions extends Partial<Patience> {
+export interface ClientOptions extends Partial<Timeouts> {
   /** `http://127.0.0.1:4600`; in a browser also relative to the page. A `/v2` at its end is taken off. */
   readonly baseUrl: string | URL
   /** Leave it out where a proxy adds it: a key in a web page is everybody's. */
@@ -60,7 +60,7 @@ export interface CallOptions {
 }
 
 /** What a submission takes. */
-export interface RunOptions extends CallOptions, Protocol.SubmitOptions {}
+export interface RunOptions extends CallOptions, JobsApiCalls.SubmitOptions {}
 
 /** What a submission takes whose end is waited for. */
 export interface WaitOptions extends RunOptions {
@@ -135,7 +135,7 @@ export interface Client {
   endpoint<H extends PlainHandler>(handler: H, name?: string): Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>>
 }
 
-const asIs = async (value: unknown): Promise<Fit> => ({ value })
+const asIs = async (value: unknown): Promise<CodecResult> => ({ value })
 
 const unchecked: PromiseCodec = { input: asIs, output: asIs, chunk: asIs, declared: async () => undefined }
 
@@ -143,7 +143,7 @@ const unchecked: PromiseCodec = { input: asIs, output: asIs, chunk: asIs, declar
 const checked = (handler: PlainHandler): PromiseCodec => {
   let loading: Promise<PromiseCodec> | undefined
   const codec = () =>
-    loading ??= import("./PromiseCodec.ts").then(
+    loading ??= import("@stint/client-effect/PromiseCodec").then(
       ({ make }) => make(handler),
       (error: unknown) => {
         // A web page that was offline for a moment may load it the next time.
@@ -160,31 +160,31 @@ const checked = (handler: PlainHandler): PromiseCodec => {
 }
 
 /** How one endpoint is spoken to. */
-interface Line {
+interface EndpointContext {
   readonly target: Target
   readonly codec: PromiseCodec
   readonly fetch: Fetch
   readonly drive: <A>(program: Program<A>, signal: AbortSignal | undefined) => Promise<A>
 }
 
-const writeInput = async ({ codec, target }: Line, operation: string, input: unknown): Promise<unknown> => {
+const writeInput = async ({ codec, target }: EndpointContext, operation: string, input: unknown): Promise<unknown> => {
   const fit = await codec.input(input)
   if ("value" in fit) return fit.value
-  throw new CallError(misfit({ ...target, operation }, "Invalid", fit.problems))
+  throw new CallError(schemaMismatch({ ...target, operation }, "Invalid", fit.problems))
 }
 
-const readOutput = async ({ target }: Line, operation: string, job: EndedJob, fit: Promise<Fit>): Promise<unknown> => {
+const readOutput = async ({ target }: EndpointContext, operation: string, job: EndedJob, fit: Promise<CodecResult>): Promise<unknown> => {
   const read = await fit
   if ("value" in read) return read.value
-  throw new CallError(misfit({ ...target, operation, job: job.id }, "Mismatch", read.problems))
+  throw new CallError(schemaMismatch({ ...target, operation, job: job.id }, "Mismatch", read.problems))
 }
 
 /** The output of a job that ended; throws where there is none. */
-const settle = async (line: Line, operation: string, job: EndedJob): Promise<unknown> => {
-  const { codec, target: { endpoint } } = line
+const outputOrFail = async (context: EndpointContext, operation: string, job: EndedJob): Promise<unknown> => {
+  const { codec, target: { endpoint } } = context
   switch (job.status) {
     case "COMPLETED":
-      return readOutput(line, operation, job, codec.output(job.output))
+      return readOutput(context, operation, job, codec.output(job.output))
     case "FAILED":
       throw new JobFailedError(endpoint, job, await codec.declared(job.error ?? ""))
     case "CANCELLED":
@@ -196,13 +196,13 @@ const settle = async (line: Line, operation: string, job: EndedJob): Promise<unk
 
 /** What happens to a job; hangs up when its reader leaves. */
 async function* follow(
-  line: Line,
+  context: EndpointContext,
   id: string,
-  options: Follow,
+  options: SubscribeOptions,
   signal: AbortSignal | undefined
 ): AsyncGenerator<JobEvent<unknown>, void> {
-  const next = follower(line.target, id, options)
-  const session = new Session(line.fetch)
+  const next = subscribe(context.target, id, options)
+  const session = new Session(context.fetch)
   try {
     while (true) {
       const events = await session.drive(next(), signal)
@@ -212,9 +212,9 @@ async function* follow(
           yield event
           continue
         }
-        const fit = await line.codec.chunk(event.output)
+        const fit = await context.codec.chunk(event.output)
         if ("value" in fit) yield { ...event, output: fit.value }
-        else throw new CallError(misfit({ ...line.target, operation: options.operation, job: id }, "Mismatch", fit.problems))
+        else throw new CallError(schemaMismatch({ ...context.target, operation: options.operation, job: id }, "Mismatch", fit.problems))
       }
     }
   } finally {
@@ -222,88 +222,88 @@ async function* follow(
   }
 }
 
-async function* chunks(line: Line, id: string, signal: AbortSignal | undefined): AsyncGenerator<unknown, void> {
-  for await (const event of follow(line, id, { operation: "stream" }, signal)) {
+async function* chunks(context: EndpointContext, id: string, signal: AbortSignal | undefined): AsyncGenerator<unknown, void> {
+  for await (const event of follow(context, id, { operation: "stream" }, signal)) {
     if (event._tag === "Chunk") yield event.output
     // Its output is not asked for here, and of a stream it is mostly an empty list.
-    if (event._tag === "End" && event.job.status !== "COMPLETED") await settle(line, "stream", event.job)
+    if (event._tag === "End" && event.job.status !== "COMPLETED") await outputOrFail(context, "stream", event.job)
   }
 }
 
-const jobHandle = (line: Line, id: string): JobHandle<unknown, unknown> => ({
+const jobHandle = (context: EndpointContext, id: string): JobHandle<unknown, unknown> => ({
   id,
-  status: ({ signal } = {}) => line.drive(Protocol.status(line.target, id), signal),
-  result: async ({ signal } = {}) => settle(line, "result", await line.drive(Protocol.result(line.target, id), signal)),
-  stream: ({ signal } = {}) => chunks(line, id, signal),
-  events: ({ after, signal } = {}) => follow(line, id, { operation: "events", after }, signal),
-  cancel: ({ signal } = {}) => line.drive(Protocol.cancel(line.target, id), signal),
-  retry: ({ signal } = {}) => line.drive(Protocol.retry(line.target, id), signal)
+  status: ({ signal } = {}) => context.drive(JobsApiCalls.status(context.target, id), signal),
+  result: async ({ signal } = {}) => outputOrFail(context, "result", await context.drive(JobsApiCalls.result(context.target, id), signal)),
+  stream: ({ signal } = {}) => chunks(context, id, signal),
+  events: ({ after, signal } = {}) => follow(context, id, { operation: "events", after }, signal),
+  cancel: ({ signal } = {}) => context.drive(JobsApiCalls.cancel(context.target, id), signal),
+  retry: ({ signal } = {}) => context.drive(JobsApiCalls.retry(context.target, id), signal)
 })
 
 /** Cancels a job that nobody waits for any more. Whoever stopped waiting gets their own reason, whatever comes of this. */
-const letGo = (line: Line, id: string): Promise<unknown> =>
-  line.drive(Protocol.cancel(line.target, id), undefined).catch(() => {})
+const cancelQuietly = (context: EndpointContext, id: string): Promise<unknown> =>
+  context.drive(JobsApiCalls.cancel(context.target, id), undefined).catch(() => {})
 
 /** Submits a job that is cancelled if the wait for it is given up, so that its id has to be known whatever happens. */
-const submitOwned = async (
-  line: Line,
+const submitCancellable = async (
+  context: EndpointContext,
   operation: string,
   input: unknown,
-  options: Protocol.SubmitOptions,
+  options: JobsApiCalls.SubmitOptions,
   signal?: AbortSignal
 ) => {
   signal?.throwIfAborted()
-  return (await line.drive(Protocol.run(line.target, input, options, operation), undefined)).id
+  return (await context.drive(JobsApiCalls.run(context.target, input, options, operation), undefined)).id
 }
 
-const endpointOf = (line: Line): Endpoint<never, unknown, unknown> => {
-  const { drive, target } = line
+const endpointOf = (context: EndpointContext): Endpoint<never, unknown, unknown> => {
+  const { drive, target } = context
 
   const runSync = async (input: unknown, { cancelOnAbort, signal, ...options }: WaitOptions = {}): Promise<unknown> => {
-    const json = await writeInput(line, "runSync", input)
-    if (cancelOnAbort !== true) return settle(line, "runSync", await drive(Protocol.runSync(target, json, options), signal))
-    const id = await submitOwned(line, "runSync", json, options, signal)
+    const json = await writeInput(context, "runSync", input)
+    if (cancelOnAbort !== true) return outputOrFail(context, "runSync", await drive(JobsApiCalls.runSync(target, json, options), signal))
+    const id = await submitCancellable(context, "runSync", json, options, signal)
     try {
-      return await settle(line, "runSync", await drive(Protocol.result(target, id, "runSync"), signal))
+      return await outputOrFail(context, "runSync", await drive(JobsApiCalls.result(target, id, "runSync"), signal))
     } catch (error) {
-      if (signal?.aborted === true) await letGo(line, id)
+      if (signal?.aborted === true) await cancelQuietly(context, id)
       throw error
     }
   }
 
   async function* stream(input: unknown, { cancelOnAbort, signal, ...options }: WaitOptions = {}): AsyncGenerator<unknown, void> {
-    const json = await writeInput(line, "stream", input)
+    const json = await writeInput(context, "stream", input)
     const id = cancelOnAbort === true
-      ? await submitOwned(line, "stream", json, options, signal)
-      : (await drive(Protocol.run(target, json, options, "stream"), signal)).id
+      ? await submitCancellable(context, "stream", json, options, signal)
+      : (await drive(JobsApiCalls.run(target, json, options, "stream"), signal)).id
     let left = true
     try {
-      yield* chunks(line, id, signal)
+      yield* chunks(context, id, signal)
       left = false
     } catch (error) {
       left = signal?.aborted === true
       throw error
     } finally {
-      if (left && cancelOnAbort === true) await letGo(line, id)
+      if (left && cancelOnAbort === true) await cancelQuietly(context, id)
     }
   }
 
   return {
     name: target.endpoint,
     run: async (input, { signal, ...options } = {}) => {
-      const json = await writeInput(line, "run", input)
-      return jobHandle(line, (await drive(Protocol.run(target, json, options), signal)).id)
+      const json = await writeInput(context, "run", input)
+      return jobHandle(context, (await drive(JobsApiCalls.run(target, json, options), signal)).id)
     },
     runSync,
     stream,
-    job: (id) => jobHandle(line, id),
-    status: (id, options) => jobHandle(line, id).status(options),
-    result: (id, options) => jobHandle(line, id).result(options),
-    events: (id, options) => jobHandle(line, id).events(options),
-    cancel: (id, options) => jobHandle(line, id).cancel(options),
-    retry: (id, options) => jobHandle(line, id).retry(options),
-    purgeQueue: ({ signal } = {}) => drive(Protocol.purgeQueue(target), signal),
-    health: ({ signal } = {}) => drive(Protocol.health(target), signal)
+    job: (id) => jobHandle(context, id),
+    status: (id, options) => jobHandle(context, id).status(options),
+    result: (id, options) => jobHandle(context, id).result(options),
+    events: (id, options) => jobHandle(context, id).events(options),
+    cancel: (id, options) => jobHandle(context, id).cancel(options),
+    retry: (id, options) => jobHandle(context, id).retry(options),
+    purgeQueue: ({ signal } = {}) => drive(JobsApiCalls.purgeQueue(target), signal),
+    health: ({ signal } = {}) => drive(JobsApiCalls.health(target), signal)
   }
 }
 
@@ -313,10 +313,10 @@ const endpointOf = (line: Line): Endpoint<never, unknown, unknown> => {
  * Throws a TypeError for a `baseUrl` that is no address, or an `apiKey` that cannot be one.
  */
 export const createClient = (options: ClientOptions): Client => {
-  const { apiKey, baseUrl, fetch = (...call) => globalThis.fetch(...call), idempotencyKeys, ...patience } = options
-  const host = hostOf(baseUrl)
-  const newKey = idempotencyKeys === true ? randomKey : undefined
-  const settings = { ...PATIENCE, ...patience, host, headers: headersOf(apiKey), readers, newKey }
+  const { apiKey, baseUrl, fetch = (...call) => globalThis.fetch(...call), idempotencyKeys, ...timeouts } = options
+  const host = normalizeBaseUrl(baseUrl)
+  const newIdempotencyKey = idempotencyKeys === true ? randomIdempotencyKey : undefined
+  const settings = { ...DEFAULT_TIMEOUTS, ...timeouts, host, headers: requestHeaders(apiKey), decoders, newIdempotencyKey }
 
   function endpoint(name: string): Endpoint<Json, Json | undefined, Json>
   function endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>

@@ -1,12 +1,9 @@
 /**
- * Calls endpoints: with Effect (`Client`), or with Promises (`createClient`).
- *
- * Without a bundler, `@stint/client/PromiseClient` starts faster than this index, because it brings no Effect.
+ * Calls endpoints with promises.
  */
 export { CallError, type Problem, type Reason, StintError } from "./CallError.ts"
-export * as Client from "./Client.ts"
-export type { EndedJob, Exception } from "./Ending.ts"
-export type { JobEvent } from "./Following.ts"
+export type { EndedJob, Exception } from "./JobOutcome.ts"
+export type { JobEvent } from "./protocol/JobEventSubscription.ts"
 export type { HandlerLike, PlainHandler } from "./HandlerType.ts"
 export { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
 export {

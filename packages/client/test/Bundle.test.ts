@@ -6,7 +6,7 @@ import { join, resolve } from "node:path"
 import { createContext, runInContext } from "node:vm"
 import { gzipSync } from "node:zlib"
 import { describe, expect, it } from "vitest"
-import { HostileServer, json, noEvents, says } from "./HostileServer.ts"
+import { ScriptedServer, json, noEvents, respondWith } from "./ScriptedServer.ts"
 
 const folder = resolve(import.meta.dirname, "..")
 
@@ -48,10 +48,10 @@ describe("the Promise side in a browser", () => {
   it("runs a job and streams another where there is nothing of Node", async () => {
     const { outputFiles } = await bundle("export { createClient } from \"../src/index.ts\"", { splitting: false, format: "iife" })
     const page = { output: "x" }
-    await using server = await HostileServer.start(
+    await using server = await ScriptedServer.start(
       json({ id: "j1", status: "COMPLETED", output: { greeting: "Hello" } }),
       json({ id: "j2", status: "IN_QUEUE" }),
-      says(200, `id: 1\nevent: chunk\ndata: {"attempt":1,"number":1,"output":"é"}\n\nid: 2`, {
+      respondWith(200, `id: 1\nevent: chunk\ndata: {"attempt":1,"number":1,"output":"é"}\n\nid: 2`, {
         "content-type": "text/event-stream"
       }),
       noEvents,

@@ -9,7 +9,7 @@
  * - `import.meta.url`, `dirname` and `filename` are those of each source file.
  * - Stack traces name the sources, by a source map (`node --enable-source-maps`).
  *
- * What is loaded by `import()` stays apart, in a chunk of its own: a start pays only for what it uses, and that is one chunk (`StartChunk`).
+ * What is loaded by `import()` stays apart, in a chunk of its own: a start pays only for what it uses, and that is one chunk (`StartupChunk`).
  *
  * ```
  *   directory/<hash of the file's path>/
@@ -29,7 +29,7 @@ import { existsSync } from "node:fs"
 import { readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
-import { BUNDLE, oneStartChunk } from "./StartChunk.ts"
+import { BUNDLE_OPTIONS, singleStartupChunk } from "./StartupChunk.ts"
 
 const PROGRAM = "worker"
 const RECIPE = "recipe.json"
@@ -101,7 +101,7 @@ const linkOf = (specifier: string, from: string): string | undefined => {
 }
 
 /** Packages stay where they are installed, unless they have to share the bundle's Effect. Notes in `links` where they were found. */
-const packagesStayOutside = (links: Set<string>): Plugin => ({
+const externalizePackages = (links: Set<string>): Plugin => ({
   name: "packages-stay-outside",
   setup(build) {
     const bundled = new Map<string, Promise<boolean>>()
@@ -120,7 +120,7 @@ const packagesStayOutside = (links: Set<string>): Plugin => ({
 })
 
 /** In a bundle `import.meta` is the bundle's; each source gets its own back. */
-const ownLocation = (path: string, source: string): string | undefined =>
+const inlineImportMeta = (path: string, source: string): string | undefined =>
   source.includes("import.meta.")
     ? source
       .replaceAll(/\bimport\.meta\.url\b/g, JSON.stringify(pathToFileURL(path).href))
@@ -168,13 +168,13 @@ const inputsOf = (metafile: Metafile, directory: string): ReadonlyArray<string> 
 const build = async (file: string, directory: string, links: Set<string>): Promise<Metafile> => {
   const esbuild = await import("esbuild")
   const { metafile } = await esbuild.build({
-    ...BUNDLE,
+    ...BUNDLE_OPTIONS,
     absWorkingDir: dirname(file),
     entryPoints: { [PROGRAM]: file },
     outdir: directory,
     outExtension: { ".js": ".mjs" },
     logLevel: "silent",
-    plugins: [oneStartChunk(file, ownLocation), packagesStayOutside(links)],
+    plugins: [singleStartupChunk(file, inlineImportMeta), externalizePackages(links)],
     // CommonJS files among the handler's own still have `require`.
     banner: {
       js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${

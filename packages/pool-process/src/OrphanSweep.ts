@@ -27,7 +27,7 @@ const CHECK = "200 millis"
 const markOf = (worker: string) => `${ENV_PREFIXES[0]}${WorkerVariable.podId}=${worker}`
 
 /** Those of a worker's processes that are to be asked. */
-const remainsOf = ({ identity, pid, worker }: WorkerRecord): ReadonlyArray<ProcessTable.ProcessIdentity> =>
+const remainingProcessesOf = ({ identity, pid, worker }: WorkerRecord): ReadonlyArray<ProcessTable.ProcessIdentity> =>
   identity !== null && ProcessTable.isRunning(identity) ? [identity] : ProcessTable.membersOf(pid, markOf(worker))
 
 /** The sweep of one platform. */
@@ -35,7 +35,7 @@ export interface OrphanSweep {
   /** Ends what earlier platforms have left, side by side. Returns when none of it runs any more. Run it once. */
   readonly run: Effect.Effect<void>
   /** The platform stops, and with it the patience: what is left gets this long and no longer. */
-  readonly hurry: (patience: Duration.Duration) => Effect.Effect<void>
+  readonly shortenGrace: (patience: Duration.Duration) => Effect.Effect<void>
 }
 
 /** `grace`: how long an orphan may take to finish its job. */
@@ -47,7 +47,7 @@ export const make = (records: WorkerRecords, grace: Duration.Duration): OrphanSw
     const asked = new Set<number>()
     let killed = false
     while (true) {
-      const remains = remainsOf(record)
+      const remains = remainingProcessesOf(record)
       if (remains.length === 0) break
       if (!killed && (yield* Clock.currentTimeMillis) >= Math.min(until, latest)) {
         killed = true
@@ -78,7 +78,7 @@ export const make = (records: WorkerRecords, grace: Duration.Duration): OrphanSw
           `Worker ${record.worker} of endpoint ${record.endpoint} may still run from before (pid ${record.pid}); this system does not ` +
             `tell whether that is still the same process, so it is left alone. End it if it is.`
         )
-      } else if (remainsOf(record).length === 0) records.remove(record.worker)
+      } else if (remainingProcessesOf(record).length === 0) records.remove(record.worker)
       else orphans.push(record)
     }
     if (orphans.length === 0) return
@@ -91,7 +91,7 @@ export const make = (records: WorkerRecords, grace: Duration.Duration): OrphanSw
 
   return {
     run,
-    hurry: (patience) =>
+    shortenGrace: (patience) =>
       Effect.map(Clock.currentTimeMillis, (now) => {
         latest = Math.min(latest, now + Duration.toMillis(patience))
       })

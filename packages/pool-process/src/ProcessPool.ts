@@ -15,7 +15,7 @@
  */
 import * as LogTail from "@stint/pool/LogTail"
 import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
-import * as SpokenLine from "@stint/pool/SpokenLine"
+import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { maskOf, WorkerLog } from "@stint/pool/WorkerLog"
 import { type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
@@ -28,10 +28,10 @@ import { type ChildProcessByStdio, spawn } from "node:child_process"
 import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
 import type { Readable } from "node:stream"
-import * as HandlerEntry from "./HandlerEntry.ts"
+import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
 import * as OrphanSweep from "./OrphanSweep.ts"
 import * as ProcessTable from "./ProcessTable.ts"
-import { type Program, programOf, spawnError } from "./Program.ts"
+import { type WorkerCommand, workerCommandOf, spawnError } from "./WorkerCommand.ts"
 import { readLines } from "./WorkerOutput.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
 
@@ -58,16 +58,16 @@ export interface Options {
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
 /** How long the pipes of a dead worker are read, for its last lines, while somebody else holds them open. */
-const LAST_WORDS = "1 second"
+const FINAL_OUTPUT_WAIT = "1 second"
 
 /** How long a killed worker's end is waited for. Only a process that the system itself cannot end takes longer. */
 const KILL_WAIT = Duration.seconds(5)
 
 /** How long workers of an earlier platform may still take when this one stops. Its own have had their grace by then. */
-const ORPHAN_PATIENCE = Duration.seconds(5)
+const ORPHAN_SHUTDOWN_GRACE = Duration.seconds(5)
 
 /** What a line says, without the form that loggers give it. */
-const wordsOf = (text: string): string => SpokenLine.read({ stream: "stderr", text }).message
+const messageOf = (text: string): string => ParsedLogLine.parse({ stream: "stderr", text }).message
 
 const layerOf = Effect.fnUntraced(function*(options: Options) {
   const dataDir = resolve(options.dataDir)
@@ -76,7 +76,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   const programOptions = {
     compileCache: options.compileCache === false ? undefined : join(dataDir, "compile-cache"),
     nodeOptions: options.nodeOptions ?? [],
-    entry: options.bundle === false ? HandlerEntry.sources : yield* HandlerEntry.make(join(dataDir, "bundles"))
+    entry: options.bundle === false ? HandlerEntryPoint.withoutBundles : yield* HandlerEntryPoint.make(join(dataDir, "bundles"))
   }
   const records = yield* Effect.mapError(WorkerRecords.make(dataDir), (cause) =>
     new PoolError({
@@ -87,7 +87,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     }))
 
   /** Starts the process and writes its record; `onExit` is called once, when it is gone. */
-  const launch = (program: Program, { endpoint, worker }: StartRequest, onExit: (child: Child, exit: WorkerExit) => void) =>
+  const launch = (program: WorkerCommand, { endpoint, worker }: StartRequest, onExit: (child: Child, exit: WorkerExit) => void) =>
     Effect.callback<Child, PoolError>((resume) => {
       const refused = (error: Error) =>
         resume(Effect.fail(
@@ -143,7 +143,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
 
   const start = Effect.fn("ProcessPool.start")(function*(request: StartRequest) {
     const { endpoint, worker } = request
-    const program = yield* programOf(request, programOptions)
+    const program = yield* workerCommandOf(request, programOptions)
     const gone = yield* Deferred.make<WorkerExit>()
     const ended = yield* Deferred.make<WorkerExit>()
 
@@ -163,7 +163,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
 
     const tail = LogTail.make()
     const mask = maskOf(request.variables)
-    const listen = (stream: "stdout" | "stderr") =>
+    const readOutput = (stream: "stdout" | "stderr") =>
       Effect.forkDetach(readLines(child[stream], (line) =>
         Effect.suspend(() => {
           const text = mask(line)
@@ -171,9 +171,9 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
           return log.write({ endpoint: endpoint.id, worker, stream, text })
         })))
     // On their own, not in the scope: they end with the process, whose last lines are wanted also when the scope is what ends it.
-    const readers = [yield* listen("stdout"), yield* listen("stderr")]
+    const readers = [yield* readOutput("stdout"), yield* readOutput("stderr")]
     yield* Deferred.await(gone).pipe(
-      Effect.tap(() => Effect.timeoutOption(Fiber.awaitAll(readers), LAST_WORDS)),
+      Effect.tap(() => Effect.timeoutOption(Fiber.awaitAll(readers), FINAL_OUTPUT_WAIT)),
       Effect.tap(() => Fiber.interruptAll(readers)),
       Effect.tap(() =>
         Effect.sync(() => {
@@ -182,7 +182,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         })
       ),
       Effect.tap(() => Effect.ignore(Effect.try(() => records.remove(worker)))),
-      Effect.flatMap((exit) => Deferred.succeed(ended, { ...exit, log: tail.lines().map(wordsOf) })),
+      Effect.flatMap((exit) => Deferred.succeed(ended, { ...exit, log: tail.lines().map(messageOf) })),
       Effect.forkDetach
     )
 
@@ -202,8 +202,8 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   )
   yield* Effect.addFinalizer(() =>
     Effect.andThen(
-      orphans.hurry(ORPHAN_PATIENCE),
-      Effect.timeoutOption(Effect.interruptible(Fiber.await(sweeping)), Duration.sum(ORPHAN_PATIENCE, KILL_WAIT))
+      orphans.shortenGrace(ORPHAN_SHUTDOWN_GRACE),
+      Effect.timeoutOption(Effect.interruptible(Fiber.await(sweeping)), Duration.sum(ORPHAN_SHUTDOWN_GRACE, KILL_WAIT))
     )
   )
 

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as HandlerBundle from "@stint/pool-process/HandlerBundle"
-import * as HandlerEntry from "@stint/pool-process/HandlerEntry"
+import * as HandlerEntryPoint from "@stint/pool-process/HandlerEntryPoint"
 import { endpointOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
@@ -8,7 +8,7 @@ import * as Logger from "effect/Logger"
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
-import { folder, fresh, line, start, withPool } from "./family.ts"
+import { folder, fresh, line, start, withPool } from "./TestProcesses.ts"
 
 /** A handler with a file and a package of its own, written some time ago. */
 const project = (mark: string) => {
@@ -101,7 +101,7 @@ describe("HandlerBundle", () => {
       }
       const atStart = loaded(program)
       assert.include(atStart, "src/TakeLoop.ts")
-      assert.notInclude(atStart, "src/LocalJobs.ts")
+      assert.notInclude(atStart, "src/LocalJobQueue.ts")
       assert.notInclude(atStart, "__esm")
     }))
 
@@ -124,7 +124,7 @@ describe("HandlerBundle", () => {
       const messages: Array<unknown> = []
       const file = join(project(fresh("broken")).root, "broken.ts")
       writeFileSync(file, "import './nowhere.ts'")
-      const entries = yield* HandlerEntry.make(join(folder, fresh("bundles")))
+      const entries = yield* HandlerEntryPoint.make(join(folder, fresh("bundles")))
       const prepare = entries.prepare(file).pipe(
         Effect.provide(Logger.layer([Logger.make(({ message }) => messages.push(message))]))
       )

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { folder, fresh, gone, isAlive, script, until, withPool } from "./family.ts"
+import { folder, fresh, gone, isAlive, script, until, withPool } from "./TestProcesses.ts"
 
 const PLATFORM = join(import.meta.dirname, "fixtures/platform.ts")
 

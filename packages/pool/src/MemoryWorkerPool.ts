@@ -24,16 +24,16 @@ export interface WorkerContext extends StartRequest {
   /** Prints a line. */
   readonly print: (line: string) => Effect.Effect<void>
   /** Returns when the worker is asked to leave. A program that never waits for it ignores being asked. */
-  readonly asked: Effect.Effect<void>
+  readonly exitRequested: Effect.Effect<void>
   /** A frozen worker stops here until it is thawed. Programs pass it before each thing they do. */
-  readonly step: Effect.Effect<void>
+  readonly awaitThawed: Effect.Effect<void>
   /** Ends the worker as a signal would. */
   readonly signal: (signal: string) => Effect.Effect<never>
 }
 
 /** A worker that runs. */
 export interface RunningWorker extends StartRequest {
-  readonly asked: boolean
+  readonly exitRequested: boolean
   readonly frozen: boolean
 }
 
@@ -54,7 +54,7 @@ export class Faults extends Context.Service<Faults, {
 
 interface Running {
   readonly request: StartRequest
-  asked: boolean
+  exitRequested: boolean
   frozen: boolean
   readonly thawed: Latch.Latch
   readonly heard: Deferred.Deferred<void>
@@ -105,13 +105,13 @@ export const layer = <R>(
           workers.delete(request.worker)
           return Effect.asVoid(Deferred.succeed(ended, { ...how, log: tail.lines() }))
         })
-      const worker: Running = { request, asked: false, frozen: false, thawed, heard, finish }
+      const worker: Running = { request, exitRequested: false, frozen: false, thawed, heard, finish }
       workers.set(request.worker, worker)
       const context: WorkerContext = {
         ...request,
         print,
-        asked: Effect.andThen(Deferred.await(heard), thawed.await),
-        step: thawed.await,
+        exitRequested: Effect.andThen(Deferred.await(heard), thawed.await),
+        awaitThawed: thawed.await,
         signal: (signal) => Effect.andThen(finish(killed(signal)), Effect.never)
       }
       const fiber = yield* program(context).pipe(
@@ -133,7 +133,7 @@ export const layer = <R>(
         id: request.worker,
         exit: Deferred.await(ended),
         drain: Effect.suspend(() => {
-          worker.asked = true
+          worker.exitRequested = true
           return Effect.asVoid(Deferred.succeed(heard, undefined))
         }),
         kill
@@ -150,7 +150,7 @@ export const layer = <R>(
       Context.add(
         Faults,
         Faults.of({
-          running: Effect.sync(() => [...workers.values()].map(({ asked, frozen, request }) => ({ ...request, asked, frozen }))),
+          running: Effect.sync(() => [...workers.values()].map(({ exitRequested, frozen, request }) => ({ ...request, exitRequested, frozen }))),
           started: Effect.sync(() => started),
           crash: (id, how) =>
             withWorker(id, (worker) => worker.finish("code" in how ? { _tag: "Exited", code: how.code } : killed(how.signal))),

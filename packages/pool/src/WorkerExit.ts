@@ -38,7 +38,7 @@ const hint = (exit: WorkerExit): string => {
 }
 
 /** One sentence or two: what happened to the worker. */
-export const sentence = (worker: string, exit: WorkerExit): string => {
+export const describeExit = (worker: string, exit: WorkerExit): string => {
   switch (exit._tag) {
     case "Exited": {
       const signal = SIGNALS[exit.code - 128]
@@ -53,5 +53,5 @@ export const sentence = (worker: string, exit: WorkerExit): string => {
 }
 
 /** A sentence followed by the worker's last lines, where there are any. Ends so that another sentence can follow. */
-export const withLog = (text: string, log: ReadonlyArray<string>): string =>
+export const withLastOutput = (text: string, log: ReadonlyArray<string>): string =>
   log.length === 0 ? text : `${text} Its last output:\n${log.map((line) => `  ${line}\n`).join("")}(end of output)`

@@ -2,7 +2,7 @@
  * Where the lines go that workers print.
  *
  * The default writes each to the platform's own log at level Info, annotated with `endpoint`, `worker` and `stream`. Provide another
- * one to keep them by job (`SpokenLine`, `JobLogs`) or to send them elsewhere. A slow sink slows the worker that prints, and no other: lines are not dropped.
+ * one to keep them by job (`ParsedLogLine`, `JobLogs`) or to send them elsewhere. A slow sink slows the worker that prints, and no other: lines are not dropped.
  */
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { WorkerVariable } from "@stint/contract/WorkerProtocol"

@@ -24,7 +24,7 @@ export const BEHAVIOUR = "BEHAVIOUR"
 export const Behaviour = Schema.Struct({
   print: Schema.Array(Schema.String),
   /** Variables to print as `NAME=value`. */
-  tell: Schema.Array(Schema.String),
+  printEnv: Schema.Array(Schema.String),
   then: Schema.Union([
     /** Ends with that code. */
     Schema.Struct({ _tag: Schema.tag("Exit"), code: Schema.Int }),
@@ -42,7 +42,7 @@ export type Behaviour = typeof Behaviour.Type
 export const behaviourOf = Schema.decodeUnknownEffect(Schema.fromJsonString(Behaviour))
 
 /** A pool to be tested, with workers that can be told what to do. */
-export interface Subject<E> {
+export interface PoolUnderTest<E> {
   readonly layer: Layer.Layer<WorkerPool, E>
   /** The source of workers that read {@link BEHAVIOUR}. */
   readonly source: Endpoint["source"]
@@ -64,7 +64,7 @@ export const endpointOf = (
 const KEY = "stint_worker_0123456789abcdef"
 
 /** Registers the tests. */
-export const suite = <E>(name: string, subject: Subject<E>): void => {
+export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
   /** What was printed so far, and whoever waits for a line. */
   const capture = () => {
     const lines: Array<WorkerLine> = []
@@ -96,7 +96,7 @@ export const suite = <E>(name: string, subject: Subject<E>): void => {
   ) {
     const pool = yield* WorkerPool
     const worker = WorkerId.make(`w-${++count}`)
-    const behaviour: Behaviour = { print: more.print ?? [], tell: more.tell ?? [], then }
+    const behaviour: Behaviour = { print: more.print ?? [], printEnv: more.printEnv ?? [], then }
     const endpoint = yield* endpointOf({
       source: subject.source,
       env: { ...more.env, [BEHAVIOUR]: JSON.stringify(behaviour) }
@@ -145,7 +145,7 @@ export const suite = <E>(name: string, subject: Subject<E>): void => {
       (captured) =>
         Effect.gen(function*() {
           const pool = yield* WorkerPool
-          const behaviour: Behaviour = { print: ["started"], tell: [], then: waits }
+          const behaviour: Behaviour = { print: ["started"], printEnv: [], then: waits }
           yield* pool.prepare(yield* endpointOf({ source: subject.source, env: { [BEHAVIOUR]: JSON.stringify(behaviour) } }))
           yield* pool.prepare(yield* endpointOf({ source: subject.broken }))
           yield* pool.prepare(yield* endpointOf({ source: { type: "external" } }))
@@ -181,7 +181,7 @@ export const suite = <E>(name: string, subject: Subject<E>): void => {
       Effect.gen(function*() {
         const handle = yield* start(exits(0), {
           env: { GREETING: "hello world", RUNPOD_ENDPOINT_ID: "another" },
-          tell: ["GREETING", "RUNPOD_ENDPOINT_ID", "PLATFORM_POD_ID", "RUNPOD_WEBHOOK_GET_JOB"]
+          printEnv: ["GREETING", "RUNPOD_ENDPOINT_ID", "PLATFORM_POD_ID", "RUNPOD_WEBHOOK_GET_JOB"]
         })
         yield* handle.exit
         assert.deepStrictEqual(captured.lines.map((line) => line.text), [
@@ -194,7 +194,7 @@ export const suite = <E>(name: string, subject: Subject<E>): void => {
 
     check("hides the worker's key in what it prints", (captured) =>
       Effect.gen(function*() {
-        const handle = yield* start(exits(1), { tell: ["RUNPOD_AI_API_KEY"] })
+        const handle = yield* start(exits(1), { printEnv: ["RUNPOD_AI_API_KEY"] })
         const exit = yield* handle.exit
         assert.deepStrictEqual(exit.log, ["RUNPOD_AI_API_KEY=[the worker's key]"])
         assert.deepStrictEqual(captured.lines.map((line) => line.text), exit.log)

@@ -8,8 +8,8 @@ import * as Layer from "effect/Layer"
 /** A worker that does what its behaviour says; `missing` files cannot be started. */
 const behaving = MemoryWorkerPool.layer(Effect.fnUntraced(function*(worker) {
   const variables: Readonly<Record<string, string>> = { ...worker.endpoint.env, ...worker.variables }
-  const { print, tell, then } = yield* Effect.orDie(behaviourOf(variables[BEHAVIOUR]))
-  yield* Effect.forEach([...print, ...tell.map((name) => `${name}=${variables[name]}`)], worker.print, { discard: true })
+  const { print, printEnv, then } = yield* Effect.orDie(behaviourOf(variables[BEHAVIOUR]))
+  yield* Effect.forEach([...print, ...printEnv.map((name) => `${name}=${variables[name]}`)], worker.print, { discard: true })
   switch (then._tag) {
     case "Exit":
       return then.code
@@ -18,7 +18,7 @@ const behaving = MemoryWorkerPool.layer(Effect.fnUntraced(function*(worker) {
     case "Stay":
       return yield* Effect.never
     case "Wait":
-      return yield* Effect.as(worker.asked, 0)
+      return yield* Effect.as(worker.exitRequested, 0)
   }
 }))
 

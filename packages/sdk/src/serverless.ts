@@ -1,7 +1,7 @@
 /**
  * `serverless.start`: a handler becomes this process's program (specification 1, 2.7, 4.3).
  */
-import * as Telemetry from "@stint/telemetry/Telemetry"
+import * as Telemetry from "@stint/worker-telemetry/Telemetry"
 import * as Debugger from "@stint/worker-debugger/Debugger"
 import * as Fitness from "@stint/worker-fitness/Fitness"
 import * as Progress from "@stint/worker-progress/Progress"
@@ -10,26 +10,26 @@ import { isRunnable } from "@stint/worker/Runnable"
 import * as Worker from "@stint/worker/Worker"
 import { isLocal } from "@stint/worker/WorkerConfig"
 import * as Layer from "effect/Layer"
-import * as fitness from "./fitness.ts"
+import * as FitnessRegistration from "./FitnessRegistration.ts"
 import * as log from "./log.ts"
 import * as rp_progress from "./rp_progress.ts"
 import { problemOf } from "./StartConfig.ts"
 import type { StartConfig } from "./StartConfig.ts"
-import * as volumeCache from "./volumeCache.ts"
+import * as VolumeCacheFacade from "./VolumeCacheFacade.ts"
 
-export { register_fitness_check } from "./fitness.ts"
-export type { FitnessCheck } from "./fitness.ts"
+export { register_fitness_check } from "./FitnessRegistration.ts"
+export type { FitnessCheck } from "./FitnessRegistration.ts"
 export { progress_update } from "./rp_progress.ts"
 export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
-export { VolumeCache } from "./volumeCache.ts"
+export { VolumeCache } from "./VolumeCacheFacade.ts"
 
 /** What comes with every worker of the facade. Each is a plugin of its own, for those who put their worker together themselves. */
 const plugins = Layer.mergeAll(
   rp_progress.layer.pipe(Layer.provideMerge(Progress.layer)),
   Debugger.layer,
-  volumeCache.layer,
+  VolumeCacheFacade.layer,
   // What the specification checks comes before what the handler's author checks.
-  fitness.layer.pipe(Layer.provide(Fitness.layer))
+  FitnessRegistration.layer.pipe(Layer.provide(Fitness.layer))
 )
 
 /**
@@ -58,7 +58,13 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
   }
   const chosen = local && jobs_handler !== undefined ? jobs_handler : handler
   const runnable = isRunnable(chosen) ? chosen : fromFunction(chosen, { returnAggregateStream: return_aggregate_stream })
-  Worker.launchWith({ local: jobs_fetcher === undefined ? {} : { jobs: jobs_fetcher } })(
+  Worker.launchWith({
+    local: {
+      // Loaded with --rp_serve_api alone: a worker of a platform starts without it.
+      loadServer: () => import("@stint/worker-local"),
+      ...(jobs_fetcher === undefined ? {} : { jobs: jobs_fetcher })
+    }
+  })(
     Worker.layer(runnable, {
       refreshWorker: refresh_worker,
       ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })

@@ -1,12 +1,12 @@
 /**
  * Files in and files out, for plain handlers (specification 4.3). What does the work is loaded when it is first used.
  */
-import type { Options as Downloading } from "@stint/worker-downloads/Downloads"
+import type { Options as Downloading } from "@stint/downloads/Downloads"
 import type { Credentials, Options } from "@stint/worker-uploads/Uploads"
 import * as Effect from "effect/Effect"
 import * as ManagedRuntime from "effect/ManagedRuntime"
 import { join, resolve } from "node:path"
-import { lazily, run } from "./plainEffect.ts"
+import { lazy, run } from "./PromiseRuntime.ts"
 
 /** A bucket's key and address, as callers send them in `s3Config` (wire-facts 1.2). */
 export type BucketCredentials = Credentials
@@ -25,16 +25,16 @@ export interface ExtraArgs {
 export type DownloadOptions = Pick<Downloading, "headers" | "maxBytes" | "retries">
 
 /** One storage client for the whole process: its connections are used again. */
-const uploads = lazily(async () => {
-  const { Uploads } = await import("@stint/worker-uploads/index")
+const uploads = lazy(async () => {
+  const { Uploads } = await import("@stint/worker-uploads")
   const context = await run(ManagedRuntime.make(Uploads.layer).contextEffect)
   return { Uploads, context }
 })
 
-const downloads = lazily(async () => {
+const downloads = lazy(async () => {
   const [{ Downloads }, { safe }] = await Promise.all([
-    import("@stint/worker-downloads/index"),
-    import("@stint/worker-downloads/SafeName")
+    import("@stint/downloads"),
+    import("@stint/downloads/SafeName")
   ])
   const context = await run(ManagedRuntime.make(Downloads.layer).contextEffect)
   return { Downloads, context, safe }

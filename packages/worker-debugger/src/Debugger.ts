@@ -31,7 +31,7 @@
  */
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import { DebugFields } from "@stint/worker/DebugFields"
-import * as FirstTake from "@stint/worker/FirstTake"
+import * as Ready from "@stint/worker/Ready"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as Outcome from "@stint/worker/Outcome"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
@@ -67,7 +67,7 @@ export interface Options {
 const sinceStart = (): number => Math.round(performance.now() * 1_000) / 1_000
 
 /** What JSON makes an object of, and a key can be added to. */
-const isDict = (output: unknown): output is Record<string, unknown> => Predicate.isObject(output) && !("toJSON" in output)
+const isRecord = (output: unknown): output is Record<string, unknown> => Predicate.isObject(output) && !("toJSON" in output)
 
 const make = (options: Options) =>
   Effect.gen(function*() {
@@ -77,8 +77,8 @@ const make = (options: Options) =>
     const systemInfo = yield* Effect.cached(options.systemInfo ?? SystemInfo.read())
 
     let readyDelay: number | undefined
-    const firstTake = yield* FirstTake.FirstTake
-    yield* Deferred.await(firstTake).pipe(
+    const ready = yield* Ready.Ready
+    yield* Deferred.await(ready).pipe(
       Effect.map(() => {
         readyDelay ??= sinceStart()
       }),
@@ -90,11 +90,11 @@ const make = (options: Options) =>
         Effect.as(Effect.logWarning("A plugin's part of the debugger's report is left out, because it failed.", cause), {}))
 
     const reportOn = Effect.fnUntraced(function*(job: ReceivedJob, timings: JobTimings.JobTimings["Service"]) {
-      const { leftOut, timestamps } = timings.report()
+      const { omitted, timestamps } = timings.report()
       return {
         ...(yield* fieldsOf(job)),
         timestamps,
-        ...(leftOut === 0 ? {} : { timestamps_left_out: leftOut }),
+        ...(omitted === 0 ? {} : { timestamps_left_out: omitted }),
         system_info: yield* systemInfo,
         ready_delay_ms: readyDelay
       }
@@ -108,7 +108,7 @@ const make = (options: Options) =>
       if (output === undefined && !Outcome.isFailed(outcome)) {
         return Effect.succeed({ ...outcome, output: { [KEY]: report } })
       }
-      if (!isDict(output)) {
+      if (!isRecord(output)) {
         return Effect.as(log(report), outcome)
       }
       if (!(KEY in output)) {
@@ -153,7 +153,7 @@ const make = (options: Options) =>
  * The moment of the first take is the worker's own: within one program layers of the same identity are built once.
  */
 export const layerAlwaysWith = (options: Options): Layer.Layer<never, never, DebugFields | JobMiddleware.JobMiddleware> =>
-  Layer.provide(Layer.effectDiscard(make(options)), FirstTake.layer)
+  Layer.provide(Layer.effectDiscard(make(options)), Ready.layer)
 
 /** {@link layerAlwaysWith} as it comes. */
 export const layerAlways: Layer.Layer<never, never, DebugFields | JobMiddleware.JobMiddleware> = layerAlwaysWith({})

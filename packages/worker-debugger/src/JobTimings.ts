@@ -11,7 +11,7 @@
 import * as Context from "effect/Context"
 
 /** How many timings a report has. More are counted only: a timer in a loop must not fill the output. */
-export const MOST_TIMINGS = 1_000
+export const MAX_TIMINGS = 1_000
 
 /** One timing of a report. Times are milliseconds with three decimals, and count from the moment in which the job began to run. */
 export interface Timestamp {
@@ -53,17 +53,17 @@ export class JobTimings extends Context.Service<JobTimings, {
   /** The job has ended: what still runs is cut, and nothing is taken any more. */
   readonly close: (at: bigint) => void
   /** All timings in the order of their beginnings; those that are left out are only counted. */
-  readonly report: () => { readonly timestamps: ReadonlyArray<Timestamp>; readonly leftOut: number }
+  readonly report: () => { readonly timestamps: ReadonlyArray<Timestamp>; readonly omitted: number }
 }>()("@stint/worker-debugger/JobTimings") {}
 
 /** The timing that this piece of an effect, or of code, is a part of. */
-export class Enclosing extends Context.Service<Enclosing, Entry>()("@stint/worker-debugger/JobTimings/Enclosing") {}
+export class EnclosingTiming extends Context.Service<EnclosingTiming, Entry>()("@stint/worker-debugger/JobTimings/Enclosing") {}
 
 /** No timings yet, of a job that begins to run now. */
 export const make = (began: bigint): JobTimings["Service"] => {
   const entries: Array<Entry> = []
   const running = new Set<Entry>()
-  let leftOut = 0
+  let omitted = 0
   let closed = false
 
   /**
@@ -79,8 +79,8 @@ export const make = (began: bigint): JobTimings["Service"] => {
   return {
     open: (name, at, within, cut) => {
       if (closed) return undefined
-      if (entries.length === MOST_TIMINGS) {
-        leftOut++
+      if (entries.length === MAX_TIMINGS) {
+        omitted++
         return undefined
       }
       const entry: Entry = { name, index: entries.length, start: at, within, end: undefined, unfinished: false, cut }
@@ -115,7 +115,7 @@ export const make = (began: bigint): JobTimings["Service"] => {
           ...(entry.unfinished ? { unfinished: true as const } : {})
         }
       }),
-      leftOut
+      omitted
     })
   }
 }

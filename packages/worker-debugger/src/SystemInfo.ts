@@ -30,18 +30,18 @@ export interface SystemInfo {
 }
 
 /** How long nvidia-smi may take: on a sick GPU it hangs. Milliseconds. */
-export const GPU_LIMIT = 2_000
+export const GPU_QUERY_TIMEOUT = 2_000
 
 /** How reading differs from its defaults. */
 export interface Options {
   /** The program to ask. */
   readonly nvidiaSmi?: string
-  /** How long it may take. Milliseconds; default {@link GPU_LIMIT}. */
+  /** How long it may take. Milliseconds; default {@link GPU_QUERY_TIMEOUT}. */
   readonly gpuLimit?: number
 }
 
 /** The names of the GPUs; none where the program is not there, fails, or does not end in time. */
-const gpuNames = ({ gpuLimit = GPU_LIMIT, nvidiaSmi = "nvidia-smi" }: Options): Effect.Effect<ReadonlyArray<string>> =>
+const gpuNames = ({ gpuLimit = GPU_QUERY_TIMEOUT, nvidiaSmi = "nvidia-smi" }: Options): Effect.Effect<ReadonlyArray<string>> =>
   Effect.callback<ReadonlyArray<string>>((resume) => {
     // Loaded only here: most workers have no debugger.
     const { spawn } = process.getBuiltinModule("node:child_process")

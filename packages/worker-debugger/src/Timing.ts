@@ -7,7 +7,7 @@
  *                        \-> undefined, where it has neither: there is nothing to do
  * ```
  *
- * The context says what a timing is a part of: `Enclosing` for the report, `ParentSpan` for the trace. Lines have no context of their
+ * The context says what a timing is a part of: `EnclosingTiming` for the report, `ParentSpan` for the trace. Lines have no context of their
  * own, as nothing is called for them; those that are open stand in a list beside the context in which they were begun.
  */
 import * as Clock from "effect/Clock"
@@ -16,7 +16,7 @@ import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
-import { Enclosing, type Entry, JobTimings } from "./JobTimings.ts"
+import { EnclosingTiming, type Entry, JobTimings } from "./JobTimings.ts"
 
 /** A stretch that was begun. */
 export interface Timing {
@@ -26,21 +26,21 @@ export interface Timing {
   readonly end: (exit: Exit.Exit<unknown, unknown>) => void
 }
 
-interface Open {
+interface OpenLine {
   readonly entry: Entry | undefined
   readonly span: Tracer.Span | undefined
 }
 
 /** The lines that are open, in the order of their beginnings. */
-const lines = new WeakMap<Context.Context<never>, Array<Open>>()
+const lines = new WeakMap<Context.Context<never>, Array<OpenLine>>()
 
-const push = (context: Context.Context<never>, open: Open): void => {
+const push = (context: Context.Context<never>, open: OpenLine): void => {
   const list = lines.get(context)
   if (list === undefined) lines.set(context, [open])
   else list.push(open)
 }
 
-const remove = (context: Context.Context<never>, open: Open): void => {
+const remove = (context: Context.Context<never>, open: OpenLine): void => {
   const list = lines.get(context)
   const index = list?.lastIndexOf(open) ?? -1
   if (index >= 0) list?.splice(index, 1)
@@ -90,14 +90,14 @@ const make = (context: Context.Context<never>, name: string, isLine: boolean): T
   const entry = timings?.open(
     name,
     start,
-    outer?.entry ?? Context.getOrUndefined(context, Enclosing),
+    outer?.entry ?? Context.getOrUndefined(context, EnclosingTiming),
     (at) => endAt(at, Exit.void)
   )
-  const open: Open = { entry, span: traced?.span }
+  const open: OpenLine = { entry, span: traced?.span }
   if (isLine) push(context, open)
 
   let services: Context.Context<never> = Context.empty()
-  if (entry !== undefined) services = Context.add(services, Enclosing, entry)
+  if (entry !== undefined) services = Context.add(services, EnclosingTiming, entry)
   if (traced !== undefined) services = Context.add(services, Tracer.ParentSpan, traced.span)
   return { services, end: (exit) => endAt(clock.monotonicTimeNanosUnsafe(), exit) }
 }

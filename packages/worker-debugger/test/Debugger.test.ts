@@ -7,8 +7,8 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as TestClock from "effect/testing/TestClock"
 import { Debugger, FunctionTimer, LineTimer } from "../src/index.ts"
-import { MOST_TIMINGS } from "../src/JobTimings.ts"
-import { debugged, machine, on, reportIn, trees } from "./debugged.ts"
+import { MAX_TIMINGS } from "../src/JobTimings.ts"
+import { debugged, machine, on, reportIn, trees } from "./DebuggedWorker.ts"
 
 /** Lets virtual time pass for plain code that waits. */
 const clock = () => {
@@ -105,16 +105,16 @@ describe("the debugger's report (specification 4.2)", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect(`has at most ${MOST_TIMINGS} timings, and says how many more there were`, () => {
+  it.effect(`has at most ${MAX_TIMINGS} timings, and says how many more there were`, () => {
     const { layer } = on()
     const handler = Handler.fromFunction(() => {
-      for (let n = 0; n < MOST_TIMINGS + 5; n++) new LineTimer(`line ${n}`).stop()
+      for (let n = 0; n < MAX_TIMINGS + 5; n++) new LineTimer(`line ${n}`).stop()
       return {}
     })
     return Effect.gen(function*() {
       const { report } = yield* debugged(handler)
-      expect(report.timestamps).toHaveLength(MOST_TIMINGS)
-      expect(report.timestamps.at(-1)?.name).toBe(`line ${MOST_TIMINGS - 1}`)
+      expect(report.timestamps).toHaveLength(MAX_TIMINGS)
+      expect(report.timestamps.at(-1)?.name).toBe(`line ${MAX_TIMINGS - 1}`)
       expect(report.timestamps_left_out).toBe(5)
     }).pipe(Effect.provide(layer))
   })

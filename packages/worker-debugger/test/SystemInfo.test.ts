@@ -8,7 +8,7 @@ import * as os from "node:os"
 import { join } from "node:path"
 import { Debugger } from "../src/index.ts"
 import * as SystemInfo from "../src/SystemInfo.ts"
-import { debugged, machine } from "./debugged.ts"
+import { debugged, machine } from "./DebuggedWorker.ts"
 
 const folder = mkdtempSync(join(os.tmpdir(), "nvidia-smi-"))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -67,7 +67,7 @@ describe("system_info", () => {
       reads++
       return machine
     })
-    const layer = Layer.provideMerge(Debugger.layerAlwaysWith({ systemInfo }), Worker.layerSeams)
+    const layer = Layer.provideMerge(Debugger.layerAlwaysWith({ systemInfo }), Worker.layerPluginServices)
     return Effect.gen(function*() {
       expect(reads).toBe(0)
       for (let job = 0; job < 3; job++) {
@@ -81,5 +81,5 @@ describe("system_info", () => {
     Effect.gen(function*() {
       const { report } = yield* debugged(Handler.fromFunction(() => ({})))
       expect(report.system_info).toMatchObject({ platform: process.platform, node_version: process.versions.node })
-    }).pipe(Effect.provide(Layer.provideMerge(Debugger.layerAlways, Worker.layerSeams))))
+    }).pipe(Effect.provide(Layer.provideMerge(Debugger.layerAlways, Worker.layerPluginServices))))
 })

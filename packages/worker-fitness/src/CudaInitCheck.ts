@@ -7,7 +7,7 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { CudaProbe } from "./CudaProbe.ts"
-import { Unfit } from "./Unfit.ts"
+import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** The check's name in reports. */
 export const NAME = "cuda_init"
@@ -16,7 +16,7 @@ export const NAME = "cuda_init"
 export const check = Effect.gen(function*() {
   const { result } = yield* CudaProbe
   const found = yield* result
-  if (found._tag === "Failed" && found.part === "init") return yield* new Unfit({ check: NAME, message: found.why })
+  if (found._tag === "Failed" && found.part === "init") return yield* new FitnessCheckFailed({ check: NAME, message: found.why })
 })
 
 /** Adds the check `cuda_init`. */

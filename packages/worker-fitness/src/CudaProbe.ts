@@ -17,7 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { CUDA_PROGRAM } from "./cudaProgram.ts"
+import { CUDA_PROGRAM } from "./CudaProgram.ts"
 import { DEFAULT_LIMIT } from "./NvidiaSmi.ts"
 import * as Programs from "./Programs.ts"
 
@@ -76,7 +76,7 @@ const probe = ({ limit = DEFAULT_LIMIT, python = "python3" }: Options): Effect.E
     Effect.match({
       onSuccess: (ended) => {
         const said = Programs.lastLine(ended.stderr)
-        return resultOf(ended.stdout, `${python} ended with ${Programs.endOf(ended)}${said === undefined ? "" : ` (${said})`}`)
+        return resultOf(ended.stdout, `${python} ended with ${Programs.describeExit(ended)}${said === undefined ? "" : ` (${said})`}`)
       },
       onFailure: ({ message, stdout }) => resultOf(stdout, message)
     }),

@@ -8,7 +8,7 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as NvidiaSmi from "./NvidiaSmi.ts"
-import { settingOf, Unfit } from "./Unfit.ts"
+import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options extends NvidiaSmi.Options {
@@ -28,15 +28,15 @@ export const check = Effect.fnUntraced(function*(options: Options) {
   if (version === undefined) {
     return yield* Effect.logWarning("The CUDA version cannot be read from the output of nvidia-smi: it is not checked.")
   }
-  const required = `${minimum} is required${settingOf(setting)}`
+  const required = `${minimum} is required${settingSuffix(setting)}`
   if (version === "N/A") {
-    return yield* new Unfit({
+    return yield* new FitnessCheckFailed({
       check: NAME,
       message: `the GPU driver offers no CUDA and ${required}; a container needs NVIDIA_DRIVER_CAPABILITIES with "compute"`
     })
   }
   if (NvidiaSmi.compareVersions(version, minimum) >= 0) return
-  return yield* new Unfit({ check: NAME, message: `the GPU driver offers CUDA ${version} and ${required}; update the driver` })
+  return yield* new FitnessCheckFailed({ check: NAME, message: `the GPU driver offers CUDA ${version} and ${required}; update the driver` })
 })
 
 /** Adds the check `cuda_version`. */

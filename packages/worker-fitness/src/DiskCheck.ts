@@ -12,7 +12,7 @@ import { messageOf } from "@stint/worker/Outcome"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { statfsSync } from "node:fs"
-import { settingOf, Unfit } from "./Unfit.ts"
+import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options {
@@ -26,7 +26,7 @@ export interface Options {
 
 const GB = 2 ** 30
 
-const unfit = (message: string) => new Unfit({ check: "disk", message })
+const unfit = (message: string) => new FitnessCheckFailed({ check: "disk", message })
 
 /** Fails where less is free, and where the file system does not answer. */
 export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting }: Options) {
@@ -44,7 +44,7 @@ export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting
   const [free, total] = [bavail, blocks].map((count) => (count * bsize / GB).toFixed(1))
   return yield* unfit(
     `${(Math.floor(percent * 10) / 10).toFixed(1)} % of the disk are free and ${minimumPercent} % are required` +
-      `${settingOf(setting)}; ${free} of ${total} GB at ${where}`
+      `${settingSuffix(setting)}; ${free} of ${total} GB at ${where}`
   )
 })
 

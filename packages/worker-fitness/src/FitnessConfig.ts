@@ -50,41 +50,41 @@ export interface Settings {
 }
 
 /** What a value has to be, in words, and the value out of its text: undefined where it is none. */
-interface Shape<A> {
-  readonly words: string
+interface ValueFormat<A> {
+  readonly expected: string
   readonly read: (text: string) => A | undefined
 }
 
 /** The longest that a limit can be: the worker itself gives a check up then. Seconds. */
-const MOST_SECONDS = 60
+const MAX_TIMEOUT_SECONDS = 60
 
 const DECIMAL = /^(\d+\.?\d*|\.\d+)$/
 
-const number = (words: string, holds: (value: number) => boolean = () => true): Shape<number> => ({
-  words,
-  read: (text) => DECIMAL.test(text) && holds(Number(text)) ? Number(text) : undefined
+const number = (expected: string, isValid: (value: number) => boolean = () => true): ValueFormat<number> => ({
+  expected,
+  read: (text) => DECIMAL.test(text) && isValid(Number(text)) ? Number(text) : undefined
 })
 
 const gigabytes = number("a number of gigabytes without a unit, 0 or more, such as 4.0")
 const percent = number("a percentage from 0 to 100 without a sign, such as 10.0", (value) => value <= 100)
 const seconds = number(
-  `a number of seconds without a unit, more than 0 and at most ${MOST_SECONDS}, such as 5`,
-  (value) => value > 0 && value <= MOST_SECONDS
+  `a number of seconds without a unit, more than 0 and at most ${MAX_TIMEOUT_SECONDS}, such as 5`,
+  (value) => value > 0 && value <= MAX_TIMEOUT_SECONDS
 )
-const version: Shape<string> = {
-  words: "a version of numbers and points, such as 11.8",
+const version: ValueFormat<string> = {
+  expected: "a version of numbers and points, such as 11.8",
   read: (text) => /^\d+(\.\d+)*$/.test(text) ? text : undefined
 }
-const flag: Shape<boolean> = {
-  words: "true or false (or 1 or 0, yes or no, on or off)",
+const flag: ValueFormat<boolean> = {
+  expected: "true or false (or 1 or 0, yes or no, on or off)",
   read: (text) => {
     const word = text.toLowerCase()
     if (["true", "1", "yes", "y", "on"].includes(word)) return true
     return ["false", "0", "no", "n", "off"].includes(word) ? false : undefined
   }
 }
-const command: Shape<readonly [string, ...Array<string>]> = {
-  words: "a program and its arguments",
+const command: ValueFormat<readonly [string, ...Array<string>]> = {
+  expected: "a program and its arguments",
   read: (text) => {
     const [program, ...args] = text.split(/\s+/)
     return program === undefined ? undefined : [program, ...args]
@@ -96,19 +96,19 @@ const textOf = Effect.fnUntraced(function*(name: string) {
 })
 
 /** The value under the first prefix that has one that is not blank. */
-const find = Effect.fnUntraced(function*<A>(name: string, { read, words }: Shape<A>) {
+const find = Effect.fnUntraced(function*<A>(name: string, { read, expected }: ValueFormat<A>) {
   for (const prefix of ENV_PREFIXES) {
     const variable = prefix + name
     const text = (yield* textOf(variable))?.trim()
     if (text === undefined || text === "") continue
     const value = read(text)
     if (value !== undefined) return { value, name: variable }
-    return yield* new WorkerConfigError({ variable, message: `${variable} is ${JSON.stringify(text)}; it must be ${words}.` })
+    return yield* new WorkerConfigError({ variable, message: `${variable} is ${JSON.stringify(text)}; it must be ${expected}.` })
   }
   return undefined
 })
 
-const withDefault = <A>(name: string, shape: Shape<A>, value: A) =>
+const withDefault = <A>(name: string, shape: ValueFormat<A>, value: A) =>
   Effect.map(find(name, shape), (found) => found ?? { value, name: ENV_PREFIXES[0] + name })
 
 /** Without any device: nothing, or an index that no device has, as is customary. */

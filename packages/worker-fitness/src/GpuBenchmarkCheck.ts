@@ -11,7 +11,7 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { CudaProbe } from "./CudaProbe.ts"
-import { settingOf, Unfit } from "./Unfit.ts"
+import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options {
@@ -34,14 +34,14 @@ export const NAME = "gpu_benchmark"
 export const check = Effect.fnUntraced(function*({ limit = DEFAULT_LIMIT, setting }: Options = {}) {
   const { result } = yield* CudaProbe
   const found = yield* result
-  if (found._tag === "Failed") return yield* new Unfit({ check: NAME, message: found.why })
+  if (found._tag === "Failed") return yield* new FitnessCheckFailed({ check: NAME, message: found.why })
   if (found._tag === "Unavailable") return
   for (const [index, { ms, name }] of found.devices.entries()) {
     if (ms <= limit * 1000) continue
-    return yield* new Unfit({
+    return yield* new FitnessCheckFailed({
       check: NAME,
       message: `GPU ${index} (${name}) took ${Math.round(ms)} ms for the benchmark, ${limit * 1000} ms are allowed${
-        settingOf(setting)
+        settingSuffix(setting)
       }`
     })
   }

@@ -9,15 +9,15 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as NvidiaSmi from "./NvidiaSmi.ts"
-import { Unfit } from "./Unfit.ts"
+import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** The check's name in reports. */
 export const NAME = "gpu_health"
 
 /** Fails where there is no GPU, where one does not answer or has uncorrectable errors, and where `nvidia-smi` fails. */
 export const check = Effect.fnUntraced(function*(options: NvidiaSmi.Options = {}) {
-  const troubles = NvidiaSmi.troubles(yield* NvidiaSmi.output(NAME, NvidiaSmi.QUERY, options))
-  if (troubles.length > 0) return yield* new Unfit({ check: NAME, message: troubles.join("; ") })
+  const gpuErrors = NvidiaSmi.gpuErrors(yield* NvidiaSmi.output(NAME, NvidiaSmi.QUERY, options))
+  if (gpuErrors.length > 0) return yield* new FitnessCheckFailed({ check: NAME, message: gpuErrors.join("; ") })
 })
 
 /** Adds the check `gpu_health`. */

@@ -8,7 +8,7 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Programs from "./Programs.ts"
-import { settingOf, Unfit } from "./Unfit.ts"
+import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What is run. */
 export interface Options {
@@ -28,15 +28,15 @@ export const NAME = "gpu_test"
 
 /** Fails where the program cannot be started, does not end in time, or ends with anything but 0: the reason is the last line it wrote. */
 export const check = Effect.fnUntraced(function*({ command: [program, ...args], limit = DEFAULT_LIMIT, setting }: Options) {
-  const unfit = (message: string) => new Unfit({ check: NAME, message })
+  const unfit = (message: string) => new FitnessCheckFailed({ check: NAME, message })
   const ended = yield* Effect.mapError(
     Programs.run(program, args, limit),
-    ({ message }) => unfit(`${message}${settingOf(setting)}`)
+    ({ message }) => unfit(`${message}${settingSuffix(setting)}`)
   )
   if (ended.code === 0) return
   const said = Programs.lastLine(ended.stderr) ?? Programs.lastLine(ended.stdout)
   return yield* unfit(
-    `${program} ended with ${Programs.endOf(ended)}${settingOf(setting)}${said === undefined ? "" : `: ${said}`}`
+    `${program} ended with ${Programs.describeExit(ended)}${settingSuffix(setting)}${said === undefined ? "" : `: ${said}`}`
   )
 })
 

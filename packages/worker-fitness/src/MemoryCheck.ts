@@ -11,7 +11,7 @@ import { freemem, totalmem } from "node:os"
 import { memoryBound } from "./Cgroup.ts"
 import type { MemoryBound } from "./Cgroup.ts"
 import { SystemFiles } from "./SystemFiles.ts"
-import { settingOf, Unfit } from "./Unfit.ts"
+import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options {
@@ -62,9 +62,9 @@ export const check = Effect.fnUntraced(function*({ minimumGb, setting }: Options
   const because = container === undefined
     ? `the machine has ${inGb(total)} GB in all`
     : `the container may use ${inGb(container.limit)} GB, of which ${inGb(container.used)} GB are in use`
-  return yield* new Unfit({
+  return yield* new FitnessCheckFailed({
     check: "memory",
-    message: `${inGb(available)} GB of memory are available and ${minimumGb} GB are required${settingOf(setting)}; ${because}`
+    message: `${inGb(available)} GB of memory are available and ${minimumGb} GB are required${settingSuffix(setting)}; ${because}`
   })
 })
 

@@ -10,7 +10,7 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import { messageOf } from "@stint/worker/Outcome"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
-import { settingOf, Unfit } from "./Unfit.ts"
+import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What the check connects to. */
 export interface Options {
@@ -29,7 +29,7 @@ export interface Options {
 export const DEFAULT_LIMIT = 5
 
 /** The wait between two attempts. */
-const AGAIN = "200 millis"
+const RETRY_DELAY = "200 millis"
 
 /** One attempt; why it failed, or nothing. `node:net` is fetched here, so that importing this file does not load it. */
 const attempt = (host: string, port: number): Effect.Effect<string | undefined> =>
@@ -54,15 +54,15 @@ export const check = Effect.fnUntraced(function*({ host, limit = DEFAULT_LIMIT, 
         yield* Effect.logDebug(`The platform at ${host}:${port} takes no connection yet: ${failure}. Trying on.`)
       }
       why = failure
-      yield* Effect.sleep(AGAIN)
+      yield* Effect.sleep(RETRY_DELAY)
     }
   })
   yield* Effect.timeoutOrElse(connected, {
     duration: `${limit} seconds`,
     orElse: () =>
-      new Unfit({
+      new FitnessCheckFailed({
         check: "network",
-        message: `no connection to the platform at ${host}:${port} within ${limit} s${settingOf(setting)}: ${why}`
+        message: `no connection to the platform at ${host}:${port} within ${limit} s${settingSuffix(setting)}: ${why}`
       })
   })
 })

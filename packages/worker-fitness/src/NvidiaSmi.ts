@@ -10,7 +10,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Programs from "./Programs.ts"
-import { Unfit } from "./Unfit.ts"
+import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** How it is run. */
 export interface Options {
@@ -28,13 +28,13 @@ export const output = Effect.fnUntraced(
   function*(check: string, args: ReadonlyArray<string>, { limit = DEFAULT_LIMIT, nvidiaSmi = "nvidia-smi" }: Options) {
     const ended = yield* Effect.mapError(
       Programs.run(nvidiaSmi, args, limit),
-      ({ message }) => new Unfit({ check, message })
+      ({ message }) => new FitnessCheckFailed({ check, message })
     )
     if (ended.code === 0) return ended.stdout
     const said = Programs.firstLine(ended.stdout) ?? Programs.firstLine(ended.stderr)
-    return yield* new Unfit({
+    return yield* new FitnessCheckFailed({
       check,
-      message: `${nvidiaSmi} ended with ${Programs.endOf(ended)}${said === undefined ? "" : `: ${said}`}`
+      message: `${nvidiaSmi} ended with ${Programs.describeExit(ended)}${said === undefined ? "" : `: ${said}`}`
     })
   }
 )
@@ -61,12 +61,12 @@ export const QUERY = [
 const COLUMNS = ["index", "name", "memory", "temperature", "memory error count"] as const
 
 /** What the driver writes in place of a value, or of a whole row, when the GPU does not answer any more. */
-const LOST = /unknown error|is lost|requires? reset|fallen off|unable to determine the device handle|ERR!/i
+const LOST_GPU = /unknown error|is lost|requires? reset|fallen off|unable to determine the device handle|ERR!/i
 
-const troubleOfRow = (cells: ReadonlyArray<string>): string | undefined => {
+const gpuErrorOfRow = (cells: ReadonlyArray<string>): string | undefined => {
   const [index, name, memory, , errors] = cells
   const gpu = `GPU ${index}`
-  const lost = cells.findIndex((cell) => LOST.test(cell))
+  const lost = cells.findIndex((cell) => LOST_GPU.test(cell))
   if (lost >= 0) return `${gpu} does not answer: its ${COLUMNS[lost] ?? "state"} is "${cells[lost]}"`
   if (memory === "0") return `${gpu} (${name}) has no memory`
   if (Number(errors) > 0) return `${gpu} (${name}) has ${errors} uncorrectable memory errors since its driver was loaded`
@@ -77,7 +77,7 @@ const troubleOfRow = (cells: ReadonlyArray<string>): string | undefined => {
  * What is wrong with the GPUs, given the answer to {@link QUERY}: nothing when the list is empty. Values that a GPU or a container does not
  * have (`[N/A]`) are no trouble, and neither are lines that are no rows, unless they say that a GPU is lost.
  */
-export const troubles = (text: string): ReadonlyArray<string> => {
+export const gpuErrors = (text: string): ReadonlyArray<string> => {
   const lines = text.split("\n").map((line) => line.trim()).filter((line) => line !== "")
   const found: Array<string | undefined> = []
   let gpus = 0
@@ -85,10 +85,10 @@ export const troubles = (text: string): ReadonlyArray<string> => {
     const cells = line.split(",").map((cell) => cell.trim())
     const isRow = cells.length === COLUMNS.length && /^\d+$/.test(cells[0] ?? "")
     if (isRow) gpus++
-    found.push(isRow ? troubleOfRow(cells) : LOST.test(line) ? line : undefined)
+    found.push(isRow ? gpuErrorOfRow(cells) : LOST_GPU.test(line) ? line : undefined)
   }
-  const troubles = found.filter((trouble) => trouble !== undefined)
-  return gpus === 0 && troubles.length === 0
+  const gpuErrors = found.filter((trouble) => trouble !== undefined)
+  return gpus === 0 && gpuErrors.length === 0
     ? [`nvidia-smi lists no GPU${lines[0] === undefined ? "" : `: ${lines[0]}`}`]
-    : troubles
+    : gpuErrors
 }

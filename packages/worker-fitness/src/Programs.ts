@@ -7,7 +7,7 @@ import { accessSync, constants, statSync } from "node:fs"
 import { isAbsolute, join } from "node:path"
 
 /** What a program said, and how it ended. */
-export interface Ended {
+export interface ProcessExit {
   /** Null where a signal ended it. */
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -50,17 +50,17 @@ export const lastLine = (text: string): string | undefined =>
   text.split("\n").map((line) => line.trim()).findLast((line) => line !== "")
 
 /** `exit code 9`, or the signal that ended it. */
-export const endOf = ({ code, signal }: Ended): string => code === null ? signal ?? "an unknown end" : `exit code ${code}`
+export const describeExit = ({ code, signal }: ProcessExit): string => code === null ? signal ?? "an unknown end" : `exit code ${code}`
 
 /**
  * Runs a program without a shell, and waits for its end. It is killed when it takes longer than `limit` seconds, and when the one that
  * waits is interrupted. It stays in the worker's process group, so that whoever ends the group ends it, too.
  */
-export const run = (program: string, args: ReadonlyArray<string>, limit: number): Effect.Effect<Ended, ProgramError> =>
+export const run = (program: string, args: ReadonlyArray<string>, limit: number): Effect.Effect<ProcessExit, ProgramError> =>
   Effect.suspend(() => {
     let stdout = ""
     let stderr = ""
-    return Effect.callback<Ended, ProgramError>((resume) => {
+    return Effect.callback<ProcessExit, ProgramError>((resume) => {
       const notStarted = (error: NodeJS.ErrnoException) =>
         resume(
           new ProgramError({ started: false, message: `${program} cannot be started (${error.code ?? error.message})`, stdout })

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import { spawnSync } from "node:child_process"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { program, reason, temporaryFolder } from "./setup.ts"
+import { program, reason, temporaryFolder } from "./CheckHarness.ts"
 
 const folder = temporaryFolder()
 const path = process.env["PATH"] ?? ""

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import * as DiskCheck from "@stint/worker-fitness/DiskCheck"
 import * as Effect from "effect/Effect"
 import { existsSync, statfsSync } from "node:fs"
-import { reason } from "./setup.ts"
+import { reason } from "./CheckHarness.ts"
 
 const here = statfsSync(".")
 const percent = here.bavail / here.blocks * 100

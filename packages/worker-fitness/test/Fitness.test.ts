@@ -7,7 +7,7 @@ import * as WorkerConfig from "@stint/worker/WorkerConfig"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { program, temporaryFolder } from "./setup.ts"
+import { program, temporaryFolder } from "./CheckHarness.ts"
 
 const platform = (baseUrl: string) => workerEnvironment({ baseUrl, endpoint: "stub", key: "key", pingIntervalMs: 10_000 })
 const PLATFORM = platform("http://127.0.0.1:1")

@@ -7,7 +7,7 @@ import { LogMemory } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import { join } from "node:path"
-import { program, reason, temporaryFolder } from "./setup.ts"
+import { program, reason, temporaryFolder } from "./CheckHarness.ts"
 
 const folder = temporaryFolder()
 

@@ -5,7 +5,7 @@ import { SystemFiles } from "@stint/worker-fitness/SystemFiles"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import { freemem, totalmem } from "node:os"
-import { reason } from "./setup.ts"
+import { reason } from "./CheckHarness.ts"
 
 const GB = 2 ** 30
 

@@ -4,7 +4,7 @@ import { LogMemory } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { createServer } from "node:net"
-import { reason } from "./setup.ts"
+import { reason } from "./CheckHarness.ts"
 
 const HOST = "127.0.0.1"
 

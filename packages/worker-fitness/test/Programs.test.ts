@@ -5,7 +5,7 @@ import * as Fiber from "effect/Fiber"
 import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
-import { program, temporaryFolder } from "./setup.ts"
+import { program, temporaryFolder } from "./CheckHarness.ts"
 
 const folder = temporaryFolder()
 
@@ -38,7 +38,7 @@ describe("running a program", () => {
       const speaks = program(folder, "speaks", "echo \"out $1\"; echo err >&2; exit 3")
       expect(yield* Programs.run(speaks, ["a b"], 10)).toEqual({ code: 3, signal: null, stdout: "out a b\n", stderr: "err\n" })
       const dies = program(folder, "dies", "kill -TERM $$")
-      expect(Programs.endOf(yield* Programs.run(dies, [], 10))).toBe("SIGTERM")
+      expect(Programs.describeExit(yield* Programs.run(dies, [], 10))).toBe("SIGTERM")
     }))
 
   it.live("keeps a bounded part of what it says", () =>

@@ -25,15 +25,15 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 
 /** How often one value is tried. A value that nobody replaces for that long is worth the last try, too. */
-export const TRIES = 4
+export const MAX_ATTEMPTS = 4
 
 /** The waits after failures. They are not shortened by newer values: a platform in trouble needs fewer calls, not newer ones. */
-const WAITS: Backoff.Limits = { first: 100, most: 5_000 }
+const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 5_000 }
 
 /** The times that a user may set. Milliseconds. */
-export interface Times {
+export interface ProgressTimeouts {
   readonly interval: number
-  readonly patience: number
+  readonly flushTimeout: number
 }
 
 /** The progress of one job. */
@@ -49,9 +49,9 @@ export interface JobProgress {
 }
 
 /** What an answer of the platform means for the value that it is about. */
-type Verdict = "again" | "refused" | "over"
+type RetryDecision = "again" | "refused" | "over"
 
-const verdict = ({ reason }: JobSourceError): Verdict => {
+const retryDecision = ({ reason }: JobSourceError): RetryDecision => {
   if (reason._tag === "Unreachable") return "again"
   switch (reason.status) {
     case 404:
@@ -72,7 +72,7 @@ export const make = (
   source: JobSource["Service"],
   job: ReceivedJob,
   context: Context.Context<never>,
-  { interval, patience }: Times
+  { interval, flushTimeout }: ProgressTimeouts
 ): JobProgress => {
   const clock = Context.get(context, Clock.Clock)
   let pending: { readonly text: string; readonly tries: number } | undefined
@@ -86,7 +86,7 @@ export const make = (
   let notBefore = 0
 
   const failed = Effect.fnUntraced(function*(text: string, tries: number, error: JobSourceError) {
-    const judged = verdict(error)
+    const judged = retryDecision(error)
     if (judged === "over") {
       over = true
       pending = undefined
@@ -94,7 +94,7 @@ export const make = (
       return
     }
     failures++
-    notBefore = Math.max(notBefore, clock.currentTimeMillisUnsafe() + (yield* Backoff.afterFailures(failures, WAITS)))
+    notBefore = Math.max(notBefore, clock.currentTimeMillisUnsafe() + (yield* Backoff.delayAfter(failures, RETRY_BACKOFF)))
     if (!warned) {
       warned = true
       yield* Effect.logWarning(
@@ -103,7 +103,7 @@ export const make = (
           : `The platform refused the progress: ${error.message}. It is left out; the job itself is not affected.`
       )
     }
-    if (judged === "again" && tries < TRIES && pending === undefined && !over) pending = { text, tries: tries + 1 }
+    if (judged === "again" && tries < MAX_ATTEMPTS && pending === undefined && !over) pending = { text, tries: tries + 1 }
   })
 
   const sendAll = Effect.gen(function*() {
@@ -150,11 +150,11 @@ export const make = (
       stop()
       if (!sending || !onItsWay || sender === undefined) return abort
       return Effect.flatMap(
-        Effect.timeoutOption(Fiber.await(sender), patience),
+        Effect.timeoutOption(Fiber.await(sender), flushTimeout),
         (ended) =>
           Option.isSome(ended) ? Effect.void : Effect.andThen(
             Effect.logDebug(
-              `The last progress of this job got no answer for ${patience} ms and is given up; the result goes first.`
+              `The last progress of this job got no answer for ${flushTimeout} ms and is given up; the result goes first.`
             ),
             abort
           )

@@ -66,7 +66,7 @@ export interface Options {
    * How long the result waits for the answer to a value that is on its way. Default: 1 s. Shorter delivers sooner to a platform in
    * trouble; longer keeps the order for a slower one.
    */
-  readonly patience?: Duration.Input
+  readonly flushTimeout?: Duration.Input
   /**
    * The most that a value may have as JSON text. Bytes; default: 1,000,000, a little less than our platform takes (1 MiB with what
    * is around it). A larger value is left out with a WARN.
@@ -78,12 +78,12 @@ export interface Options {
 export const INTERVAL = 100
 
 /** The default of {@link Options.patience}. Milliseconds. */
-export const PATIENCE = 1_000
+export const FLUSH_TIMEOUT = 1_000
 
 /** The default of {@link Options.maxBytes}. */
 export const MAX_BYTES = 1_000_000
 
-interface Running {
+interface RunningProgress {
   readonly attempt: unknown
   readonly context: Context.Context<never>
   readonly progress: JobProgress.JobProgress
@@ -96,13 +96,13 @@ const make = (options: Options) =>
     const middleware = yield* JobMiddleware.JobMiddleware
     const context = yield* Effect.context()
     const maxBytes = options.maxBytes ?? MAX_BYTES
-    const times: JobProgress.Times = {
+    const times: JobProgress.ProgressTimeouts = {
       interval: Duration.toMillis(options.interval ?? INTERVAL),
-      patience: Duration.toMillis(options.patience ?? PATIENCE)
+      flushTimeout: Duration.toMillis(options.flushTimeout ?? FLUSH_TIMEOUT)
     }
-    const running = new Map<string, Running>()
+    const running = new Map<string, RunningProgress>()
 
-    const find = (job: JobRef): Running | undefined => {
+    const find = (job: JobRef): RunningProgress | undefined => {
       const found = running.get(job.id)
       const isOther = found?.attempt !== undefined && job.attempt !== undefined && found.attempt !== job.attempt
       return isOther ? undefined : found
@@ -111,7 +111,7 @@ const make = (options: Options) =>
     yield* middleware.add((next, job) =>
       Effect.contextWith((context: Context.Context<never>) => {
         const progress = JobProgress.make(source, job, context, times)
-        const entry: Running = { attempt: job.attempt, context, progress, warned: false }
+        const entry: RunningProgress = { attempt: job.attempt, context, progress, warned: false }
         running.set(job.id, entry)
         return Effect.onExit(next(job), () => {
           if (running.get(job.id) === entry) running.delete(job.id)

@@ -6,7 +6,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as TestClock from "effect/testing/TestClock"
 import { Progress } from "../src/index.ts"
-import { inMemory } from "./progressWorker.ts"
+import { inMemory } from "./ProgressWorker.ts"
 
 const { Memory } = JobSourceMemory
 
@@ -231,7 +231,7 @@ describe("the end of a job", () => {
   })
 
   it.effect("by being stopped while the result waits for progress is at once, too", () => {
-    const { layer, seen } = inMemory(reporter([0]), { answers: [slow(60_000)], progress: { patience: "1 hour" } })
+    const { layer, seen } = inMemory(reporter([0]), { answers: [slow(60_000)], progress: { flushTimeout: "1 hour" } })
     return Effect.gen(function*() {
       const memory = yield* Memory
       yield* memory.submit({ id: "j1", input: null })

@@ -24,7 +24,7 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"
-import * as Endpoint from "./Endpoint.ts"
+import * as StorageUrl from "./StorageUrl.ts"
 import * as ObjectName from "./ObjectName.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
@@ -184,7 +184,7 @@ export const bucketOf = Effect.fnUntraced(function*(
 
   const asked = [named, credentials.bucketName].find((one) => one !== undefined && one.trim() !== "")?.trim()
   const endpoint = yield* Effect.mapError(
-    Effect.fromResult(Endpoint.parse(credentials.endpointUrl, asked)),
+    Effect.fromResult(StorageUrl.parse(credentials.endpointUrl, asked)),
     (problem) =>
       badConfig(
         settings.endpointUrl,

@@ -17,7 +17,7 @@ import { fileURLToPath } from "node:url"
 import * as Content from "./Content.ts"
 import type { Credentials, Destination } from "./Destination.ts"
 import * as ObjectName from "./ObjectName.ts"
-import type { Acl } from "./S3.ts"
+import type { Acl } from "./S3Objects.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
 
@@ -84,7 +84,7 @@ export class Uploads extends Context.Service<Uploads, {
   /** Uploads anything, and tells all about it. The others are this. */
   readonly store: <E, R>(
     content: Content.Content<E, R>,
-    object: Named,
+    object: ContentHints,
     options?: Options
   ) => Effect.Effect<Uploaded, UploadError | E, R>
   /** Where an upload with these options would go. */
@@ -92,7 +92,7 @@ export class Uploads extends Context.Service<Uploads, {
 }>()("@stint/worker-uploads/Uploads") {}
 
 /** What is known of a content besides its bytes. */
-export interface Named {
+export interface ContentHints {
   /** The name where the options give none; undefined: a random one. Need not be safe. */
   readonly name: string | undefined
   /** The type where the name has no ending that tells. */
@@ -102,7 +102,7 @@ export interface Named {
 }
 
 /** An object's name and type, decided. */
-export interface Decided {
+export interface ResolvedObject {
   /** Without the destination's own prefix. */
   readonly key: string
   /** The last part of the key: for people. */
@@ -137,7 +137,7 @@ const checkMetadata = (metadata: Options["metadata"]): Effect.Effect<void, Uploa
 const mime = Effect.promise(async () => (await import("mime")).default)
 
 /** Decides an object's name and type. */
-export const decide = Effect.fnUntraced(function*(object: Named, options: Options): Effect.fn.Return<Decided, UploadError> {
+export const resolveObject = Effect.fnUntraced(function*(object: ContentHints, options: Options): Effect.fn.Return<ResolvedObject, UploadError> {
   const types = yield* mime
   const expires = yield* expiresOf(options.expires)
   yield* checkMetadata(options.metadata)

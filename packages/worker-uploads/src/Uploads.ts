@@ -19,11 +19,11 @@ import * as Destination from "./Destination.ts"
 import * as LocalFolder from "./LocalFolder.ts"
 import * as ObjectName from "./ObjectName.ts"
 import * as ProgressBar from "./ProgressBar.ts"
-import * as S3 from "./S3.ts"
+import * as S3Objects from "./S3Objects.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
-import { decide, make, Uploads } from "./UploadService.ts"
-import type { Named, Options, Uploaded } from "./UploadService.ts"
+import { resolveObject, make, Uploads } from "./UploadService.ts"
+import type { ContentHints, Options, Uploaded } from "./UploadService.ts"
 
 export type { Credentials } from "./Destination.ts"
 export { layerOffload, OFFLOAD_ABOVE } from "./Offload.ts"
@@ -32,7 +32,7 @@ export { Uploads } from "./UploadService.ts"
 export type { Options, Uploaded } from "./UploadService.ts"
 
 /** How the layer differs from its defaults. */
-export interface LayerOptions extends Partial<S3.Tuning> {
+export interface LayerOptions extends Partial<S3Objects.Tuning> {
   /** Where uploads are written while there is no bucket. Default: `local_upload` in the working directory. */
   readonly folder?: string
   /**
@@ -54,12 +54,12 @@ const isSet = (name: string): Config.Config<boolean> =>
     (values) => values.some((value) => Option.isSome(value) && value.value.trim() !== "")
   )
 
-const checkTuning = (tuning: S3.Tuning): Effect.Effect<void, UploadError> => {
+const checkTuning = (tuning: S3Objects.Tuning): Effect.Effect<void, UploadError> => {
   const whole = (value: number, least: number) => Number.isSafeInteger(value) && value >= least
-  if (!whole(tuning.partSize, S3.MIN_PART_SIZE)) {
+  if (!whole(tuning.partSize, S3Objects.MIN_PART_SIZE)) {
     return badConfig(
       "partSize",
-      `partSize is ${tuning.partSize}; it must be ${S3.MIN_PART_SIZE} bytes (5 MiB) or more, S3's least.`
+      `partSize is ${tuning.partSize}; it must be ${S3Objects.MIN_PART_SIZE} bytes (5 MiB) or more, S3's least.`
     )
   }
   if (!whole(tuning.concurrency, 1)) {
@@ -84,21 +84,21 @@ const build = Effect.fnUntraced(function*(
   resolve: (options: Options) => Effect.Effect<Destination.Destination, UploadError>
 ): Effect.fn.Return<Uploads["Service"], UploadError | Config.ConfigError, Scope.Scope> {
   const { folder = FOLDER, jobConfig: _, progress, ...given } = options
-  const tuning: S3.Tuning = { ...S3.TUNING, ...given }
+  const tuning: S3Objects.Tuning = { ...S3.DEFAULT_TUNING, ...given }
   yield* checkTuning(tuning)
-  const s3 = yield* S3.make(tuning)
+  const s3 = yield* S3Objects.make(tuning)
   const bar = progress ?? ProgressBar.terminal(yield* isSet(WorkerVariable.endpointId))
   const onPlatform = yield* isSet(WorkerVariable.getJob)
 
   const said = new Set<string>()
-  const sayOnce = (about: string, line: Effect.Effect<void>) =>
+  const logOnce = (about: string, line: Effect.Effect<void>) =>
     Effect.suspend(() => {
       if (said.has(about)) return Effect.void
       said.add(about)
       return line
     })
   const variables = Destination.VARIABLES.join(", ")
-  const sayFolder = sayOnce(
+  const logFolderFallback = logOnce(
     "folder",
     always
       ? Effect.logInfo(`Uploads are written to the folder ${folder}.`)
@@ -109,8 +109,8 @@ const build = Effect.fnUntraced(function*(
       )
       : Effect.logInfo(`No bucket is configured, so uploads are written to the folder ${folder}. For a bucket, set ${variables}.`)
   )
-  const sayUnnamed = (bucket: string) =>
-    sayOnce(
+  const logDefaultBucket = (bucket: string) =>
+    logOnce(
       `unnamed ${bucket}`,
       Effect.logInfo(`No bucket is named, so uploads go to "${bucket}", the month. BUCKET_NAME names one.`)
     )
@@ -118,18 +118,18 @@ const build = Effect.fnUntraced(function*(
   const store = Effect.fnUntraced(
     function*<E, R>(
       content: Content<E, R>,
-      object: Named,
+      object: ContentHints,
       options: Options = {}
     ): Effect.fn.Return<Uploaded, UploadError | E, R | Scope.Scope> {
-      const { contentType, expires, key, name } = yield* decide(object, options)
+      const { contentType, expires, key, name } = yield* resolveObject(object, options)
       const destination = yield* resolve(options)
       if (destination._tag === "Folder") {
-        yield* sayFolder
+        yield* logFolderFallback
         const { size, url } = yield* LocalFolder.write(folder, key, content)
         yield* Effect.annotateCurrentSpan({ key, bytes: size, folder })
         return { url, key, bucket: undefined, size, contentType, expiresAt: undefined }
       }
-      if (destination.unnamed) yield* sayUnnamed(destination.bucket)
+      if (destination.unnamed) yield* logDefaultBucket(destination.bucket)
       const whole = yield* keyIn(destination, key)
       yield* Effect.annotateCurrentSpan({ key: whole, bucket: destination.bucket, endpoint: destination.endpoint })
       const advance = yield* bar.show(name, content.size)

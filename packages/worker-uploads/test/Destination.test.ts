@@ -5,7 +5,7 @@ import * as Redacted from "effect/Redacted"
 import * as TestClock from "effect/testing/TestClock"
 import * as Destination from "../src/Destination.ts"
 import type { Uploads } from "../src/index.ts"
-import { layer, withJob } from "./setup.ts"
+import { layer, withJob } from "./UploadsHarness.ts"
 
 const KEY = { accessId: "AKIDEXAMPLE", accessSecret: "hunter2hunter2" }
 const FULL = {

@@ -8,7 +8,7 @@ import { mkdir, readdir, readFile, writeFile } from "node:fs/promises"
 import { join, relative, sep } from "node:path"
 import { fileURLToPath, pathToFileURL } from "node:url"
 import { Uploads } from "../src/index.ts"
-import { folder, layer, logged, pattern, withJob } from "./setup.ts"
+import { folder, layer, logged, pattern, withJob } from "./UploadsHarness.ts"
 
 const readUrl = (url: URL) => Effect.promise(() => readFile(url))
 const everything = (path: string) => Effect.promise(() => readdir(path, { recursive: true }))

@@ -6,7 +6,7 @@ import * as Layer from "effect/Layer"
 import { Uploads } from "../src/index.ts"
 import { UploadsTest } from "../src/testing/index.ts"
 import { Rejected, UploadError } from "../src/UploadError.ts"
-import { folder } from "./setup.ts"
+import { folder } from "./UploadsHarness.ts"
 
 const large = { text: "ü".repeat(600), list: [1, 2, 3] }
 

@@ -4,7 +4,7 @@ import * as TestClock from "effect/testing/TestClock"
 import { Uploads } from "../src/index.ts"
 import * as ProgressBar from "../src/ProgressBar.ts"
 import { HostileStorage } from "./HostileStorage.ts"
-import { bucketEnvironment, layer, pattern } from "./setup.ts"
+import { bucketEnvironment, layer, pattern } from "./UploadsHarness.ts"
 
 const CLEAR = "\r\u001b[K"
 

@@ -43,12 +43,12 @@ export interface Field {
 }
 
 /** Something with keys: no array, no null. */
-export const isDict = (value: unknown): value is Readonly<Record<PropertyKey, unknown>> =>
+export const isRecord = (value: unknown): value is Readonly<Record<PropertyKey, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 /** An array of anything. */
 export const isList = (value: unknown): value is ReadonlyArray<unknown> => Array.isArray(value)
 
 /** The value of an object's own key. A key whose value is undefined does not exist in JSON, and is absent here, too. */
-export const own = (dict: Readonly<Record<PropertyKey, unknown>>, key: PropertyKey): unknown =>
+export const ownValue = (dict: Readonly<Record<PropertyKey, unknown>>, key: PropertyKey): unknown =>
   Object.hasOwn(dict, key) ? dict[key] : undefined

@@ -43,7 +43,7 @@ export type DictType = "dict" | "object" | ObjectConstructor
 export type Type = StringType | IntegerType | NumberType | BooleanType | ListType | DictType
 
 /** What a constraint answers: whether the value is good, or what is wrong with it ("must be a multiple of 8"). */
-export type Verdict = boolean | string
+export type ConstraintResult = boolean | string
 
 /** What every rule may say; `T` is the value as constraints see it, `D` what can stand for it as a default. */
 interface Common<in T, out D> {
@@ -51,7 +51,7 @@ interface Common<in T, out D> {
    * Looks at a value of the right type, as the handler will get it: nested defaults are filled in. It must be synchronous and change
    * nothing. What it throws is an error of this field, never a crash. It does not see `null`.
    */
-  readonly constraints?: (value: T) => Verdict
+  readonly constraints?: (value: T) => ConstraintResult
   /**
    * Stands in where the key is absent, as a fresh copy each time. It has to meet the rule itself, which is checked once, with the
    * rules. `null` makes the rule nullable.

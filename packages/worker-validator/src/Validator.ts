@@ -16,12 +16,12 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import type { JsonObject } from "effect/Schema"
 import type { Rules } from "./Rules.ts"
-import { make } from "./validate.ts"
+import { make } from "./RuleValidator.ts"
 
 export type * from "./Rules.ts"
-export { toSchema } from "./toSchema.ts"
-export { make, validate } from "./validate.ts"
-export type { Invalid, Result, Valid, Validator } from "./validate.ts"
+export { toSchema } from "./RuleSchema.ts"
+export { make, validate } from "./RuleValidator.ts"
+export type { Invalid, Result, Valid, Validator } from "./RuleValidator.ts"
 
 /** The answer to JSON is JSON with defaults, which are JSON, too; or there is none. */
 const isInput = (validated: unknown): validated is JsonObject => validated !== undefined

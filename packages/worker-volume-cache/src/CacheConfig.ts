@@ -17,7 +17,7 @@ import * as Schema from "effect/Schema"
 import { hash } from "node:crypto"
 import { basename, normalize, resolve, sep } from "node:path"
 import type { Settings } from "./CachedDirectory.ts"
-import * as Exclude from "./Exclude.ts"
+import * as ExcludePatterns from "./ExcludePatterns.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
 /** How a cache differs from its defaults. Only `dirs` is needed. */
@@ -174,7 +174,7 @@ export const check = Effect.fnUntraced(function*(options: Options) {
   const checked: Checked = {
     directories,
     settings: {
-      exclude: Exclude.make(options.exclude ?? Exclude.defaultExcludes),
+      exclude: ExcludePatterns.make(options.exclude ?? ExcludePatterns.defaultExcludes),
       limits: {
         maxFiles: yield* whole("maxFiles", options.maxFiles ?? 1_000_000, 1, 5_000_000),
         maxBytes: yield* whole("maxBytes", options.maxBytes ?? 1024 * 1024 * MIB, 1, Number.MAX_SAFE_INTEGER)
@@ -207,7 +207,7 @@ export interface Location {
 }
 
 /** Why there is none. */
-export interface Nowhere {
+export interface NoVolume {
   readonly why: string
   /** Somebody meant it to be there. */
   readonly unexpected: boolean
@@ -234,7 +234,7 @@ const isDirectory = Effect.fnUntraced(function*(path: string) {
 
 /** Finds the volume and the endpoint's place on it. */
 export const locate = Effect.fnUntraced(function*(options: Options) {
-  const nowhere = (why: string, unexpected: boolean): Nowhere => ({ why, unexpected })
+  const nowhere = (why: string, unexpected: boolean): NoVolume => ({ why, unexpected })
   const endpoint = options.endpoint ?? (yield* variable(WorkerVariable.endpointId))?.value
   if (endpoint === undefined) return nowhere("no endpoint: neither PLATFORM_ENDPOINT_ID nor RUNPOD_ENDPOINT_ID is set", false)
   if (!ENDPOINT.test(endpoint)) {

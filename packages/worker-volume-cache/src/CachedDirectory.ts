@@ -1,19 +1,19 @@
 /**
  * One configured directory: where it is, where its mirror is, and what this worker knows of both.
  */
-import type { Exclude } from "./Exclude.ts"
+import type { Exclude } from "./ExcludePatterns.ts"
 import type { Entry, Limits } from "./Manifest.ts"
 import type { Mirror, Snapshot } from "./Mirror.ts"
-import { type FoundFile, type Memory, sameTime } from "./Scan.ts"
+import { type ScannedFile, type ScanCache, sameTime } from "./DirectoryScan.ts"
 
 /** A path that was the same here and in the mirror when this worker last looked. */
-export interface Known {
+export interface KnownPath {
   readonly entry: Entry
   /**
    * The file was written to just before it was read. Clocks of file systems tick every few milliseconds, so it may have been written to
    * again in the same tick; the next sync reads it again instead of trusting its mtime.
    */
-  readonly hot: boolean
+  readonly recentlyModified: boolean
 }
 
 /** How a directory is cached. */
@@ -36,16 +36,16 @@ export interface CachedDirectory {
   readonly root: string
   readonly mirror: Mirror
   readonly settings: Settings
-  readonly known: Map<string, Known>
+  readonly known: Map<string, KnownPath>
   /** Entries of the mirror whose bytes were found missing or damaged: as good as not there. */
   readonly damaged: Map<string, Entry>
   /** What the last scan found, with `trustDirectories`. */
-  readonly memory: Memory
+  readonly memory: ScanCache
   /** What the mirror held when this worker last read or wrote it. */
   held: Snapshot | undefined
 }
 
 /** Whether a file is, by size, time and mode, what an entry says. */
-export const matches = (entry: Entry | undefined, file: Pick<FoundFile, "size" | "mtime" | "mode">): boolean =>
+export const matches = (entry: Entry | undefined, file: Pick<ScannedFile, "size" | "mtime" | "mode">): boolean =>
   (entry?.kind === "packed" || entry?.kind === "copied") &&
   entry.size === file.size && entry.mode === file.mode && sameTime(entry.mtime, file.mtime)

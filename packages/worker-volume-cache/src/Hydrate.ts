@@ -19,45 +19,45 @@ import { type CachedDirectory, matches } from "./CachedDirectory.ts"
 import * as Checksum from "./Checksum.ts"
 import { LocalFiles } from "./LocalFiles.ts"
 import * as Manifest from "./Manifest.ts"
-import { foundFile } from "./Scan.ts"
-import * as Slice from "./Slice.ts"
+import { foundFile } from "./DirectoryScan.ts"
+import * as TimeSlice from "./TimeSlice.ts"
 import { Staging } from "./Staging.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
 /** The directory cannot be filled at all. */
 export class HydrateError extends Schema.TaggedError<HydrateError>()("HydrateError", { message: Schema.String }) {}
 
-interface Wanted<E> {
+interface PlannedFile<E> {
   readonly path: string
   readonly entry: E
 }
 
 /** The part of a disk's free space that is left free. */
-const RESERVE = 0.05
+const FREE_SPACE_RESERVE = 0.05
 
 /** With these, every further write would fail as well. */
-const FULL = /ENOSPC|EDQUOT|EROFS/
+const DISK_FULL = /ENOSPC|EDQUOT|EROFS/
 
 /** Counts while it goes on, so that they are right whenever it ends. */
-export interface Progress {
+export interface HydrateProgress {
   files: number
   bytes: number
   present: number
   differing: number
   damaged: number
   skipped: number
-  trouble: string | undefined
+  firstError: string | undefined
 }
 
 /** Nothing yet. */
-export const progress = (): Progress => ({
+export const progress = (): HydrateProgress => ({
   files: 0,
   bytes: 0,
   present: 0,
   differing: 0,
   damaged: 0,
   skipped: 0,
-  trouble: undefined
+  firstError: undefined
 })
 
 const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
@@ -78,13 +78,13 @@ const excluder = ({ settings: { exclude } }: CachedDirectory) => {
 }
 
 /** Fills the directory, counting into `counts`. */
-export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: CachedDirectory, counts: Progress) {
+export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: CachedDirectory, counts: HydrateProgress) {
   const local = yield* LocalFiles
   const files = yield* VolumeFiles
   const { known, mirror, root, settings } = directory
   const snapshot = yield* mirror.read
   directory.held = snapshot
-  for (const why of snapshot.refused) counts.trouble ??= `the mirror's manifest is refused: ${why}`
+  for (const why of snapshot.refused) counts.firstError ??= `the mirror's manifest is refused: ${why}`
   const { manifest } = snapshot
   if (manifest.entries.size === 0) return
 
@@ -95,13 +95,13 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
 
   const failed = (path: string, cause: unknown) => {
     counts.skipped++
-    counts.trouble ??= `${path}: ${messageOf(cause)}`
-    full ||= FULL.test(messageOf(cause))
+    counts.firstError ??= `${path}: ${messageOf(cause)}`
+    full ||= DISK_FULL.test(messageOf(cause))
   }
-  const damaged = ({ entry, path }: Wanted<Manifest.Entry>, why: string) => {
+  const damaged = ({ entry, path }: PlannedFile<Manifest.Entry>, why: string) => {
     counts.damaged++
     directory.damaged.set(path, entry)
-    counts.trouble ??= `${path} is damaged in the mirror: ${why}`
+    counts.firstError ??= `${path} is damaged in the mirror: ${why}`
   }
   const placed = (path: string, entry: Manifest.Entry, arrived: boolean) => {
     if (!arrived) {
@@ -110,17 +110,17 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
     }
     counts.files++
     counts.bytes += Manifest.sizeOf(entry)
-    known.set(path, { entry, hot: false })
+    known.set(path, { entry, recentlyModified: false })
   }
 
-  const packed = new Map<string, Array<Wanted<Manifest.PackedEntry>>>()
-  const copied: Array<Wanted<Manifest.CopiedEntry>> = []
-  const links: Array<Wanted<Manifest.LinkEntry>> = []
+  const packed = new Map<string, Array<PlannedFile<Manifest.PackedEntry>>>()
+  const copied: Array<PlannedFile<Manifest.CopiedEntry>> = []
+  const links: Array<PlannedFile<Manifest.LinkEntry>> = []
 
   const want = (path: string, entry: Manifest.Entry): void => {
     if (full || Manifest.sizeOf(entry) > room) {
       counts.skipped++
-      counts.trouble ??= `there is no room for ${path} (${Manifest.sizeOf(entry)} bytes): ENOSPC`
+      counts.firstError ??= `there is no room for ${path} (${Manifest.sizeOf(entry)} bytes): ENOSPC`
       return
     }
     room -= Manifest.sizeOf(entry)
@@ -146,7 +146,7 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
     if (excluded(path)) return
     try {
       if (entry.kind === "directory") {
-        if (staging.directory(path, entry.mode)) known.set(path, { entry, hot: false })
+        if (staging.directory(path, entry.mode)) known.set(path, { entry, recentlyModified: false })
         return
       }
       const there = staging.existing(path)
@@ -159,14 +159,14 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
         return
       }
       counts.present++
-      known.set(path, { entry, hot: false })
+      known.set(path, { entry, recentlyModified: false })
     } catch (cause) {
       failed(path, cause)
     }
   }
 
   /** The bytes of a pack from the first to the last that is wanted. */
-  const readPack = (name: string, wanted: ReadonlyArray<Wanted<Manifest.PackedEntry>>) => {
+  const readPack = (name: string, wanted: ReadonlyArray<PlannedFile<Manifest.PackedEntry>>) => {
     let [from, to] = [Infinity, 0]
     for (const { entry: { offset, size } } of wanted) {
       from = Math.min(from, offset)
@@ -178,7 +178,7 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
     )
   }
 
-  const unpack = (bytes: Buffer, from: number) => (wanted: Wanted<Manifest.PackedEntry>): void => {
+  const unpack = (bytes: Buffer, from: number) => (wanted: PlannedFile<Manifest.PackedEntry>): void => {
     const { entry, path } = wanted
     if (full) {
       counts.skipped++
@@ -204,12 +204,12 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
       if (reading === undefined) return
       const read = yield* Fiber.join(reading)
       reading = yield* fork(index + 1)
-      if (Result.isSuccess(read)) yield* Slice.forEach(wanted, unpack(read.success.bytes, read.success.from))
+      if (Result.isSuccess(read)) yield* TimeSlice.forEach(wanted, unpack(read.success.bytes, read.success.from))
       else for (const one of wanted) damaged(one, read.failure.message)
     }
   })
 
-  const copy = Effect.fnUntraced(function*(wanted: Wanted<Manifest.CopiedEntry>) {
+  const copy = Effect.fnUntraced(function*(wanted: PlannedFile<Manifest.CopiedEntry>) {
     const { entry, path } = wanted
     if (full) {
       counts.skipped++
@@ -237,7 +237,7 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
     }
   })
 
-  const link = ({ entry, path }: Wanted<Manifest.LinkEntry>): void => {
+  const link = ({ entry, path }: PlannedFile<Manifest.LinkEntry>): void => {
     try {
       placed(path, entry, staging.link(path, entry.target))
     } catch (cause) {
@@ -251,14 +251,14 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
         local.mkdirSync(root, { recursive: true })
         staging.removeStale(Date.now())
         const { bavail, bsize } = local.statfsSync(root)
-        room = bavail * bsize * (1 - RESERVE)
+        room = bavail * bsize * (1 - FREE_SPACE_RESERVE)
       },
       catch: messageOf
     }).pipe(Effect.mapError((message) => new HydrateError({ message })))
-    yield* Slice.forEach(manifest.entries, plan)
+    yield* TimeSlice.forEach(manifest.entries, plan)
     yield* unpackAll
     yield* Effect.forEach(copied, copy, { concurrency: settings.concurrency, discard: true })
-    yield* Slice.forEach(links, link)
+    yield* TimeSlice.forEach(links, link)
   })
 
   /** Even when it is cut short: what is complete is of use. */

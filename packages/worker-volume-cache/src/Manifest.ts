@@ -17,7 +17,7 @@
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { whyUnsafe, whyUnsafeLink } from "./RelativePath.ts"
+import { unsafeReason, unsafeLinkReason } from "./RelativePath.ts"
 
 /** The version of the format. A mirror of another one is not read, and replaced by the next sync. */
 export const FORMAT = 1
@@ -89,7 +89,7 @@ const PACK_NAME = /^[0-9a-f]{32}\.pack$/
 const COPY_NAME = /^[0-9a-f]{32}\.copy$/
 
 const natural = (maximum: number) => Schema.Int.check(Schema.isBetween({ minimum: 0, maximum }))
-const Path = Schema.String.check(Schema.makeFilter((path: string) => whyUnsafe(path)))
+const Path = Schema.String.check(Schema.makeFilter((path: string) => unsafeReason(path)))
 const Bytes = natural(Number.MAX_SAFE_INTEGER)
 const Mode = natural(0o777)
 const Crc = natural(0xffff_ffff)
@@ -127,7 +127,7 @@ export const same = (left: Entry | undefined, right: Entry | undefined): boolean
 }
 
 /** The name of the file of the mirror that holds the bytes of an entry, if it has any. */
-export const holder = (entry: Entry): string | undefined =>
+export const storedFileName = (entry: Entry): string | undefined =>
   entry.kind === "packed" ? entry.pack : entry.kind === "copied" ? entry.copy : undefined
 
 /** The size of an entry's bytes. */
@@ -158,7 +158,7 @@ const whyInconsistent = (document: typeof Document.Type, limits: Limits): string
     if (bytes === undefined || offset + size > bytes) return `${JSON.stringify(path)} is not within its pack`
   }
   for (const { path, target } of document.links) {
-    const why = whyUnsafeLink(path, target)
+    const why = unsafeLinkReason(path, target)
     if (why !== undefined) return `the link ${JSON.stringify(path)} is refused: ${why}`
   }
   return undefined

@@ -189,14 +189,14 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
    */
   const publish = Effect.fn("Mirror.publish")(function*(
     known: Snapshot | undefined,
-    merge: (held: Manifest.Manifest, now: number) => Manifest.Manifest | undefined
+    merge: (current: Manifest.Manifest, now: number) => Manifest.Manifest | undefined
   ) {
-    let held = known
+    let current = known
     for (let attempt = 0; attempt < ATTEMPTS; attempt++) {
-      held ??= yield* read()
-      const manifest = merge(held.manifest, yield* Clock.currentTimeMillis)
-      if (manifest === undefined) return { snapshot: held, published: false }
-      const generation = held.generation + 1
+      current ??= yield* read()
+      const manifest = merge(current.manifest, yield* Clock.currentTimeMillis)
+      if (manifest === undefined) return { snapshot: current, published: false }
+      const generation = current.generation + 1
       if (generation > Manifest.MAX_GENERATION) {
         return yield* new MirrorError({ message: `${directory} has no generations left. Remove it` })
       }
@@ -209,7 +209,7 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
         const snapshot: Snapshot = { generation, manifest, inode, refused: [] }
         return { snapshot, published: true }
       }
-      held = undefined
+      current = undefined
     }
     return yield* new MirrorError({ message: `${ATTEMPTS} other writers were faster in ${directory}` })
   })

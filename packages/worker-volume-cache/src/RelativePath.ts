@@ -26,7 +26,7 @@ const STAGING = /(?:^|\/)\.~stint-/
 const FOREIGN = sep === "\\" ? /[\\:]/ : undefined
 
 /** Why this is no path of a file inside a directory; undefined when it is one. */
-export const whyUnsafe = (path: string): string | undefined => {
+export const unsafeReason = (path: string): string | undefined => {
   if (path === "") return "it is empty"
   if (path.includes("\0")) return "it contains NUL"
   if (EMPTY_OR_DOTS.test(path)) return "it is absolute, or has an empty part, \".\" or \"..\""
@@ -44,12 +44,12 @@ export const whyUnsafe = (path: string): string | undefined => {
 const UP = /^(?:\.\.(?:\/|$))*/
 
 /** Why a link at this (safe) path with this target may lead out of the directory; undefined when it cannot. */
-export const whyUnsafeLink = (path: string, target: string): string | undefined => {
+export const unsafeLinkReason = (path: string, target: string): string | undefined => {
   const up = UP.exec(target)?.[0] ?? ""
   const rest = target.slice(up.length)
   if (target === "") return "its target is empty"
   if (Buffer.byteLength(target) > MAX_PATH) return `its target is longer than ${MAX_PATH} bytes`
   if (up.split("..").length - 1 > path.split("/").length - 1) return "its target is outside of the directory"
-  const why = rest === "" ? undefined : whyUnsafe(rest)
+  const why = rest === "" ? undefined : unsafeReason(rest)
   return why === undefined ? undefined : `its target is not plain: ${why}`
 }

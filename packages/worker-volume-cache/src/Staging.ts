@@ -22,7 +22,7 @@ import { parentOf } from "./Manifest.ts"
 import { STAGING_PREFIX } from "./RelativePath.ts"
 
 /** A directory of the mirror, on this disk: where it is, and whether it is still in preparation. */
-interface Place {
+interface StagedDirectory {
   readonly at: string
   readonly staged: boolean
 }
@@ -35,7 +35,7 @@ export interface Attributes {
 }
 
 /** Folders of hydrations that were killed are removed after this time, in milliseconds. Longer than any hydration may take. */
-export const STALE = 24 * 60 * 60 * 1000
+export const STALE_AFTER = 24 * 60 * 60 * 1000
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0)
 
@@ -47,7 +47,7 @@ export class Staging {
   readonly #root: string
   readonly #folder: string
   #umask = 0o777
-  readonly #places = new Map<string, Place | undefined>()
+  readonly #places = new Map<string, StagedDirectory | undefined>()
   readonly #adoptions: Array<{ readonly from: string; readonly to: string }> = []
   readonly #modes: Array<{ readonly path: string; readonly mode: number }> = []
   #made = false
@@ -65,7 +65,7 @@ export class Staging {
       if (!name.startsWith(STAGING_PREFIX)) continue
       const path = join(this.#root, name)
       const stat = this.#local.lstatSync(path, { throwIfNoEntry: false })
-      if (stat !== undefined && now - stat.mtimeMs > STALE) this.#local.rmSync(path, { recursive: true, force: true })
+      if (stat !== undefined && now - stat.mtimeMs > STALE_AFTER) this.#local.rmSync(path, { recursive: true, force: true })
     }
   }
 
@@ -102,7 +102,7 @@ export class Staging {
   }
 
   /** Where a directory is or is being prepared; undefined when something else has its name. */
-  #place(path: string): Place | undefined {
+  #place(path: string): StagedDirectory | undefined {
     if (path === "") return { at: this.#root, staged: false }
     const known = this.#places.get(path)
     if (known !== undefined || this.#places.has(path)) return known
@@ -111,7 +111,7 @@ export class Staging {
     return place
   }
 
-  #find(path: string): Place | undefined {
+  #find(path: string): StagedDirectory | undefined {
     const parent = this.#place(parentOf(path))
     if (parent === undefined) return undefined
     const at = `${parent.at}/${path.slice(path.lastIndexOf("/") + 1)}`

@@ -19,13 +19,13 @@ import * as Result from "effect/Result"
 import { constants } from "node:fs"
 import { type CachedDirectory, matches } from "./CachedDirectory.ts"
 import * as Checksum from "./Checksum.ts"
-import * as Compact from "./Compact.ts"
+import * as Compaction from "./Compaction.ts"
 import { LocalFiles } from "./LocalFiles.ts"
 import * as Manifest from "./Manifest.ts"
-import * as Merge from "./Merge.ts"
+import * as ManifestMerge from "./ManifestMerge.ts"
 import * as Mirror from "./Mirror.ts"
-import { type Found, type FoundFile, micros, scan, unchanged } from "./Scan.ts"
-import * as Slice from "./Slice.ts"
+import { type ScanEntry, type ScannedFile, micros, scan, unchanged } from "./DirectoryScan.ts"
+import * as TimeSlice from "./TimeSlice.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
 /** Packs of this size: large enough that a network volume streams, small enough that two fit into any worker's memory. Bytes. */
@@ -35,46 +35,46 @@ export const PACK = 16 * 1024 * 1024
 const BATCH = 4 * 1024 * 1024 * 1024
 
 /** A file that was written to so shortly before it was read may have been written to twice in a tick of the clock. Microseconds. */
-const HOT = 50_000
+const RECENT_WRITE = 50_000
 
 const READ = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
 
 /** Counts while it goes on, so that they are right whenever it ends. */
-export interface Progress {
+export interface SyncProgress {
   files: number
   bytes: number
   unchanged: number
   removed: number
   changing: number
   skipped: number
-  trouble: string | undefined
+  firstError: string | undefined
 }
 
 /** Nothing yet. */
-export const progress = (): Progress => ({
+export const progress = (): SyncProgress => ({
   files: 0,
   bytes: 0,
   unchanged: 0,
   removed: 0,
   changing: 0,
   skipped: 0,
-  trouble: undefined
+  firstError: undefined
 })
 
 interface Candidate {
-  readonly file: FoundFile
+  readonly file: ScannedFile
   readonly base: Manifest.Entry | undefined
 }
 
 const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
-const isHot = (file: FoundFile) => micros(Date.now()) - file.mtime < HOT
+const isRecentlyModified = (file: ScannedFile) => micros(Date.now()) - file.mtime < RECENT_WRITE
 
 /** What has to be done, by comparing what is here with what this worker knew and what the mirror holds. */
-const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: Progress) => {
+const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: SyncProgress) => {
   const { damaged, known, settings } = directory
   const small: Array<Candidate> = []
   const large: Array<Candidate> = []
-  const paths = new Map<string, Merge.Change>()
+  const paths = new Map<string, ManifestMerge.Change>()
   let count = held.entries.size
   let bytes = 0
   for (const entry of held.entries.values()) bytes += Manifest.sizeOf(entry)
@@ -85,7 +85,7 @@ const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: Pr
     const added = size - (there === undefined ? 0 : Manifest.sizeOf(there))
     if (count >= settings.limits.maxFiles && there === undefined || bytes + added > settings.limits.maxBytes) {
       counts.skipped++
-      counts.trouble ??= `${path} does not fit: the mirror has ${count} files and ${bytes} bytes. Raise maxFiles or maxBytes`
+      counts.firstError ??= `${path} does not fit: the mirror has ${count} files and ${bytes} bytes. Raise maxFiles or maxBytes`
       return false
     }
     if (there === undefined) count++
@@ -96,26 +96,26 @@ const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: Pr
   /** Not changed here since this worker knew it. If the mirror has lost it, it is given back, unless somebody took it out. */
   const isOld = (path: string, same: boolean): boolean => same && (held.entries.has(path) || settings.deletions === "propagate")
 
-  const take = (file: FoundFile, base: Manifest.Entry | undefined): void => {
+  const take = (file: ScannedFile, base: Manifest.Entry | undefined): void => {
     if (!fits(file.path, file.size)) return
     const candidates = file.size < settings.packBelow ? small : large
     candidates.push({ file, base })
   }
 
-  const file = (found: FoundFile): void => {
+  const file = (found: ScannedFile): void => {
     const { path } = found
     const mine = known.get(path)
     const theirs = held.entries.get(path)
     if (mine === undefined && theirs !== undefined && Manifest.same(theirs, damaged.get(path))) {
       return take(found, theirs)
     }
-    if (mine?.hot !== true) {
+    if (mine?.recentlyModified !== true) {
       if (isOld(path, matches(mine?.entry, found))) {
         counts.unchanged++
         return
       }
       if (theirs !== undefined && matches(theirs, found)) {
-        known.set(path, { entry: theirs, hot: false })
+        known.set(path, { entry: theirs, recentlyModified: false })
         counts.unchanged++
         return
       }
@@ -126,7 +126,7 @@ const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: Pr
       return
     }
     if (
-      fileThere !== undefined && mine?.hot === false && Manifest.same(mine.entry, theirs) &&
+      fileThere !== undefined && mine?.recentlyModified === false && Manifest.same(mine.entry, theirs) &&
       matches(fileThere, { ...found, mode: fileThere.mode })
     ) {
       // Only its mode has changed.
@@ -139,13 +139,13 @@ const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: Pr
   const other = (entry: Manifest.DirectoryEntry | Manifest.LinkEntry, path: string): void => {
     const mine = known.get(path)?.entry
     const theirs = held.entries.get(path)
-    if (Manifest.same(entry, theirs)) known.set(path, { entry, hot: false })
+    if (Manifest.same(entry, theirs)) known.set(path, { entry, recentlyModified: false })
     else if (!isOld(path, Manifest.same(mine, entry)) && (mine !== undefined || theirs === undefined) && fits(path, 0)) {
       paths.set(path, { entry, base: mine, strict: false })
     }
   }
 
-  const one = (found: Found): void => {
+  const one = (found: ScanEntry): void => {
     switch (found.kind) {
       case "file":
         return file(found)
@@ -159,7 +159,7 @@ const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: Pr
 }
 
 /** What this worker knew and no longer has. */
-const vanished = (directory: CachedDirectory, found: ReadonlyArray<Found>, local: LocalFiles): ReadonlyArray<string> => {
+const vanished = (directory: CachedDirectory, found: ReadonlyArray<ScanEntry>, local: LocalFiles): ReadonlyArray<string> => {
   const here = new Set(found.map(({ path }) => path))
   return [...directory.known.keys()].filter((path) => {
     if (here.has(path)) return false
@@ -172,7 +172,7 @@ const vanished = (directory: CachedDirectory, found: ReadonlyArray<Found>, local
 }
 
 /** Mirrors what is new in the directory, counting into `counts`. The answer is the generation that holds it. */
-export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDirectory, counts: Progress) {
+export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDirectory, counts: SyncProgress) {
   const local = yield* LocalFiles
   const files = yield* VolumeFiles
   const { known, mirror, root, settings } = directory
@@ -184,27 +184,27 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     settings.trustDirectories ? directory.memory : undefined
   )
   counts.skipped += scanned.left
-  if (scanned.cut) counts.trouble ??= `there are more than ${settings.limits.maxFiles} files. Raise maxFiles`
+  if (scanned.truncated) counts.firstError ??= `there are more than ${settings.limits.maxFiles} files. Raise maxFiles`
 
   if (directory.held === undefined || !(yield* mirror.isNewest(directory.held))) {
     directory.held = yield* mirror.read
-    for (const why of directory.held.refused) counts.trouble ??= `the mirror's manifest is refused, and replaced: ${why}`
+    for (const why of directory.held.refused) counts.firstError ??= `the mirror's manifest is refused, and replaced: ${why}`
   }
   const { large, one, paths, small } = compare(directory, directory.held.manifest, counts)
-  yield* Slice.forEach(scanned.found, one)
+  yield* TimeSlice.forEach(scanned.found, one)
 
-  const gone = scanned.cut ? [] : vanished(directory, scanned.found, local)
-  const removals = new Map<string, Merge.Change>()
+  const gone = scanned.truncated ? [] : vanished(directory, scanned.found, local)
+  const removals = new Map<string, ManifestMerge.Change>()
   for (const path of gone) {
     const base = known.get(path)?.entry
     if (settings.deletions === "propagate") removals.set(path, { entry: undefined, base, strict: true })
     known.delete(path)
   }
 
-  const hot = new Set<string>()
+  const recentlyModified = new Set<string>()
   let packs = new Map<string, number>()
   // What goes comes first, so that a file can take the place of a directory.
-  let pending = new Map<string, Merge.Change>([...removals, ...paths])
+  let pending = new Map<string, ManifestMerge.Change>([...removals, ...paths])
   let published = false
   let prepared = false
   const prepare = Effect.suspend(() =>
@@ -217,21 +217,21 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
   const failed = (path: string, cause: unknown) => {
     forget(path)
     counts.skipped++
-    counts.trouble ??= `${path}: ${messageOf(cause)}`
+    counts.firstError ??= `${path}: ${messageOf(cause)}`
   }
 
-  const markHot = (path: string) => {
-    hot.add(path)
+  const markRecentlyModified = (path: string) => {
+    recentlyModified.add(path)
     forget(path)
   }
 
   /** Publishes what has been written, and remembers what of it the mirror took. */
   const publish = Effect.gen(function*() {
-    const changes: Merge.Changes = { paths: pending, packs }
+    const changes: ManifestMerge.Changes = { paths: pending, packs }
     pending = new Map()
     packs = new Map()
     if (changes.paths.size > 0) yield* prepare
-    const done = yield* mirror.publish(directory.held, (held, now) => Merge.merge(held, changes, now, settings.grace))
+    const done = yield* mirror.publish(directory.held, (held, now) => ManifestMerge.merge(held, changes, now, settings.grace))
     directory.held = done.snapshot
     published ||= done.published
     const { entries } = done.snapshot.manifest
@@ -239,7 +239,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
       if (entry === undefined) {
         if (!entries.has(path)) counts.removed++
       } else if (Manifest.same(entries.get(path), entry)) {
-        known.set(path, { entry, hot: hot.has(path) })
+        known.set(path, { entry, recentlyModified: recentlyModified.has(path) })
         if (entry.kind !== "directory") counts.files++
         counts.bytes += Manifest.sizeOf(entry)
       } else {
@@ -268,11 +268,11 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
       local.closeSync(fd)
     }
     const crc = Checksum.sum(buffer.subarray(offset, offset + size))
-    if (isHot(file)) markHot(path)
+    if (isRecentlyModified(file)) markRecentlyModified(path)
     const there = Manifest.same(directory.held?.manifest.entries.get(path), base)
-    if (base?.kind === "packed" && there && base.crc === crc && matches(base, file) && known.get(path)?.hot === true) {
+    if (base?.kind === "packed" && there && base.crc === crc && matches(base, file) && known.get(path)?.recentlyModified === true) {
       // It was read again only because it was hot, and is what it was.
-      known.set(path, { entry: base, hot: hot.has(path) })
+      known.set(path, { entry: base, recentlyModified: recentlyModified.has(path) })
       counts.unchanged++
       return undefined
     }
@@ -296,7 +296,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
       if (buffer.bytes.length < bytes) buffer.bytes = Buffer.allocUnsafeSlow(bytes)
       let end = 0
       let count = 0
-      yield* Slice.forEach(chunk, (candidate) => {
+      yield* TimeSlice.forEach(chunk, (candidate) => {
         const { path } = candidate.file
         try {
           const entry = readInto(buffer.bytes, end, candidate)
@@ -340,7 +340,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
       const stat = local.lstatSync(`${root}/${path}`, { throwIfNoEntry: false })
       if (stat?.isFile() === true && unchanged(file, stat)) {
         const sample = Checksum.sample(local, `${root}/${path}`, size)
-        if (isHot(file)) markHot(path)
+        if (isRecentlyModified(file)) markRecentlyModified(path)
         pending.set(path, { entry: { kind: "copied", size, mtime, mode, copy: name, sample }, base, strict: false })
         return
       }
@@ -368,7 +368,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     yield* publish
   }
   if (published) {
-    yield* Compact.compact(directory)
+    yield* Compaction.compact(directory)
     yield* mirror.collect(directory.held)
   }
   return directory.held.generation

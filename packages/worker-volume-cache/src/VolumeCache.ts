@@ -38,30 +38,30 @@ import type { CachedDirectory } from "./CachedDirectory.ts"
 import * as Hydrate from "./Hydrate.ts"
 import { LocalFiles } from "./LocalFiles.ts"
 import * as Mirror from "./Mirror.ts"
-import * as Report from "./Report.ts"
+import * as CacheReport from "./CacheReport.ts"
 import * as Sync from "./Sync.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
 export { VolumeCacheError } from "./CacheConfig.ts"
 export type { Options } from "./CacheConfig.ts"
-export { defaultExcludes } from "./Exclude.ts"
-export type { Hydrated, Synced } from "./Report.ts"
+export { defaultExcludes } from "./ExcludePatterns.ts"
+export type { Hydrated, Synced } from "./CacheReport.ts"
 
 /** A cache at work. */
 export interface Cache {
   /** False: there is no volume or no endpoint id, and nothing is cached. */
   readonly active: boolean
   /** What came from the volume, one report a directory; empty when not active. */
-  readonly hydrated: ReadonlyArray<Report.Hydrated>
+  readonly hydrated: ReadonlyArray<CacheReport.Hydrated>
   /** Mirrors what is new, now. It never fails; the reports say what happened, one a directory. One sync runs at a time. */
-  readonly sync: Effect.Effect<ReadonlyArray<Report.Synced>>
+  readonly sync: Effect.Effect<ReadonlyArray<CacheReport.Synced>>
 }
 
 /** The cache of this worker. */
 export class VolumeCache extends Context.Service<VolumeCache, Cache>()("@stint/worker-volume-cache/VolumeCache") {}
 
 /** Mirrors what is new, now: {@link Cache.sync} of the cache in the context. */
-export const sync: Effect.Effect<ReadonlyArray<Report.Synced>, never, VolumeCache> = Effect.flatMap(
+export const sync: Effect.Effect<ReadonlyArray<CacheReport.Synced>, never, VolumeCache> = Effect.flatMap(
   VolumeCache,
   (cache) => cache.sync
 )
@@ -77,7 +77,7 @@ const messageOf = (cause: Cause.Cause<unknown>): string => {
 interface Ended {
   readonly milliseconds: number
   readonly complete: boolean
-  readonly trouble: string | undefined
+  readonly firstError: string | undefined
 }
 
 /** Runs to the end or to the limit. What went wrong is a sentence; interruption stays interruption. */
@@ -88,32 +88,32 @@ const bounded = Effect.fnUntraced(function*<A, E, R>(run: Effect.Effect<A, E, R>
   const milliseconds = performance.now() - started
   if (Exit.isFailure(exit)) {
     if (Cause.hasInterruptsOnly(exit.cause)) return yield* Effect.interrupt
-    const ended: Ended = { milliseconds, complete: false, trouble: messageOf(exit.cause) }
+    const ended: Ended = { milliseconds, complete: false, firstError: messageOf(exit.cause) }
     return ended
   }
   const late = Option.isNone(exit.value)
   const ended: Ended = {
     milliseconds,
     complete: !late,
-    trouble: late ? `it was not done after ${Duration.format(limit)}` : undefined
+    firstError: late ? `it was not done after ${Duration.format(limit)}` : undefined
   }
   return ended
 })
 
 /** Takes an operation's own account together with how it ended. */
-const report = <P extends { readonly trouble: string | undefined }>(directory: string, counts: P, ended: Ended) => ({
+const report = <P extends { readonly firstError: string | undefined }>(directory: string, counts: P, ended: Ended) => ({
   ...counts,
   directory,
   milliseconds: Math.round(ended.milliseconds),
   complete: ended.complete,
-  trouble: ended.trouble ?? counts.trouble
+  firstError: ended.firstError ?? counts.firstError
 })
 
 /**
  * A volume that does not answer keeps a thread of Node's pool, and `process.exit` waits for all of them, for ever. When the process
  * exits, all is done that can be done; then nothing is lost by ending it the hard way.
  */
-const endDespite = (files: VolumeFiles): void => {
+const exitDespitePendingIo = (files: VolumeFiles): void => {
   process.once("exit", () => {
     if (files.pending() > 0) process.kill(process.pid, "SIGKILL")
   })
@@ -122,13 +122,13 @@ const endDespite = (files: VolumeFiles): void => {
 const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: Duration.Duration) {
   const counts = Hydrate.progress()
   const ended = yield* bounded(Hydrate.hydrate(directory, counts), limit)
-  const done: Report.Hydrated = report(directory.root, counts, ended)
-  const { bytes, damaged, differing, files, milliseconds, present, skipped, trouble } = done
-  const amount = `${Report.files(files)} (${Report.bytes(bytes)}) in ${Report.time(milliseconds)}`
-  if (trouble !== undefined) {
+  const done: CacheReport.Hydrated = report(directory.root, counts, ended)
+  const { bytes, damaged, differing, files, milliseconds, present, skipped, firstError } = done
+  const amount = `${CacheReport.files(files)} (${CacheReport.bytes(bytes)}) in ${CacheReport.time(milliseconds)}`
+  if (firstError !== undefined) {
     yield* Effect.logWarning(
-      `Volume cache: ${directory.root} was filled with ${amount}, but without ${Report.files(damaged + skipped)}: ${trouble}. ` +
-        `The worker goes on without. ${Report.advice(trouble)} The mirror is ${directory.mirror.directory}.`
+      `Volume cache: ${directory.root} was filled with ${amount}, but without ${CacheReport.files(damaged + skipped)}: ${firstError}. ` +
+        `The worker goes on without. ${CacheReport.advice(firstError)} The mirror is ${directory.mirror.directory}.`
     )
   } else if (files > 0) {
     yield* Effect.logInfo(`Volume cache: ${directory.root} was filled with ${amount}.`)
@@ -143,20 +143,20 @@ const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit
 const syncOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: Duration.Duration) {
   const counts = Sync.progress()
   const ended = yield* bounded(Sync.sync(directory, counts), limit)
-  const done: Report.Synced = { ...report(directory.root, counts, ended), generation: directory.held?.generation ?? 0 }
-  const { bytes, changing, files, milliseconds, removed, skipped, trouble, unchanged } = done
-  const amount = `${Report.files(files)} (${Report.bytes(bytes)}) of ${directory.root}`
-  if (trouble !== undefined) {
+  const done: CacheReport.Synced = { ...report(directory.root, counts, ended), generation: directory.held?.generation ?? 0 }
+  const { bytes, changing, files, milliseconds, removed, skipped, firstError, unchanged } = done
+  const amount = `${CacheReport.files(files)} (${CacheReport.bytes(bytes)}) of ${directory.root}`
+  if (firstError !== undefined) {
     yield* Effect.logWarning(
-      `Volume cache: ${amount} new on the volume, but not everything: ${trouble}. ` +
-        `${skipped === 0 ? "" : `${Report.files(skipped)} left out. `}${
-          Report.advice(trouble)
+      `Volume cache: ${amount} new on the volume, but not everything: ${firstError}. ` +
+        `${skipped === 0 ? "" : `${CacheReport.files(skipped)} left out. `}${
+          CacheReport.advice(firstError)
         } The mirror is ${directory.mirror.directory}.`
     )
   } else if (files + removed > 0) {
     yield* Effect.logInfo(
       `Volume cache: ${amount} new on the volume, ${unchanged} were there` +
-        `${removed > 0 ? `, ${removed} were taken out` : ""}, in ${Report.time(milliseconds)}.`
+        `${removed > 0 ? `, ${removed} were taken out` : ""}, in ${CacheReport.time(milliseconds)}.`
     )
   } else {
     yield* Effect.logDebug(`Volume cache: nothing new in ${directory.root}; ${changing} being written to.`)
@@ -223,7 +223,7 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
       unexpected: true
     }))
   if ("why" in found) {
-    if (files.pending() > 0) endDespite(files)
+    if (files.pending() > 0) exitDespitePendingIo(files)
     const line = `Volume cache: nothing is cached: ${found.why}.`
     yield* found.unexpected ? Effect.logWarning(line) : Effect.logDebug(line)
     return inactive
@@ -233,7 +233,7 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
     effect.pipe(
       Effect.provideService(VolumeFiles, files),
       Effect.provideService(LocalFiles, local),
-      Effect.tap(() => Effect.sync(() => files.pending() > 0 && endDespite(files)))
+      Effect.tap(() => Effect.sync(() => files.pending() > 0 && exitDespitePendingIo(files)))
     )
   const turn = yield* Semaphore.make(1)
   const run = onFiles(turn.withPermits(1)(Effect.forEach(found, (directory) => syncOne(directory, checked.syncLimit))))
@@ -258,9 +258,9 @@ export const layerNoop: Layer.Layer<VolumeCache> = Layer.succeed(VolumeCache, in
 /** A cache for plain code. `await using` syncs it at the end of the block. */
 export interface Handle extends AsyncDisposable {
   readonly active: boolean
-  readonly hydrated: ReadonlyArray<Report.Hydrated>
+  readonly hydrated: ReadonlyArray<CacheReport.Hydrated>
   /** Mirrors what is new, now. Never rejects. */
-  readonly sync: () => Promise<ReadonlyArray<Report.Synced>>
+  readonly sync: () => Promise<ReadonlyArray<CacheReport.Synced>>
   /** Syncs for the last time. Further calls wait for the first. Never rejects. */
   readonly close: () => Promise<void>
 }

@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as fc from "fast-check"
 import * as Manifest from "../src/Manifest.ts"
-import * as Trees from "./trees.ts"
+import * as Trees from "./FileTrees.ts"
 
 const LIMITS: Manifest.Limits = { maxFiles: 1000, maxBytes: 1e9 }
 const id = fc.stringMatching(/^[0-9a-f]{32}$/)

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { resolve } from "node:path"
-import { whyUnsafe, whyUnsafeLink } from "../src/RelativePath.ts"
+import { unsafeReason, unsafeLinkReason } from "../src/RelativePath.ts"
 
 const ROOT = "/srv/cache"
 const inside = (path: string) => path === ROOT || path.startsWith(`${ROOT}/`)
@@ -36,7 +36,7 @@ describe("the guard of paths (quality.md, archives)", () => {
     "é".repeat(128),
     `${"a/".repeat(2100)}a`
   ])("refuses %j", (path) => {
-    expect(whyUnsafe(path)).toEqual(expect.any(String))
+    expect(unsafeReason(path)).toEqual(expect.any(String))
   })
 
   it.each([
@@ -59,13 +59,13 @@ describe("the guard of paths (quality.md, archives)", () => {
   ])(
     "takes %j for what it is",
     (path) => {
-      expect(whyUnsafe(path)).toBeUndefined()
+      expect(unsafeReason(path)).toBeUndefined()
     }
   )
 
   it("property: what it lets through stays inside, and is spelled in one way only", () => {
     fc.assert(fc.property(fc.oneof(crafted, fc.string({ unit: "binary", maxLength: 30 })), (path) => {
-      if (whyUnsafe(path) !== undefined) return
+      if (unsafeReason(path) !== undefined) return
       const at = resolve(ROOT, path)
       expect(at).toBe(`${ROOT}/${path}`)
       expect(inside(at)).toBe(true)
@@ -81,7 +81,7 @@ describe("the guard of links", () => {
     ["a/b/c", "../.."],
     ["a/b", "../c/d"]
   ])("%j may lead to %j", (path, target) => {
-    expect(whyUnsafeLink(path, target)).toBeUndefined()
+    expect(unsafeLinkReason(path, target)).toBeUndefined()
   })
 
   it.each([
@@ -100,13 +100,13 @@ describe("the guard of links", () => {
     ["a", "\ud800"],
     ["a", ".~stint-1/f0"]
   ])("%j must not lead to %j", (path, target) => {
-    expect(whyUnsafeLink(path, target)).toEqual(expect.any(String))
+    expect(unsafeLinkReason(path, target)).toEqual(expect.any(String))
   })
 
   it("property: what it lets through stays inside", () => {
     const path = fc.array(fc.constantFrom("a", "b"), { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/"))
     fc.assert(fc.property(path, crafted, (link, target) => {
-      if (whyUnsafeLink(link, target) !== undefined) return
+      if (unsafeLinkReason(link, target) !== undefined) return
       expect(inside(resolve(ROOT, link, "..", target))).toBe(true)
       expect(target.replace(/^(\.\.\/?)*/, "")).not.toMatch(/(^|\/)\.\.(\/|$)/)
     }))

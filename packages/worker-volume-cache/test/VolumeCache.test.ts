@@ -11,9 +11,9 @@ import { join } from "node:path"
 import type { LocalFiles } from "../src/LocalFiles.ts"
 import { VolumeCacheTest } from "../src/testing/index.ts"
 import * as VolumeCache from "../src/VolumeCache.ts"
-import * as Faults from "./faults.ts"
-import * as Kit from "./kit.ts"
-import * as Trees from "./trees.ts"
+import * as Faults from "./FaultyVolume.ts"
+import * as Kit from "./CacheHarness.ts"
+import * as Trees from "./FileTrees.ts"
 
 const LARGE = "0123456789".repeat(100)
 
@@ -39,9 +39,9 @@ describe("hydrate and sync (specification 4.3)", () => {
     Effect.gen(function*() {
       const { a, kit } = yield* started
       const [synced] = yield* a.sync
-      expect(synced).toMatchObject({ files: 6, unchanged: 0, skipped: 0, complete: true, trouble: undefined, generation: 2 })
+      expect(synced).toMatchObject({ files: 6, unchanged: 0, skipped: 0, complete: true, firstError: undefined, generation: 2 })
       const { hydrated, root } = yield* kit.cold()
-      expect(hydrated).toMatchObject({ files: 6, bytes: 2014, damaged: 0, skipped: 0, complete: true, trouble: undefined })
+      expect(hydrated).toMatchObject({ files: 6, bytes: 2014, damaged: 0, skipped: 0, complete: true, firstError: undefined })
       expect(Trees.read(root)).toEqual(Trees.read(a.root))
       expect(fs.statSync(join(root, "small.txt")).mtimeMs).toBeCloseTo(1_600_000_000_123.456, 2)
       expect(fs.readdirSync(root).filter((name) => name.startsWith(".~"))).toEqual([])
@@ -59,7 +59,7 @@ describe("hydrate and sync (specification 4.3)", () => {
       const { a, kit } = yield* started
       yield* a.close
       const { hydrated } = yield* kit.cold({ endpoint: "other" })
-      expect(hydrated).toMatchObject({ files: 0, trouble: undefined })
+      expect(hydrated).toMatchObject({ files: 0, firstError: undefined })
     }))
 
   it.effect("each directory has a mirror of its own", () =>
@@ -93,7 +93,7 @@ describe("hydrate and sync (specification 4.3)", () => {
         snapshots: { text: "a file" }
       })
       const b = yield* kit.start("b")
-      expect(b.hydrated[0]).toMatchObject({ files: 3, differing: 3, trouble: undefined })
+      expect(b.hydrated[0]).toMatchObject({ files: 3, differing: 3, firstError: undefined })
       expect(fs.readFileSync(join(b.root, "small.txt"), "utf8")).toBe("mine")
       expect(fs.readlinkSync(join(b.root, "blobs/abc"))).toBe("elsewhere")
       expect(fs.readFileSync(join(b.root, "snapshots"), "utf8")).toBe("a file")
@@ -282,7 +282,7 @@ describe("what is left out", () => {
         kept: { text: "1" },
         "sub/link": { link: join(a.root, "kept") }
       })
-      expect((yield* a.sync)[0]).toMatchObject({ files: 2, skipped: 3, trouble: undefined })
+      expect((yield* a.sync)[0]).toMatchObject({ files: 2, skipped: 3, firstError: undefined })
       expect(Object.keys(Trees.read((yield* kit.cold()).root))).toEqual(["kept", "sub", "sub/link"])
     }))
 
@@ -308,7 +308,7 @@ describe("what is left out", () => {
         }),
         (server) => Effect.callback<void>((resume) => void server.close(() => resume(Effect.void)))
       )
-      expect((yield* a.sync)[0]).toMatchObject({ files: 1, skipped: 2, trouble: undefined })
+      expect((yield* a.sync)[0]).toMatchObject({ files: 1, skipped: 2, firstError: undefined })
     }))
 
   it.effect("what the option says, in place of the defaults", () =>
@@ -409,7 +409,7 @@ describe("limits", () => {
       })
       Trees.write(a.root, { a: { text: "" }, b: { text: "" }, c: { text: "" } })
       const [synced] = yield* a.sync
-      expect(synced?.trouble).toMatch(/more than 3 files/)
+      expect(synced?.firstError).toMatch(/more than 3 files/)
     }))
 
   it.effect("a mirror that does not fit on the disk is left out as far as it does not", () =>
@@ -418,7 +418,7 @@ describe("limits", () => {
       yield* a.close
       const statfsSync: typeof fs.statfsSync = Object.assign(() => Object.assign(fs.statfsSync("/"), { bavail: 110, bsize: 10 }))
       const { hydrated, root } = yield* kit.cold({ local: { statfsSync } })
-      expect(hydrated).toMatchObject({ skipped: 1, trouble: expect.stringMatching(/no room.*ENOSPC/) })
+      expect(hydrated).toMatchObject({ skipped: 1, firstError: expect.stringMatching(/no room.*ENOSPC/) })
       expect(Object.keys(Trees.read(root)).length).toBeGreaterThan(5)
     }))
 })

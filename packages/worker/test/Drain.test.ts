@@ -6,10 +6,10 @@ import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
 import { Handler } from "../src/index.ts"
-import { Shutdown } from "../src/Shutdown.ts"
+import { Shutdown } from "../src/runtime/Shutdown.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
-import * as Worker from "../src/Worker.ts"
-import { job, services } from "./memoryWorker.ts"
+import * as Worker from "../src/runtime/Worker.ts"
+import { job, services } from "./MemoryWorker.ts"
 
 const settle = TestClock.adjust(0)
 

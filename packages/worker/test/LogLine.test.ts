@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { cutMessage, MAX_LOG_MESSAGE } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
-import * as LogLine from "../src/LogLine.ts"
+import * as LogLine from "../src/runtime/LogLine.ts"
 import * as LogMemory from "../src/testing/LogMemory.ts"
 
 describe("a line (specification 6)", () => {

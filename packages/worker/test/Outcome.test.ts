@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import * as Outcome from "../src/Outcome.ts"
-import type { Identity } from "../src/WorkerConfig.ts"
+import * as Outcome from "../src/handlers/Outcome.ts"
+import type { Identity } from "../src/runtime/WorkerConfig.ts"
 
 const identity: Identity = { workerId: "w1", hostname: "h1", version: "1.2.3" }
 

@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as TestClock from "effect/testing/TestClock"
 import { Handler } from "../src/index.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
-import { job, services, start } from "./memoryWorker.ts"
+import { job, services, start } from "./MemoryWorker.ts"
 
 const settle = TestClock.adjust(0)
 

@@ -4,9 +4,9 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
 import { Handler } from "../src/index.ts"
-import { Shutdown } from "../src/Shutdown.ts"
+import { Shutdown } from "../src/runtime/Shutdown.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
-import { job, services, start } from "./memoryWorker.ts"
+import { job, services, start } from "./MemoryWorker.ts"
 
 const echo = Handler.fromFunction((taken) => taken.input)
 
@@ -141,7 +141,7 @@ describe("taking jobs", () => {
       expect(stopping.pollUnsafe()).toBeUndefined()
       yield* TestClock.adjust("6 seconds")
       expect(yield* Fiber.join(stopping)).toEqual({
-        because: expect.stringMatching(/^the platform has not answered for 6\d{4} ms$/),
+        reason: expect.stringMatching(/^the platform has not answered for 6\d{4} ms$/),
         exitCode: 1
       })
     }).pipe(Effect.provide(layer))

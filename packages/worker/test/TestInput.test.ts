@@ -3,7 +3,7 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { afterEach, beforeEach, describe, expect, it } from "vitest"
-import * as TestInput from "../src/TestInput.ts"
+import * as TestInput from "../src/local/TestInput.ts"
 
 describe("what the local API offers to try", () => {
   const before = process.cwd()

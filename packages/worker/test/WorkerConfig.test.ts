@@ -3,7 +3,7 @@ import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import * as WorkerConfig from "../src/WorkerConfig.ts"
+import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
 
 const read = (env: WorkerConfig.Environment, argv: ReadonlyArray<string> = []) => Effect.runSync(WorkerConfig.read(env, argv))
 const problem = (env: WorkerConfig.Environment, argv: ReadonlyArray<string> = []) =>

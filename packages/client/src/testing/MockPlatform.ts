@@ -16,7 +16,7 @@
 import type { Job } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
 import { isRecord } from "../CallError.ts"
-import { hasEnded } from "../Ending.ts"
+import { hasEnded } from "../JobOutcome.ts"
 import type { Fetch } from "../FetchDriver.ts"
 
 /** Thrown by a mocked handler: fails the job with this `error` and no exception, as a failure that a handler declares. */
@@ -113,21 +113,21 @@ const exceptionText = (cause: unknown): string =>
 const errorText = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error)
 
 /** What JSON makes of a value; undefined where it makes nothing. */
-const overTheWire = (value: unknown): unknown => value === undefined ? undefined : JSON.parse(JSON.stringify(value) ?? "null")
+const jsonRoundTrip = (value: unknown): unknown => value === undefined ? undefined : JSON.parse(JSON.stringify(value) ?? "null")
 
 /** A platform whose endpoints are these functions, by their names. */
 export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): MockPlatform => {
   const states = new Map<string, MockState>()
 
-  const tell = (state: MockState, event: string, data: unknown) => {
+  const emit = (state: MockState, event: string, data: unknown) => {
     state.events.push(`id: ${state.events.length + 1}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
     for (const wake of [...state.waiting]) wake()
   }
 
   const change = (state: MockState, job: Job) => {
     state.job = job
-    if (hasEnded(job)) tell(state, "end", job)
-    else tell(state, "status", { id: job.id, status: job.status, attempt: state.attempt, workerId: "mock" })
+    if (hasEnded(job)) emit(state, "end", job)
+    else emit(state, "status", { id: job.id, status: job.status, attempt: state.attempt, workerId: "mock" })
   }
 
   const attempt = async (state: MockState, handler: MockHandler): Promise<void> => {
@@ -143,11 +143,11 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
       const progress = (output: Json) => {
         if (isOver()) return
         state.job = { ...state.job, output }
-        tell(state, "progress", { attempt: number, output })
+        emit(state, "progress", { attempt: number, output })
       }
       // A caller is answered before the handler begins, as by a platform.
       await Promise.resolve()
-      const given = await handler(asInput(overTheWire(request["input"])), {
+      const given = await handler(asInput(jsonRoundTrip(request["input"])), {
         id,
         endpoint,
         attempt: number,
@@ -155,17 +155,17 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
         progress
       })
       if (!isIterable(given)) {
-        const output = overTheWire(given)
+        const output = jsonRoundTrip(given)
         if (isRecord(output) && "error" in output) return end({ status: "FAILED", error: errorText(output["error"]) })
         return end({ status: "COMPLETED", ...(output === undefined ? {} : { output: asJson(output) }) })
       }
       const chunks: Array<Json> = []
       for await (const chunk of given) {
         if (isOver()) return
-        const output = asJson(overTheWire(chunk))
+        const output = asJson(jsonRoundTrip(chunk))
         chunks.push(output)
         state.unread.push({ output })
-        tell(state, "chunk", { attempt: number, number: chunks.length, output })
+        emit(state, "chunk", { attempt: number, number: chunks.length, output })
       }
       end({ status: "COMPLETED", output: chunks })
     } catch (cause) {
@@ -200,19 +200,19 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
     new Promise((resolve, reject) => {
       const done = () => {
         state.waiting.delete(wake)
-        signal?.removeEventListener("abort", hangUp)
+        signal?.removeEventListener("abort", onAbort)
       }
       const wake = () => {
         done()
         resolve()
       }
-      const hangUp = () => {
+      const onAbort = () => {
         done()
         const reason: unknown = signal?.reason
         reject(reason instanceof Error ? reason : new Error("The caller hung up."))
       }
       state.waiting.add(wake)
-      signal?.addEventListener("abort", hangUp)
+      signal?.addEventListener("abort", onAbort)
     })
 
   const ended = async (state: MockState, signal: AbortSignal | null | undefined): Promise<Job> => {

@@ -1,7 +1,6 @@
 /**
  * What tests of callers need: a platform of functions, without a server. Nothing of it belongs into a program.
  */
-export * as ClientTest from "./ClientTest.ts"
 export {
   MockFailure,
   type MockHandler,

@@ -15,7 +15,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { UploadError } from "../UploadError.ts"
-import { decide, make, Uploads } from "../UploadService.ts"
+import { resolveObject, make, Uploads } from "../UploadService.ts"
 import type { Options } from "../UploadService.ts"
 
 /** One upload. */
@@ -48,7 +48,7 @@ export const layer: Layer.Layer<Uploads | UploadsTest> = Layer.effectContext(Eff
   const faults: Array<UploadError> = []
   const store: Uploads["Service"]["store"] = (content, object, options = {}) =>
     Effect.scoped(Effect.gen(function*() {
-      const { contentType, expires, key, name } = yield* decide(object, options)
+      const { contentType, expires, key, name } = yield* resolveObject(object, options)
       const fault = faults.shift()
       if (fault !== undefined) return yield* fault
       const next = yield* content.read(64 * 1024)

@@ -7,7 +7,7 @@ import { mkdtemp, realpath, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import type { Options } from "../CacheConfig.ts"
-import type { Hydrated } from "../Report.ts"
+import type { Hydrated } from "../CacheReport.ts"
 import * as VolumeCache from "../VolumeCache.ts"
 
 /** A cache that touches no file, and how often it was synced. */

@@ -7,15 +7,15 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Queue from "effect/Queue"
-import type { ReceivedJob } from "../CurrentJob.ts"
-import { JobSource, JobSourceError, Refused, Unreachable } from "../JobSource.ts"
+import type { ReceivedJob } from "../handlers/CurrentJob.ts"
+import { JobSource, JobSourceError, Refused, Unreachable } from "../transport/JobSource.ts"
 
 /** The calls that can be made to fail. */
-export type Kind = "take" | "done" | "chunk" | "progress" | "stops" | "ping"
+export type CallKind = "take" | "done" | "chunk" | "progress" | "stops" | "ping"
 
 /** One call of the worker, in the order in which they came. */
-export interface Recorded {
-  readonly kind: Kind
+export interface RecordedCall {
+  readonly kind: CallKind
   /** The job's id; for a take, how many were asked for. */
   readonly about: string
   /** The body, parsed. */
@@ -29,21 +29,21 @@ export class Memory extends Context.Service<Memory, {
   /** Tells the worker to stop a job. */
   readonly stop: (id: string) => Effect.Effect<void>
   /** The next `times` calls of this kind fail: with this status, or without an answer. */
-  readonly failNext: (kind: Kind, times: number, how: number | "unreachable") => Effect.Effect<void>
+  readonly failNext: (kind: CallKind, times: number, how: number | "unreachable") => Effect.Effect<void>
   /** Waits for the next result that was accepted, in the order of their coming. */
   readonly nextDone: Effect.Effect<{ readonly id: string; readonly body: unknown }>
   /** Every call so far, failed ones included. */
-  readonly calls: () => ReadonlyArray<Recorded>
+  readonly calls: () => ReadonlyArray<RecordedCall>
 }>()("@stint/worker/testing/JobSourceMemory") {}
 
 const make = Effect.gen(function*() {
   const jobs = yield* Queue.unbounded<ReceivedJob>()
   const stops = yield* Queue.unbounded<string>()
   const results = yield* Queue.unbounded<{ readonly id: string; readonly body: unknown }>()
-  const calls: Array<Recorded> = []
-  const faults = new Map<Kind, Array<number | "unreachable">>()
+  const calls: Array<RecordedCall> = []
+  const faults = new Map<CallKind, Array<number | "unreachable">>()
 
-  const call = (kind: Kind, about: string, body?: unknown) =>
+  const call = (kind: CallKind, about: string, body?: unknown) =>
     Effect.suspend(() => {
       calls.push(body === undefined ? { kind, about } : { kind, about, body })
       const fault = faults.get(kind)?.shift()
@@ -51,7 +51,7 @@ const make = Effect.gen(function*() {
       return Effect.fail(
         new JobSourceError({
           reason: fault === "unreachable"
-            ? new Unreachable({ detail: "the platform does not answer (ECONNREFUSED)", silent: false })
+            ? new Unreachable({ detail: "the platform does not answer (ECONNREFUSED)", timedOut: false })
             : new Refused({ status: fault, text: "a fault of the test" })
         })
       )

@@ -5,8 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import * as References from "effect/References"
-import { make as makeLogger } from "../Logger.ts"
-import type { LineLevel } from "../LogLine.ts"
+import { make as makeLogger } from "../runtime/Logger.ts"
+import type { LineLevel } from "../runtime/LogLine.ts"
 
 /** One line, as `LogLine.format` would get it. */
 export interface Line {

@@ -24,7 +24,7 @@ import type { Socket } from "node:net"
 export type Route = "job-take" | "job-take-batch" | "job-done" | "job-stream" | "job-stop" | "ping"
 
 /** One request, and what became of it. */
-export interface Recorded {
+export interface RecordedRequest {
   readonly route: Route
   readonly method: string
   /** As it was requested, query included. */
@@ -84,7 +84,7 @@ const readText = async (request: IncomingMessage): Promise<string> => {
 /** The stub. Make it with {@link make} or {@link start}. */
 export class PlatformStub {
   /** Every request in the order of its arrival. */
-  readonly requests: Array<Recorded> = []
+  readonly requests: Array<RecordedRequest> = []
   readonly endpoint = "stub"
   readonly #options: Required<Options>
   readonly #server: Server
@@ -194,7 +194,7 @@ export class PlatformStub {
   }
 
   /** The requests of one route, in order; of one job, if it is named. */
-  of(route: Route, job?: string): ReadonlyArray<Recorded> {
+  of(route: Route, job?: string): ReadonlyArray<RecordedRequest> {
     return this.requests.filter((one) => one.route === route && (job === undefined || one.job === job))
   }
 
@@ -278,7 +278,7 @@ export class PlatformStub {
       response.writeHead(404).end()
       return
     }
-    const recorded: Recorded = {
+    const recorded: RecordedRequest = {
       route,
       method: request.method ?? "",
       url: request.url ?? "",
@@ -316,7 +316,7 @@ export class PlatformStub {
     else this.#answer(recorded, response, answer)
   }
 
-  #answer(recorded: Recorded, response: ServerResponse, answer: (status: number, body?: string) => void): void {
+  #answer(recorded: RecordedRequest, response: ServerResponse, answer: (status: number, body?: string) => void): void {
     const { job, route, text, worker } = recorded
     switch (route) {
       case "job-take":

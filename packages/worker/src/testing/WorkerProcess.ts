@@ -12,7 +12,7 @@ export interface Options {
 }
 
 /** How the process ended. */
-export interface Ended {
+export interface ProcessExit {
   /** Null where a signal ended it. */
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
@@ -26,7 +26,7 @@ export interface WorkerProcess {
   readonly kill: (signal: NodeJS.Signals) => void
   /** What it has written to standard output so far. */
   readonly stdout: () => string
-  readonly ended: Promise<Ended>
+  readonly ended: Promise<ProcessExit>
 }
 
 /** Runs a file with this Node. Its user kills it in the end, if it does not end by itself. */

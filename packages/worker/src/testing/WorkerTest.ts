@@ -4,14 +4,14 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { CurrentJob, ReceivedJob } from "../CurrentJob.ts"
-import type * as Handler from "../Handler.ts"
-import { JobMiddleware } from "../JobMiddleware.ts"
-import { outcomeOf } from "../jobRun.ts"
-import * as Outcome from "../Outcome.ts"
-import type { Runnable } from "../Runnable.ts"
-import { VERSION } from "../Version.ts"
-import type { Identity } from "../WorkerConfig.ts"
+import type { CurrentJob, ReceivedJob } from "../handlers/CurrentJob.ts"
+import type * as Handler from "../handlers/Handler.ts"
+import { JobMiddleware } from "../plugins/JobMiddleware.ts"
+import { runToOutcome } from "../handlers/HandlerRun.ts"
+import * as Outcome from "../handlers/Outcome.ts"
+import type { Runnable } from "../handlers/Runnable.ts"
+import { VERSION } from "../runtime/Version.ts"
+import type { Identity } from "../runtime/WorkerConfig.ts"
 
 /** What a caller would see of the job in the end. Values are JSON, as they would come over the wire. */
 export interface Result {
@@ -52,7 +52,7 @@ export const runJson = Effect.fnUntraced(function*<R>(
     ...job,
     input: decodeJson(JSON.stringify(input) ?? "null")
   }
-  const outcome = yield* outcomeOf(handler, middleware, identity)(
+  const outcome = yield* runToOutcome(handler, middleware, identity)(
     received,
     (chunk) => Effect.sync(() => void chunks.push(decodeJson(JSON.stringify(chunk) ?? "null")))
   )

@@ -1,0 +1,35 @@
+/**
+ * The `stint` command.
+ */
+import { Command } from "effect/cli"
+import * as BatchCommand from "./commands/BatchCommand.ts"
+import * as DevCommand from "./commands/DevCommand.ts"
+import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
+import * as KeysCommand from "./commands/KeysCommand.ts"
+import * as LogsCommand from "./commands/LogsCommand.ts"
+import * as RunCommand from "./commands/RunCommand.ts"
+import * as ServeCommand from "./commands/ServeCommand.ts"
+import * as StatusCommand from "./commands/StatusCommand.ts"
+import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
+import * as PlatformClient from "./client/PlatformClient.ts"
+
+/** Commands that run a platform in this process. */
+const platform = [ServeCommand.command, DevCommand.command] as const
+
+/** Commands that talk to one. */
+const client = [
+  RunCommand.command.pipe(Command.provide(PlatformClient.layer)),
+  StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),
+  LogsCommand.command.pipe(Command.provide(PlatformClient.layer)),
+  StatusCommand.cancel.pipe(Command.provide(PlatformClient.layer)),
+  EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),
+  EndpointsCommand.workerEnv.pipe(Command.provide(PlatformClient.layer)),
+  BatchCommand.batch.pipe(Command.provide(PlatformClient.layer)),
+  KeysCommand.keys.pipe(Command.provide(PlatformClient.layer)),
+  WebhooksCommand.webhooks.pipe(Command.provide(PlatformClient.layer))
+] as const
+
+export const command = Command.make("stint").pipe(
+  Command.withDescription("Typed serverless jobs on your own machines"),
+  Command.withSubcommands([...platform, ...client])
+)

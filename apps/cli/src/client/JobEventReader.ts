@@ -1,0 +1,72 @@
+/**
+ * A job's events, read until its end: a connection that breaks is made anew where it broke.
+ *
+ * The typed client's own reading of events gives up at a `retry:` field, which the platform sends first, so the text is parsed here, by
+ * Effect's parser.
+ */
+import { JobEvent, type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
+import * as Effect from "effect/Effect"
+import * as Sse from "effect/encoding/Sse"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { call } from "./PlatformClient.ts"
+
+const decodeEvent = Schema.decodeUnknownEffect(JobEvent)
+
+/** How often a connection that tells nothing is made anew before it counts as lost. */
+const MAX_SILENT_CONNECTIONS = 30
+
+interface Job {
+  readonly endpoint: string
+  readonly id: string
+}
+
+/** One connection: calls `onEvent` for each event, in order, until it ends or breaks. False: there is nothing more to be told. */
+const connect = Effect.fnUntraced(function*(
+  params: Job,
+  events: ReadonlyArray<JobEventKind>,
+  lastEventId: string | undefined,
+  onEvent: (event: JobEvent) => Effect.Effect<void>
+) {
+  const query = { events, ...(lastEventId === undefined ? {} : { lastEventId }) }
+  const response = yield* call((api) => api.jobs.events({ params, query, responseMode: "response-only" }))
+  if (response.status !== 200) return false
+  let parsed: Array<Sse.Event> = []
+  const parser = Sse.makeParser((event) => {
+    if (event._tag === "Event") parsed.push(event)
+  })
+  yield* response.stream.pipe(
+    Stream.decodeText,
+    Stream.runForEach((text) => {
+      parser.feed(text)
+      const some = parsed
+      parsed = []
+      return Effect.forEach(some, (event) => Effect.flatMap(decodeEvent(event), onEvent), { discard: true })
+    }),
+    // What breaks the connection is made good by the next one.
+    Effect.ignore
+  )
+  return true
+})
+
+/** Calls `onEvent` for each event of these kinds, and returns after the end, which is told always. */
+export const follow = Effect.fnUntraced(function*(
+  job: Job,
+  events: ReadonlyArray<JobEventKind>,
+  onEvent: (event: JobEvent) => Effect.Effect<void>
+) {
+  // What cannot be followed is refused here, in words.
+  yield* call((api) => api.jobs.status({ params: job, query: {} }))
+  const progress: { after: string | undefined; silent: number; ended: boolean } = { after: undefined, silent: 0, ended: false }
+  while (!progress.ended && progress.silent < MAX_SILENT_CONNECTIONS) {
+    progress.silent += 1
+    const more = yield* connect(job, events, progress.after, (event) => {
+      progress.after = event.id
+      progress.silent = 0
+      progress.ended = event.event === "end"
+      return onEvent(event)
+    })
+    if (!more) return
+    if (!progress.ended) yield* Effect.sleep(RETRY_MILLIS)
+  }
+})

@@ -1,0 +1,126 @@
+/**
+ * `stint dev`: the platform and one worker for one handler file, reloaded on every change of the files beside it.
+ *
+ * Jobs are kept in memory and are gone when it ends: nothing of an experiment is left behind. Running jobs finish on the worker that
+ * started them; the next job gets the new code.
+ */
+import { EndpointSpec } from "@stint/contract/Endpoint"
+import { EndpointStore } from "@stint/queue/EndpointStore"
+import { Argument, Command, Flag } from "effect/cli"
+import * as Console from "effect/Console"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as FileSystem from "effect/FileSystem"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Path from "effect/Path"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as AdminKey from "../config/AdminKey.ts"
+import * as StartupBanner from "../platform/StartupBanner.ts"
+import { CliFailure } from "../CliFailure.ts"
+import * as LogFormat from "../output/LogFormat.ts"
+import * as Platform from "../platform/Platform.ts"
+import * as PlatformConfig from "../config/PlatformConfig.ts"
+import { runUntilSignal } from "../Signals.ts"
+
+/** Changes that come this close together are one change: editors write a file in several steps. */
+const SETTLE = Duration.millis(150)
+
+/** What changes without the handler's doing. */
+const IGNORED = /(^|[/\\])(node_modules|\.git|\.stint|dist)([/\\]|$)|~$|\.sw[a-z]$|\.log$/
+
+/** The name of an endpoint for a file: its folder for `handler.ts` and `index.ts`, else the file's own name. */
+export const endpointNameOf = (file: string, path: Path.Path): string => {
+  const base = path.basename(file).replace(/\.[^.]+$/, "")
+  const name = base === "handler" || base === "index" ? path.basename(path.dirname(file)) : base
+  return name.replaceAll(/[^A-Za-z0-9_-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 63) || "dev"
+}
+
+const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec)
+
+export const command = Command.make(
+  "dev",
+  {
+    handler: Argument.String("handler").pipe(Argument.withDescription("A file that calls serverless.start")),
+    name: Flag.String("name").pipe(
+      Flag.withDescription("Name of the endpoint; the file's or folder's name without it"),
+      Flag.optional
+    )
+  },
+  Effect.fnUntraced(
+    function*({ handler, name }) {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* Path.Path
+      const file = path.resolve(handler)
+      if (!(yield* Effect.orElseSucceed(fs.exists(file), () => false))) {
+        return yield* new CliFailure({
+          message: `There is no file ${file}.`,
+          hint: "Give the path of a file that calls serverless.start, for example: stint dev ./handler.ts"
+        })
+      }
+      const settings = yield* PlatformConfig.load
+      const directory = path.dirname(file)
+      // The kept key, so that `stint run` in another terminal of this folder finds it.
+      const admin = yield* AdminKey.obtain(settings)
+
+      /** The endpoint; every revision has other variables, which makes the autoscaler replace its workers. */
+      const specOf = (revision: number) =>
+        Effect.mapError(
+          decodeSpec({
+            id: Option.getOrElse(name, () => endpointNameOf(file, path)),
+            source: { type: "handler", file },
+            workers: { min: 1, max: 1 },
+            env: { STINT_DEV_REVISION: String(revision) }
+          }),
+          (error) => new CliFailure({ message: "The endpoint cannot be created.", hint: error.message })
+        )
+      const first = yield* specOf(0)
+
+      const reload = Layer.effectDiscard(Effect.gen(function*() {
+        const store = yield* EndpointStore
+        let revision = 0
+        yield* fs.watch(directory, { recursive: true }).pipe(
+          Stream.filter((event) => !IGNORED.test(event.path)),
+          Stream.debounce(SETTLE),
+          Stream.runForEach((event) =>
+            Effect.gen(function*() {
+              yield* Effect.logInfo(
+                `${path.relative(directory, path.resolve(directory, event.path))} changed; the next job gets the new code.`
+              )
+              const known = yield* store.get(first.id)
+              if (known !== undefined) yield* store.put({ ...(yield* specOf(++revision)), createdAt: known.createdAt })
+            })
+          ),
+          Effect.catchCause((cause) => Effect.logError("Changes are no longer noticed; start again to reload.", cause)),
+          Effect.forkScoped
+        )
+      }))
+
+      const announcement = Layer.effectDiscard(Console.log(`  Watching           ${directory}\n`)).pipe(
+        Layer.provide(StartupBanner.layer({
+          admin,
+          dataDir: undefined,
+          sample: { endpoint: first.id, input: { key: "value" } }
+        }))
+      )
+
+      const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
+      yield* runUntilSignal(
+        Layer.merge(announcement, reload).pipe(Layer.provide(Platform.layer({
+          // Somebody who presses Ctrl-C while developing does not want to wait.
+          settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
+          apiKey: admin.key,
+          store: "memory",
+          dataDir,
+          endpoints: [first]
+        })))
+      )
+    },
+    Effect.scoped,
+    Effect.provide(LogFormat.layer)
+  )
+).pipe(
+  Command.withDescription("Run one handler on a platform of its own, reloaded on change"),
+  Command.withExamples([{ command: "stint dev ./handler.ts", description: "Serve it at /v2/{folder name}" }])
+)

@@ -1,0 +1,169 @@
+/**
+ * `stint endpoints`: list, create, show and delete endpoints; `stint worker-env`: what a worker needs to join one.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { Argument, Command, Flag } from "effect/cli"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Path from "effect/Path"
+import * as Schema from "effect/Schema"
+import { CliFailure } from "../CliFailure.ts"
+import { type Definition, toSpec } from "../config/EndpointsFile.ts"
+import * as Output from "../output/Output.ts"
+import { call } from "../client/PlatformClient.ts"
+import { splitWords } from "./ShellWords.ts"
+import { endpoint, json } from "./SharedFlags.ts"
+
+const sourceText = ({ source }: Endpoint): string =>
+  source.type === "handler" ? source.file : source.type === "command" ? source.command.join(" ") : "external workers"
+
+const scalerText = ({ scaler }: Endpoint): string =>
+  scaler.type === "QUEUE_DELAY" ? `one more worker after ${scaler.value} s of waiting` : `one worker for ${scaler.value} jobs`
+
+const limitText = ({ rateLimit }: Endpoint): string => {
+  if (rateLimit === undefined) return "none"
+  const open = rateLimit.concurrent === undefined ? "" : `, ${rateLimit.concurrent} open at once`
+  return `${rateLimit.limit} calls of each kind in ${rateLimit.perMs / 1000} s a key${open}`
+}
+
+const details = (endpoint: Endpoint): string =>
+  Output.table([
+    ["id", endpoint.id],
+    ["source", sourceText(endpoint)],
+    ["workers", `${endpoint.workers.min} to ${endpoint.workers.max}, idle ones kept ${endpoint.workers.idleTimeoutMs / 1000} s`],
+    ["scaling", scalerText(endpoint)],
+    ["execution timeout", `${endpoint.executionTimeoutMs / 1000} s`],
+    ["time to live", `${endpoint.ttlMs / 1000} s`],
+    ["lease", `${endpoint.leaseMs / 1000} s`],
+    ["attempts", String(endpoint.maxAttempts)],
+    ["retention", `${endpoint.retentionMs / 1000} s`],
+    ["rate limit", limitText(endpoint)],
+    ["created", new Date(endpoint.createdAt).toISOString()]
+  ])
+
+const list = Command.make(
+  "list",
+  { json },
+  Effect.fnUntraced(function*({ json }) {
+    const { endpoints } = yield* call((api) => api.control.listEndpoints())
+    yield* Output.print(json, endpoints, (all) =>
+      all.length === 0
+        ? "No endpoints yet. Create one: stint endpoints create NAME --handler FILE"
+        : Output.table([
+          ["ENDPOINT", "WORKERS", "SOURCE"],
+          ...all.map((one) => [one.id, `${one.workers.min}-${one.workers.max}`, sourceText(one)])
+        ]))
+  })
+).pipe(Command.withDescription("List the endpoints"), Command.withAlias("ls"))
+
+const show = Command.make(
+  "show",
+  { endpoint, json },
+  Effect.fnUntraced(function*({ endpoint, json }) {
+    yield* Output.print(json, yield* call((api) => api.control.getEndpoint({ params: { endpoint } })), details)
+  })
+).pipe(Command.withDescription("Show one endpoint"))
+
+const create = Command.make(
+  "create",
+  {
+    id: Argument.String("id").pipe(Argument.withDescription("Name of the new endpoint")),
+    handler: Flag.String("handler").pipe(Flag.withDescription("A file that calls serverless.start"), Flag.optional),
+    command: Flag.String("command").pipe(
+      Flag.withDescription("A program that speaks the worker protocol, with its arguments"),
+      Flag.optional
+    ),
+    external: Flag.Boolean("external").pipe(
+      Flag.withDescription("Workers join by themselves (see worker-env)"),
+      Flag.withDefault(false)
+    ),
+    workersMin: Flag.Int("workers-min").pipe(Flag.withDescription("Workers that always run"), Flag.optional),
+    workersMax: Flag.Int("workers-max").pipe(Flag.withDescription("The most that run at once"), Flag.optional),
+    idleTimeout: Flag.String("idle-timeout").pipe(
+      Flag.withDescription("How long an idle worker is kept, e.g. \"5 seconds\""),
+      Flag.withSchema(Schema.DurationFromString),
+      Flag.optional
+    ),
+    json
+  },
+  Effect.fnUntraced(function*({ command, external, handler, id, idleTimeout, json, workersMax, workersMin }) {
+    const path = yield* Path.Path
+    const words = Option.map(command, splitWords)
+    const [program, ...rest] = Option.getOrElse(words, (): ReadonlyArray<string> => [])
+    if (Option.isSome(command) && program === undefined) {
+      return yield* new CliFailure({ message: "The command is empty.", hint: "For example: --command \"python3 handler.py\"" })
+    }
+    const workers = {
+      ...(Option.isSome(workersMin) ? { min: workersMin.value } : {}),
+      ...(Option.isSome(workersMax) ? { max: workersMax.value } : {}),
+      ...(Option.isSome(idleTimeout) ? { idleTimeout: idleTimeout.value } : {})
+    }
+    const definition: Definition = {
+      ...(Option.isSome(handler) ? { handler: handler.value } : {}),
+      ...(program === undefined ? {} : { command: [program, ...rest] }),
+      ...(external ? { external } : {}),
+      ...(Object.keys(workers).length === 0 ? {} : { workers })
+    }
+    const spec = yield* toSpec(id, definition, path.resolve("."))
+    const created = yield* call((api) => api.control.createEndpoint({ payload: spec }))
+    yield* Output.print(
+      json,
+      created,
+      (one) =>
+        `Created "${one.id}".\nTry it: stint run ${one.id} --input '{}' --sync${
+          one.source.type === "external" ? `\nJoin a worker: stint worker-env ${one.id}` : ""
+        }`
+    )
+  })
+).pipe(
+  Command.withDescription("Create an endpoint"),
+  Command.withExamples([
+    { command: "stint endpoints create hello --handler ./handler.ts", description: "Workers run a handler file" },
+    { command: "stint endpoints create llm --command \"python3 handler.py\"", description: "Workers run any program" },
+    { command: "stint endpoints create gpu --external", description: "Workers join from other machines" }
+  ])
+)
+
+const remove = Command.make(
+  "delete",
+  { endpoint, json },
+  Effect.fnUntraced(function*({ endpoint, json }) {
+    yield* call((api) => api.control.deleteEndpoint({ params: { endpoint } }))
+    yield* Output.print(json, { deleted: endpoint }, () => `Deleted "${endpoint}".`)
+  })
+).pipe(Command.withDescription("Delete an endpoint that has no jobs left to run"))
+
+/** `stint endpoints` and its subcommands. */
+export const endpoints = Command.make("endpoints").pipe(
+  Command.withDescription("Endpoints: list, create, show, delete"),
+  Command.withSubcommands([list, create, show, remove])
+)
+
+/** `stint worker-env`. Prints the worker key: it is what the command is for. */
+export const workerEnv = Command.make(
+  "worker-env",
+  {
+    endpoint,
+    prefix: Flag.Literals("prefix", ["PLATFORM_", "RUNPOD_"]).pipe(
+      Flag.withDescription("Only the variables of one prefix; both sets without it"),
+      Flag.optional
+    ),
+    json
+  },
+  Effect.fnUntraced(function*({ endpoint, json, prefix }) {
+    const { variables } = yield* call((api) =>
+      api.control.workerEnv({ params: { endpoint }, query: Option.isSome(prefix) ? { prefix: prefix.value } : {} })
+    )
+    if (json) return yield* Console.log(JSON.stringify(variables, null, 2))
+    yield* Console.log(Object.entries(variables).map(([name, value]) => `${name}=${value}`).join("\n"))
+  })
+).pipe(
+  Command.withDescription("Print the variables that make a process a worker of an endpoint"),
+  Command.withExamples([
+    {
+      command: "env $(stint worker-env gpu --prefix RUNPOD_) python3 handler.py",
+      description: "Join an existing worker from another terminal or machine"
+    }
+  ])
+)

@@ -1,0 +1,67 @@
+/**
+ * `stint logs`: what a job logged, and with `-f` what it logs until it ends.
+ */
+import { isShown, type JobLogLine, levelOf, LOG_LEVELS, type LogLevel } from "@stint/contract/JobLogs"
+import { LOG_PAGE_LIMIT } from "@stint/contract/LogsApi"
+import { Command, Flag } from "effect/cli"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as JobEventReader from "../client/JobEventReader.ts"
+import * as LogFormat from "../output/LogFormat.ts"
+import { call } from "../client/PlatformClient.ts"
+import { endpoint, jobId } from "./SharedFlags.ts"
+
+const follow = Flag.Boolean("follow").pipe(
+  Flag.withAlias("f"),
+  Flag.withDescription("Go on until the job ends"),
+  Flag.withDefault(false)
+)
+
+const level = Flag.Literals("level", LOG_LEVELS.map((name) => name.toLowerCase())).pipe(
+  Flag.withDescription("The least level to show"),
+  Flag.optional
+)
+
+const json = Flag.Boolean("json").pipe(
+  Flag.withDescription("Print one JSON object a line, for programs"),
+  Flag.withDefault(false)
+)
+
+/** Prints all that there is by now. */
+const printPages = Effect.fnUntraced(function*(
+  job: { readonly endpoint: string; readonly id: string },
+  least: LogLevel,
+  print: (line: JobLogLine) => Effect.Effect<void>
+) {
+  let cursor = 0
+  for (let more = true; more;) {
+    const page = yield* call((api) =>
+      api.logs.logs({ params: job, query: { after: cursor, level: least, limit: LOG_PAGE_LIMIT } })
+    )
+    for (const line of page.lines) yield* print(line)
+    cursor = page.cursor
+    more = page.more
+  }
+})
+
+export const command = Command.make(
+  "logs",
+  { endpoint, jobId, follow, level, json },
+  Effect.fnUntraced(function*({ endpoint, follow, jobId, json, level }) {
+    const job = { endpoint, id: jobId }
+    const least = levelOf(Option.getOrElse(level, () => "trace"))
+    const print = (line: JobLogLine) => Console.log(json ? JSON.stringify(line) : LogFormat.jobLine(line))
+    if (!follow) return yield* printPages(job, least, print)
+    yield* JobEventReader.follow(job, ["log"], (event) => {
+      if (event.event === "end") return Console.error(`The job ended ${event.data.status}.`)
+      return event.event === "log" && isShown(event.data.level, least) ? print(event.data) : Effect.void
+    })
+  })
+).pipe(
+  Command.withDescription("Show what a job logged"),
+  Command.withExamples([
+    { command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e", description: "All lines of the job" },
+    { command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e -f --level warn", description: "Warnings, as they come" }
+  ])
+)

@@ -1,0 +1,47 @@
+/**
+ * `stint serve`: the platform of one machine.
+ */
+import { Command, Flag } from "effect/cli"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Path from "effect/Path"
+import * as AdminKey from "../config/AdminKey.ts"
+import * as StartupBanner from "../platform/StartupBanner.ts"
+import * as EndpointsFile from "../config/EndpointsFile.ts"
+import * as LogFormat from "../output/LogFormat.ts"
+import * as Platform from "../platform/Platform.ts"
+import * as PlatformConfig from "../config/PlatformConfig.ts"
+import { runUntilSignal } from "../Signals.ts"
+
+export const command = Command.make(
+  "serve",
+  {
+    config: Flag.String("config").pipe(
+      Flag.withDescription("A file with `export default defineConfig({ endpoints })`"),
+      Flag.optional
+    )
+  },
+  Effect.fnUntraced(function*({ config }) {
+    const path = yield* Path.Path
+    const settings = yield* PlatformConfig.load
+    const dataDir = path.resolve(settings.dataDir)
+    const admin = yield* AdminKey.obtain(settings)
+    const endpoints = Option.isSome(config) ? yield* EndpointsFile.load(config.value) : []
+    yield* runUntilSignal(
+      StartupBanner.layer({ admin, dataDir }).pipe(Layer.provide(Platform.layer({
+        settings,
+        apiKey: admin.key,
+        store: { durability: settings.durability },
+        dataDir,
+        endpoints
+      })))
+    )
+  }, Effect.provide(LogFormat.layer))
+).pipe(
+  Command.withDescription("Run the platform on this machine"),
+  Command.withExamples([
+    { command: "stint serve", description: "Serve the endpoints that were created before" },
+    { command: "stint serve --config stint.config.ts", description: "Serve the endpoints of a file" }
+  ])
+)

@@ -1,0 +1,189 @@
+/**
+ * Endpoints as code: the file that `stint serve --config FILE` reads.
+ *
+ * ```ts
+ * import { defineConfig } from "@stint/cli"
+ *
+ * export default defineConfig({
+ *   endpoints: {
+ *     thumbnail: { handler: "./handler.ts", workers: { max: 4, idleTimeout: "5 seconds" } },
+ *     llm: { command: ["python3", "handler.py"], executionTimeout: "10 minutes" }
+ *   }
+ * })
+ * ```
+ *
+ * Paths are relative to the file. Durations are written as Effect writes them: `"5 seconds"`, `"2 minutes"`, or milliseconds.
+ */
+import { EndpointSpec } from "@stint/contract/Endpoint"
+import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Path from "effect/Path"
+import * as Schema from "effect/Schema"
+import { pathToFileURL } from "node:url"
+import { CliFailure } from "../CliFailure.ts"
+
+/** A duration as people write it. */
+export type DurationInput = Duration.Input
+
+/** One endpoint of the file. What is left out has the platform's default (see `EndpointSpec`). */
+export interface EndpointDefinition {
+  /** A file that calls `serverless.start` or launches a `Worker`. */
+  readonly handler?: string
+  /** A program that speaks the worker protocol, with its arguments. */
+  readonly command?: readonly [string, ...Array<string>]
+  /** Workers join by themselves. */
+  readonly external?: boolean
+  readonly workers?: { readonly min?: number; readonly max?: number; readonly idleTimeout?: DurationInput }
+  readonly scaler?:
+    | { readonly type: "QUEUE_DELAY"; readonly after: DurationInput }
+    | { readonly type: "REQUEST_COUNT"; readonly perWorker: number }
+  readonly executionTimeout?: DurationInput
+  readonly ttl?: DurationInput
+  readonly lease?: DurationInput
+  readonly maxAttempts?: number
+  readonly retention?: DurationInput
+  readonly errorTraceback?: "full" | "none"
+  /** How often each key may call it, per kind of operation. */
+  readonly rateLimit?: { readonly limit: number; readonly per: DurationInput; readonly concurrent?: number }
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** The file: endpoints by their id. */
+export interface EndpointsConfig {
+  readonly endpoints: Readonly<Record<string, EndpointDefinition>>
+}
+
+/** Types the file; changes nothing. */
+export const defineConfig = (config: EndpointsConfig): EndpointsConfig => config
+
+const TimeSpan = Schema.Union([Schema.DurationFromString, Schema.DurationFromMillis])
+
+/** One endpoint of the file, read. */
+export const Definition = Schema.Struct({
+  handler: Schema.optionalKey(Schema.NonEmptyString),
+  command: Schema.optionalKey(Schema.NonEmptyArray(Schema.NonEmptyString)),
+  external: Schema.optionalKey(Schema.Boolean),
+  workers: Schema.optionalKey(Schema.Struct({
+    min: Schema.optionalKey(Schema.Int),
+    max: Schema.optionalKey(Schema.Int),
+    idleTimeout: Schema.optionalKey(TimeSpan)
+  })),
+  scaler: Schema.optionalKey(Schema.Union([
+    Schema.Struct({ type: Schema.Literal("QUEUE_DELAY"), after: TimeSpan }),
+    Schema.Struct({ type: Schema.Literal("REQUEST_COUNT"), perWorker: Schema.Finite })
+  ])),
+  executionTimeout: Schema.optionalKey(TimeSpan),
+  ttl: Schema.optionalKey(TimeSpan),
+  lease: Schema.optionalKey(TimeSpan),
+  maxAttempts: Schema.optionalKey(Schema.Int),
+  retention: Schema.optionalKey(TimeSpan),
+  errorTraceback: Schema.optionalKey(Schema.Literals(["full", "none"])),
+  rateLimit: Schema.optionalKey(Schema.Struct({
+    limit: Schema.Int,
+    per: TimeSpan,
+    concurrent: Schema.optionalKey(Schema.Int)
+  })),
+  env: Schema.optionalKey(Schema.Record(Schema.String, Schema.String))
+})
+export type Definition = typeof Definition.Type
+
+const decodeConfig = Schema.decodeUnknownEffect(
+  Schema.Struct({ endpoints: Schema.Record(Schema.String, Definition) }),
+  { errors: "all", onExcessProperty: "error" }
+)
+const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec, { errors: "all" })
+
+const millis = (key: string, value: Duration.Duration | undefined) =>
+  value === undefined ? {} : { [key]: Duration.toMillis(value) }
+
+const sourceOf = (id: string, definition: Definition, directory: string, path: Path.Path) => {
+  const given = [definition.handler, definition.command, definition.external === true ? true : undefined].filter((one) =>
+    one !== undefined
+  )
+  if (given.length !== 1) {
+    return Effect.fail(
+      new CliFailure({
+        message: `The endpoint "${id}" needs exactly one of handler, command and external; it has ${given.length}.`,
+        hint: "For example: { handler: \"./handler.ts\" }."
+      })
+    )
+  }
+  if (definition.handler !== undefined) {
+    return Effect.succeed({ type: "handler", file: path.resolve(directory, definition.handler) })
+  }
+  if (definition.command !== undefined) return Effect.succeed({ type: "command", command: definition.command, directory })
+  return Effect.succeed({ type: "external" })
+}
+
+const scalerOf = (scaler: Definition["scaler"]) => {
+  if (scaler === undefined) return {}
+  return scaler.type === "QUEUE_DELAY"
+    ? { scaler: { type: scaler.type, value: Duration.toSeconds(scaler.after) } }
+    : { scaler: { type: scaler.type, value: scaler.perWorker } }
+}
+
+/** The platform's words for one definition. Paths are taken relative to `directory`. */
+export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
+  const path = yield* Path.Path
+  const { errorTraceback, env, maxAttempts, rateLimit, workers } = definition
+  const spec = {
+    id,
+    source: yield* sourceOf(id, definition, directory, path),
+    ...(workers === undefined ? {} : {
+      workers: {
+        ...(workers.min === undefined ? {} : { min: workers.min }),
+        ...(workers.max === undefined ? {} : { max: workers.max }),
+        ...millis("idleTimeoutMs", workers.idleTimeout)
+      }
+    }),
+    ...scalerOf(definition.scaler),
+    ...millis("executionTimeoutMs", definition.executionTimeout),
+    ...millis("ttlMs", definition.ttl),
+    ...millis("leaseMs", definition.lease),
+    ...millis("retentionMs", definition.retention),
+    ...(maxAttempts === undefined ? {} : { maxAttempts }),
+    ...(errorTraceback === undefined ? {} : { errorTraceback }),
+    ...(rateLimit === undefined ? {} : {
+      rateLimit: {
+        limit: rateLimit.limit,
+        ...millis("perMs", rateLimit.per),
+        ...(rateLimit.concurrent === undefined ? {} : { concurrent: rateLimit.concurrent })
+      }
+    }),
+    ...(env === undefined ? {} : { env })
+  }
+  return yield* decodeSpec(spec).pipe(
+    Effect.mapError((error) =>
+      new CliFailure({ message: `The endpoint "${id}" cannot be created.`, hint: problemsOf(error).map(inWords).join("\n  ") })
+    )
+  )
+})
+
+/** Reads the file's default export. */
+export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
+  const path = yield* Path.Path
+  const absolute = path.resolve(file)
+  const loaded = yield* Effect.tryPromise({
+    try: (): Promise<unknown> => import(pathToFileURL(absolute).href),
+    catch: (cause) =>
+      new CliFailure({
+        message: `The configuration ${absolute} cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`,
+        hint: "It has to be a TypeScript or JavaScript module with `export default defineConfig({ endpoints: { ... } })`."
+      })
+  })
+  const config = yield* decodeConfig(
+    typeof loaded === "object" && loaded !== null && "default" in loaded ? loaded.default : undefined
+  ).pipe(
+    Effect.mapError((error) =>
+      new CliFailure({
+        message: `The configuration ${absolute} has mistakes.`,
+        hint: problemsOf(error).map(inWords).join("\n  ")
+      })
+    )
+  )
+  return yield* Effect.forEach(
+    Object.entries(config.endpoints),
+    ([id, definition]) => toSpec(id, definition, path.dirname(absolute))
+  )
+})

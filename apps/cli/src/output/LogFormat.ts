@@ -1,0 +1,57 @@
+/**
+ * The platform's log on a terminal: one line an event, time, level, message, then what belongs to it. Workers' lines carry their endpoint
+ * and worker in front, as they came.
+ *
+ * ```
+ *   04:12:09 INFO   hello w-3f9a | loading the model
+ *   04:12:11 WARN   Worker w-3f9a of endpoint hello is unhealthy: ...
+ * ```
+ */
+import type { JobLogLine } from "@stint/contract/JobLogs"
+import type { ParsedLogLine } from "@stint/pool/ParsedLogLine"
+import type { WorkerLine } from "@stint/pool/WorkerLog"
+import * as Cause from "effect/Cause"
+import * as Inspectable from "effect/Inspectable"
+import * as Logger from "effect/Logger"
+import * as References from "effect/References"
+import process from "node:process"
+
+const time = (date: Date): string => date.toISOString().slice(11, 19)
+
+const line = (date: Date, level: string, text: string) => `${time(date)} ${level.toUpperCase().padEnd(6)} ${text}`
+
+const textOf = (message: unknown): string =>
+  (Array.isArray(message) ? message : [message])
+    .map((part) => typeof part === "string" ? part : part instanceof Error ? part.message : Inspectable.toStringUnknown(part, 0))
+    .join(" ")
+
+const format = Logger.make<unknown, string>(({ cause, date, fiber, logLevel, message }) => {
+  const annotations = Object.entries(fiber.getRef(References.CurrentLogAnnotations))
+    .map(([key, value]) => ` ${key}=${typeof value === "string" ? value : Inspectable.toStringUnknown(value, 0)}`).join("")
+  const failure = Cause.isCause(cause) && cause.reasons.length > 0 ? `\n${Cause.pretty(cause)}` : ""
+  return line(date, logLevel, textOf(message)) + annotations + failure
+})
+
+const write = (text: string): void => {
+  process.stderr.write(`${text}\n`)
+}
+
+/** The log goes to standard error: standard output is for what was asked for. */
+export const layer = Logger.layer([Logger.map(format, write)])
+
+/** A line of a worker: text stays as it is, a line of a logger has its level and its job in front. */
+export const writeWorkerLine = (
+  { endpoint, text, worker }: Pick<WorkerLine, "endpoint" | "text" | "worker">,
+  { isLogged, job, level, message }: ParsedLogLine
+): void => {
+  const from = `${endpoint} ${worker}`
+  write(
+    isLogged
+      ? line(new Date(), level, `${job === undefined ? from : `${from} ${job}`} | ${message}`)
+      : line(new Date(), "", `${from} | ${text}`)
+  )
+}
+
+/** A line of a job's log, for who reads that alone. */
+export const jobLine = ({ level, message, time, workerId }: JobLogLine): string =>
+  line(new Date(time), level, `${workerId ?? "platform"} | ${message}`)

@@ -1,0 +1,150 @@
+/**
+ * The stores with large payloads kept elsewhere, as the settings say.
+ *
+ * `payloads.json` in the data folder says where this platform's large payloads are, and by which name it has them there. Rows refer to them: without the
+ * store, or with another, their jobs could be neither run nor shown, so the platform does not start then.
+ */
+import { DirectoryPayloadStore } from "@stint/payload-store"
+import { S3PayloadStore } from "@stint/payload-store-s3"
+import type { PayloadError } from "@stint/payload-store/PayloadError"
+import { PayloadKey, PayloadStore } from "@stint/payload-store/PayloadStore"
+import * as Payloads from "@stint/queue-payloads"
+import type { JobStore } from "@stint/queue/JobStore"
+import type { WebhookStore } from "@stint/queue/WebhookStore"
+import { bytesInWords } from "@stint/server/Limits"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { randomUUID } from "node:crypto"
+import { mkdir, open, readFile, rename } from "node:fs/promises"
+import { dirname, join } from "node:path"
+import { CliFailure } from "../CliFailure.ts"
+import type { PayloadLocation, PayloadSettings } from "../config/PayloadConfig.ts"
+
+/** What the data folder says. */
+const Record = Schema.Struct({ owner: PayloadKey, location: Schema.String })
+
+const RecordText = Schema.fromJsonString(Record)
+
+/** A location as it is compared: without what may change without its objects moving. */
+const nameOf = (location: PayloadLocation): string =>
+  location._tag === "Directory"
+    ? `dir:${location.folder}`
+    : `s3://${location.bucket}/${location.prefix}${location.endpoint === undefined ? "" : ` at ${location.endpoint}`}`
+
+const unreadable = (file: string, problem: string) =>
+  new CliFailure({
+    message: `The file ${file} cannot be used: ${problem}.`,
+    hint: "It says where this platform's large payloads are. Restore it from a backup of the data folder."
+  })
+
+/** The text of a file; undefined where there is none. */
+const textOf = async (file: string): Promise<string | undefined> => {
+  try {
+    return await readFile(file, "utf8")
+  } catch (error) {
+    if (error instanceof Error && "code" in error && error.code === "ENOENT") return undefined
+    throw error
+  }
+}
+
+const decodeRecord = Schema.decodeEffect(RecordText)
+
+const read = Effect.fnUntraced(function*(file: string): Effect.fn.Return<Option.Option<typeof Record.Type>, CliFailure> {
+  const text = yield* Effect.tryPromise({ try: () => textOf(file), catch: (error) => unreadable(file, String(error)) })
+  if (text === undefined) return Option.none()
+  return Option.some(yield* Effect.mapError(decodeRecord(text), ({ message }) => unreadable(file, message)))
+})
+
+const write = (file: string, record: typeof Record.Type): Effect.Effect<void, CliFailure> =>
+  Effect.tryPromise({
+    try: async () => {
+      await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+      const handle = await open(`${file}.new`, "w", 0o600)
+      try {
+        await handle.writeFile(`${JSON.stringify(record, null, 2)}\n`)
+        await handle.sync()
+      } finally {
+        await handle.close()
+      }
+      await rename(`${file}.new`, file)
+    },
+    catch: (error) => unreadable(file, String(error))
+  })
+
+/** The platform's name in its payload store: the one that it has, or a new one. */
+const ownerOf = Effect.fnUntraced(function*(file: string, location: PayloadLocation) {
+  const known = yield* read(file)
+  const name = nameOf(location)
+  if (Option.isNone(known)) {
+    const record = { owner: PayloadKey.make(`stint-${randomUUID()}`), location: name }
+    yield* write(file, record)
+    return record.owner
+  }
+  if (known.value.location === name) return known.value.owner
+  return yield* new CliFailure({
+    message: `The large payloads of this platform are in ${known.value.location}, and STINT_PAYLOADS says ${name}.`,
+    hint:
+      `Set STINT_PAYLOADS as it was. To move them, stop the platform, copy everything below ${known.value.owner} to the new place, and write that into ${file}.`
+  })
+})
+
+/** Without a payload store none may be referred to. */
+const layerWithoutStore = (file: string) =>
+  Layer.effectDiscard(Effect.flatMap(
+    read(file),
+    Option.match({
+      onNone: () => Effect.void,
+      onSome: ({ location }) =>
+        new CliFailure({
+          message: `Large payloads of this platform are in ${location}, and STINT_PAYLOADS is not set.`,
+          hint:
+            `Set STINT_PAYLOADS as it was. To keep payloads in the database from now on, set STINT_PAYLOADS_THRESHOLD to 200 MiB as well, and delete ${file} when the last job with a large payload is forgotten.`
+        })
+    })
+  ))
+
+const layerStore = (location: PayloadLocation): Layer.Layer<PayloadStore, PayloadError> =>
+  location._tag === "Directory" ? DirectoryPayloadStore.layer(location) : S3PayloadStore.layer(location)
+
+/** A platform in memory takes its objects with it. */
+const layerRemoveOnClose = (owner: PayloadKey) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const store = yield* PayloadStore
+    yield* Effect.addFinalizer(() =>
+      store.list(owner).pipe(
+        Stream.mapEffect((key) => store.remove(key), { concurrency: 8 }),
+        Stream.runDrain,
+        Effect.timeoutOption("10 seconds"),
+        Effect.ignore
+      )
+    )
+  }))
+
+/** Stores with their large payloads where the settings say; as they are where these say nothing. */
+export const layer = <A, E>(
+  stores: Layer.Layer<A | JobStore | WebhookStore, E>,
+  { location, threshold }: PayloadSettings,
+  { dataDir, isPersistent }: { readonly dataDir: string; readonly isPersistent: boolean }
+): Layer.Layer<A | JobStore | WebhookStore, E | PayloadError | CliFailure> => {
+  const file = join(dataDir, "payloads.json")
+  if (Option.isNone(location)) return isPersistent ? stores.pipe(Layer.provideMerge(layerWithoutStore(file))) : stores
+  const place = location.value
+  return Layer.unwrap(Effect.gen(function*() {
+    const owner = isPersistent ? yield* ownerOf(file, place) : PayloadKey.make(`memory-${randomUUID()}`)
+    const store = layerStore(place)
+    const announced = Layer.effectDiscard(
+      Effect.flatMap(
+        PayloadStore,
+        ({ description }) =>
+          Effect.logInfo(`Inputs and outputs of more than ${bytesInWords(threshold)} are kept in ${description}.`)
+      )
+    )
+    const payloads = Payloads.layer({ owner, threshold }).pipe(Layer.provideMerge(Layer.merge(stores, store)))
+    return isPersistent
+      ? payloads.pipe(Layer.merge(announced.pipe(Layer.provide(store))))
+      : payloads.pipe(Layer.merge(Layer.merge(announced, layerRemoveOnClose(owner)).pipe(Layer.provide(store))))
+  }))
+}

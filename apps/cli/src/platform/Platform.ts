@@ -1,0 +1,205 @@
+/**
+ * The platform as one layer: where stores, server, pool and autoscaler are put together.
+ *
+ * ```
+ *   SqliteJobStore | MemoryJobStore
+ *        JobQueue + BatchQueue + WorkerRegistry        JobTimers, BatchTimers
+ *             Server (HTTP)
+ *                  Autoscaler --> ProcessPool --> workers
+ *        WebhookSender --> GuardedHttp --> receivers
+ * ```
+ *
+ * What is built last is closed first: on shutdown the autoscaler drains the workers while the server still takes their results, then the
+ * server ends its long polls and closes, then the store.
+ */
+import type { EndpointSpec } from "@stint/contract/Endpoint"
+import * as ProcessPool from "@stint/pool-process/ProcessPool"
+import * as Autoscaler from "@stint/autoscaler/Autoscaler"
+import { WorkerConnection } from "@stint/autoscaler/WorkerConnection"
+import * as Sqlite from "@stint/queue-sqlite"
+import type { SqliteOpenError } from "@stint/queue-sqlite/SqliteOpenError"
+import * as BatchQueue from "@stint/queue/BatchQueue"
+import type { BatchStore } from "@stint/queue/BatchStore"
+import * as BatchTimers from "@stint/queue/BatchTimers"
+import * as EndpointStore from "@stint/queue/EndpointStore"
+import * as JobLogs from "@stint/queue/JobLogs"
+import { type JobLogStore, LogLimits } from "@stint/queue/JobLogStore"
+import * as JobQueue from "@stint/queue/JobQueue"
+import type { JobStore } from "@stint/queue/JobStore"
+import * as JobTimers from "@stint/queue/JobTimers"
+import * as KeyStore from "@stint/queue/KeyStore"
+import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
+import * as PayloadMemory from "@stint/queue/PayloadMemory"
+import type { QueueError } from "@stint/queue/QueueError"
+import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
+import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
+import type { WebhookStore } from "@stint/queue/WebhookStore"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as AccessKeys from "@stint/server/AccessKeys"
+import * as Cors from "@stint/server/Cors"
+import * as Limits from "@stint/server/Limits"
+import { PublicAddress } from "@stint/server/PublicAddress"
+import * as Server from "@stint/server/Server"
+import * as GuardedHttp from "@stint/ssrf-guard/GuardedHttp"
+import * as Resolver from "@stint/ssrf-guard/Resolver"
+import * as RemovedEndpoints from "@stint/webhooks/RemovedEndpoints"
+import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
+import * as WebhookSender from "@stint/webhooks/WebhookSender"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Redacted from "effect/Redacted"
+import { join } from "node:path"
+import { CliFailure } from "../CliFailure.ts"
+import * as PayloadStores from "./PayloadStores.ts"
+import type { PlatformConfig } from "../config/PlatformConfig.ts"
+import * as WorkerLogSink from "./WorkerLogSink.ts"
+
+/** What a platform is made of. */
+export interface PlatformOptions {
+  readonly settings: Pick<
+    PlatformConfig,
+    "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches" | "logs"
+  >
+  readonly apiKey: Redacted.Redacted
+  /** `memory`: jobs are gone when the platform stops. */
+  readonly store: "memory" | { readonly durability: "D1" | "D2" }
+  /** For the job store, the pool's records and the workers' compile cache. */
+  readonly dataDir: string
+  /** Created, or brought up to date, before the first request. */
+  readonly endpoints: ReadonlyArray<EndpointSpec>
+}
+
+/** All that a platform keeps in rows. */
+type Stores =
+  | JobStore
+  | JobLogStore
+  | BatchStore
+  | EndpointStore.EndpointStore
+  | KeyStore.KeyStore
+  | WebhookStore
+  | WebhookSecretStore.WebhookSecretStore
+  | WebhookAttemptStore.WebhookAttemptStore
+
+const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, SqliteOpenError | QueueError> =>
+  store === "memory"
+    ? Layer.mergeAll(
+      MemoryJobStore.layerWithEndpoints,
+      KeyStore.layerMemory,
+      WebhookSecretStore.layerMemory,
+      WebhookAttemptStore.layerMemory
+    )
+    : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
+
+/** The stores, with large payloads where the settings say. */
+const layerStores = (options: PlatformOptions) =>
+  PayloadStores.layer(layerRows(options), options.settings.payloads, {
+    dataDir: options.dataDir,
+    isPersistent: options.store !== "memory"
+  })
+
+/** Sends what the outbox holds, past the guard, and forgets it in time. The ranges were read with the settings. */
+const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
+  Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer(), RemovedEndpoints.layer).pipe(
+    Layer.provide(GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
+  )
+
+/** How large bodies and batches may be, and how much of them may be in memory at once. */
+const layerLimits = ({ batches, payloads: { location, memoryBytes, threshold: _, ...sizes } }: PlatformOptions["settings"]) =>
+  Layer.merge(
+    Layer.succeed(Limits.Limits, { ...Limits.defaults, ...sizes, ...batches, objectStore: Option.isSome(location) }),
+    PayloadMemory.layer(memoryBytes)
+  )
+
+/** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
+const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const store = yield* EndpointStore.EndpointStore
+    for (const spec of endpoints) {
+      const known = yield* store.get(spec.id)
+      yield* store.put({ ...spec, createdAt: known?.createdAt ?? (yield* Clock.currentTimeMillis) })
+    }
+  }))
+
+const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
+  Layer.effect(
+    PublicAddress,
+    Option.match(publicUrl, {
+      onSome: (baseUrl) => Effect.succeed(PublicAddress.of({ baseUrl })),
+      onNone: () => Server.publicAddress
+    })
+  )
+
+/** Workers of this machine's pool call the server where it listens, whatever the rest of the world is told. */
+const layerWorkerAddress = Layer.effect(
+  WorkerConnection,
+  Effect.gen(function*() {
+    const keys = yield* AccessKeys.AccessKeys
+    const baseUrl = yield* Server.baseUrl
+    return WorkerConnection.of({ baseUrl, keyFor: keys.workerKey })
+  })
+)
+
+/** Why a platform did not start, in words. Every reason is something that its operator can change. */
+const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
+(
+  error: { readonly message: string; readonly cause?: unknown }
+): CliFailure => {
+  const { cause } = error
+  const code = cause instanceof Error && "code" in cause ? cause.code : undefined
+  switch (code) {
+    case "EADDRINUSE":
+      return new CliFailure({
+        message: `Port ${port} of ${host} is taken.`,
+        hint: "Another platform may be running. Stop it, or choose another port: PORT=4601 stint serve (0 takes a free one)."
+      })
+    case "EACCES":
+      return new CliFailure({ message: `Port ${port} may not be used.`, hint: "Choose one above 1023: PORT=4600 stint serve." })
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return new CliFailure({
+        message: `${host} is no address of this machine.`,
+        hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address that this machine has."
+      })
+    default:
+      return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint: "" })
+  }
+}
+
+/** The running platform. Its services stay visible, for whoever runs it to ask. */
+export const layer = (options: PlatformOptions) => {
+  const { host, port, shutdownGrace } = options.settings
+  const queue = BatchQueue.layer.pipe(
+    Layer.provideMerge(JobQueue.layer),
+    Layer.provideMerge(JobLogs.layer),
+    Layer.provideMerge(Layer.merge(layerStores(options), WorkerRegistry.layer)),
+    Layer.provide(Layer.succeed(LogLimits, options.settings.logs))
+  )
+  const listener = layerPublicAddress(options.settings).pipe(
+    Layer.provideMerge(Server.layerNode({ host, port }))
+  )
+  const base = Layer.merge(AccessKeys.layer(options.apiKey).pipe(Layer.provideMerge(queue)), listener)
+  const serving = Layer.mergeAll(
+    Server.layer,
+    JobTimers.layer(),
+    BatchTimers.layer(),
+    layerWebhooks(options.settings.webhooks),
+    layerEndpoints(options.endpoints)
+  ).pipe(
+    Layer.provideMerge(base)
+  )
+  const workers = Autoscaler.layer({ shutdownGrace }).pipe(
+    Layer.provide(ProcessPool.layer({ dataDir: options.dataDir })),
+    Layer.provide(layerWorkerAddress),
+    Layer.provide(WorkerLogSink.layer)
+  )
+  return workers.pipe(
+    Layer.provideMerge(serving),
+    Layer.provide([layerLimits(options.settings), Layer.succeed(Cors.Origins, options.settings.corsOrigins)]),
+    Layer.catchTag(
+      ["SqliteOpenError", "QueueError", "PoolError", "ServeError", "PayloadError"],
+      (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))
+    )
+  )
+}

@@ -1,0 +1,65 @@
+/**
+ * Which web pages may call a platform, and which address it says that it has.
+ */
+import * as BannerText from "@stint/cli/BannerText"
+import { parseOrigins } from "@stint/cli/CorsOrigins"
+import * as Redacted from "effect/Redacted"
+import { describe, expect, it } from "vitest"
+import { PlatformProcess, stint } from "./PlatformProcess.ts"
+
+describe("STINT_CORS_ORIGINS", () => {
+  it("lets the pages of these origins call, and no others", async () => {
+    await using platform = await PlatformProcess.create(["serve"], {
+      STINT_CORS_ORIGINS: "https://App.example.com/, http://localhost:5173"
+    })
+    const asked = async (origin: string) => {
+      const headers = { origin, "access-control-request-method": "POST", "access-control-request-headers": "authorization" }
+      const { headers: answered, status } = await fetch(`${platform.url}/v2/hello/run`, { method: "OPTIONS", headers })
+      return [status, answered.get("access-control-allow-origin")]
+    }
+    expect(await asked("https://app.example.com")).toEqual([204, "https://app.example.com"])
+    expect(await asked("http://localhost:5173")).toEqual([204, "http://localhost:5173"])
+    expect(await asked("https://other.example.com")).toEqual([204, null])
+  }, 60_000)
+
+  it("is read as origins by commas: a slash at the end and capitals make no difference, * is every page", () => {
+    expect(parseOrigins(" * ")).toBe("*")
+    expect(parseOrigins("")).toEqual([])
+    expect(parseOrigins("HTTPS://App.Example.com:443/, https://app.example.com,chrome-extension://abc/")).toEqual([
+      "https://app.example.com",
+      "chrome-extension://abc"
+    ])
+  })
+
+  it("that is no list of origins stops the start and says what it has to be", async () => {
+    for (const origins of ["example.com", "https://a.example.com/path", "https://*.example.com/x", "*, https://a.example.com"]) {
+      const { code, stderr, stdout } = await stint(undefined, ["serve"], { STINT_CORS_ORIGINS: origins, PORT: "0" })
+      expect(code, origins).toBe(1)
+      expect(stdout + stderr, origins).toContain("STINT_CORS_ORIGINS")
+      expect(stdout + stderr, origins).toContain("https://app.example.com")
+    }
+  }, 60_000)
+})
+
+describe("the printed address", () => {
+  const facts: BannerText.BannerFields = {
+    baseUrl: "http://192.168.1.5:4600",
+    apiKey: Redacted.make("key"),
+    apiKeySource: "test",
+    durability: "none",
+    dataDir: undefined,
+    endpoints: [],
+    sample: { endpoint: "hello", input: {} }
+  }
+
+  it("that is a guess says so, and how to set it", () => {
+    const text = BannerText.text({ ...facts, guessedFrom: "http://0.0.0.0:4600" })
+    expect(text).toContain("Stint is up at     http://192.168.1.5:4600\n")
+    expect(text).toContain("it listens on http://0.0.0.0:4600; set STINT_PUBLIC_URL")
+    expect(text).toContain("curl -s http://192.168.1.5:4600/v2/hello/runsync")
+  })
+
+  it("that is known says nothing more", () => {
+    expect(BannerText.text(facts)).not.toContain("STINT_PUBLIC_URL")
+  })
+})

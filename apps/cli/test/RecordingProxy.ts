@@ -1,0 +1,162 @@
+/**
+ * The wire between workers and a platform, tapped: every call goes through here, is written into a history, and can be cut.
+ *
+ * ```
+ *   worker process --> RecordingProxy --> platform
+ *                        |  job-take 200    Started
+ *                        |  job-stream 200  Chunked
+ *                        |  job-done        Delivered: answered, or refused (409)
+ * ```
+ *
+ * The platform's answer is written down although the worker may never see it: it is what the platform did. Faults are verbs.
+ */
+import type { History } from "@stint/queue/testing"
+import { once } from "node:events"
+import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from "node:http"
+import process from "node:process"
+
+type Route = "job-take" | "job-take-batch" | "job-done" | "job-stream" | "job-stop" | "ping" | "other"
+
+const ROUTES: ReadonlyArray<Route> = ["job-take", "job-take-batch", "job-done", "job-stream", "job-stop", "ping"]
+
+/** What the address of a worker's call says. */
+const readCall = (
+  url: string
+): { readonly route: Route; readonly worker: string; readonly job: string; readonly query: URLSearchParams } => {
+  const [, name = "", worker = "", job = "", query = ""] =
+    /^\/v2\/[^/]+\/([a-z-]+)\/([^/?&]+)(?:\/([^/?&]+))?[?&]?(.*)$/.exec(url) ?? []
+  const route = ROUTES.find((one) => one === name) ?? "other"
+  return { route, worker: decodeURIComponent(worker), job: decodeURIComponent(job), query: new URLSearchParams(query) }
+}
+
+const readBody = async (message: IncomingMessage): Promise<Buffer> => {
+  const parts: Array<Buffer> = []
+  for await (const part of message) parts.push(Buffer.from(part))
+  return Buffer.concat(parts)
+}
+
+export class RecordingProxy implements AsyncDisposable {
+  readonly #server: Server
+  readonly #open = new Map<ServerResponse, Route>()
+  readonly #target: () => string
+  readonly #history: History.History | undefined
+  #cuts: (() => boolean) | undefined
+
+  private constructor(target: () => string, history: History.History | undefined) {
+    this.#target = target
+    this.#history = history
+    this.#server = createServer((request, response) => {
+      this.#serve(request, response).catch(() => response.destroy())
+    })
+  }
+
+  /** Listens on a free port and leads to wherever the platform is. */
+  static async listen(target: () => string, history?: History.History): Promise<RecordingProxy> {
+    const tap = new RecordingProxy(target, history)
+    tap.#server.listen(0, "127.0.0.1")
+    await once(tap.#server, "listening")
+    return tap
+  }
+
+  get url(): string {
+    const address = this.#server.address()
+    if (address === null || typeof address === "string") throw new Error("not listening")
+    return `http://127.0.0.1:${address.port}`
+  }
+
+  /** From now on this share of all answers is cut off, after the platform has done what it was asked. `random` says which. */
+  cutAnswers(share: number, random: () => number): void {
+    this.#cuts = share === 0 ? undefined : () => random() < share
+  }
+
+  /** Cuts the calls of a route that are open now; how many there were. */
+  cutOpen(route: Route): number {
+    let cut = 0
+    for (const [response, one] of this.#open) {
+      if (one !== route) continue
+      response.destroy()
+      cut += 1
+    }
+    return cut
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#server.closeAllConnections()
+    this.#server.close()
+    await once(this.#server, "close")
+  }
+
+  async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const url = request.url ?? "/"
+    const call = readCall(url)
+    this.#open.set(response, call.route)
+    const askedAt = Date.now()
+    const body = await readBody(request)
+    const upstream = httpRequest(this.#target() + url, { method: request.method, headers: request.headers, agent: false })
+    response.once("close", () => {
+      this.#open.delete(response)
+      // Whoever asked is gone, and so is the question.
+      if (!response.writableFinished) upstream.destroy()
+    })
+    upstream.end(body)
+    const answer = await new Promise<IncomingMessage>((resolve, reject) =>
+      upstream.once("response", resolve).once("error", reject)
+    )
+    const text = await readBody(answer)
+    const cut = this.#cuts?.() === true
+    this.#record(call, askedAt, body.toString(), answer.statusCode ?? 0, text.toString(), cut)
+    if (cut) return void response.destroy()
+    const { connection: _, "transfer-encoding": __, ...headers } = answer.headers
+    response.writeHead(answer.statusCode ?? 502, { ...headers, "content-length": text.length }).end(text)
+  }
+
+  #record(
+    { job, query, route, worker }: ReturnType<typeof readCall>,
+    askedAt: number,
+    body: string,
+    status: number,
+    answer: string,
+    cut: boolean
+  ): void {
+    const history = this.#history
+    if (history === undefined) return
+    const at = Date.now()
+    if (route.startsWith("job-take") && status === 200 && !cut) {
+      for (const one of [JSON.parse(answer)].flat()) {
+        history.record({ _tag: "Started", at, job: one.id, worker, attempt: one.attempt })
+      }
+    }
+    const attempt = Number(query.get("attempt"))
+    if (route === "job-stream" && status === 200) {
+      const output = JSON.stringify(JSON.parse(body).output)
+      history.record({ _tag: "Chunked", at, job, attempt, number: Number(query.get("chunk")), output })
+    }
+    if (route === "job-done" && (status === 200 || status === 409)) {
+      const { error, output, status: kind } = JSON.parse(body)
+      if (kind === "IN_PROGRESS") return
+      history.record({
+        _tag: "Delivered",
+        at,
+        askedAt,
+        job,
+        worker,
+        attempt,
+        verdict: status === 200 ? "answered" : "refused",
+        failed: error !== undefined && error !== null,
+        output: output === undefined ? null : JSON.stringify(output)
+      })
+    }
+  }
+}
+
+/** The variables of a worker that calls the tap instead of the platform. */
+export const throughProxy = (
+  variables: Readonly<Record<string, string>>,
+  platform: string,
+  tap: RecordingProxy,
+  worker: string
+): Record<string, string> => ({
+  PATH: process.env["PATH"] ?? "",
+  ...Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, value.replaceAll(platform, tap.url)])),
+  RUNPOD_POD_ID: worker
+})

@@ -1,0 +1,58 @@
+/**
+ * A real platform as a process of its own, on a free port and with data of its own.
+ */
+import { spawn } from "node:child_process"
+import { rm } from "node:fs/promises"
+import { join, resolve } from "node:path"
+
+/** The key of the platforms here. */
+export const KEY = "benchmark-benchmark"
+
+const bin = resolve(import.meta.dirname, "../../apps/cli/src/bin.ts")
+
+/** A platform that is up. */
+export interface Platform {
+  readonly url: string
+  /** Its process. */
+  readonly pid: number
+  /** Ends it, and removes the folder. */
+  readonly end: () => Promise<void>
+}
+
+/** Starts one on a file of endpoints, with its data in `folder`. */
+export const startPlatform = async (
+  config: string,
+  folder: string,
+  env: { readonly [name: string]: string | undefined } = {}
+): Promise<Platform> => {
+  const child = spawn(process.execPath, [bin, "serve", "--config", config], {
+    env: {
+      PATH: process.env["PATH"],
+      HOME: process.env["HOME"],
+      ...env,
+      PORT: "0",
+      STINT_DATA_DIR: join(folder, "data"),
+      STINT_API_KEY: KEY
+    },
+    stdio: ["ignore", "pipe", "ignore"]
+  })
+  process.once("exit", () => child.kill())
+  const url = await new Promise<string>((found, failed) => {
+    let text = ""
+    child.once("exit", (code) => failed(new Error(`the platform ended with ${code}:\n${text}`)))
+    child.stdout.on("data", (data: Buffer) => {
+      text += data.toString()
+      const match = /Stint is up at +(\S+)/.exec(text)
+      if (match?.[1] !== undefined) found(match[1])
+    })
+  })
+  return {
+    url,
+    pid: child.pid ?? 0,
+    end: async () => {
+      child.kill("SIGTERM")
+      await new Promise((ended) => child.once("exit", ended))
+      await rm(folder, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+    }
+  }
+}

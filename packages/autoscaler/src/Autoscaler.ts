@@ -1,0 +1,171 @@
+/**
+ * The duty that keeps workers for every endpoint: it starts them when jobs wait, replaces those that fail, and lets go of those that are idle.
+ *
+ * ```
+ *   EndpointStore.list --reconcile--> one loop an endpoint (EndpointWorkers) --start, drain, kill--> WorkerPool
+ *                                        ^ JobQueue.awaitDemand, depth      <------- exit ---------
+ *                                        +-> WorkerRegistry: starting, failing, gone;  JobQueue.workerGone
+ * ```
+ *
+ * Options and their trade-offs:
+ *
+ * | option | default | |
+ * |---|---|---|
+ * | `reconcile` | 250 ms | how soon a new, changed or deleted endpoint is noticed; one reading of a list that stores keep in memory |
+ * | `interval` | 1 s | how often an endpoint is looked at when nothing happens (five times less while nothing waits either); starting a worker for a job never waits for it |
+ * | `settle` | 50 ms | at most one look at a busy endpoint in this time; longer costs less under load and scales a little later |
+ * | `initLimit` | 7 min | a worker that has not called by then is killed and counts as a failed start (wire-facts 3.1) |
+ * | `stuckAfter` | 10 s | an idle worker that leaves waiting jobs alone for this long is replaced (see `WorkerHealth`) |
+ * | `silentAfter` | 2 min | an idle worker that does not call for this long is replaced; more than the 90 s that one open take may last |
+ * | `stopGrace` | 10 s | how long a worker without a job may take to leave before it is killed |
+ * | `shutdownGrace` | 30 s | how long running jobs may take to finish when the layer closes, before their workers are killed |
+ *
+ * When the layer closes it starts nothing more, gives no worker another job, lets running jobs finish within `shutdownGrace`, and kills the
+ * rest, whose jobs go back to the queue (or fail, after their last attempt) with that reason. Workers deliver over HTTP until they are gone, so
+ * compose this layer so that it closes before the server does: `Layer.provide` it with the server's layer, or build it after.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { EndpointId } from "@stint/contract/Ids"
+import { EndpointStore } from "@stint/queue/EndpointStore"
+import type { JobQueue } from "@stint/queue/JobQueue"
+import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as FiberMap from "effect/FiberMap"
+import * as FiberSet from "effect/FiberSet"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as EndpointWorkers from "./EndpointWorkers.ts"
+import type { WorkerConnection } from "./WorkerConnection.ts"
+import { WorkerPool } from "@stint/pool/WorkerPool"
+
+/** See the head of this file. */
+export interface Options {
+  /** Default: 250 ms. */
+  readonly reconcile?: Duration.Input
+  /** Default: 1 s. */
+  readonly interval?: Duration.Input
+  /** Default: 50 ms. */
+  readonly throttle?: Duration.Input
+  /** Default: 7 min. */
+  readonly initLimit?: Duration.Input
+  /** Default: 10 s. */
+  readonly stuckAfter?: Duration.Input
+  /** Default: 2 min. */
+  readonly silentAfter?: Duration.Input
+  /** Default: 10 s. */
+  readonly stopGrace?: Duration.Input
+  /** Default: 30 s. */
+  readonly shutdownGrace?: Duration.Input
+}
+
+/** An endpoint that has workers, or may get some. */
+interface ManagedEndpoint {
+  readonly workers: EndpointWorkers.EndpointWorkers
+  /** As it was last seen; undefined once it was deleted. */
+  endpoint: Endpoint | undefined
+}
+
+/** How long the ends of killed workers are waited for when the layer closes. */
+const KILL_GRACE = "5 seconds"
+
+/** The duty as a layer: it runs while the layer's scope is open. */
+export const layer = (
+  options: Options = {}
+): Layer.Layer<never, never, EndpointStore | JobQueue | WorkerRegistry | WorkerPool | WorkerConnection> =>
+  Layer.effectDiscard(Effect.gen(function*() {
+    const store = yield* EndpointStore
+    const pool = yield* WorkerPool
+    const reconcile = options.reconcile ?? "250 millis"
+    const shutdownGrace = Duration.fromInputUnsafe(options.shutdownGrace ?? "30 seconds")
+    const settings: EndpointWorkers.Settings = {
+      intervalMs: Duration.toMillis(options.interval ?? "1 second"),
+      throttleMs: Duration.toMillis(options.throttle ?? "50 millis"),
+      initLimitMs: Duration.toMillis(options.initLimit ?? "7 minutes"),
+      stuckAfterMs: Duration.toMillis(options.stuckAfter ?? "10 seconds"),
+      silentAfterMs: Duration.toMillis(options.silentAfter ?? "2 minutes"),
+      stopGraceMs: Duration.toMillis(options.stopGrace ?? "10 seconds")
+    }
+
+    // Scopes close in reverse: first the shutdown below, then the reconciling, the loops, and last the workers themselves.
+    const fibers = yield* FiberSet.make<void, never>()
+    const loops = yield* FiberMap.make<EndpointId, void, never>()
+    const preparing = yield* FiberMap.make<EndpointId, void, never>()
+    const managed = new Map<EndpointId, ManagedEndpoint>()
+    const unsupported = new Set<EndpointId>()
+    let storeUnavailable = false
+
+    const reconcileEndpoints = Effect.fnUntraced(function*() {
+      const endpoints = yield* store.list
+      for (const endpoint of endpoints) {
+        const known = managed.get(endpoint.id)
+        if (known !== undefined) {
+          // Stores that keep the list in memory give the same object again; others are compared by what it says.
+          if (known.endpoint === endpoint) continue
+          const same = known.endpoint !== undefined && JSON.stringify(known.endpoint) === JSON.stringify(endpoint)
+          known.endpoint = endpoint
+          if (same) continue
+          known.workers.update(endpoint)
+        } else {
+          const workers = yield* EndpointWorkers.make(endpoint, settings, fibers)
+          managed.set(endpoint.id, { workers, endpoint })
+          yield* FiberMap.run(loops, endpoint.id, Effect.ensuring(workers.run, Effect.sync(() => managed.delete(endpoint.id))))
+        }
+        const { type } = endpoint.source
+        if (pool.supports.includes(type)) yield* FiberMap.run(preparing, endpoint.id, pool.prepare(endpoint))
+        if (type === "external" || pool.supports.includes(type)) unsupported.delete(endpoint.id)
+        else if (!unsupported.has(endpoint.id)) {
+          unsupported.add(endpoint.id)
+          yield* Effect.logWarning(
+            `Endpoint ${endpoint.id} gets no workers: its source is "${type}" and this platform starts ${
+              pool.supports.join(", ")
+            }. ` +
+              `Change its source, or let workers join by themselves (stint worker-env ${endpoint.id}).`
+          )
+        }
+      }
+      const present = new Set(endpoints.map(({ id }) => id))
+      for (const [id, entry] of managed) {
+        if (present.has(id) || entry.endpoint === undefined) continue
+        entry.endpoint = undefined
+        entry.workers.update(undefined)
+      }
+    })
+
+    const reconciling = yield* reconcileEndpoints().pipe(
+      Effect.tap(() => {
+        if (!storeUnavailable) return Effect.void
+        storeUnavailable = false
+        return Effect.logInfo("The endpoints can be read again.")
+      }),
+      Effect.catch((error) => {
+        const first = !storeUnavailable
+        storeUnavailable = true
+        return first ? Effect.logError(`The endpoints cannot be read: ${error.message}. Trying again.`) : Effect.void
+      }),
+      Effect.andThen(Effect.sleep(reconcile)),
+      Effect.forever,
+      Effect.forkScoped
+    )
+
+    const within = (grace: Duration.Input) =>
+      Effect.map(
+        Effect.timeoutOption(
+          Effect.interruptible(Effect.andThen(FiberSet.awaitEmpty(fibers), FiberMap.awaitEmpty(loops))),
+          grace
+        ),
+        Option.isSome
+      )
+
+    yield* Effect.addFinalizer(() =>
+      Effect.gen(function*() {
+        yield* Fiber.interrupt(reconciling)
+        for (const { workers } of managed.values()) workers.update(undefined)
+        if (yield* within(shutdownGrace)) return
+        const reason = `still ran a job ${Duration.format(shutdownGrace)} after the platform was told to stop, and was killed.`
+        yield* Effect.forEach([...managed.values()], ({ workers }) => workers.killAll(reason), { discard: true })
+        yield* within(KILL_GRACE)
+      })
+    )
+  }))

@@ -1,0 +1,93 @@
+/**
+ * One worker that the platform has started, or is about to.
+ *
+ * ```
+ *   run: pool.start ----> handle.exit ----> Ended
+ *           |  end, or the pool cannot         ^
+ *           +----> NotStarted                  | end: killed
+ * ```
+ */
+import type { WorkerId } from "@stint/contract/Ids"
+import * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import type { WorkerExit } from "@stint/pool/WorkerExit"
+import type { StartRequest, WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
+
+/** How a worker's life went. */
+export type WorkerOutcome =
+  /** It never ran. `throttled`: for want of room, which is nobody's fault (wire-facts 4). `reason` is for people. */
+  | { readonly _tag: "NotStarted"; readonly state: "unhealthy" | "throttled"; readonly reason: string }
+  | { readonly _tag: "Ended"; readonly exit: WorkerExit }
+
+export interface WorkerLifecycle {
+  readonly id: WorkerId
+  readonly startedAt: number
+  /** What it was started from: it is outdated when this changes. */
+  readonly fingerprint: string
+  /** It has called the platform. */
+  ready: boolean
+  /** Set once it takes no more jobs. Not asked to leave before `requestExitAt`: a worker that said goodbye itself needs no asking. */
+  draining: { readonly requestExitAt: number; exitRequestedAt: number | undefined } | undefined
+  /** Why the platform killed it, as a sentence; undefined when it did not. */
+  readonly killReason: () => string | undefined
+  /** Asks it to leave; ends it where it does not even run yet. */
+  readonly requestExit: Effect.Effect<void>
+  /** Kills it, or gives up starting it. The first reason, a sentence, counts. */
+  readonly end: (reason: string) => Effect.Effect<void>
+  /** Starts it and waits for its end. Run it once; it is killed when that is interrupted. */
+  readonly run: Effect.Effect<WorkerOutcome>
+}
+
+export const make = (pool: WorkerPool["Service"], request: StartRequest, startedAt: number, fingerprint: string): WorkerLifecycle => {
+  const ending = Deferred.makeUnsafe<string>()
+  let killReason: string | undefined
+  let handle: WorkerHandle | undefined
+
+  const end = (reason: string) =>
+    Effect.suspend(() => {
+      if (killReason !== undefined) return Effect.void
+      killReason = reason
+      Deferred.doneUnsafe(ending, Effect.succeed(reason))
+      return handle === undefined ? Effect.void : handle.kill
+    })
+
+  const notStarted = (state: "unhealthy" | "throttled", reason: string): WorkerOutcome => ({ _tag: "NotStarted", state, reason })
+
+  const start = pool.start(request).pipe(
+    Effect.map((started): WorkerOutcome | WorkerHandle => started),
+    Effect.catch((error) =>
+      Effect.succeed(notStarted(error.reason._tag === "NoCapacity" ? "throttled" : "unhealthy", error.message))
+    ),
+    Effect.raceFirst(Effect.map(Deferred.await(ending), (reason) => notStarted("unhealthy", reason)))
+  )
+
+  const run = Effect.gen(function*() {
+    const started = yield* start
+    if ("_tag" in started) return started
+    handle = started
+    if (killReason !== undefined) yield* started.kill
+    const ended: WorkerOutcome = { _tag: "Ended", exit: yield* started.exit }
+    return ended
+  }).pipe(
+    Effect.scoped,
+    Effect.catchDefect((defect) =>
+      Effect.as(
+        Effect.logError(`The pool failed while it kept worker ${request.worker}.`, Cause.die(defect)),
+        notStarted("unhealthy", `The pool failed: ${defect instanceof Error ? defect.message : String(defect)}.`)
+      )
+    )
+  )
+
+  return {
+    id: request.worker,
+    startedAt,
+    fingerprint,
+    ready: false,
+    draining: undefined,
+    killReason: () => killReason,
+    requestExit: Effect.suspend(() => handle === undefined ? end(`Worker ${request.worker} was no longer needed.`) : handle.drain),
+    end,
+    run
+  }
+}

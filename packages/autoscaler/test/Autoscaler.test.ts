@@ -1,0 +1,506 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Autoscaler from "@stint/autoscaler/Autoscaler"
+import { PoolError } from "@stint/pool"
+import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
+import { EndpointStore, JobQueue, WorkerRegistry } from "@stint/queue"
+import { StoreFaults } from "@stint/queue/testing"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import {
+  after,
+  deploy,
+  jobOf,
+  now,
+  onPlatform,
+  QueueFaults,
+  running,
+  started,
+  states,
+  submit,
+  onlyWorker,
+  withoutAutoscaler
+} from "./TestPlatform.ts"
+
+const test = (title: string, body: () => Effect.Effect<void, unknown, Layer.Success<typeof withoutAutoscaler>>) =>
+  it.effect(title, () => onPlatform(body()))
+
+describe("Autoscaler: scaling", () => {
+  test("no worker runs until the first job, which starts one at once", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy()
+      yield* after("1 hour")
+      assert.strictEqual(yield* started, 0)
+      const job = yield* submit(endpoint)
+      yield* now
+      assert.strictEqual(yield* started, 1)
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+    }))
+
+  test("QUEUE_DELAY: a second worker only when a job has waited that long", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ scaler: { type: "QUEUE_DELAY", value: 4 } })
+      for (let count = 0; count < 4; count++) yield* submit(endpoint, { ms: 60_000 })
+      yield* after(3_900)
+      assert.strictEqual((yield* running).length, 1)
+      yield* after(200)
+      assert.strictEqual((yield* running).length, 2)
+      yield* after(3_700)
+      assert.strictEqual((yield* running).length, 2)
+      yield* after(400)
+      assert.strictEqual((yield* running).length, 3)
+      yield* after("20 seconds")
+      assert.strictEqual((yield* running).length, 3, "never more than max, 3")
+    }))
+
+  test("QUEUE_DELAY: one job with a slow cold start needs one worker", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ env: { BOOT_MS: "60000" } })
+      const job = yield* submit(endpoint)
+      yield* after("61 seconds")
+      assert.strictEqual(yield* started, 1)
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+    }))
+
+  test("REQUEST_COUNT: ceil((waiting + running) / value) workers, up to max", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ scaler: { type: "REQUEST_COUNT", value: 2 }, workers: { max: 4 } })
+      for (let count = 0; count < 5; count++) yield* submit(endpoint, { ms: 60_000 })
+      yield* after(100)
+      assert.strictEqual((yield* running).length, 3)
+      for (let count = 0; count < 20; count++) yield* submit(endpoint, { ms: 60_000 })
+      yield* after(100)
+      assert.strictEqual((yield* running).length, 4)
+    }))
+
+  test("low-priority jobs start no worker, and run on one that is there", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy()
+      const low = yield* submit(endpoint, {}, { lowPriority: true })
+      yield* after("1 minute")
+      assert.strictEqual(yield* started, 0)
+      yield* submit(endpoint)
+      yield* after(200)
+      assert.strictEqual((yield* jobOf(endpoint, low)).status, "COMPLETED")
+      assert.strictEqual(yield* started, 1)
+    }))
+
+  test("an idle worker is kept for the idle timeout, then there is none", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ workers: { idleTimeoutMs: 5_000 } })
+      yield* submit(endpoint)
+      yield* after(4_900)
+      assert.strictEqual((yield* running).length, 1)
+      yield* submit(endpoint)
+      yield* after(4_900)
+      assert.deepStrictEqual([yield* started, (yield* running).length], [1, 1], "a job within the timeout starts it anew")
+      yield* after(300)
+      assert.strictEqual((yield* running).length, 0)
+      assert.deepStrictEqual(yield* states(endpoint), [])
+      yield* after("1 minute")
+      assert.strictEqual(yield* started, 1)
+    }))
+
+  test("min workers run without jobs, are kept, and are replaced", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const endpoint = yield* deploy({ workers: { min: 2 } })
+      yield* after("10 minutes")
+      assert.deepStrictEqual([yield* started, (yield* running).length], [2, 2])
+      assert.deepStrictEqual(yield* states(endpoint), ["idle", "idle"])
+      const [first] = yield* running
+      yield* faults.crash(first ?? "", { signal: "SIGSEGV" })
+      yield* now
+      assert.deepStrictEqual([yield* started, (yield* running).length], [3, 2])
+    }))
+
+  test("a running job outlives every reason to scale down", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ workers: { idleTimeoutMs: 0 } })
+      const job = yield* submit(endpoint, { ms: 300_000 })
+      yield* after("4 minutes")
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_PROGRESS")
+      yield* deploy({ workers: { min: 0, max: 0 } })
+      yield* after("30 seconds")
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_PROGRESS")
+      yield* after("31 seconds")
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+      assert.strictEqual((yield* running).length, 0)
+      const waiting = yield* submit(endpoint)
+      yield* after("1 minute")
+      assert.strictEqual((yield* jobOf(endpoint, waiting)).status, "IN_QUEUE", "max 0 pauses the endpoint")
+    }))
+
+  test("changed settings replace the workers: idle ones at once, busy ones when their job is done", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const endpoint = yield* deploy({ workers: { min: 2 } })
+      yield* after(100)
+      const old = yield* running
+      const job = yield* submit(endpoint, { ms: 20_000 })
+      yield* now
+      yield* deploy({ workers: { min: 2 }, env: { VERSION: "2" } })
+      yield* after(500)
+      const versions = Effect.map(faults.running, (workers) =>
+        workers.map((worker) => worker.endpoint.env["VERSION"] ?? "1").sort())
+      assert.deepStrictEqual(yield* versions, ["1", "2", "2"])
+      yield* after("21 seconds")
+      assert.deepStrictEqual(yield* versions, ["2", "2"])
+      assert.deepStrictEqual(
+        (yield* running).filter((worker) =>
+          old.includes(worker)
+        ),
+        []
+      )
+      const done = yield* jobOf(endpoint, job)
+      assert.deepStrictEqual([done.status, done.retries], ["COMPLETED", 0])
+    }))
+
+  test("an external endpoint gets no worker", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ source: { type: "external" }, workers: { min: 1 } })
+      yield* submit(endpoint)
+      yield* after("1 minute")
+      assert.strictEqual(yield* started, 0)
+    }))
+
+  test("a worker that joined by itself takes the first job, while it is heard of", () =>
+    Effect.gen(function*() {
+      const queue = yield* JobQueue.JobQueue
+      const endpoint = yield* deploy()
+      const guest = { endpoint: endpoint.id, worker: "guest", limit: 1, waitMs: 60_000, holding: false }
+      const taken = yield* Effect.forkChild(queue.take(guest))
+      yield* now
+      const job = yield* submit(endpoint)
+      yield* now
+      assert.deepStrictEqual((yield* Fiber.join(taken)).map(({ id }) => id), [job])
+      yield* queue.finish({ endpoint: endpoint.id, worker: "guest", job }, { output: null, error: null })
+      yield* after("10 seconds")
+      assert.strictEqual(yield* started, 0)
+      const next = yield* submit(endpoint)
+      yield* after(900)
+      assert.strictEqual(yield* started, 0, "trusted for a moment")
+      yield* after(200)
+      assert.strictEqual((yield* jobOf(endpoint, next)).status, "COMPLETED")
+      yield* after("40 seconds")
+      assert.deepStrictEqual([yield* started, (yield* running).length], [1, 0])
+      yield* submit(endpoint)
+      yield* now
+      assert.strictEqual(yield* started, 2, "and not after a long silence")
+    }))
+
+  test("a deleted endpoint lets its workers finish and go", () =>
+    Effect.gen(function*() {
+      const endpoints = yield* EndpointStore.EndpointStore
+      const endpoint = yield* deploy({ workers: { min: 2 } })
+      yield* after(100)
+      const job = yield* submit(endpoint, { ms: 10_000 })
+      yield* now
+      yield* endpoints.remove(endpoint.id)
+      yield* after("1 second")
+      assert.strictEqual((yield* running).length, 1)
+      yield* after("10 seconds")
+      assert.strictEqual((yield* running).length, 0)
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+      yield* deploy({ workers: { min: 1 } })
+      yield* after(100)
+      assert.strictEqual((yield* running).length, 1, "and it can be created again")
+    }))
+
+  test("a worker that recycles itself is replaced only when there is work", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ env: { ONCE: "1" } })
+      const jobs = [yield* submit(endpoint), yield* submit(endpoint)]
+      yield* after("10 seconds")
+      for (const job of jobs) assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+      assert.deepStrictEqual([yield* started, (yield* running).length], [2, 0])
+    }))
+})
+
+describe("Autoscaler: workers that fail", () => {
+  test("a worker killed in the middle of a job: the job runs elsewhere, at once", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const endpoint = yield* deploy()
+      const job = yield* submit(endpoint, { ms: 5_000 })
+      yield* now
+      const worker = yield* onlyWorker
+      yield* faults.crash(worker, { signal: "SIGKILL" })
+      yield* now
+      const again = yield* jobOf(endpoint, job)
+      assert.deepStrictEqual([again.status, again.retries, again.attempt], ["IN_PROGRESS", 1, 2])
+      assert.notStrictEqual(yield* onlyWorker, worker)
+      yield* after("6 seconds")
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+    }))
+
+  test("after its last attempt the job is FAILED with the true cause and the last lines", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const endpoint = yield* deploy({ maxAttempts: 2 })
+      const job = yield* submit(endpoint, { ms: 5_000, print: ["loading the model", "about to run"] })
+      yield* now
+      yield* faults.crash(yield* onlyWorker, { signal: "SIGKILL" })
+      yield* now
+      const worker = yield* onlyWorker
+      yield* faults.crash(worker, { code: 137 })
+      yield* now
+      const failed = yield* jobOf(endpoint, job)
+      assert.strictEqual(failed.status, "FAILED")
+      assert.strictEqual(
+        failed.error,
+        `Worker ${worker} exited with code 137 (128 + 9: signal SIGKILL). If nobody killed it, the system may have: that is what it does ` +
+          `when memory runs out. Its last output:\n  loading the model\n  about to run\n(end of output) This was attempt 2 of 2.`
+      )
+    }))
+
+  test("code 0 in the middle of a job is a crash", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ maxAttempts: 1 })
+      const job = yield* submit(endpoint, { exit: 0 })
+      yield* now
+      const failed = yield* jobOf(endpoint, job)
+      assert.strictEqual(failed.status, "FAILED")
+      assert.match(failed.error ?? "", /exited with code 0 without delivering the result\. This was the only attempt allowed\.$/)
+    }))
+
+  test("workers that do not start are tried again ever more slowly, and the reason is shown", () =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = yield* deploy({ env: { BOOT_EXIT: "1" } })
+      yield* submit(endpoint)
+      yield* now
+      assert.strictEqual(yield* started, 1)
+      const [shown] = yield* registry.list(endpoint.id)
+      assert.strictEqual(shown?.state, "unhealthy")
+      assert.match(
+        shown?.reason ?? "",
+        /^Worker w-\w+ exited with code 1\. Its last output:\n {2}cannot find module\n\(end of output\)$/
+      )
+      yield* after(900)
+      assert.strictEqual(yield* started, 1, "the first wait is a second or a little more")
+      yield* after("59 seconds")
+      const firstMinute = yield* started
+      assert.isAtLeast(firstMinute, 5)
+      assert.isAtMost(firstMinute, 8)
+      yield* after("5 minutes")
+      assert.isAtMost((yield* started) - firstMinute, 13, "at most one in about 30 s")
+      assert.deepStrictEqual(yield* states(endpoint), ["unhealthy"])
+
+      yield* deploy()
+      yield* after("40 seconds")
+      assert.notInclude(yield* states(endpoint), "unhealthy", "one that works clears it")
+    }))
+
+  test("workers that crash when they are ready wait too, after two that are replaced at once", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ workers: { min: 1 }, env: { READY_EXIT: "7" } })
+      yield* after(500)
+      assert.strictEqual(yield* started, 3)
+      assert.deepStrictEqual(yield* states(endpoint), ["unhealthy"])
+      yield* after("1 minute")
+      assert.isAtMost(yield* started, 12)
+    }))
+
+  test("while the store is away nobody is to blame, and the jobs of a lost worker are given back when it returns", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const store = yield* StoreFaults.StoreFaults
+      const endpoint = yield* deploy({ workers: { min: 1, max: 1 }, maxAttempts: 1 })
+      yield* after(100)
+      const worker = yield* onlyWorker
+      const queue = yield* QueueFaults
+      yield* faults.freeze(worker)
+      yield* after("31 seconds")
+      queue.depthAway = true
+      const job = yield* submit(endpoint, { ms: 60_000 })
+      yield* after("1 minute")
+      queue.depthAway = false
+      yield* after("5 seconds")
+      assert.notInclude(yield* states(endpoint), "draining")
+      yield* faults.thaw(worker)
+      yield* after("1 second")
+      assert.strictEqual((yield* jobOf(endpoint, job)).worker, worker)
+
+      yield* store.failNextWrites(1_000)
+      yield* faults.crash(worker, { code: 9 })
+      yield* now
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_PROGRESS")
+      yield* store.failNextWrites(0)
+      yield* after("1 second")
+      assert.match((yield* jobOf(endpoint, job)).error ?? "", /exited with code 9/)
+    }))
+
+  test("a platform that stood still takes nobody's silence amiss", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const store = yield* StoreFaults.StoreFaults
+      const endpoint = yield* deploy({ workers: { min: 1, max: 1 } })
+      yield* after(100)
+      const worker = yield* onlyWorker
+      yield* faults.freeze(worker)
+      yield* store.freeze
+      yield* after("10 minutes")
+      yield* store.thaw
+      yield* after("1 minute")
+      assert.deepStrictEqual(yield* states(endpoint), ["idle"])
+      yield* faults.thaw(worker)
+      yield* after("10 minutes")
+      assert.strictEqual(yield* onlyWorker, worker)
+    }))
+
+  test("a pool that has no room is shown as throttled, and asked again", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      yield* faults.failNextStarts(2, new PoolError.NoCapacity({ problem: "no more processes" }))
+      const endpoint = yield* deploy()
+      const job = yield* submit(endpoint)
+      yield* now
+      assert.deepStrictEqual(yield* states(endpoint), ["throttled"])
+      yield* after("5 seconds")
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+      assert.deepStrictEqual(yield* states(endpoint), ["idle"])
+    }))
+
+  test("a worker that never calls is killed after the init limit", () =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const endpoint = yield* deploy({ env: { BOOT_MS: "1000000000" } })
+      yield* submit(endpoint)
+      yield* after("419 seconds")
+      assert.deepStrictEqual(yield* states(endpoint), ["initializing"])
+      yield* after("1.5 seconds")
+      const [shown] = yield* registry.list(endpoint.id)
+      assert.strictEqual(shown?.state, "unhealthy")
+      assert.match(shown?.reason ?? "", /did not call the platform within 420 s of its start/)
+      yield* after("3 seconds")
+      assert.strictEqual(yield* started, 2)
+    }))
+
+  test("a frozen worker loses its job after the lease, and its place after that", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      const endpoint = yield* deploy({ workers: { max: 1 }, leaseMs: 10_000 })
+      const job = yield* submit(endpoint, { ms: 5_000 })
+      yield* now
+      const frozen = yield* onlyWorker
+      yield* faults.freeze(frozen)
+      yield* after("9 seconds")
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_PROGRESS")
+      yield* after("22 seconds")
+      assert.notStrictEqual(yield* onlyWorker, frozen, "lease 10 s, stuck 10 s, asked to leave 10 s")
+      yield* after("6 seconds")
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+    }))
+
+  test("a frozen worker that nobody needs is noticed too", () =>
+    Effect.gen(function*() {
+      const faults = yield* MemoryWorkerPool.Faults
+      yield* deploy({ workers: { min: 1 } })
+      yield* after(100)
+      const frozen = yield* onlyWorker
+      yield* faults.freeze(frozen)
+      yield* after("115 seconds")
+      assert.strictEqual(yield* onlyWorker, frozen)
+      yield* after("20 seconds")
+      assert.notStrictEqual(yield* onlyWorker, frozen)
+    }))
+
+  test("a worker whose handler cannot be stopped is replaced when jobs wait for it", () =>
+    Effect.gen(function*() {
+      const queue = yield* JobQueue.JobQueue
+      const endpoint = yield* deploy({ workers: { max: 1 } })
+      const uninterruptible = yield* submit(endpoint, { uninterruptible: true })
+      yield* now
+      const worker = yield* onlyWorker
+      yield* queue.cancel(endpoint.id, uninterruptible)
+      const job = yield* submit(endpoint)
+      yield* after("9 seconds")
+      assert.strictEqual(yield* onlyWorker, worker)
+      yield* after("13 seconds")
+      assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+    }))
+
+  test("an idle worker that does not leave when it is asked is killed", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ env: { STUBBORN: "1" } })
+      yield* submit(endpoint)
+      yield* after("6 seconds")
+      assert.deepStrictEqual(yield* states(endpoint), ["draining"])
+      yield* after("10 seconds")
+      assert.strictEqual((yield* running).length, 0)
+      assert.deepStrictEqual(yield* states(endpoint), [])
+    }))
+})
+
+describe("Autoscaler: shutdown", () => {
+  const closing = (
+    title: string,
+    body: (close: Effect.Effect<void>) => Effect.Effect<void, unknown, Layer.Success<typeof withoutAutoscaler>>
+  ) =>
+    it.effect(title, () =>
+      Effect.gen(function*() {
+        const scope = yield* Scope.make()
+        yield* Layer.buildWithScope(Autoscaler.layer(), scope)
+        yield* body(Scope.close(scope, Exit.void))
+      }).pipe(Effect.provide(withoutAutoscaler)), 10_000)
+
+  closing("running jobs finish, nothing new starts, and all workers are gone", (close) =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ workers: { min: 1 }, scaler: { type: "REQUEST_COUNT", value: 1 } })
+      const jobs = [yield* submit(endpoint, { ms: 20_000 }), yield* submit(endpoint, { ms: 10_000 })]
+      yield* after(200)
+      assert.strictEqual((yield* running).length, 2)
+      const closed = yield* Effect.forkChild(close)
+      yield* now
+      const late = yield* submit(endpoint)
+      yield* deploy({ workers: { min: 3 } })
+      yield* after("19 seconds")
+      assert.strictEqual(closed.pollUnsafe(), undefined)
+      yield* after("1.5 seconds")
+      yield* Fiber.join(closed)
+      for (const job of jobs) {
+        const { retries, status } = yield* jobOf(endpoint, job)
+        assert.deepStrictEqual([status, retries], ["COMPLETED", 0])
+      }
+      assert.strictEqual((yield* jobOf(endpoint, late)).status, "IN_QUEUE")
+      assert.deepStrictEqual([yield* started, (yield* running).length], [2, 0])
+    }))
+
+  closing("a job that outlasts the grace is given back with that reason", (close) =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ maxAttempts: 1 })
+      const job = yield* submit(endpoint, { ms: 600_000 })
+      yield* now
+      const closed = yield* Effect.forkChild(close)
+      yield* after("31 seconds")
+      yield* Fiber.join(closed)
+      assert.strictEqual((yield* running).length, 0)
+      const { error, status } = yield* jobOf(endpoint, job)
+      assert.strictEqual(status, "FAILED")
+      assert.match(
+        error ?? "",
+        /still ran a job 30s after the platform was told to stop, and was killed\. This was the only attempt allowed\.$/
+      )
+    }))
+
+  closing("without workers it takes no time", (close) =>
+    Effect.gen(function*() {
+      yield* deploy()
+      yield* close
+    }))
+
+  closing("a worker that is still starting is not waited for", (close) =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ env: { BOOT_MS: "60000" } })
+      yield* submit(endpoint)
+      yield* now
+      assert.strictEqual((yield* running).length, 1)
+      const closed = yield* Effect.forkChild(close)
+      yield* after("11 seconds")
+      yield* Fiber.join(closed)
+      assert.strictEqual((yield* running).length, 0)
+    }))
+})

@@ -1,0 +1,98 @@
+import { assert, describe, it } from "@effect/vitest"
+import { type ExitContext, classifyExit } from "@stint/autoscaler/ExitClassification"
+import { make } from "@stint/pool/LogTail"
+import { describeExit, withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
+import * as fc from "fast-check"
+
+const exited = (code: number, log: ReadonlyArray<string> = []): WorkerExit => ({ _tag: "Exited", code, log })
+const killed = (signal: string, outOfMemory = false): WorkerExit => ({ _tag: "Killed", signal, outOfMemory, log: [] })
+
+const circumstances = (more: Partial<ExitContext>): ExitContext => ({
+  worker: "w-1",
+  exit: exited(0),
+  ready: true,
+  jobsHeld: 0,
+  exitExpected: false,
+  killReason: undefined,
+  unhealthy: undefined,
+  ...more
+})
+
+const told = (more: Partial<ExitContext>) => {
+  const { cause, kind } = classifyExit(circumstances(more))
+  return [kind, cause]
+}
+
+describe("ExitClassification", () => {
+  it("an orderly end has no cause", () => {
+    assert.deepStrictEqual(told({}), ["left", undefined])
+    assert.deepStrictEqual(told({ exitExpected: true }), ["left", undefined])
+    assert.deepStrictEqual(told({ exitExpected: true, exit: killed("SIGTERM") }), ["left", undefined])
+    assert.deepStrictEqual(told({ exitExpected: true, exit: exited(1) }), ["left", undefined])
+    assert.deepStrictEqual(told({ exitExpected: true, ready: false, exit: killed("SIGKILL"), killReason: "Not needed." }), [
+      "left",
+      undefined
+    ])
+  })
+
+  it("jobs handed to a worker that leaves in order never started", () =>
+    assert.deepStrictEqual(told({ exitExpected: true, jobsHeld: 1 }), ["left", undefined]))
+
+  it("an end in the middle of a job has one", () => {
+    assert.deepStrictEqual(told({ jobsHeld: 1 }), ["crashed", "Worker w-1 exited with code 0 without delivering the result."])
+    assert.deepStrictEqual(told({ jobsHeld: 1, exit: exited(3) }), ["crashed", "Worker w-1 exited with code 3."])
+    assert.deepStrictEqual(told({ jobsHeld: 1, exitExpected: true, exit: killed("SIGSEGV") }), [
+      "left",
+      "Worker w-1 was killed by signal SIGSEGV."
+    ])
+    assert.deepStrictEqual(
+      told({ jobsHeld: 1, exitExpected: true, exit: killed("SIGKILL"), killReason: "Worker w-1 took too long." }),
+      [
+        "left",
+        "Worker w-1 took too long."
+      ]
+    )
+  })
+
+  it("an end before the first call is a failed start, and says what to do", () => {
+    assert.deepStrictEqual(told({ ready: false, exit: exited(1, ["no such module"]) }), [
+      "failedStart",
+      "Worker w-1 exited with code 1. Its last output:\n  no such module\n(end of output)"
+    ])
+    assert.match(
+      String(told({ ready: false })[1]),
+      /exited with code 0 before it asked for a job\. A worker has to call serverless\.start/
+    )
+    assert.deepStrictEqual(told({ ready: false, exit: exited(1), unhealthy: "fitness check disk failed: 3 % left" }), [
+      "failedStart",
+      "Worker w-1 ended itself because it is unhealthy: fitness check disk failed: 3 % left."
+    ])
+  })
+
+  it("says what is known about memory, and no more", () => {
+    assert.strictEqual(describeExit("w-1", exited(143)), "Worker w-1 exited with code 143 (128 + 15: signal SIGTERM).")
+    assert.include(describeExit("w-1", killed("SIGKILL")), "If nobody killed it, the system may have")
+    assert.include(describeExit("w-1", killed("SIGKILL", true)), "It was out of memory")
+    assert.include(describeExit("w-1", exited(134, ["FATAL ERROR: JavaScript heap out of memory"])), "It ran out of memory")
+    assert.strictEqual(describeExit("w-1", exited(1)), "Worker w-1 exited with code 1.")
+    assert.strictEqual(
+      describeExit("w-1", { _tag: "Lost", reason: "its machine is gone.", log: [] }),
+      "Worker w-1 is gone: its machine is gone."
+    )
+    assert.strictEqual(withLastOutput("Gone.", []), "Gone.")
+  })
+})
+
+describe("LogTail", () => {
+  it("keeps the last lines within its bounds, whatever is printed", () =>
+    fc.assert(fc.property(fc.array(fc.string({ maxLength: 80 })), fc.integer({ min: 1, max: 5 }), (lines, max) => {
+      const tail = make({ lines: max, characters: 60, lineCharacters: 40 })
+      for (const line of lines) tail.add(line)
+      const kept = tail.lines()
+      assert.isAtMost(kept.length, max)
+      assert.isAtMost(kept.join("").length, 60)
+      const cut = lines.map((line) => line.length > 40 ? `${line.slice(0, 37)}...` : line)
+      assert.deepStrictEqual(kept, cut.slice(cut.length - kept.length))
+      if (lines.length > 0) assert.isAtLeast(kept.length, 1)
+    })))
+})

@@ -1,0 +1,216 @@
+/**
+ * A platform without HTTP, on a test clock: the real queue over the memory store, the autoscaler, and workers that are fibers and speak to
+ * the queue as the SDK does over the wire.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { JobId } from "@stint/contract/Ids"
+import { toJsonText } from "@stint/contract/Json"
+import * as Autoscaler from "@stint/autoscaler/Autoscaler"
+import * as WorkerConnection from "@stint/autoscaler/WorkerConnection"
+import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
+import { endpointOf } from "@stint/pool/testing"
+import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
+import { EndpointStore, JobQueue, JobTimers, MemoryJobStore, QueueError as QueueErrors, WorkerRegistry } from "@stint/queue"
+import type { QueueError } from "@stint/queue/QueueError"
+import { StoreFaults } from "@stint/queue/testing"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as TestClock from "effect/testing/TestClock"
+
+/** What a job tells the worker to do. */
+const Work = Schema.Struct({
+  /** How long it takes. */
+  ms: Schema.optionalKey(Schema.Int),
+  /** Lines to print before. */
+  print: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** Exits with that code in the middle of the job. */
+  exit: Schema.optionalKey(Schema.Int),
+  /** Can neither be stopped nor interrupted, and hides it well: the worker's heartbeat goes on. */
+  uninterruptible: Schema.optionalKey(Schema.Boolean)
+})
+export type Work = typeof Work.Type
+const decodeWork = Schema.decodeUnknownEffect(Schema.fromJsonString(Work))
+
+/** How a worker's program behaves, by variables of its endpoint. */
+const Boot = Schema.Struct({
+  /** From its start to its first call. */
+  BOOT_MS: Schema.optionalKey(Schema.FiniteFromString),
+  /** Prints a line and exits with that code instead of calling. */
+  BOOT_EXIT: Schema.optionalKey(Schema.FiniteFromString),
+  /** Exits with that code soon after its first call. */
+  READY_EXIT: Schema.optionalKey(Schema.FiniteFromString),
+  /** Does not react to being asked to leave. */
+  STUBBORN: Schema.optionalKey(Schema.String),
+  /** Exits by itself after its first job. */
+  ONCE: Schema.optionalKey(Schema.String)
+})
+const decodeBoot = Schema.decodeUnknownEffect(Boot)
+
+const sdkWorker = Effect.fnUntraced(
+  function*(context: MemoryWorkerPool.WorkerContext): Effect.fn.Return<number, unknown, JobQueue.JobQueue> {
+    const queue = yield* JobQueue.JobQueue
+    const boot = yield* decodeBoot(context.endpoint.env)
+    const endpoint = context.endpoint.id
+    const worker = context.worker
+    yield* Effect.sleep(boot.BOOT_MS ?? 0)
+    yield* context.awaitThawed
+    if (boot.BOOT_EXIT !== undefined) {
+      yield* context.print("cannot find module")
+      return boot.BOOT_EXIT
+    }
+    const pingMs = Number(context.variables["PLATFORM_PING_INTERVAL"])
+    let holding: ReadonlyArray<string> = []
+    yield* Effect.suspend(() => Effect.andThen(context.awaitThawed, queue.beat(endpoint, worker, holding))).pipe(
+      Effect.andThen(Effect.sleep(pingMs)),
+      Effect.forever,
+      Effect.forkChild
+    )
+    if (boot.READY_EXIT !== undefined) {
+      yield* queue.beat(endpoint, worker, [])
+      yield* Effect.sleep(10)
+      return boot.READY_EXIT
+    }
+    const exitRequested = yield* Effect.forkChild(boot.STUBBORN === undefined ? context.exitRequested : Effect.never)
+    while (true) {
+      yield* context.awaitThawed
+      const jobs = yield* Effect.raceFirst(
+        queue.take({ endpoint, worker, limit: 1, waitMs: 30_000, holding: false }),
+        Effect.as(Fiber.join(exitRequested), [])
+      )
+      const [job] = jobs
+      if (job === undefined) {
+        // As a real worker between a stop and its next take; without it, one that is told to take no more would spin on a still clock.
+        if (exitRequested.pollUnsafe() !== undefined) return 0
+        yield* Effect.sleep(100)
+        continue
+      }
+      holding = [job.id]
+      const work = yield* decodeWork(job.input)
+      yield* Effect.forEach(work.print ?? [], context.print, { discard: true })
+      yield* Effect.sleep(work.ms ?? 0)
+      yield* context.awaitThawed
+      if (work.exit !== undefined) return work.exit
+      if (work.uninterruptible === true) {
+        holding = []
+        return yield* Effect.never
+      }
+      yield* Effect.ignore(queue.finish({ endpoint, worker, job: job.id }, { output: toJsonText("done"), error: null }))
+      holding = []
+      if (boot.ONCE !== undefined) return 0
+    }
+  }
+)
+
+const address = Layer.succeed(WorkerConnection.WorkerConnection, {
+  baseUrl: "http://127.0.0.1:4600",
+  keyFor: (endpoint) => Redacted.make(`stint_worker_key_of_${endpoint}`)
+})
+
+/** Swallows what workers print; their last lines are kept by the pool. */
+const silent = Layer.succeed(WorkerLog, { write: (_: WorkerLine) => Effect.void })
+
+/** The state that a test gives the queue. */
+export class QueueFaults extends Context.Service<QueueFaults, {
+  /** Whether the depth of an endpoint can be read. */
+  depthAway: boolean
+}>()("@stint/pool/test/QueueFaults") {}
+
+/** The real queue, of which single parts may be away. */
+const queue = Layer.effect(
+  JobQueue.JobQueue,
+  Effect.gen(function*() {
+    const real = yield* JobQueue.JobQueue
+    const faults = yield* QueueFaults
+    return JobQueue.JobQueue.of({
+      ...real,
+      depth: (endpoint) =>
+        Effect.suspend(() =>
+          faults.depthAway
+            ? Effect.fail(
+              new QueueErrors.QueueError({ reason: new QueueErrors.StoreUnavailable({ operation: "depth", cause: "away" }) })
+            )
+            : real.depth(endpoint)
+        )
+    })
+  })
+).pipe(Layer.provide(JobQueue.layer), Layer.provideMerge(Layer.sync(QueueFaults, () => ({ depthAway: false }))))
+
+const base = MemoryWorkerPool.layer((context) => Effect.orDie(sdkWorker(context))).pipe(
+  Layer.provideMerge(Layer.mergeAll(queue, EndpointStore.layerMemory)),
+  Layer.provideMerge(Layer.mergeAll(WorkerRegistry.layer, StoreFaults.layer(MemoryJobStore.layer), address, silent))
+)
+
+/** Everything but the autoscaler, for tests that close it by themselves. */
+export const withoutAutoscaler = Layer.provideMerge(JobTimers.layer(), base)
+
+/** Runs a test on a platform of its own, and lets time pass while that closes: its workers take some to leave. */
+export const onPlatform = <A, E>(
+  body: Effect.Effect<A, E, Layer.Success<typeof withoutAutoscaler>>,
+  options: Autoscaler.Options = {}
+): Effect.Effect<A, E | QueueError> =>
+  Effect.gen(function*() {
+    const scope = yield* Scope.make()
+    const context = yield* Layer.buildWithScope(Layer.provideMerge(Autoscaler.layer(options), withoutAutoscaler), scope)
+    const exit = yield* Effect.exit(Effect.provideContext(body, context))
+    const closing = yield* Effect.forkChild(Scope.close(scope, exit))
+    yield* TestClock.adjust("2 minutes")
+    yield* Fiber.join(closing)
+    return yield* exit
+  })
+
+/** Creates or replaces an endpoint, and lets the autoscaler notice. */
+export const deploy = Effect.fnUntraced(function*(spec: Parameters<typeof endpointOf>[0] = {}) {
+  const endpoints = yield* EndpointStore.EndpointStore
+  const endpoint = yield* endpointOf(spec)
+  yield* endpoints.put(endpoint)
+  yield* TestClock.adjust(300)
+  return endpoint
+})
+
+let jobs = 0
+
+export const submit = Effect.fnUntraced(function*(
+  endpoint: Endpoint,
+  work: Work = {},
+  policy: { readonly lowPriority?: boolean } = {}
+): Effect.fn.Return<JobId, QueueError, JobQueue.JobQueue> {
+  const queue = yield* JobQueue.JobQueue
+  const id = JobId.make(`job-${++jobs}`)
+  yield* queue.submit({ endpoint, id, input: toJsonText(work), policy })
+  return id
+})
+
+export const jobOf = (endpoint: Endpoint, id: JobId) => Effect.flatMap(JobQueue.JobQueue, (queue) => queue.get(endpoint.id, id))
+
+/** Lets everything happen that needs no time. */
+export const now = TestClock.adjust(1)
+
+export const after = (duration: Parameters<typeof TestClock.adjust>[0]) => TestClock.adjust(duration)
+
+/** The ids of the workers that run. */
+export const running = Effect.flatMap(
+  MemoryWorkerPool.Faults,
+  (faults) => Effect.map(faults.running, (workers) => workers.map(({ worker }): string => worker))
+)
+
+export const started = Effect.flatMap(MemoryWorkerPool.Faults, (faults) => faults.started)
+
+/** The only worker that runs. */
+export const onlyWorker = Effect.flatMap(
+  running,
+  ([worker, ...others]) =>
+    worker === undefined || others.length > 0
+      ? Effect.die(new Error(`expected one worker, not ${others.length + 1}`))
+      : Effect.succeed(worker)
+)
+
+export const states = (endpoint: Endpoint) =>
+  Effect.flatMap(
+    WorkerRegistry.WorkerRegistry,
+    (registry) => Effect.map(registry.list(endpoint.id), (all) => all.map(({ state }) => state).sort())
+  )

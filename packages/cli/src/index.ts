@@ -1,4 +1,0 @@
-/**
- * What programs use of the CLI: endpoints as code.
- */
-export { defineConfig, type EndpointDefinition, type EndpointsConfig } from "./EndpointsFile.ts"

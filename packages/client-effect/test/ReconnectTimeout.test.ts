@@ -1,0 +1,89 @@
+/**
+ * The Effect side's patience, under a clock that the test moves.
+ */
+import { describe, expect, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
+import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
+import * as Client from "@stint/client-effect/Client"
+
+const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" })
+
+/** A platform that is away until a moment, given in milliseconds of the clock, and holds every wait for as long as it is asked to. */
+const platform = (options: { readonly upAt: number; readonly endsAt: number }) => {
+  const calls: Array<string> = []
+  const layer = Layer.succeed(
+    HttpClient.HttpClient,
+    HttpClient.make((request, url) =>
+      Effect.gen(function*() {
+        calls.push(`${request.method} ${url.pathname}`)
+        const now = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+        if (now < options.upAt) {
+          return yield* new HttpClientError.HttpClientError({
+            reason: new HttpClientError.TransportError({ request, cause: refused })
+          })
+        }
+        yield* Effect.sleep(Math.min(Number(url.searchParams.get("wait")), Math.max(0, options.endsAt - now)))
+        const later = yield* Effect.clockWith((clock) => clock.currentTimeMillis)
+        const body = later >= options.endsAt
+          ? { id: "j1", status: "COMPLETED", output: "done" }
+          : { id: "j1", status: "IN_PROGRESS" }
+        return HttpClientResponse.fromWeb(request, Response.json(body))
+      })
+    )
+  )
+  return { calls, layer }
+}
+
+const waiting = (layer: Layer.Layer<HttpClient.HttpClient>, over: Partial<Client.Options> = {}) =>
+  Effect.flatMap(Client.endpoint("ep"), (ep) => ep.result("j1")).pipe(
+    Effect.provide(Layer.provide(Client.layerNoDeps({ baseUrl: "http://platform.test", ...over }), layer))
+  )
+
+describe("waiting for a result", () => {
+  it.effect("goes on for a day, with a request each time that the platform lets go", () =>
+    Effect.gen(function*() {
+      const { calls, layer } = platform({ upAt: 0, endsAt: 86_400_000 })
+      const fiber = yield* Effect.forkChild(waiting(layer))
+      yield* TestClock.adjust("1 day")
+      expect(yield* Fiber.join(fiber)).toBe("done")
+      expect(calls.length).toBe(86_400 / 25)
+    }))
+
+  it.effect("puts up with a platform that is away for less than reconnectFor, without hammering it", () =>
+    Effect.gen(function*() {
+      const { calls, layer } = platform({ upAt: 240_000, endsAt: 250_000 })
+      const fiber = yield* Effect.forkChild(waiting(layer))
+      yield* TestClock.adjust("300 seconds")
+      expect(yield* Fiber.join(fiber)).toBe("done")
+      expect(calls.length).toBeGreaterThan(40)
+      expect(calls.length).toBeLessThan(120)
+    }))
+
+  it.effect("fails when it stays away longer, with the job's id and the way out", () =>
+    Effect.gen(function*() {
+      const { layer } = platform({ upAt: Number.POSITIVE_INFINITY, endsAt: 0 })
+      const fiber = yield* Effect.forkChild(Effect.flip(waiting(layer, { reconnectFor: "1 minute" })))
+      yield* TestClock.adjust("2 minutes")
+      expect(yield* Fiber.join(fiber)).toMatchObject({
+        _tag: "ClientError",
+        job: "j1",
+        reason: { _tag: "Unreachable", sent: false },
+        message: expect.stringContaining("Nobody answers there (connect ECONNREFUSED)")
+      })
+    }))
+
+  it.effect("gives up a platform that holds a request longer than it was asked to and then some", () =>
+    Effect.gen(function*() {
+      const layer = Layer.succeed(HttpClient.HttpClient, HttpClient.make(() => Effect.never))
+      const fiber = yield* Effect.forkChild(
+        Effect.flip(waiting(layer, { wait: "10 seconds", timeout: "5 seconds", reconnectFor: 0 }))
+      )
+      yield* TestClock.adjust("14 seconds")
+      expect(fiber.pollUnsafe()).toBeUndefined()
+      yield* TestClock.adjust("1 second")
+      expect(yield* Fiber.join(fiber)).toMatchObject({ detail: "No answer within 15 s." })
+    }))
+})

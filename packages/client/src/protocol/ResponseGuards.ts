@@ -1,0 +1,112 @@
+/**
+ * Reads the platform's answers without Schema, which would be four fifths of a browser's bundle.
+ *
+ * They accept exactly what the contract's Schemas accept; a property test holds that, so that they cannot drift.
+ */
+import type { Health } from "@stint/contract/Health"
+import type { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
+import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
+import type { JobLogLine } from "@stint/contract/JobLogs"
+import { isRecord } from "../CallError.ts"
+import type { Decoders } from "./DriverProtocol.ts"
+
+const STATUSES: Readonly<Record<Job["status"], true>> = {
+  IN_QUEUE: true,
+  IN_PROGRESS: true,
+  COMPLETED: true,
+  FAILED: true,
+  CANCELLED: true,
+  TIMED_OUT: true
+}
+
+type Guard = (value: unknown) => boolean
+
+const isString: Guard = (value) => typeof value === "string"
+const isInt: Guard = Number.isSafeInteger
+const isCount: Guard = (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
+const isStatus: Guard = (value) => typeof value === "string" && Object.hasOwn(STATUSES, value)
+/** It came out of `JSON.parse`. */
+const isJson: Guard = () => true
+
+const has = (
+  value: unknown,
+  required: Readonly<Record<string, Guard>>,
+  optional: Readonly<Record<string, Guard>> = {}
+): boolean =>
+  isRecord(value) &&
+  Object.entries(required).every(([key, guard]) => Object.hasOwn(value, key) && guard(value[key])) &&
+  Object.entries(optional).every(([key, guard]) => !Object.hasOwn(value, key) || guard(value[key]))
+
+const optionalOfJob = {
+  delayTime: isInt,
+  executionTime: isInt,
+  output: isJson,
+  error: isString,
+  retries: isInt,
+  workerId: isString
+}
+
+const isReceipt = (value: unknown): value is JobReceipt => has(value, { id: isString, status: isStatus })
+
+const isJob = (value: unknown): value is Job => has(value, { id: isString, status: isStatus }, optionalOfJob)
+
+const isChunks: Guard = (value) => Array.isArray(value) && value.every((chunk) => has(chunk, { output: isJson }))
+
+const isPage = (value: unknown): value is StreamPage =>
+  has(value, { id: isString, status: isStatus, stream: isChunks }, optionalOfJob)
+
+const isStatusEvent = (value: unknown): value is JobStatusEvent =>
+  has(
+    value,
+    { id: isString, status: (status) => status === "IN_QUEUE" || status === "IN_PROGRESS", attempt: isInt },
+    { workerId: isString }
+  )
+
+const isProgressEvent = (value: unknown): value is JobProgressEvent => has(value, { attempt: isInt, output: isJson })
+
+const isChunkEvent = (value: unknown): value is JobChunkEvent => has(value, { attempt: isInt, number: isInt, output: isJson })
+
+const oneOf = (...words: ReadonlyArray<string>): Guard => (value) => typeof value === "string" && words.includes(value)
+
+const isLogLine = (value: unknown): value is JobLogLine =>
+  has(
+    value,
+    {
+      number: isInt,
+      time: isInt,
+      level: oneOf("TRACE", "DEBUG", "INFO", "WARN", "ERROR"),
+      message: isString,
+      attempt: isInt,
+      source: oneOf("log", "stdout", "stderr", "platform")
+    },
+    { workerId: isString }
+  )
+
+const isPurged = (value: unknown): value is Purged => has(value, { removed: isInt, status: (status) => status === "completed" })
+
+const counts = (...names: ReadonlyArray<string>): Guard => (value) =>
+  has(value, Object.fromEntries(names.map((name) => [name, isCount])))
+
+const isHealth = (value: unknown): value is Health =>
+  has(value, {
+    jobs: counts("completed", "failed", "inProgress", "inQueue", "retried"),
+    workers: counts("idle", "initializing", "ready", "running", "throttled", "unhealthy")
+  })
+
+const reading = <A>(guard: (value: unknown) => value is A) => (json: unknown): A | undefined => guard(json) ? json : undefined
+
+/** The readers of the Promise side. */
+export const decoders: Decoders = {
+  job: reading(isJob),
+  receipt: reading(isReceipt),
+  page: reading(isPage),
+  events: {
+    status: reading(isStatusEvent),
+    progress: reading(isProgressEvent),
+    chunk: reading(isChunkEvent),
+    log: reading(isLogLine),
+    end: reading(isJob)
+  },
+  purged: reading(isPurged),
+  health: reading(isHealth)
+}

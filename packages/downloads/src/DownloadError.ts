@@ -1,0 +1,46 @@
+/**
+ * Why a file was not downloaded. The messages never show a URL's query or its password.
+ */
+import * as GuardedHttpError from "@stint/ssrf-guard/GuardedHttpError"
+import * as Schema from "effect/Schema"
+
+/** The disk did not take it: no space, no permission, no such folder. */
+export class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
+  path: Schema.String,
+  detail: Schema.String
+}) {}
+
+/** All files of the job together are larger than allowed. */
+export class TotalSizeExceeded extends Schema.TaggedError<TotalSizeExceeded>()("TotalSizeExceeded", {
+  /** Bytes. */
+  limit: Schema.Number
+}) {}
+
+/** What the network, the server or the disk said. */
+export const Reason = Schema.Union([GuardedHttpError.Reason, WriteFailed, TotalSizeExceeded])
+/** One of {@link Reason}. */
+export type Reason = typeof Reason.Type
+
+const describe = (reason: Reason): string => {
+  switch (reason._tag) {
+    case "WriteFailed":
+      return `it cannot be written to ${reason.path} (${reason.detail})`
+    case "TotalSizeExceeded":
+      return `with it, the files of this job have more than the ${reason.limit} bytes that are accepted together`
+    default:
+      return GuardedHttpError.describe(reason)
+  }
+}
+
+/** A download failed, after all tries. Nothing of the file is left on the disk. */
+export class DownloadError extends Schema.TaggedError<DownloadError>()("DownloadError", {
+  /** The URL without its query and its password; after redirects, the one that failed. */
+  url: Schema.String,
+  reason: Reason,
+  /** How often it was tried. */
+  tries: Schema.Int
+}) {
+  override get message(): string {
+    return `Cannot download ${this.url}: ${describe(this.reason)}${this.tries > 1 ? `. Tried ${this.tries} times` : ""}.`
+  }
+}

@@ -1,0 +1,310 @@
+/**
+ * Files out of the URLs that a job came with (specification 4.3, `download_files_from_urls`).
+ *
+ * ```
+ *   url --GuardedHttp--> body --> file in the folder of the job's scope --> { path, name, size, contentType }
+ *    ^                    |
+ *    +-- wait, again -----+  lost connection, silence, 408, 425, 429, 5xx: 3 more tries
+ * ```
+ *
+ * The folder is made by the scope's first download and removed when the scope closes: when the job ends, fails or is stopped.
+ *
+ * | variable | default | meaning |
+ * |---|---|---|
+ * | `PLATFORM_DOWNLOAD_ALLOW`, `RUNPOD_DOWNLOAD_ALLOW` | none | ranges that may be reached although they are private, as `10.1.2.3, fd00:1::/64` |
+ *
+ * Every address in `DOWNLOAD_ALLOW` can be read by whoever may submit a job. List single hosts, not networks, and never
+ * `169.254.169.254`, where clouds hand out this machine's credentials.
+ */
+import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
+import * as GuardedHttp from "@stint/ssrf-guard/GuardedHttp"
+import { GuardedHttpError, InvalidUrl, TooLarge } from "@stint/ssrf-guard/GuardedHttpError"
+import type { InvalidRange } from "@stint/ssrf-guard/IpAddress"
+import * as RequestUrl from "@stint/ssrf-guard/RequestUrl"
+import * as Resolver from "@stint/ssrf-guard/Resolver"
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { tmpdir } from "node:os"
+import * as ContentDisposition from "./ContentDisposition.ts"
+import * as DataUrl from "./DataUrl.ts"
+import { DownloadError, type WriteFailed, type TotalSizeExceeded } from "./DownloadError.ts"
+import * as SafeName from "./SafeName.ts"
+import * as TargetFolder from "./TargetFolder.ts"
+
+/** A file on this machine's disk. */
+export interface DownloadedFile {
+  /** Absolute. */
+  readonly path: string
+  /** The last part of the path: the server's name for it, made safe and unique. */
+  readonly name: string
+  /** Bytes on the disk, decoded. */
+  readonly size: number
+  /** What the server says it is, in lower case and without parameters: `image/png`. It is only a claim. */
+  readonly contentType: string | undefined
+}
+
+/** How one download, or each of several, differs from the defaults. */
+export interface Options {
+  /** Sent with the request, and to another origin only the harmless ones. Default: none. */
+  readonly headers?: { readonly [name: string]: string }
+  /** The largest file. Bytes. Default: that of the layer. */
+  readonly maxBytes?: number
+  /** How often a failed try is repeated. Default: that of the layer. */
+  readonly retries?: number
+}
+
+/** How one download differs from the defaults. */
+export interface FileOptions extends Options {
+  /** What to call the file; made safe and unique all the same. Default: as the server or the URL says. */
+  readonly name?: string
+}
+
+/** How the layer differs from its defaults. */
+export interface Settings extends GuardedHttp.Settings {
+  /** The largest file. Bytes. Default: 5 GiB, what most model files stay below; the limit is there for the disk. */
+  readonly maxBytes?: number
+  /** What all files of one job may take together. Bytes. Default: 20 GiB, a small container's disk. */
+  readonly maxTotalBytes?: number
+  /** How many files of one job are on their way at once. Default: 8. More helps with many small ones from a distant server. */
+  readonly concurrency?: number
+  /** How often a failed try is repeated. Default: 3, about 5 s of waiting. More hides a server that is gone for longer. */
+  readonly retries?: number
+  /** How long one try may take in all. Milliseconds. Default: 1 hour; the job's own `executionTimeout` is usually shorter. */
+  readonly totalTimeout?: number
+  /** Where temporary folders are made. Default: the system's. Name a larger disk when files do not fit there. */
+  readonly directory?: string
+}
+
+const GIB = 1024 ** 3
+
+const DEFAULTS = {
+  maxBytes: 5 * GIB,
+  maxTotalBytes: 20 * GIB,
+  concurrency: 8,
+  retries: 3,
+  totalTimeout: 60 * 60_000
+} as const
+
+/** Between what and what the waits between tries grow. Milliseconds. */
+const INITIAL_RETRY_DELAY = 1000
+const MAX_RETRY_DELAY = 30_000
+
+/** A server that wants to be asked again later than this is not waited for. Milliseconds. */
+const MAX_RETRY_AFTER = 60_000
+
+/** Downloads files. */
+export class Downloads extends Context.Service<Downloads, {
+  /** Downloads one file into the scope's temporary folder. */
+  readonly file: (url: string | URL, options?: FileOptions) => Effect.Effect<DownloadedFile, DownloadError, Scope.Scope>
+  /**
+   * Downloads several files into the scope's temporary folder, in parallel. The answers are in the order of the URLs. The first
+   * failure ends the others.
+   */
+  readonly files: (
+    urls: ReadonlyArray<string | URL>,
+    options?: Options
+  ) => Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Scope.Scope>
+  /**
+   * Downloads several files into this folder, which is made if needed, and leaves them there. All or nothing: when one fails, or
+   * the fiber is interrupted, the files of this call are removed.
+   */
+  readonly into: (
+    folder: string,
+    urls: ReadonlyArray<string | URL>,
+    options?: Options
+  ) => Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError>
+}>()("@stint/downloads/Downloads") {}
+
+/** Milliseconds to wait before the next try; undefined: there is no point in one. */
+const waitAfter = (error: GuardedHttpError | WriteFailed | TotalSizeExceeded, tries: number): Effect.Effect<number | undefined> => {
+  if (error._tag !== "GuardedHttpError" || !error.transient) return Effect.succeed(undefined)
+  const asked = error.reason._tag === "Refused" ? error.reason.retryAfter ?? 0 : 0
+  if (asked > MAX_RETRY_AFTER) return Effect.succeed(undefined)
+  const whole = Math.min(MAX_RETRY_DELAY, INITIAL_RETRY_DELAY * 2 ** Math.min(tries - 1, 30))
+  return Effect.map(Random.next, (random) => asked + Math.round(whole * (asked > 0 ? random / 2 : 0.5 + random / 2)))
+}
+
+const contentTypeOf = (headers: GuardedHttp.Response["headers"]): string | undefined => {
+  const type = headers["content-type"]?.split(";", 1)[0]?.trim().toLowerCase()
+  return type === undefined || type === "" ? undefined : type
+}
+
+const make = Effect.fnUntraced(function*(settings: Settings) {
+  const http = yield* GuardedHttp.GuardedHttp
+  const defaults = { ...DEFAULTS, ...settings }
+  const folders = new WeakMap<Scope.Scope, TargetFolder.TargetFolder>()
+
+  /** The folder of the current scope, made by the first who asks. */
+  const folderOfScope = Effect.uninterruptible(Effect.gen(function*() {
+    const scope = yield* Scope.Scope
+    const known = folders.get(scope)
+    if (known !== undefined) return known
+    const folder = yield* TargetFolder.makeTemporary(settings.directory ?? tmpdir(), defaults)
+    folders.set(scope, folder)
+    yield* Effect.addFinalizer(() => Effect.andThen(Effect.sync(() => folders.delete(scope)), TargetFolder.removeAll(folder)))
+    return folder
+  }))
+
+  const fromData = Effect.fnUntraced(function*(folder: TargetFolder.TargetFolder, url: string, options: FileOptions) {
+    const limit = options.maxBytes ?? defaults.maxBytes
+    const data = DataUrl.parse(url)
+    if (data === undefined) {
+      return yield* new GuardedHttpError({
+        url: RequestUrl.shown(url),
+        reason: new InvalidUrl({ detail: "it is not data:[type][;base64],... with whole base64" })
+      })
+    }
+    const { bytes, contentType } = data
+    if (bytes.byteLength > limit) {
+      const reason = new TooLarge({ limit, announced: bytes.byteLength })
+      return yield* new GuardedHttpError({ url: RequestUrl.shown(url), reason })
+    }
+    const name = SafeName.safe(options.name ?? SafeName.withEnding(SafeName.FALLBACK, contentType))
+    return { ...(yield* folder.write(name, Stream.succeed(bytes))), contentType }
+  })
+
+  const fromHttp = Effect.fnUntraced(function*(folder: TargetFolder.TargetFolder, url: string | URL, options: FileOptions) {
+    const response = yield* http.request(url, {
+      ...(options.headers === undefined ? {} : { headers: options.headers }),
+      maxBytes: options.maxBytes ?? defaults.maxBytes,
+      totalTimeout: defaults.totalTimeout
+    }).pipe(Effect.flatMap(GuardedHttp.success))
+    const contentType = contentTypeOf(response.headers)
+    const proposed = options.name ?? ContentDisposition.fileName(response.headers["content-disposition"])
+    const name = proposed === undefined
+      ? SafeName.withEnding(SafeName.safe(SafeName.fromUrl(response.url) ?? ""), contentType)
+      : SafeName.safe(proposed)
+    return { ...(yield* folder.write(name, response.body)), contentType }
+  }, Effect.scoped)
+
+  const download = (folder: TargetFolder.TargetFolder, url: string | URL, options: FileOptions) => {
+    const text = typeof url === "string" ? url : url.href
+    const shown = RequestUrl.shown(url)
+    const once = folder.slots.withPermit(
+      DataUrl.isDataUrl(text) ? fromData(folder, text, options) : fromHttp(folder, url, options)
+    )
+    return Effect.gen(function*() {
+      const retries = options.retries ?? defaults.retries
+      for (let tries = 1;; tries++) {
+        const result = yield* Effect.result(once)
+        if (Result.isSuccess(result)) {
+          const file: DownloadedFile = result.success
+          yield* Effect.annotateCurrentSpan({ "file.size": file.size, "download.tries": tries })
+          return file
+        }
+        const error = result.failure
+        const wait = tries > retries ? undefined : yield* waitAfter(error, tries)
+        if (wait === undefined) {
+          return yield* error._tag === "GuardedHttpError"
+            ? new DownloadError({ url: error.url, reason: error.reason, tries })
+            : new DownloadError({ url: shown, reason: error, tries })
+        }
+        yield* Effect.logWarning(`The download failed, trying again in ${wait} ms (${tries} of ${retries}). ${error.message}`)
+        yield* Effect.sleep(wait)
+      }
+    }).pipe(Effect.withSpan("download", { attributes: { "url.full": shown } }))
+  }
+
+  const asDownloadError = (url: string) => Effect.mapError((reason: WriteFailed) => new DownloadError({ url, reason, tries: 1 }))
+
+  const all = (folder: TargetFolder.TargetFolder, urls: ReadonlyArray<string | URL>, options: Options) =>
+    Effect.forEach(urls, (url) => download(folder, url, options), { concurrency: defaults.concurrency })
+
+  return Downloads.of({
+    file: (url, options = {}) =>
+      folderOfScope.pipe(
+        asDownloadError(RequestUrl.shown(url)),
+        Effect.flatMap((folder) => download(folder, url, options))
+      ),
+    files: (urls, options = {}) =>
+      folderOfScope.pipe(
+        asDownloadError(`${urls.length} files`),
+        Effect.flatMap((folder) => all(folder, urls, options))
+      ),
+    into: (path, urls, options = {}) =>
+      TargetFolder.makeAt(path, defaults).pipe(
+        asDownloadError(`${urls.length} files`),
+        Effect.flatMap((folder) => {
+          const done: Array<DownloadedFile> = []
+          return Effect.forEach(
+            urls,
+            (url) => Effect.tap(download(folder, url, options), (file) => Effect.sync(() => void done.push(file))),
+            { concurrency: defaults.concurrency }
+          ).pipe(
+            Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : Effect.forEach(done, folder.remove, { discard: true }))
+          )
+        })
+      )
+  })
+})
+
+/** Downloads one file, see {@link Downloads}. */
+export const file = (
+  url: string | URL,
+  options?: FileOptions
+): Effect.Effect<DownloadedFile, DownloadError, Downloads | Scope.Scope> =>
+  Effect.flatMap(Downloads, (downloads) => downloads.file(url, options))
+
+/** Downloads several files, see {@link Downloads}. */
+export const files = (
+  urls: ReadonlyArray<string | URL>,
+  options?: Options
+): Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Downloads | Scope.Scope> =>
+  Effect.flatMap(Downloads, (downloads) => downloads.files(urls, options))
+
+/** Downloads several files into a folder of the caller's, see {@link Downloads}. */
+export const into = (
+  folder: string,
+  urls: ReadonlyArray<string | URL>,
+  options?: Options
+): Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Downloads> =>
+  Effect.flatMap(Downloads, (downloads) => downloads.into(folder, urls, options))
+
+/** Downloads over any HTTP client, a test's for example. What concerns addresses is the client's and is ignored here. */
+export const layerNoDeps = (settings: Settings = {}): Layer.Layer<Downloads, never, GuardedHttp.GuardedHttp> =>
+  Layer.effect(Downloads, make(settings))
+
+/** Downloads with these settings; the environment is not read. Fails when a range cannot be read. */
+export const layerWith = (settings: Settings): Layer.Layer<Downloads, InvalidRange> =>
+  layerNoDeps(settings).pipe(
+    Layer.provide(GuardedHttp.layerWith(settings)),
+    Layer.provide(Resolver.layer)
+  )
+
+/** A variable that makes no sense. The message names it and its value. */
+export class DownloadsConfigError extends Schema.TaggedError<DownloadsConfigError>()("DownloadsConfigError", {
+  variable: Schema.String,
+  message: Schema.String
+}) {}
+
+const ALLOW = "DOWNLOAD_ALLOW"
+
+const fromEnvironment = Effect.gen(function*() {
+  for (const prefix of ENV_PREFIXES) {
+    const variable = prefix + ALLOW
+    const value = yield* Config.option(Config.String(variable))
+    const allow = Option.getOrElse(value, () => "").split(",").map((one) => one.trim()).filter((one) => one !== "")
+    if (allow.length === 0) continue
+    yield* Effect.logWarning(
+      `${variable} opens ${allow.join(", ")} to downloads: whoever may submit a job can read what is served there.`
+    )
+    return layerWith({ allow }).pipe(
+      Layer.catch((error) =>
+        Layer.effect(Downloads, new DownloadsConfigError({ variable, message: `${variable}: ${error.message}` }))
+      )
+    )
+  }
+  return Layer.orDie(layerWith({}))
+})
+
+/** Downloads with the settings of the environment, see the head of this file. */
+export const layer: Layer.Layer<Downloads, DownloadsConfigError | Config.ConfigError> = Layer.unwrap(fromEnvironment)

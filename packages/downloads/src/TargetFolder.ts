@@ -1,0 +1,140 @@
+/**
+ * The folder that the files of one job go to: names that collide with nothing, and a budget for all of them.
+ */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
+import { mkdtempSync } from "node:fs"
+import { mkdir, open, rm } from "node:fs/promises"
+import type { FileHandle } from "node:fs/promises"
+import { join, resolve } from "node:path"
+import { WriteFailed, TotalSizeExceeded } from "./DownloadError.ts"
+import { split } from "./SafeName.ts"
+
+/** What the files of a job may take together. */
+export interface FolderLimits {
+  /** Bytes. */
+  readonly maxTotalBytes: number
+  /** Files at once. */
+  readonly concurrency: number
+}
+
+/** A written file. */
+export interface WrittenFile {
+  readonly path: string
+  readonly name: string
+  /** Bytes. */
+  readonly size: number
+}
+
+/** A folder with its budget. */
+export interface TargetFolder {
+  readonly path: string
+  /** Bounds how many files are on their way at once. */
+  readonly slots: Semaphore.Semaphore
+  /**
+   * Streams a body into a new file of this safe name, or of `name-1.png`, `name-2.png`, ... where that is taken. Nothing is
+   * overwritten and no link is followed. When it fails or is interrupted, the file is removed.
+   */
+  readonly write: <E>(
+    name: string,
+    body: Stream.Stream<Uint8Array, E>
+  ) => Effect.Effect<WrittenFile, E | WriteFailed | TotalSizeExceeded>
+  /** Takes a written file back. */
+  readonly remove: (file: WrittenFile) => Effect.Effect<void>
+}
+
+const detailOf = (error: unknown): string =>
+  error instanceof Error ? ("code" in error && typeof error.code === "string" ? error.code : error.message) : String(error)
+
+const failedAt = (path: string) => (error: unknown) => new WriteFailed({ path, detail: detailOf(error) })
+
+const isTaken = (error: unknown): boolean => error instanceof Error && "code" in error && error.code === "EEXIST"
+
+/** A file that is being written. */
+interface Opened {
+  readonly handle: FileHandle
+  readonly path: string
+  readonly name: string
+  size: number
+}
+
+/** A folder that exists. */
+export const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): TargetFolder => {
+  let left = maxTotalBytes
+  // Where to go on counting for a name, so that a thousand files of one name do not try a thousand names each.
+  const counts = new Map<string, number>()
+
+  const openNew = async (wanted: string): Promise<Opened> => {
+    const [stem, ending] = split(wanted)
+    for (;;) {
+      const count = counts.get(wanted) ?? 0
+      counts.set(wanted, count + 1)
+      const name = count === 0 ? wanted : `${stem}-${count}${ending}`
+      const full = join(path, name)
+      try {
+        // Exclusive: another process may write here, and a link may lie in wait.
+        return { handle: await open(full, "wx", 0o600), path: full, name, size: 0 }
+      } catch (error) {
+        if (!isTaken(error)) throw error
+      }
+    }
+  }
+
+  const remove = (file: { readonly path: string; readonly size: number }) =>
+    Effect.promise(async () => {
+      left += file.size
+      // What cannot be removed now goes with the folder, or stays for whoever owns it.
+      await rm(file.path, { force: true }).catch(() => {})
+    })
+
+  const close = (file: Opened, exit: Exit.Exit<unknown, unknown>) =>
+    Effect.promise(() => file.handle.close().catch(() => {})).pipe(
+      Effect.andThen(Exit.isSuccess(exit) ? Effect.void : remove(file))
+    )
+
+  return {
+    path,
+    slots: Semaphore.makeUnsafe(concurrency),
+    remove,
+    write: (name, body) =>
+      Effect.acquireUseRelease(
+        Effect.tryPromise({ try: () => openNew(name), catch: failedAt(path) }),
+        (file) =>
+          Stream.runForEach(body, (chunk): Effect.Effect<void, WriteFailed | TotalSizeExceeded> => {
+            if (chunk.byteLength > left) return Effect.fail(new TotalSizeExceeded({ limit: maxTotalBytes }))
+            left -= chunk.byteLength
+            file.size += chunk.byteLength
+            return Effect.tryPromise({ try: () => file.handle.writeFile(chunk), catch: failedAt(file.path) })
+          }).pipe(Effect.andThen(Effect.sync(() => ({ path: file.path, name: file.name, size: file.size })))),
+        close
+      )
+  }
+}
+
+/** A new folder under `parent`, readable by this user alone. Made in one step, so that two fibers cannot make two. */
+export const makeTemporary = (parent: string, limits: FolderLimits): Effect.Effect<TargetFolder, WriteFailed> =>
+  Effect.try({
+    try: () => make(mkdtempSync(join(resolve(parent), "stint-downloads-")), limits),
+    catch: failedAt(parent)
+  })
+
+/** This folder, made if it does not exist. */
+export const makeAt = (path: string, limits: FolderLimits): Effect.Effect<TargetFolder, WriteFailed> =>
+  Effect.tryPromise({
+    try: async () => {
+      const absolute = resolve(path)
+      await mkdir(absolute, { recursive: true })
+      return make(absolute, limits)
+    },
+    catch: failedAt(path)
+  })
+
+/** Removes the folder and what is in it. */
+export const removeAll = (folder: TargetFolder): Effect.Effect<void> =>
+  Effect.tryPromise({ try: () => rm(folder.path, { recursive: true, force: true }), catch: failedAt(folder.path) }).pipe(
+    Effect.catch((error) =>
+      Effect.logWarning(`The temporary folder ${error.path} cannot be removed (${error.detail}). Remove it to free the disk.`)
+    )
+  )

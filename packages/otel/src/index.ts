@@ -1,0 +1,6 @@
+/**
+ * OpenTelemetry for Effect programs of Stint: a tracer, and exporters that are loaded only when they are configured.
+ */
+export * as OtelSdk from "./OtelSdk.ts"
+export * as OtelTracer from "./OtelTracer.ts"
+export * as OtlpConfig from "./OtlpConfig.ts"

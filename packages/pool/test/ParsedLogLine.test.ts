@@ -1,0 +1,35 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
+
+const line = (text: string, stream: "stdout" | "stderr" = "stdout") => ParsedLogLine.parse({ stream, text })
+
+describe("a worker's line", () => {
+  it("of an SDK's logger names its job, its level and its message (specification 6)", () => {
+    expect(line(`{"requestId":"job-1","message":"two\\nlines","level":"WARN"}`)).toEqual({
+      job: "job-1",
+      level: "WARN",
+      source: "log",
+      message: "two\nlines",
+      isLogged: true
+    })
+    expect(line(`{"requestId": null, "message": "loading", "level": "TIP"}`)).toMatchObject({ job: undefined, level: "INFO" })
+    expect(line(`{"requestId":"job-1","message":"printed","level":"ERROR","source":"stderr"}`)).toMatchObject({
+      source: "stderr"
+    })
+  })
+
+  it("that somebody printed is text; on standard error it is taken for a warning", () => {
+    expect(line("hello")).toEqual({ job: undefined, level: "INFO", source: "stdout", message: "hello", isLogged: false })
+    expect(line("Traceback (most recent call last):", "stderr")).toMatchObject({ level: "WARN", source: "stderr" })
+    for (
+      const text of [
+        `{"requestId":"job-1"`,
+        `{"msg":"another logger's","level":30}`,
+        `{}`,
+        `{"requestId":7,"message":"","level":""}`
+      ]
+    ) {
+      expect(line(text)).toMatchObject({ job: undefined, message: text, isLogged: false })
+    }
+  })
+})

@@ -1,0 +1,59 @@
+/**
+ * docs/reference/worker-rules.md names for every rule the tests that hold it. Here it is held to that.
+ */
+import { existsSync, readFileSync } from "node:fs"
+import { join, resolve } from "node:path"
+import { describe, expect, it } from "vitest"
+
+const page = resolve(import.meta.dirname, "../../../docs/reference/worker-rules.md")
+
+interface Row {
+  readonly section: string
+  readonly rule: string
+  readonly heldBy: string
+}
+
+/** The cells of a row; `\|` is a bar inside of one. */
+const cellsOf = (line: string) => line.slice(1, -1).split(/(?<!\\)\|/).map((cell) => cell.trim())
+
+const rows = readFileSync(page, "utf8").split("\n").filter((line) => line.startsWith("|")).map((line): Row => {
+  const [section = "", rule = "", heldBy = ""] = cellsOf(line)
+  return { section, rule, heldBy }
+}).filter(({ section }) => section !== "section" && !/^[-\s]*$/.test(section))
+
+/** A test in a cell: `[name](path) "title"`. */
+const REFERENCE = /\[[^\]]+\]\(([^)]+)\) "([^"]+)"/g
+
+const referencesOf = ({ heldBy }: Row) =>
+  Array.from(heldBy.matchAll(REFERENCE), ([, path = "", title = ""]) => ({ path, title: title.replaceAll("\\|", "|") }))
+
+/** Whether a file has a test, or a row of a table of tests, of that title. */
+const hasTest = (path: string, title: string): boolean => {
+  const file = join(page, "..", path)
+  if (!file.endsWith(".test.ts") || !existsSync(file)) return false
+  const source = readFileSync(file, "utf8")
+  return source.includes(JSON.stringify(title)) || source.includes(`"${title}"`) || source.includes(`\`${title}\``)
+}
+
+describe("the rules of the worker", () => {
+  it.each(rows)("$section: $rule", (row) => {
+    const references = referencesOf(row)
+    expect(references.length, "the row names no test").toBeGreaterThan(0)
+    expect(references.filter(({ path, title }) => !hasTest(path, title)), "tests that are not there").toEqual([])
+    const rest = row.heldBy.replaceAll(REFERENCE, "").replaceAll("<br>", "").trim()
+    expect(rest, "something that is no reference to a test").toBe("")
+  })
+
+  it.each(["2.2", "2.3", "2.4", "2.5", "2.6", "2.7", "2.8", "3", "4.2", "4.3", "6", "7", "8"])(
+    "section %s has rules",
+    (section) => {
+      expect(rows.filter((row) => row.section.split(", ").includes(section)).length).toBeGreaterThan(0)
+    }
+  )
+
+  it("a row without a test is found", () => {
+    expect(referencesOf({ section: "9", rule: "a rule that nothing holds", heldBy: "a promise" })).toEqual([])
+    expect(hasTest("../../packages/sdk/test/WorkerRules.test.ts", ["a", "title", "of", "none"].join(" "))).toBe(false)
+    expect(hasTest("../../packages/sdk/test/WorkerRules.test.ts", "a row without a test is found")).toBe(true)
+  })
+})

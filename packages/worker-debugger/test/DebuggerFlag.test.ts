@@ -1,0 +1,140 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Handler, JobMiddleware } from "@stint/worker"
+import * as JobSourceHttp from "@stint/worker/JobSourceHttp"
+import type { Runnable } from "@stint/worker/Runnable"
+import { LogMemory, PlatformStub } from "@stint/worker/testing"
+import * as Worker from "@stint/worker/Worker"
+import * as WorkerConfig from "@stint/worker/WorkerConfig"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Debugger, FunctionTimer, LineTimer } from "../src/index.ts"
+import { machine, reportIn } from "./DebuggedWorker.ts"
+
+const settings = (stub: PlatformStub.PlatformStub, argv: ReadonlyArray<string>) =>
+  Layer.effect(
+    WorkerConfig.WorkerConfig,
+    Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...stub.environment() }, argv))
+  )
+
+/** A worker with the debugger's layer, over HTTP to the stub. */
+const start = Effect.fnUntraced(function*(
+  stub: PlatformStub.PlatformStub,
+  handler: Runnable,
+  options: { readonly argv?: ReadonlyArray<string>; readonly without?: boolean } = {}
+) {
+  const log = LogMemory.make()
+  const source = Layer.unwrap(
+    Effect.map(WorkerConfig.WorkerConfig, ({ platform }) => {
+      if (platform === undefined) throw new Error("the variables make no platform")
+      return JobSourceHttp.layerOf(platform)
+    })
+  )
+  const debug = Debugger.layerWith({ systemInfo: Effect.succeed(machine) })
+  const worker = Worker.layer(handler)
+  const built = options.without === true ? worker : Layer.provide(worker, debug)
+  const services = source.pipe(
+    Layer.provideMerge(Layer.merge(Worker.layerPluginServices, log.layer)),
+    Layer.provideMerge(settings(stub, options.argv ?? []))
+  )
+  yield* Layer.build(Layer.provide(built, services))
+  return { log: log.lines }
+})
+
+const work = FunctionTimer("work", (n: number) => n + 1)
+const handler = Handler.fromFunction<number>((job) => {
+  using _ = new LineTimer("lines")
+  return { ü: work(job.input), list: [1, null], nested: { b: 1, a: 2 } }
+})
+
+/** The body that is delivered for this input, as it comes over the wire. */
+const bodyOf = Effect.fnUntraced(function*(options: Parameters<typeof start>[2]) {
+  const stub = yield* PlatformStub.make()
+  yield* start(stub, handler, options)
+  const id = stub.submit(1)
+  yield* Effect.promise(() => stub.resultOf(id))
+  return stub.of("job-done", id).map(({ text }) => text)
+}, Effect.scoped)
+
+describe("--rp_debugger (specification 4.2)", () => {
+  it.live("on a deployed endpoint puts the report into the output", () =>
+    Effect.gen(function*() {
+      const [body = ""] = yield* bodyOf({ argv: ["--rp_debugger"] })
+      const { output } = JSON.parse(body)
+      expect(output).toMatchObject({ ü: 2, list: [1, null], nested: { b: 1, a: 2 } })
+      expect(reportIn(output).timestamps).toMatchObject([{ name: "lines" }, { name: "work", parent: 0 }])
+    }))
+
+  it.live("absent leaves every byte of the output as it is without the plugin", () =>
+    Effect.gen(function*() {
+      expect(yield* bodyOf({})).toEqual(yield* bodyOf({ without: true }))
+    }))
+
+  it.effect.each<[string, WorkerConfig.Environment | undefined, ReadonlyArray<string>]>([
+    ["has no effect in local test mode: nothing is added to the worker", { PLATFORM_ENDPOINT_ID: "e" }, ["--rp_debugger"]],
+    ["has no effect with --test_input, whatever the variables are", undefined, ["--rp_debugger", "--test_input", "{}"]]
+  ])("%s", ([, env, argv]) =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      let added = 0
+      const config = Layer.effect(
+        WorkerConfig.WorkerConfig,
+        Effect.orDie(WorkerConfig.read(env ?? stub.environment(), argv))
+      )
+      const seams = Layer.mergeAll(
+        Worker.layerPluginServices,
+        config,
+        Layer.succeed(JobMiddleware.JobMiddleware, { add: () => Effect.sync(() => void added++), wrap: (next, job) => next(job) })
+      )
+      yield* Layer.build(Layer.provide(Debugger.layer, seams))
+      expect(added).toBe(0)
+    }))
+})
+
+describe("ready_delay_ms", () => {
+  it.live("is the time from the start of the process to the first take, the same for every job", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      const before = performance.now()
+      yield* start(stub, handler, { argv: ["--rp_debugger"] })
+      yield* Effect.promise(() => stub.until(() => stub.of("job-take").length > 0))
+      const taking = performance.now()
+      const delays: Array<number> = []
+      for (let n = 0; n < 2; n++) {
+        // The job comes later, and that is not the worker's delay.
+        while (performance.now() < taking + 50 * (n + 1));
+        const id = stub.submit(n)
+        yield* Effect.promise(() => stub.resultOf(id))
+        const { output } = JSON.parse(stub.of("job-done", id)[0]?.text ?? "")
+        delays.push(reportIn(output).ready_delay_ms)
+      }
+      expect(delays[0]).toBeGreaterThanOrEqual(before - 0.001)
+      expect(delays[0]).toBeLessThan(taking + 40)
+      expect(delays[1]).toBe(delays[0])
+    }))
+})
+
+describe("a job that is stopped", () => {
+  it.live("is stopped with a debugger, too, and nothing is delivered or reported", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      const running: Array<LineTimer> = []
+      const { log } = yield* start(
+        stub,
+        Handler.fromFunction<string>((job, { signal }) => {
+          running.push(new LineTimer("left open"))
+          stub.look()
+          return job.input === "stay"
+            ? new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))))
+            : {}
+        }),
+        { argv: ["--rp_debugger"] }
+      )
+      const id = stub.submit("stay")
+      yield* Effect.promise(() => stub.until(() => running.length === 1))
+      stub.stop(id)
+      const next = stub.submit("go")
+      yield* Effect.promise(() => stub.resultOf(next))
+      expect(stub.of("job-done", id)).toEqual([])
+      expect(log.filter(({ message }) => message.startsWith("rp_debugger"))).toEqual([])
+    }))
+})

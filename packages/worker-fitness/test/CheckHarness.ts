@@ -1,0 +1,25 @@
+/** What the tests of checks share: a folder with programs in it, and the reason of a check that fails. */
+import { afterAll } from "@effect/vitest"
+import type { FitnessCheckFailed } from "@stint/worker-fitness/FitnessCheckFailed"
+import * as Effect from "effect/Effect"
+import { chmodSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+const root = realpathSync(mkdtempSync(join(tmpdir(), "stint-fitness-")))
+afterAll(() => rmSync(root, { recursive: true, force: true, maxRetries: 3 }))
+
+/** A new folder, which is gone with the test file. */
+export const temporaryFolder = (): string => mkdtempSync(join(root, "folder-"))
+
+/** Writes a program of the shell, and says where it is. */
+export const program = (folder: string, name: string, script: string): string => {
+  const file = join(folder, name)
+  writeFileSync(file, `#!/bin/sh\n${script}\n`)
+  chmodSync(file, 0o755)
+  return file
+}
+
+/** The reason of a check that is to fail; undefined where it passes. */
+export const reason = <R>(check: Effect.Effect<void, FitnessCheckFailed, R>): Effect.Effect<string | undefined, never, R> =>
+  Effect.match(check, { onSuccess: () => undefined, onFailure: ({ message }) => message })

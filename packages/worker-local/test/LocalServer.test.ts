@@ -1,0 +1,676 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Health } from "@stint/contract/Health"
+import { Job, JobReceipt, StreamPage } from "@stint/contract/Job"
+import * as Problem from "@stint/contract/Problem"
+import * as ConfigProvider from "effect/ConfigProvider"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as TestClock from "effect/testing/TestClock"
+import { createServer } from "node:http"
+import { Handler } from "@stint/worker"
+import { JobSource } from "@stint/worker/JobSource"
+import type { LocalJob } from "../src/LocalJobQueue.ts"
+import * as LocalServer from "../src/LocalServer.ts"
+import * as LocalWebhook from "../src/LocalWebhook.ts"
+import type { Runnable } from "@stint/worker/Runnable"
+import * as Shutdown from "@stint/worker/Shutdown"
+import * as LogMemory from "@stint/worker/testing/LogMemory"
+import * as Worker from "@stint/worker/Worker"
+import * as WorkerConfig from "@stint/worker/WorkerConfig"
+
+interface Options extends Worker.Options {
+  readonly argv?: ReadonlyArray<string>
+  readonly jobs?: unknown
+}
+
+/** The services of local test mode, over this machine's loopback and a free port. */
+const services = (log: LogMemory.LogMemory, { argv = [], jobs }: Options) =>
+  LocalServer.layer(jobs === undefined ? {} : { jobs }).pipe(
+    Layer.provideMerge(Layer.merge(Worker.layerPluginServices, log.layer)),
+    Layer.provideMerge(
+      Layer.effect(
+        WorkerConfig.WorkerConfig,
+        Effect.orDie(WorkerConfig.read({ PLATFORM_POD_ID: "w1" }, ["--rp_serve_api", "--rp_api_port", "0", ...argv]))
+      )
+    ),
+    Layer.provide(Layer.succeed(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: {} })))
+  )
+
+/** The handler behind its local API, until the test's scope closes. */
+const serve = Effect.fnUntraced(function*(handler: Runnable, options: Options = {}) {
+  const log = LogMemory.make()
+  const outer = yield* Scope.fork(yield* Effect.scope)
+  const context = yield* Layer.buildWithScope(services(log, options), outer)
+  const inner = yield* Scope.make()
+  yield* Layer.buildWithScope(Layer.provide(Worker.layer(handler, options), Layer.succeedContext(context)), inner)
+  yield* Scope.addFinalizer(outer, Scope.close(inner, Exit.void))
+  const { message } = yield* log.until(/Local API at http/)
+  const url = /http:\/\/\S+/.exec(message)?.[0] ?? ""
+
+  const call = (method: string, path: string, body?: string, headers: { readonly [name: string]: string } = {}) =>
+    Effect.promise(() => fetch(url + path, { method, headers, redirect: "manual", ...(body === undefined ? {} : { body }) }))
+  const read = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => (response: Response) =>
+    Effect.promise(async () => Schema.decodeUnknownSync(schema)(await response.json()))
+  const post = (path: string, value?: unknown) => call("POST", path, value === undefined ? undefined : JSON.stringify(value))
+
+  return {
+    url,
+    log,
+    call,
+    post,
+    runsync: (input: unknown) => Effect.flatMap(post("/runsync", { input }), read(Job)),
+    run: (input: unknown, more = {}) => Effect.flatMap(post("/run", { input, ...more }), read(JobReceipt)),
+    status: (id: string, query = "") => Effect.flatMap(post(`/status/${id}${query}`), read(Job)),
+    stream: (id: string, query = "") => Effect.flatMap(post(`/stream/${id}${query}`), read(StreamPage)),
+    cancel: (id: string) => Effect.flatMap(post(`/cancel/${id}`), read(JobReceipt)),
+    health: Effect.flatMap(call("GET", "/health"), read(Health)),
+    /** Every answer to a refused request is a problem of the contract. */
+    refused: <S extends Schema.ConstraintDecoder<unknown>>(schema: S, response: Response) => read(schema)(response),
+    requestEnd: (reason: string) =>
+      Effect.provideContext(Effect.flatMap(Shutdown.Shutdown, ({ request }) => request({ reason, exitCode: 0 })), context),
+    closeWorker: Scope.close(inner, Exit.void),
+    close: Scope.close(outer, Exit.void),
+    source: Effect.provideContext(JobSource, context)
+  }
+})
+
+/** A door that handlers wait at. */
+const door = () => {
+  let open = () => {}
+  const opened = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  return { open: () => open(), opened }
+}
+
+const echo = Handler.fromFunction((job) => job.input)
+
+const countdown = (returnAggregateStream = false) =>
+  Handler.fromFunction(function*(job: { readonly input: { readonly from: number } }) {
+    for (let n = job.input.from; n > 0; n--) yield n
+  }, { returnAggregateStream })
+
+/** All chunks, and the status that came with or after the last. */
+const readAll = Effect.fnUntraced(function*(
+  api: { readonly stream: (id: string) => Effect.Effect<StreamPage> },
+  id: string
+) {
+  const chunks: Array<unknown> = []
+  while (true) {
+    const { status, stream } = yield* api.stream(id)
+    chunks.push(...stream.map(({ output }) => output))
+    if (status !== "IN_PROGRESS" && status !== "IN_QUEUE") return { status, chunks }
+  }
+})
+
+describe("the local API (specification 4.2; rulings, \"Local test mode\")", () => {
+  it.live("POST /runsync runs the job and answers in the deployed endpoint's shape", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const response = yield* api.post("/runsync", { input: { name: "Ada", n: 18014398509481984 } })
+      expect(response.status).toBe(200)
+      expect(response.headers.get("content-type")).toBe("application/json")
+      const job: unknown = yield* Effect.promise(() => response.json())
+      expect(job).toEqual({
+        id: expect.stringMatching(/^test-[0-9a-f-]{36}$/),
+        status: "COMPLETED",
+        output: { name: "Ada", n: 18014398509481984 },
+        delayTime: expect.any(Number),
+        executionTime: expect.any(Number),
+        workerId: "w1"
+      })
+    }))
+
+  it.live("POST /run starts the job in the background, and POST /status waits for it", () =>
+    Effect.gen(function*() {
+      const { open, opened } = door()
+      const api = yield* serve(Handler.fromFunction((job) => Promise.resolve(opened).then(() => job.input)))
+      const receipt = yield* api.run("later")
+      expect(receipt).toEqual({ id: expect.stringMatching(/^test-/), status: "IN_PROGRESS" })
+      expect(yield* api.status(receipt.id, "?wait=0")).toMatchObject({ status: "IN_PROGRESS" })
+      const waiting = yield* Effect.forkChild(api.status(receipt.id), { startImmediately: true })
+      open()
+      const value = yield* Fiber.join(waiting)
+      expect(value).toMatchObject({ id: receipt.id, status: "COMPLETED", output: "later" })
+      expect(yield* api.status(receipt.id)).toEqual(value)
+    }))
+
+  it.live("/runsync and /status answer IN_PROGRESS when their wait is over (specification 3)", () =>
+    Effect.gen(function*() {
+      const { open, opened } = door()
+      const api = yield* serve(Handler.fromFunction(() => opened))
+      const response = yield* api.post("/runsync?wait=20", { input: 1 })
+      const job: unknown = yield* Effect.promise(() => response.json())
+      expect(job).toEqual({ id: expect.any(String), status: "IN_PROGRESS", delayTime: expect.any(Number), workerId: "w1" })
+      open()
+      expect(yield* api.status(String(Reflect.get(Object(job), "id")))).toMatchObject({ status: "COMPLETED" })
+    }))
+
+  it.live("a job that fails is FAILED with its error and the rest of the output (specification 2.3, 2.4)", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(Handler.fromFunction((job) => {
+        if (job.input === "throw") throw new RangeError("far")
+        return { error: "no", rest: 1 }
+      }))
+      expect(yield* api.runsync(1)).toMatchObject({ status: "FAILED", error: "no", output: { rest: 1 } })
+      const { error, output, status } = yield* api.runsync("throw")
+      expect({ status, output }).toEqual({ status: "FAILED", output: undefined })
+      expect(JSON.parse(error ?? "")).toMatchObject({ error_type: "RangeError", error_message: "far", worker_id: "w1" })
+      expect(Object.keys(JSON.parse(error ?? ""))).toHaveLength(6)
+    }))
+
+  it.live("generators are consumed: /stream has the chunks, and the end with or after the last (specification 2.5)", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(countdown())
+      const { id } = yield* api.run({ from: 3 })
+      expect(yield* readAll(api, id)).toEqual({ status: "COMPLETED", chunks: [3, 2, 1] })
+      expect(yield* api.stream(id)).toMatchObject({ status: "COMPLETED", stream: [] })
+      expect(yield* api.status(id)).toMatchObject({ status: "COMPLETED", output: [] })
+    }))
+
+  it.live("return_aggregate_stream gives the chunks to /runsync and /status, too (specification 2.5)", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(countdown(true))
+      const { id, output } = yield* api.runsync({ from: 3 })
+      expect(output).toEqual([3, 2, 1])
+      expect(yield* api.status(id)).toMatchObject({ output: [3, 2, 1] })
+      expect(yield* readAll(api, id)).toMatchObject({ chunks: [3, 2, 1] })
+    }))
+
+  it.live("/stream waits for the first chunk and answers with it while the job goes on", () =>
+    Effect.gen(function*() {
+      const [first, second] = [door(), door()]
+      const api = yield* serve(Handler.fromFunction(async function*() {
+        await first.opened
+        yield "a"
+        await second.opened
+        yield "b"
+      }))
+      const { id } = yield* api.run(1)
+      expect(yield* api.stream(id, "?wait=10")).toMatchObject({ stream: [] })
+      first.open()
+      expect(yield* api.stream(id)).toMatchObject({ status: "IN_PROGRESS", stream: [{ output: "a" }] })
+      second.open()
+      expect(yield* readAll(api, id)).toEqual({ status: "COMPLETED", chunks: ["b"] })
+    }))
+
+  it.live("/stream of a job that does not stream has the end and no chunks, as deployed", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const { id } = yield* api.run("plain")
+      expect(yield* api.stream(id)).toMatchObject({ status: "COMPLETED", output: "plain", stream: [] })
+    }))
+
+  it.live("progress shows as output while the job runs, and never after (specification 4.3)", () =>
+    Effect.gen(function*() {
+      const { open, opened } = door()
+      const api = yield* serve(Handler.fromFunction(() => Promise.resolve(opened)))
+      const { id } = yield* api.run(1)
+      const source = yield* api.source
+      yield* source.progress({ id, input: 1 }, { step: 1 })
+      expect(yield* api.status(id, "?wait=0")).toMatchObject({ status: "IN_PROGRESS", output: { step: 1 } })
+      open()
+      expect(yield* api.status(id)).toMatchObject({ status: "COMPLETED", output: null })
+      yield* source.progress({ id, input: 1 }, { step: 2 })
+      expect(yield* api.status(id)).toMatchObject({ output: null })
+    }))
+
+  it.live("/cancel stops a running job and drops a waiting one", () =>
+    Effect.gen(function*() {
+      let stopped = 0
+      const api = yield* serve(Handler.fromFunction((job, { signal }) =>
+        job.input === "next" ? "ran" : new Promise((_, reject) => {
+          signal.addEventListener("abort", () => {
+            stopped++
+            reject(new Error("stopped"))
+          })
+        })
+      ))
+      const running = yield* api.run("running")
+      const waiting = yield* api.run("waiting")
+      expect(yield* api.cancel(waiting.id)).toEqual({ id: waiting.id, status: "CANCELLED" })
+      expect(yield* api.cancel(running.id)).toEqual({ id: running.id, status: "CANCELLED" })
+      // The place is free again, and nothing of the two is delivered.
+      expect(yield* api.runsync("next")).toMatchObject({ status: "COMPLETED", output: "ran" })
+      expect(stopped).toBe(1)
+      expect(yield* api.status(running.id)).toMatchObject({ status: "CANCELLED" })
+      expect(yield* api.cancel(running.id)).toMatchObject({ status: "CANCELLED" })
+    }))
+
+  const overlapping = () => {
+    const seen = { now: 0, most: 0 }
+    const { open, opened } = door()
+    const handler = Handler.fromFunction(async () => {
+      seen.most = Math.max(seen.most, ++seen.now)
+      await opened
+      seen.now--
+    })
+    return { seen, handler, open }
+  }
+
+  it.live("one job runs at once unless --rp_api_concurrency says otherwise; the others are IN_QUEUE", () =>
+    Effect.gen(function*() {
+      const { handler, open, seen } = overlapping()
+      const api = yield* serve(handler)
+      const first = yield* api.run(1)
+      const second = yield* api.run(2)
+      expect(yield* api.status(first.id, "?wait=0")).toMatchObject({ status: "IN_PROGRESS" })
+      expect(yield* api.status(second.id, "?wait=0")).toEqual({ id: second.id, status: "IN_QUEUE" })
+      open()
+      expect(yield* api.status(second.id)).toMatchObject({ status: "COMPLETED" })
+      expect(seen.most).toBe(1)
+    }))
+
+  it.live.each([
+    { name: "without", options: {} },
+    { name: "with", options: { concurrencyModifier: () => 10 } }
+  ])(
+    "--rp_api_concurrency bounds how many jobs run at once, $name a concurrency_modifier",
+    ({ options }) =>
+      Effect.gen(function*() {
+        const { handler, open, seen } = overlapping()
+        const api = yield* serve(handler, {
+          argv: ["--rp_api_concurrency", "2"],
+          ...options
+        })
+        const ids = (yield* Effect.forEach([1, 2, 3, 4], (n) => api.run(n))).map(({ id }) => id)
+        const statuses = yield* Effect.forEach(ids, (id) => api.status(id, "?wait=0"))
+        expect(statuses.map(({ status }) => status)).toEqual(["IN_PROGRESS", "IN_PROGRESS", "IN_QUEUE", "IN_QUEUE"])
+        open()
+        yield* Effect.forEach(ids, (id) => api.status(id))
+        expect(seen.most).toBe(2)
+      })
+  )
+
+  it.live("an empty input object never hangs (rulings, \"Empty input object\")", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      expect(yield* api.post("/runsync", { input: {} }).pipe(Effect.flatMap((r) => Effect.promise(() => r.json()))))
+        .toMatchObject({
+          status: "COMPLETED"
+        })
+    }))
+
+  it.live("refresh_worker does not end the local API; a line says what a platform would do", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(Handler.fromFunction(() => ({ refresh_worker: true, done: true })), { refreshWorker: true })
+      expect(yield* api.runsync(1)).toMatchObject({ status: "COMPLETED", output: { done: true } })
+      yield* api.log.until(/asked for a fresh worker.*goes on/)
+      expect(yield* api.runsync(2)).toMatchObject({ status: "COMPLETED" })
+    }))
+
+  it.live("a result of more than 20 MiB fails its job with the reason, as on a platform (specification 8)", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(Handler.fromFunction(() => "x".repeat(20 * 1024 * 1024)))
+      const { error, status } = yield* api.runsync(1)
+      expect(status).toBe("FAILED")
+      expect(error).toMatch(/refused the result of 20971\d+ bytes.*may have 20 MiB.*Return less/)
+    }))
+
+  it.live("a chunk of more than 1 MiB fails its job with the reason, as on a platform", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(Handler.fromFunction(function*() {
+        yield "small"
+        yield "x".repeat(1024 * 1024)
+      }))
+      const { id } = yield* api.run(1)
+      expect(yield* readAll(api, id)).toEqual({ status: "FAILED", chunks: ["small"] })
+      expect(yield* api.status(id)).toMatchObject({ error: expect.stringMatching(/a chunk may have 1 MiB/) })
+    }))
+
+  it.live("GET /health counts jobs and says what the worker does (wire-facts 1.4)", () =>
+    Effect.gen(function*() {
+      const { handler, open } = overlapping()
+      const api = yield* serve(handler)
+      const first = yield* api.run(1)
+      const second = yield* api.run(2)
+      expect(yield* api.health).toMatchObject({ jobs: { inProgress: 1, inQueue: 1 }, workers: { idle: 0, running: 1 } })
+      open()
+      yield* api.status(first.id)
+      yield* api.status(second.id)
+      expect(yield* api.health).toMatchObject({
+        jobs: { completed: 2, inProgress: 0, inQueue: 0 },
+        workers: { idle: 1, ready: 1, running: 0, initializing: 0 }
+      })
+    }))
+
+  it.live("existing clients find the deployed endpoint's own addresses under /v2/{any id}", () =>
+    Effect.gen(function*() {
+      const { open, opened } = door()
+      const api = yield* serve(Handler.fromFunction(async function*() {
+        yield "a"
+        await opened
+      }))
+      const json = (method: string, path: string, body?: string) =>
+        Effect.flatMap(api.call(method, `/v2/mine${path}`, body), (response) => Effect.promise(() => response.json()))
+      const receipt = yield* json("POST", "/run", `{"input":1}`)
+      expect(receipt).toEqual({ id: expect.stringMatching(/^test-/), status: "IN_QUEUE" })
+      const id = String(Reflect.get(Object(receipt), "id"))
+      expect(yield* json("GET", `/stream/${id}`)).toMatchObject({ status: "IN_PROGRESS", stream: [{ output: "a" }] })
+      expect(yield* json("GET", `/status/${id}`)).toMatchObject({ status: "IN_PROGRESS" })
+      open()
+      expect(yield* json("GET", `/status-sync/${id}`)).toMatchObject({ status: "COMPLETED" })
+      expect(yield* json("POST", `/status/${id}`)).toMatchObject({ status: "COMPLETED" })
+    }))
+})
+
+describe("the documentation of the local API (specification 4.2)", () => {
+  it.live("GET / is one readable page that needs nothing from outside and has the real address in its lines", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const response = yield* api.call("GET", "/")
+      expect(response.status).toBe(200)
+      expect(response.headers.get("content-type")).toBe("text/html; charset=utf-8")
+      expect(response.headers.get("content-security-policy")).toMatch(/^default-src 'none'/)
+      const html = yield* Effect.promise(() => response.text())
+      for (const path of ["/run", "/runsync", "/status/{id}", "/stream/{id}", "/cancel/{id}", "/health"]) {
+        expect(html).toContain(`<code>${path}</code>`)
+      }
+      expect(html).toContain(`curl -s -X POST ${api.url}/runsync`)
+      expect(html.match(/(?:src|href)="(?!data:,)[^"]*"/g)).toBeNull()
+    }))
+
+  it.live("an address that a client made up does not get into the page", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const text = yield* Effect.promise(() =>
+        new Promise<string>((resolve, reject) => {
+          const { port } = new URL(api.url)
+          const { request } = process.getBuiltinModule("node:http")
+          request({ host: "127.0.0.1", port, path: "/", headers: { host: "<script>alert(1)</script>" } }, (response) => {
+            response.setEncoding("utf8")
+            let all = ""
+            response.on("data", (part: string) => {
+              all += part
+            })
+            response.on("end", () => resolve(all))
+          }).on("error", reject).end()
+        })
+      )
+      expect(text).toContain(`curl -s -X POST ${api.url}/runsync`)
+      expect(text).not.toContain("alert(1)")
+    }))
+
+  it.live("/docs leads to / with 307 (specification 7)", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const response = yield* api.call("GET", "/docs")
+      expect(response.status).toBe(307)
+      expect(response.headers.get("location")).toBe("/")
+    }))
+})
+
+describe("requests that the local API refuses", () => {
+  it.live("GET /status/{id} is 405 with Allow: POST, whether there is such a job or not (specification 4.2, 7)", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const { id } = yield* api.runsync(1)
+      for (const path of [`/status/${id}`, "/status/unknown", `/stream/${id}`]) {
+        const response = yield* api.call("GET", path)
+        expect(response.status).toBe(405)
+        expect(response.headers.get("allow")).toBe("POST")
+        const problem = yield* Effect.promise(() => response.json())
+        expect(problem).toMatchObject({
+          status: 405,
+          error: `GET is not for ${path}.`,
+          hint: expect.stringContaining(`/v2/local${path}`)
+        })
+      }
+      expect((yield* api.call("POST", `/status/${id}`)).status).toBe(200)
+    }))
+
+  it.live.each<[string, string, string, RegExp, ReadonlyArray<unknown> | undefined]>([
+    ["no JSON", "/run", "{", /^The body is not JSON: /, undefined],
+    ["nothing", "/runsync", "", /^The body is empty/, undefined],
+    ["no object", "/run", "[1]", /Expected/, [[]]],
+    ["no input", "/runsync", `{"inputs":1}`, /^input: Missing key$/, [["input"]]],
+    ["a webhook that is no address", "/run", `{"input":1,"webhook":"ftp://a"}`, /^webhook: .*http or https/, [["webhook"]]],
+    ["a policy out of its range", "/run", `{"input":1,"policy":{"ttl":1}}`, /^policy\.ttl: /, [["policy", "ttl"]]]
+  ])("%s is 400 and names what does not fit by its path", ([_name, path, body, error, paths]) =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const response = yield* api.call("POST", path, body)
+      expect(response.status).toBe(400)
+      expect(response.headers.get("content-type")).toBe("application/problem+json")
+      const problem = yield* api.refused(Problem.InvalidRequest, response)
+      expect(problem.error).toMatch(error)
+      expect(problem.detail).toBe(problem.error)
+      expect(problem.hint).toMatch(/"input"/)
+      expect(problem.errors?.map((one) => one.path)).toEqual(paths)
+    }))
+
+  it.live.each([["POST", "/status/unknown"], ["POST", "/stream/unknown"], ["POST", "/cancel/un%2Fknown"], [
+    "GET",
+    "/v2/a/status/x"
+  ]])(
+    "a job that nobody knows is 404: %s %s",
+    ([method, path]) =>
+      Effect.gen(function*() {
+        const api = yield* serve(echo)
+        const response = yield* api.call(method ?? "", path ?? "")
+        expect(response.status).toBe(404)
+        const problem = yield* api.refused(Problem.JobNotFound, response)
+        expect(problem.error).toMatch(/no job "(un\/?known|x)"/)
+      })
+  )
+
+  it.live.each([["POST", "/retry/x"], ["GET", "/nothing"], ["POST", "/run/x"], ["POST", "/status"], ["POST", "/toString"], [
+    "GET",
+    "/v2"
+  ]])(
+    "an address that is none is 404 and names those that are: %s %s",
+    ([method, path]) =>
+      Effect.gen(function*() {
+        const api = yield* serve(echo)
+        const response = yield* api.call(method ?? "", path ?? "")
+        expect(response.status).toBe(404)
+        const problem = yield* api.refused(Problem.RouteNotFound, response)
+        expect(problem.hint).toMatch(/\/run, \/runsync, \/status\/\{id\}.*stint dev/)
+      })
+  )
+
+  it.live("other methods are 405 with those that are allowed", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      for (
+        const [method, path, allow] of [["GET", "/run", "POST"], ["POST", "/", "GET, HEAD"], ["POST", "/health", "GET"]] as const
+      ) {
+        const response = yield* api.call(method, path)
+        expect([response.status, response.headers.get("allow")]).toEqual([405, allow])
+      }
+    }))
+
+  it.live("a path that is badly encoded is 400", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const problem = yield* api.refused(Problem.InvalidRequest, yield* api.call("POST", "/status/%"))
+      expect(problem.error).toMatch(/percent-encoding/)
+    }))
+
+  it.live("an input that is nested very deeply reaches the handler", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(Handler.fromFunction((job) => Array.isArray(job.input)))
+      const deep = "[".repeat(100_000) + "]".repeat(100_000)
+      const response = yield* api.call("POST", "/runsync", `{"input":${deep}}`)
+      expect(yield* Effect.promise(() => response.json())).toMatchObject({ status: "COMPLETED", output: true })
+    }))
+
+  it.live.each([["/run", 10], ["/runsync", 20]] as const)(
+    "a body over the limit of %s is 413 and says the limit, announced or not",
+    ([path, limit]) =>
+      Effect.gen(function*() {
+        const api = yield* serve(echo)
+        const bytes = limit * 1024 * 1024 + 1
+        const announced = yield* api.call("POST", path, "x".repeat(bytes))
+        const streamed = yield* Effect.promise(() =>
+          fetch(api.url + path, { method: "POST", body: new Blob(["x".repeat(bytes)]).stream(), duplex: "half" })
+        )
+        for (const response of [announced, streamed]) {
+          expect(response.status).toBe(413)
+          const problem = yield* api.refused(Problem.PayloadTooLarge, response)
+          expect(problem).toMatchObject({ limit: bytes - 1, error: `The body is larger than the limit of ${limit} MiB.` })
+        }
+        expect(yield* api.runsync("still there")).toMatchObject({ output: "still there" })
+      })
+  )
+
+  it.live("a web page of another machine may not call it; one of this machine may", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      for (const origin of ["https://example.com", "null", "http://localhost.example.com", "http://127.0.0.1.example.com"]) {
+        const response = yield* api.call("POST", "/runsync", `{"input":1}`, { origin })
+        expect(response.status).toBe(403)
+        yield* api.refused(Problem.Forbidden, response)
+      }
+      for (const origin of [api.url, "http://localhost:5173", "http://[::1]:3000", "https://app.localhost"]) {
+        expect((yield* api.call("POST", "/runsync", `{"input":1}`, { origin })).status).toBe(200)
+      }
+      expect(yield* api.health).toMatchObject({ jobs: { completed: 4 } })
+    }))
+})
+
+describe("the start of the local API", () => {
+  it.live("one line has the address and a curl line that works when pasted", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const lines = api.log.lines.filter(({ level }) => level === "INFO").map(({ message }) => message)
+      expect(lines).toEqual([expect.stringMatching(
+        /^Local API at (http:\/\/127\.0\.0\.1:\d+) \(open it for the documentation\)\. Try it: curl -s -X POST \1\/runsync -H 'Content-Type: application\/json' -d '\{"input":\{"name":"Ada"\}\}'$/
+      )])
+    }))
+
+  const startError = (options: Options) =>
+    Effect.gen(function*() {
+      const log = LogMemory.make()
+      const error = yield* Effect.flip(Effect.scoped(Layer.build(services(log, options))))
+      return error.message
+    })
+
+  it.live("a port in use is said, with the flag that chooses another", () =>
+    Effect.gen(function*() {
+      const { url } = yield* serve(echo)
+      const { port } = new URL(url)
+      expect(yield* startError({ argv: [`--rp_api_port=${port}`] })).toBe(
+        `Port ${port} of 127.0.0.1 is in use. Stop what uses it, or pass --rp_api_port with another port (0 takes a free one).`
+      )
+    }))
+
+  it.live("an address that is not this machine's is said, with the flag", () =>
+    Effect.gen(function*() {
+      expect(yield* startError({ argv: ["--rp_api_host", "192.0.2.1"] })).toMatch(
+        /^--rp_api_host is "192\.0\.2\.1", which is no address/
+      )
+    }))
+
+  it.live("what it ignores, and that it is open to the network, is said", () =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo, { argv: ["--rp_api_host", "0.0.0.0", "--test_input", "{}"], jobs: () => [] })
+      const warnings = api.log.lines.filter(({ level }) => level === "WARN").map(({ message }) => message)
+      expect(warnings).toEqual([
+        expect.stringMatching(/--test_input is ignored/),
+        expect.stringMatching(/jobs_fetcher is not asked/),
+        expect.stringMatching(/0\.0\.0\.0 and has no keys/)
+      ])
+      expect(api.url).toMatch(/^http:\/\/127\.0\.0\.1:/)
+      expect(yield* api.runsync("reached")).toMatchObject({ output: "reached" })
+    }))
+})
+
+describe("the end of the local API", () => {
+  it.live("running jobs are finished and answered, waiting ones are given up, new ones are refused", () =>
+    Effect.gen(function*() {
+      const { open, opened } = door()
+      const api = yield* serve(Handler.fromFunction((job) => Promise.resolve(opened).then(() => job.input)))
+      const running = yield* api.run("running")
+      const waiting = yield* api.run("waiting")
+      const asked = yield* Effect.forkChild(api.status(running.id), { startImmediately: true })
+      yield* api.requestEnd("SIGINT")
+      yield* api.log.until(/^Stopping: SIGINT\. 1 running job is finished first\. 1 that had not started is given up\.$/)
+      expect(yield* api.status(waiting.id)).toMatchObject({
+        status: "FAILED",
+        error: expect.stringMatching(/stopped \(SIGINT\)/)
+      })
+      const late = yield* api.post("/run", { input: 1 })
+      expect(late.status).toBe(503)
+      expect((yield* api.refused(Problem.Unavailable, late)).error).toMatch(/stopping \(SIGINT\)/)
+      const closed = yield* Effect.forkChild(api.close, { startImmediately: true })
+      open()
+      expect(yield* Fiber.join(asked)).toMatchObject({ status: "COMPLETED", output: "running" })
+      yield* Fiber.join(closed)
+      const refused = yield* Effect.promise(() => fetch(`${api.url}/health`).then(() => false, () => true))
+      expect(refused).toBe(true)
+    }))
+})
+
+/** Somebody who receives webhooks, and answers with these statuses in turn, then with 200. */
+const receiver = (...statuses: Array<number>) =>
+  Effect.acquireRelease(
+    Effect.callback<{ readonly url: string; readonly bodies: Array<unknown>; readonly next: () => Promise<void> }>((resume) => {
+      const bodies: Array<unknown> = []
+      const watchers: Array<() => void> = []
+      const server = createServer((request, response) => {
+        let text = ""
+        request.setEncoding("utf8").on("data", (part: string) => {
+          text += part
+        })
+        request.on("end", () => {
+          bodies.push(JSON.parse(text))
+          response.writeHead(statuses.shift() ?? 200).end()
+          for (const watcher of watchers.splice(0)) watcher()
+        })
+      })
+      server.listen(0, "127.0.0.1", () => {
+        const address = server.address()
+        const port = typeof address === "object" && address !== null ? address.port : 0
+        resume(Effect.succeed({
+          url: `http://127.0.0.1:${port}/hook`,
+          bodies,
+          next: () => new Promise((resolve) => watchers.push(resolve)),
+          server
+        }))
+      })
+    }),
+    (one) => Effect.sync(() => Reflect.get(one, "server").close())
+  )
+
+describe("webhooks of local jobs (wire-facts 1.9)", () => {
+  it.live("the whole job object goes to the webhook once the job has ended, with its input", () =>
+    Effect.gen(function*() {
+      const hook = yield* receiver()
+      const api = yield* serve(echo)
+      const arrived = hook.next()
+      const { id } = yield* api.run({ n: 1 }, { webhook: hook.url })
+      yield* Effect.promise(() => arrived)
+      const job = yield* api.status(id)
+      expect(hook.bodies).toEqual([{ ...job, status: "COMPLETED", output: { n: 1 }, input: { n: 1 }, webhook: hook.url }])
+    }))
+
+  it.effect("a webhook that fails is tried three times and changes nothing of the job", () =>
+    Effect.gen(function*() {
+      const hook = yield* receiver(500, 500, 500)
+      const log = LogMemory.make()
+      const send = yield* LocalWebhook.make("w1")
+      const job: LocalJob = {
+        id: "test-1",
+        request: { input: 1, webhook: hook.url },
+        status: "COMPLETED",
+        submittedAt: 0,
+        startedAt: 0,
+        endedAt: 1,
+        output: "1",
+        error: undefined
+      }
+      const sending = yield* Effect.forkChild(Effect.provide(send(job), log.layer), { startImmediately: true })
+      yield* log.until(/it answered 500\. Trying again in 5 s/)
+      yield* TestClock.adjust(5_000)
+      yield* log.until(/Trying again in 15 s/)
+      yield* TestClock.adjust(15_000)
+      yield* Fiber.join(sending)
+      expect(log.lines.at(-1)).toMatchObject({ level: "WARN", requestId: "test-1", message: expect.stringMatching(/Given up/) })
+      expect(hook.bodies).toHaveLength(3)
+    }))
+})

@@ -1,0 +1,63 @@
+import { describe, expect, it } from "@effect/vitest"
+import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { fileURLToPath } from "node:url"
+import * as OtlpCollector from "./OtlpCollector.ts"
+import { TRACE, traceparent } from "./TracedWorker.ts"
+
+const fixture = (name: string) => new URL(`./fixtures/${name}.ts`, import.meta.url)
+const worker = fileURLToPath(fixture("worker"))
+
+const decodeLoaded = Schema.decodeUnknownSync(
+  Schema.fromJsonString(Schema.Struct({ opentelemetry: Schema.Array(Schema.String) }))
+)
+
+/** Runs the file as a worker until it has done one job, asks it to stop, and gives what it loaded of OpenTelemetry. */
+const runOneJob = Effect.fnUntraced(function*(file: string, env: Record<string, string>) {
+  const stub = yield* PlatformStub.make()
+  const child = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      WorkerProcess.start(file, {
+        env: { ...stub.environment(), NODE_OPTIONS: `--import ${fixture("modules").href}`, ...env }
+      })
+    ),
+    (started) =>
+      Effect.promise(() => {
+        started.kill("SIGKILL")
+        return started.ended
+      })
+  )
+  const id = stub.submit(21, { traceparent })
+  expect(yield* Effect.promise(() => stub.resultOf(id))).toEqual({ output: 42 })
+  child.kill("SIGTERM")
+  const ended = yield* Effect.promise(() => child.ended)
+  expect(ended.code).toBe(0)
+  return decodeLoaded(ended.stderr).opentelemetry
+})
+
+describe("a worker", () => {
+  it.live("loads nothing of OpenTelemetry where no variable asks for it", () =>
+    Effect.gen(function*() {
+      expect(yield* runOneJob(worker, {})).toEqual([])
+    }))
+
+  it.live("sends its last spans before its process ends", () =>
+    Effect.gen(function*() {
+      const collector = yield* OtlpCollector.make
+      const loaded = yield* runOneJob(worker, {
+        OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
+        OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
+        // Nothing goes before the end.
+        OTEL_BSP_SCHEDULE_DELAY: "3600000"
+      })
+      expect(loaded).not.toEqual([])
+      expect(collector.spans.map(({ name }) => name).toSorted((a, b) => a.localeCompare(b))).toEqual([
+        "deliver",
+        "handler",
+        "job double",
+        "wait"
+      ])
+      expect(collector.spans.map(({ traceId }) => traceId)).toEqual(Array.from({ length: 4 }, () => TRACE))
+    }))
+})

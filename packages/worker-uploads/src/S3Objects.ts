@@ -1,0 +1,336 @@
+/**
+ * Writes objects to a bucket, and signs addresses to read them.
+ *
+ * ```
+ *   up to one part       PutObject
+ *   more                 CreateMultipartUpload
+ *                          UploadPart x n, a few at a time ---- fails, or is interrupted
+ *                          CompleteMultipartUpload                    |
+ *                                                               AbortMultipartUpload
+ * ```
+ *
+ * A storage keeps the parts of an upload that was neither completed nor aborted, and charges for them, so the end of a started one
+ * is never left to chance: interruption cuts the parts that are on their way and waits until the abort is through.
+ *
+ * The client signs, connects and retries; it is loaded at the first upload. The parts are driven from here and not by its companion
+ * `lib-storage`, whose `abort` lets requests that are on their way run on, does not wait for its own cleaning up, and which goes on
+ * to send what is left after a part has failed.
+ */
+import type { CompletedPart, S3Client } from "@aws-sdk/client-s3"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as RcMap from "effect/RcMap"
+import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
+import type { Content, NextPart } from "./Content.ts"
+import type { Bucket } from "./Destination.ts"
+import type { Advance } from "./ProgressBar.ts"
+import { toUploadError } from "./UploadErrorMapping.ts"
+import { Rejected, UploadError } from "./UploadError.ts"
+
+/** How uploads are made. */
+export interface Tuning {
+  /**
+   * Bytes of one part. Default: 8 MiB; 5 MiB is S3's least. Larger parts are fewer requests; an upload holds `concurrency` + 1 of
+   * them in memory and a broken connection costs one of them. A file that would need more than 10,000 parts gets larger ones.
+   */
+  readonly partSize: number
+  /** Parts of one upload at the same time. Default: 4. More fill a fast line better and hold more memory. */
+  readonly concurrency: number
+  /**
+   * How often a request is tried in all. Default: 5. Connections that break, answers of 5xx and "slow down" are tried again, with
+   * growing random waits of up to 20 s; what the storage refuses is not.
+   */
+  readonly attempts: number
+  /**
+   * Default: `standard`. `adaptive` also slows down before each request, once the storage has said "slow down": kinder to a
+   * storage at its limit, slower than it has to be elsewhere.
+   */
+  readonly retryMode: "standard" | "adaptive"
+  /** How long a connection may take to come about. Default: 10 seconds. */
+  readonly connectTimeout: Duration.Input
+  /** How long a connection may be silent in both directions before the request counts as lost. Default: 60 seconds. */
+  readonly silenceTimeout: Duration.Input
+}
+
+/** The defaults. */
+export const DEFAULT_TUNING: Tuning = {
+  partSize: 8 * 1024 * 1024,
+  concurrency: 4,
+  attempts: 5,
+  retryMode: "standard",
+  connectTimeout: "10 seconds",
+  silenceTimeout: "60 seconds"
+}
+
+/** The least that S3 takes as a part, apart from the last. Bytes. */
+export const MIN_PART_SIZE = 5 * 1024 * 1024
+
+/** The most parts of one object. */
+const MAX_PARTS = 10_000
+
+/** How long an upload that was given up may take to be aborted at the storage. Nothing else waits for the network then. */
+const ABORT_TIMEOUT = Duration.seconds(15)
+
+/** A client that nobody uses is closed after this time: its connections would be closed by the other end anyway. */
+const IDLE = Duration.seconds(60)
+
+/**
+ * Requests to one storage at the same time, each on a connection of its own. More wait here, because one that waited for a connection
+ * inside of the client would wear down the time that a connection may take.
+ */
+const MAX_REQUESTS = 48
+
+/** Who may read an object at its plain address; most storages of today ignore or refuse anything but `private`. */
+export type Acl =
+  | "private"
+  | "public-read"
+  | "public-read-write"
+  | "authenticated-read"
+  | "aws-exec-read"
+  | "bucket-owner-read"
+  | "bucket-owner-full-control"
+
+/** An object as it is to be. */
+export interface ObjectSpec {
+  readonly key: string
+  readonly contentType: string
+  readonly contentEncoding?: string | undefined
+  readonly contentDisposition?: string | undefined
+  readonly cacheControl?: string | undefined
+  readonly acl?: Acl | undefined
+  readonly metadata?: { readonly [key: string]: string } | undefined
+}
+
+/** What can be done with a bucket. */
+export interface S3Objects {
+  /** Writes one object; the answer is how many bytes it has. */
+  readonly write: <E, R>(
+    bucket: Bucket,
+    object: ObjectSpec,
+    content: Content<E, R>,
+    advance: Advance
+  ) => Effect.Effect<number, UploadError | E, R>
+  /** An address under which anyone can read the object for so many seconds. Nothing is sent. */
+  readonly sign: (bucket: Bucket, key: string, seconds: number) => Effect.Effect<URL, UploadError>
+}
+
+const load = Effect.promise(() => Promise.all([import("@aws-sdk/client-s3"), import("@aws-sdk/s3-request-presigner")]))
+
+/** A client, and who may use it now. */
+interface Connection {
+  readonly client: S3Client
+  readonly permits: Semaphore.Semaphore
+}
+
+/** One request of a bucket's client, when it is its turn; interruption cuts it. */
+const request = <A>(
+  bucket: Bucket,
+  { client, permits }: Connection,
+  send: (client: S3Client, abortSignal: AbortSignal) => Promise<A>
+) =>
+  Semaphore.withPermit(
+    permits,
+    Effect.tryPromise({ try: (abortSignal) => send(client, abortSignal), catch: toUploadError(bucket) })
+  )
+
+/** What a client is made of: one for all buckets of a key. */
+const clientKey = ({ accessId, accessSecret, endpoint, pathStyle, region }: Bucket) => ({
+  accessId,
+  accessSecret,
+  endpoint,
+  pathStyle,
+  region
+})
+
+/** Writes and signs with clients that close with the scope. */
+export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Return<S3Objects, never, Scope.Scope> {
+  const loaded = yield* Effect.cached(Effect.uninterruptible(load))
+
+  const clients = yield* RcMap.make({
+    idleTimeToLive: IDLE,
+    lookup: Effect.fnUntraced(function*(key: ReturnType<typeof clientKey>) {
+      const [{ S3Client }] = yield* loaded
+      const permits = yield* Semaphore.make(MAX_REQUESTS)
+      const client = yield* Effect.acquireRelease(
+        Effect.sync(() =>
+          new S3Client({
+            endpoint: key.endpoint,
+            region: key.region,
+            forcePathStyle: key.pathStyle,
+            credentials: { accessKeyId: key.accessId, secretAccessKey: Redacted.value(key.accessSecret) },
+            maxAttempts: tuning.attempts,
+            retryMode: tuning.retryMode,
+            requestHandler: {
+              connectionTimeout: Duration.toMillis(tuning.connectTimeout),
+              socketTimeout: Duration.toMillis(tuning.silenceTimeout),
+              httpAgent: { keepAlive: true, maxSockets: MAX_REQUESTS },
+              httpsAgent: { keepAlive: true, maxSockets: MAX_REQUESTS }
+            },
+            // The client makes a new connection for each request that asks first, and some storages never answer the question.
+            expectContinueHeader: false,
+            // The client's own checksums go into trailers, which many storages refuse. The signature covers the content.
+            requestChecksumCalculation: "WHEN_REQUIRED",
+            responseChecksumValidation: "WHEN_REQUIRED",
+            // A machine's settings for AWS must not bend requests to another storage.
+            useDualstackEndpoint: false,
+            useFipsEndpoint: false
+          })
+        ),
+        (client) => Effect.sync(() => client.destroy())
+      )
+      return { client, permits }
+    })
+  })
+
+  const put = Effect.fnUntraced(function*(to: Connection, bucket: Bucket, object: ObjectSpec, body: Uint8Array) {
+    const [{ PutObjectCommand }] = yield* loaded
+    const command = new PutObjectCommand({ ...paramsOf(bucket, object), Body: body, ContentLength: body.byteLength })
+    const { ETag } = yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal }))
+    if (ETag === undefined) return yield* noStorage(bucket)
+  })
+
+  const parts = <E, R>(
+    to: Connection,
+    bucket: Bucket,
+    key: string,
+    uploadId: string,
+    first: Uint8Array,
+    next: NextPart<E, R>,
+    advance: Advance
+  ) =>
+    Stream.unfold(1, (number) =>
+      Effect.gen(function*() {
+        const body = number === 1 ? first : yield* next
+        if (body === undefined) return undefined
+        if (number > MAX_PARTS) return yield* tooManyParts(bucket, first.byteLength)
+        return [{ number, body }, number + 1] as const
+      })).pipe(
+        Stream.mapEffect(({ body, number }) =>
+          Effect.gen(function*() {
+            const [{ UploadPartCommand }] = yield* loaded
+            const command = new UploadPartCommand({
+              Bucket: bucket.bucket,
+              Key: key,
+              UploadId: uploadId,
+              PartNumber: number,
+              Body: body,
+              ContentLength: body.byteLength
+            })
+            const { ETag } = yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal }))
+            if (ETag === undefined) return yield* noStorage(bucket)
+            yield* advance(body.byteLength)
+            const part: CompletedPart & { readonly size: number } = { ETag, PartNumber: number, size: body.byteLength }
+            return part
+          }), { concurrency: tuning.concurrency }),
+        Stream.runCollect
+      )
+
+  const abort = Effect.fnUntraced(function*(to: Connection, bucket: Bucket, key: string, uploadId: string) {
+    const [{ AbortMultipartUploadCommand }] = yield* loaded
+    const command = new AbortMultipartUploadCommand({ Bucket: bucket.bucket, Key: key, UploadId: uploadId })
+    yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal })).pipe(
+      Effect.timeoutOrElse({ duration: ABORT_TIMEOUT, orElse: () => Effect.fail({ message: "It does not answer." }) }),
+      Effect.catch(({ message }) =>
+        Effect.logWarning(
+          `The upload of ${key} was given up, but its parts may still lie in bucket "${bucket.bucket}", where they cost money until a ` +
+            `lifecycle rule for incomplete multipart uploads removes them. ${message}`
+        )
+      )
+    )
+  })
+
+  const multipart = <E, R>(
+    to: Connection,
+    bucket: Bucket,
+    object: ObjectSpec,
+    first: Uint8Array,
+    next: NextPart<E, R>,
+    advance: Advance
+  ) =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function*() {
+        const [{ CompleteMultipartUploadCommand, CreateMultipartUploadCommand }] = yield* loaded
+        // Interrupted in the middle of this one, an upload without parts may stay behind, which costs nothing.
+        const create = new CreateMultipartUploadCommand(paramsOf(bucket, object))
+        const { UploadId: uploadId } = yield* restore(
+          request(bucket, to, (client, abortSignal) => client.send(create, { abortSignal }))
+        )
+        if (uploadId === undefined) return yield* noStorage(bucket)
+        const uploaded = Effect.gen(function*() {
+          const done = yield* parts(to, bucket, object.key, uploadId, first, next, advance)
+          const complete = new CompleteMultipartUploadCommand({
+            Bucket: bucket.bucket,
+            Key: object.key,
+            UploadId: uploadId,
+            MultipartUpload: { Parts: done.map(({ ETag, PartNumber }) => ({ ETag, PartNumber })) }
+          })
+          yield* request(bucket, to, (client, abortSignal) => client.send(complete, { abortSignal }))
+          return done.reduce((sum, { size }) => sum + size, 0)
+        })
+        return yield* restore(uploaded).pipe(
+          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : abort(to, bucket, object.key, uploadId))
+        )
+      })
+    )
+
+  return {
+    write: <E, R>(bucket: Bucket, object: ObjectSpec, content: Content<E, R>, advance: Advance) =>
+      Effect.scoped(Effect.gen(function*() {
+        const to = yield* RcMap.get(clients, clientKey(bucket))
+        const partSize = Math.max(tuning.partSize, Math.ceil((content.size ?? 0) / MAX_PARTS))
+        const next = yield* content.read(partSize)
+        const first = (yield* next) ?? new Uint8Array(0)
+        if (first.byteLength === content.size || first.byteLength < partSize) {
+          yield* put(to, bucket, object, first)
+          yield* advance(first.byteLength)
+          return first.byteLength
+        }
+        return yield* multipart(to, bucket, object, first, next, advance)
+      })),
+    sign: Effect.fnUntraced(
+      function*(bucket, key, seconds) {
+        const [{ GetObjectCommand }, { getSignedUrl }] = yield* loaded
+        const { client } = yield* RcMap.get(clients, clientKey(bucket))
+        const address = yield* Effect.tryPromise({
+          try: () => getSignedUrl(client, new GetObjectCommand({ Bucket: bucket.bucket, Key: key }), { expiresIn: seconds }),
+          catch: toUploadError(bucket)
+        })
+        return new URL(address)
+      },
+      Effect.scoped
+    )
+  }
+})
+
+const paramsOf = (bucket: Bucket, object: ObjectSpec) => ({
+  Bucket: bucket.bucket,
+  Key: object.key,
+  ContentType: object.contentType,
+  ContentEncoding: object.contentEncoding,
+  ContentDisposition: object.contentDisposition,
+  CacheControl: object.cacheControl,
+  ACL: object.acl,
+  Metadata: object.metadata === undefined ? undefined : { ...object.metadata }
+})
+
+const noStorage = ({ bucket, endpoint }: Bucket) =>
+  new UploadError({
+    reason: new Rejected({
+      endpoint,
+      bucket,
+      problem: "it said yes, but not as S3 storage does; is the address one of a web site?"
+    })
+  })
+
+const tooManyParts = ({ bucket, endpoint }: Bucket, partSize: number) =>
+  new UploadError({
+    reason: new Rejected({
+      endpoint,
+      bucket,
+      problem: `the stream has more than ${MAX_PARTS} parts of ${partSize} bytes, the most that S3 takes; raise partSize`
+    })
+  })

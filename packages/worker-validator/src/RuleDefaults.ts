@@ -1,0 +1,24 @@
+/**
+ * Fills in the defaults of an input that was found good. What has no rules of its own is taken over as it is, not copied.
+ */
+import { type Field, isRecord, isList, type Keys, type Node, ownValue } from "./RuleTree.ts"
+
+const defaultOf = (field: Field): unknown => field.default === undefined ? undefined : structuredClone(field.default.value)
+
+const fillKeys = ({ fields }: Keys, dict: Readonly<Record<PropertyKey, unknown>>): Record<string, unknown> => {
+  const filled: Record<string, unknown> = {}
+  for (const field of fields) {
+    const given = ownValue(dict, field.name)
+    const value = given === undefined ? defaultOf(field) : fillDefaults(field.node, given)
+    if (value !== undefined) filled[field.name] = value
+  }
+  return filled
+}
+
+/** The value with its defaults. Objects and lists with rules are new ones. */
+export const fillDefaults = (node: Node, value: unknown): unknown => {
+  const { item, keys } = node
+  if (keys !== undefined && isRecord(value)) return fillKeys(keys, value)
+  if (item !== undefined && isList(value)) return value.map((one) => fillDefaults(item, one))
+  return value
+}

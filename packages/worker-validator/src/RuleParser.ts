@@ -1,0 +1,165 @@
+/**
+ * Reads rules. A rule that cannot be meant is the mistake of the one who wrote it: a TypeError that names the rule, what is wrong, and
+ * what to write. It comes when the rules are read, not when the first job does.
+ */
+import { previewValue } from "@stint/worker/ValuePreview"
+import { didYouMean } from "@stint/worker/Suggestion"
+import { check } from "./RuleCheck.ts"
+import { fillDefaults } from "./RuleDefaults.ts"
+import { formatProblem } from "./ValidationProblem.ts"
+import { type Field, isRecord, isList, type Keys, type Kind, type Node, ownValue } from "./RuleTree.ts"
+
+const words: ReadonlyArray<readonly [Kind, ReadonlyArray<unknown>]> = [
+  ["string", ["str", "string", String]],
+  ["integer", ["int", "integer"]],
+  ["number", ["float", "number", Number]],
+  ["boolean", ["bool", "boolean", Boolean]],
+  ["array", ["list", "array", Array]],
+  ["object", ["dict", "object", Object]]
+]
+
+const kindOf = (word: unknown): Kind | undefined => words.find(([, all]) => all.includes(word))?.[0]
+
+const typeNames = words.flatMap(([, all]) => all.filter((word) => typeof word === "string"))
+
+const TYPES =
+  "The types are str, int, float, bool, list and dict, or JSON Schema's string, integer, number, boolean, array and object, "
+  + "or String, Number, Boolean, Array and Object."
+
+const KEYS_OF_ITEMS = ["type", "nullable", "constraints", "items", "rules"]
+const KEYS_OF_RULES = ["type", "required", "default", "nullable", "constraints", "items", "rules"]
+
+const ruleError = (at: string, why: string) => new TypeError(`The rule of "${at}" ${why}`)
+
+const shownWord = (word: unknown): string => typeof word === "function" ? word.name : previewValue(word)
+
+const isConstraint = (value: unknown): value is (value: unknown) => unknown => typeof value === "function"
+
+/** Rules that are being read: one that turns up within itself would never end. */
+type OpenRules = ReadonlySet<unknown>
+
+const readKind = (word: unknown, at: string): Kind => {
+  const kind = kindOf(word)
+  if (kind !== undefined) return kind
+  const suggestion = typeof word === "string" ? didYouMean(word, typeNames) : ""
+  throw ruleError(at, `has ${shownWord(word)} for a type.${suggestion} ${TYPES}`)
+}
+
+const readKinds = (type: unknown, at: string): ReadonlyArray<Kind> => {
+  if (type === undefined) throw ruleError(at, `has no type. ${TYPES}`)
+  if (!isList(type)) return [readKind(type, at)]
+  if (type.length === 0) throw ruleError(at, `has an empty list of types, so that no value fits. ${TYPES}`)
+  return [...new Set(type.map((word) => readKind(word, at)))]
+}
+
+const readFlag = (rule: Readonly<Record<PropertyKey, unknown>>, name: string, at: string): boolean | undefined => {
+  const flag = ownValue(rule, name)
+  if (flag === undefined || typeof flag === "boolean") return flag
+  throw ruleError(at, `has ${name}: ${previewValue(flag)}. It is true or false.`)
+}
+
+const asRule = (
+  rule: unknown,
+  at: string,
+  known: ReadonlyArray<string>,
+  open: OpenRules
+): Readonly<Record<PropertyKey, unknown>> => {
+  if (!isRecord(rule)) throw ruleError(at, `is ${shownWord(rule)}. Write { type: "str", required: true }, for instance.`)
+  if (open.has(rule)) throw ruleError(at, "contains itself. Leave out the inner rules, or check them in a constraint.")
+  for (const key of Object.keys(rule)) {
+    if (!known.includes(key)) {
+      throw ruleError(at, `has an unknown key "${key}".${didYouMean(key, known)} The keys are ${known.join(", ")}.`)
+    }
+  }
+  return rule
+}
+
+const readNode = (rule: Readonly<Record<PropertyKey, unknown>>, at: string, open: OpenRules): Node => {
+  const kinds = readKinds(ownValue(rule, "type"), at)
+  const [constraints, items, rules] = [ownValue(rule, "constraints"), ownValue(rule, "items"), ownValue(rule, "rules")]
+  if (constraints !== undefined && !isConstraint(constraints)) {
+    throw ruleError(at, `has constraints: ${previewValue(constraints)}. They are a function of the value.`)
+  }
+  if (items !== undefined && !kinds.includes("array")) throw ruleError(at, "has items, which only a list has.")
+  if (rules !== undefined && !kinds.includes("object")) throw ruleError(at, "has rules, which only a dict has.")
+  const inner = new Set([...open, rule])
+  const item = `${at}[]`
+  return {
+    kinds,
+    nullable: readFlag(rule, "nullable", at) ?? ownValue(rule, "default") === null,
+    constraints,
+    item: items === undefined ? undefined : readNode(asRule(items, item, KEYS_OF_ITEMS, inner), item, inner),
+    keys: rules === undefined ? undefined : readKeys(rules, at, inner)
+  }
+}
+
+/** An object as a literal or JSON.parse makes it. */
+const isPlain = (value: object): boolean => {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || (isRecord(prototype) && Object.getPrototypeOf(prototype) === null)
+}
+
+/** Whether JSON would give the value back as it is. What contains itself is no JSON. */
+const isJson = (value: unknown, open: OpenRules = new Set()): boolean => {
+  if (value === null || typeof value === "string" || typeof value === "boolean") return true
+  if (typeof value === "number") return Number.isFinite(value)
+  if (open.has(value)) return false
+  const inner = new Set([...open, value])
+  if (isList(value)) return value.every((item) => isJson(item, inner))
+  return isRecord(value) && isPlain(value) && Object.values(value).every((item) => isJson(item, inner))
+}
+
+/** A copy that nobody else can change. */
+const copyOf = (value: unknown, at: string): unknown => {
+  if (!isJson(value)) throw ruleError(at, "has a default that is no JSON value, so that no caller could have sent it.")
+  return structuredClone(value)
+}
+
+/** The default as it will be filled in, its own nested defaults included. */
+const readDefault = (node: Node, value: unknown, name: string, at: string): Field["default"] => {
+  if (value === undefined) return undefined
+  const copy = copyOf(value, at)
+  const [problem] = check(node, copy).problems
+  if (problem === undefined) return { value: fillDefaults(node, copy) }
+  throw ruleError(at, `has a default that does not fit. ${formatProblem({ ...problem, path: [name, ...problem.path] })}`)
+}
+
+const readField = (name: string, given: unknown, at: string, open: OpenRules): Field => {
+  // An object that is built key by key would get a prototype instead.
+  if (name === "__proto__") throw ruleError(at, "cannot be: no key of an input is called so.")
+  const rule = asRule(given, at, KEYS_OF_RULES, open)
+  const [required, fallback] = [readFlag(rule, "required", at), ownValue(rule, "default")]
+  if (required === undefined && fallback === undefined) {
+    throw ruleError(at, "does not say what to do without the key. Write required: true, required: false, or a default.")
+  }
+  if (required === true && fallback !== undefined) {
+    throw ruleError(at, "is required and has a default, which could never stand in. Drop one of the two.")
+  }
+  const node = readNode(rule, at, open)
+  return { name, node, required: required === true, default: readDefault(node, fallback, name, at) }
+}
+
+const readKeys = (rules: unknown, at: string, open: OpenRules): Keys => {
+  if (!isRecord(rules)) {
+    throw at === ""
+      ? new TypeError(`The rules are ${shownWord(rules)}. They are an object with a rule for each key of the input.`)
+      : ruleError(at, `has rules: ${shownWord(rules)}. They are an object with a rule for each key.`)
+  }
+  if (open.has(rules)) throw ruleError(at, "contains itself. Leave out the inner rules, or check them in a constraint.")
+  const inner = new Set([...open, rules])
+  const fields = Object.entries(rules).map(([name, rule]) => readField(name, rule, at === "" ? name : `${at}.${name}`, inner))
+  return { fields, names: new Set(fields.map(({ name }) => name)) }
+}
+
+/**
+ * The node of an input with these rules.
+ *
+ * @throws TypeError that names the rule which cannot be meant
+ */
+export const parseRules = (rules: unknown): Node => ({
+  kinds: ["object"],
+  nullable: false,
+  constraints: undefined,
+  item: undefined,
+  keys: readKeys(rules, "", new Set())
+})

@@ -1,0 +1,183 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, vi } from "@effect/vitest"
+import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { fileURLToPath } from "node:url"
+import * as VolumeCache from "../src/VolumeCache.ts"
+import * as Trees from "./FileTrees.ts"
+
+const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url))
+
+beforeAll(() => void vi.stubEnv("PLATFORM_LOG_LEVEL", "ERROR"))
+afterAll(() => void vi.unstubAllEnvs())
+
+const opened: Array<() => Promise<unknown>> = []
+
+afterEach(async () => {
+  for (const close of opened.splice(0).reverse()) await close()
+})
+
+const start = (name: string, options: WorkerProcess.Options) => {
+  const worker = WorkerProcess.start(fixture(name), options)
+  opened.push(async () => {
+    worker.kill("SIGKILL")
+    await worker.ended
+  })
+  return worker
+}
+
+const folders = () => {
+  const folder = mkdtempSync(join(tmpdir(), "stint-volume-cache-"))
+  opened.push(async () => rmSync(folder, { recursive: true }))
+  const [volume, directory] = [join(folder, "volume"), join(folder, "directory")]
+  mkdirSync(volume)
+  return { folder, volume, directory }
+}
+
+/** Waits for something that another process brings about. */
+const until = (holds: () => boolean) => expect.poll(holds, { timeout: 20_000, interval: 20 }).toBe(true)
+
+describe("a worker (specification 3, 4.3)", () => {
+  const platform = async () => {
+    const stub = await PlatformStub.start()
+    opened.push(() => stub.down())
+    const { directory, volume } = folders()
+    const worker = (env: { readonly [name: string]: string } = {}) =>
+      start("worker", {
+        env: { ...stub.environment(), PLATFORM_VOLUME_PATH: volume, TEST_DIRECTORY: directory, ...env }
+      })
+    return { stub, directory, volume, worker }
+  }
+
+  it("is filled before its first take, and synced after its last result, before it exits", async () => {
+    const { directory, stub, worker } = await platform()
+    const first = worker()
+    const id = stub.submit({ name: "model", text: "downloaded", after: "SIGTERM" })
+    await stub.until(() => stub.of("job-take").some(({ status }) => status === 200))
+    await until(() => first.stdout().includes("takes jobs"))
+    first.kill("SIGTERM")
+    expect(await stub.resultOf(id)).toEqual({ output: null })
+    const { code, stdout } = await first.ended
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/Stopping: SIGTERM.*Volume cache: 1 file \(10 B\) of .*new on the volume/s)
+
+    // The disk of the first one is gone with it.
+    rmSync(directory, { recursive: true })
+    const second = worker()
+    const next = stub.submit({ name: "model", text: "changed" })
+    expect(await stub.resultOf(next)).toEqual({ output: "downloaded" })
+    expect(second.stdout()).toMatch(/Volume cache: .* was filled with 1 file .*takes jobs/s)
+    second.kill("SIGTERM")
+    expect(await second.ended).toMatchObject({ code: 0 })
+  })
+
+  it("with syncAfter: \"job\" a kill -9 takes nothing of the jobs before", async () => {
+    const { directory, stub, worker } = await platform()
+    const first = worker({ TEST_SYNC_AFTER: "job" })
+    await stub.resultOf(stub.submit({ name: "model", text: "downloaded" }))
+    await until(() => first.stdout().includes("new on the volume"))
+    first.kill("SIGKILL")
+    await first.ended
+    rmSync(directory, { recursive: true })
+    worker()
+    expect(await stub.resultOf(stub.submit({ name: "model", text: "changed" }))).toEqual({ output: "downloaded" })
+  })
+
+  it("without a volume runs as it would without a cache, with one DEBUG line", async () => {
+    const { stub, volume, worker } = await platform()
+    rmSync(volume, { recursive: true })
+    const cold = worker({ PLATFORM_VOLUME_PATH: "" })
+    const id = stub.submit({ name: "model", text: "downloaded" })
+    expect(await stub.resultOf(id)).toEqual({ output: "no cache" })
+    cold.kill("SIGTERM")
+    const { code, stdout } = await cold.ended
+    expect(code).toBe(0)
+    expect(stdout.split("\n").filter((line) => line.includes("Volume cache"))).toEqual([
+      expect.stringMatching(/no network volume.*"level":"DEBUG"/)
+    ])
+  })
+})
+
+/** What a cold worker finds; every file must be whole. */
+const cold = async (folder: string, volume: string, number: number) => {
+  const directory = join(folder, `cold-${number}`)
+  // The mirror belongs to the directory's name, which is `directory`: this process works elsewhere.
+  mkdirSync(directory)
+  const { hydrated } = await openIn(directory, volume)
+  const root = join(directory, "directory")
+  const names = existsSync(root) ? readdirSync(root) : []
+  for (const name of names) {
+    const [writer, file, turn] = name.split("-")
+    const text = `${writer} ${file} ${turn} `.repeat(file === "small" ? 20 : 2000)
+    expect(readFileSync(join(root, name), "utf8") === text, name).toBe(true)
+  }
+  return { hydrated: hydrated[0], names }
+}
+
+const openIn = async (directory: string, volume: string) => {
+  const before = process.cwd()
+  process.chdir(directory)
+  try {
+    const opening = VolumeCache.open({ dirs: ["directory"], volume, endpoint: "endpoint" })
+    return await opening
+  } finally {
+    process.chdir(before)
+  }
+}
+
+describe("processes at once", () => {
+  const writer = (folder: string, volume: string, name: string, turns: number) => {
+    const cwd = join(folder, name)
+    mkdirSync(cwd)
+    return start("writer", { cwd, args: ["directory", volume, name, String(turns)], env: { PLATFORM_LOG_LEVEL: "WARN" } })
+  }
+
+  it("several that sync the same mirror all the time lose nothing of one another", async () => {
+    const { folder, volume } = folders()
+    const writers = ["a", "b", "c"].map((name) => writer(folder, volume, name, 15))
+    let reader = 0
+    const all = Promise.all(writers.map(({ ended }) => ended))
+    const writing = new Set(writers)
+    for (const one of writers) void one.ended.finally(() => writing.delete(one))
+    while (writing.size > 0) {
+      const { hydrated } = await cold(folder, volume, reader++)
+      expect(hydrated).toMatchObject({ damaged: 0, complete: true, firstError: undefined })
+    }
+    for (const { code, stderr, stdout } of await all) {
+      expect({ code, stderr }).toEqual({ code: 0, stderr: "" })
+      expect(stdout).not.toContain("false")
+    }
+    const { hydrated, names } = await cold(folder, volume, reader)
+    expect(hydrated).toMatchObject({ damaged: 0, firstError: undefined })
+    expect(names).toHaveLength(3 * 2 * 10)
+    expect(reader).toBeGreaterThan(1)
+  })
+
+  it("kill -9 at any moment leaves a mirror that can be read, with everything that was said to be synced", async () => {
+    const { folder, volume } = folders()
+    for (let round = 0; round < 6; round++) {
+      const victim = writer(folder, volume, `v${round}`, 1000)
+      await until(() => victim.stdout().includes(`synced ${round}`))
+      victim.kill("SIGKILL")
+      const { stdout } = await victim.ended
+      const { hydrated, names } = await cold(folder, volume, round)
+      expect(hydrated).toMatchObject({ damaged: 0, complete: true, firstError: undefined })
+      const synced = stdout.match(/synced \d+ true/g) ?? []
+      for (let turn = 0; turn < Math.min(synced.length, 10); turn++) {
+        expect(names).toEqual(expect.arrayContaining([`v${round}-small-${turn}`, `v${round}-large-${turn}`]))
+      }
+    }
+  })
+})
+
+describe("a volume that does not answer", () => {
+  it("does not keep the process from exiting", async () => {
+    const { directory, folder, volume } = folders()
+    const pipe = join(folder, "pipe")
+    Trees.makePipe(pipe)
+    const { signal, stdout } = await start("stuck", { args: [directory, volume, pipe] }).ended
+    expect(stdout).toMatch(/active: false/)
+    expect(signal).toBe("SIGKILL")
+  })
+})

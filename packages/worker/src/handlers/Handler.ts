@@ -1,0 +1,243 @@
+/**
+ * Handlers: what runs for a job.
+ *
+ * All forms end in the same thing, a {@link Runnable}: given a job and a way to send chunks away, an Effect of its outcome.
+ *
+ * ```
+ *  Handler.make          Schemas, an Effect          decode -> run -> encode       \
+ *  Handler.makeStream    Schemas, a Stream           decode -> run -> encode each   }-> Runnable -> JobRunner
+ *  Handler.fromFunction  any function or generator   call, await or iterate        /
+ * ```
+ *
+ * The first two check what goes in and out; the third trusts its author.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as SchemaIssue from "effect/SchemaIssue"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { CurrentJob, ReceivedJob } from "./CurrentJob.ts"
+import type { DeliveryError } from "../transport/ResultDelivery.ts"
+import * as Outcome from "./Outcome.ts"
+import { TypeId } from "./Runnable.ts"
+import type { Emit, Runnable } from "./Runnable.ts"
+import { previewValue } from "./ValuePreview.ts"
+import { withSpan } from "../runtime/Spans.ts"
+
+export { fromFunction } from "./HandlerFunction.ts"
+export type { FunctionJob, FunctionOptions, HandlerFunction, JobContext } from "./HandlerFunction.ts"
+export { isRunnable, TypeId } from "./Runnable.ts"
+export type { Emit, Runnable } from "./Runnable.ts"
+
+/** A handler with Schemas: a client and a pipeline can be typed by it. */
+export interface Handler<
+  Name extends string,
+  Input extends Schema.Constraint,
+  Output extends Schema.Constraint,
+  Error extends Schema.Constraint,
+  out R = never
+> extends Runnable<R> {
+  readonly name: Name
+  /** What callers send as `input`. */
+  readonly input: Input
+  /** What callers get as `output`; of one chunk, where the handler streams. */
+  readonly output: Output
+  /** The failures that callers can tell apart; their JSON is the job's `error`. */
+  readonly error: Error
+  /** Whether every element of its result is a chunk. `make` and `makeStream` say in their types which: callers are typed by it. */
+  readonly streams: boolean
+}
+
+/** What the runtime provides by itself. */
+type Provided = CurrentJob | Scope.Scope
+
+/** What a handler needs: its own services, and those of its Schemas. */
+type Needs<I extends Schema.Constraint, O extends Schema.Constraint, E extends Schema.Constraint, R> =
+  | Exclude<R, Provided>
+  | I["DecodingServices"]
+  | O["EncodingServices"]
+  | E["EncodingServices"]
+
+/** How many offending values an error names. More are said to be there; a caller who sent a wrong list of a million gets no novel. */
+const MAX_PROBLEMS = 20
+
+const at = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown => {
+  let found = value
+  for (const key of path) {
+    if (typeof found !== "object" || found === null) return undefined
+    found = Reflect.get(found, key)
+  }
+  return found
+}
+
+const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
+
+/** A number's JSON may be one of three texts, and of a text that is none of them the Schema says only that. A caller wants to hear of the number. */
+const NUMBER_AS_TEXT = `"Infinity" | "-Infinity" | "NaN"`
+
+/** One sentence that names every offending value by its path: `input.width: Expected number, got "wide"`. */
+export const describeInputIssue = (issue: SchemaIssue.Issue, input: unknown): string => {
+  const { issues } = formatIssue(issue)
+  const problems = issues.slice(0, MAX_PROBLEMS).map(({ message, path = [] }) => {
+    const keys = path.map((segment) => typeof segment === "object" ? segment.key : segment)
+    const where = keys.reduce<string>(
+      (text, key) => typeof key === "number" ? `${text}[${key}]` : `${text}.${String(key)}`,
+      "input"
+    )
+    const value = at(input, keys)
+    return `${where}: ${message.replace(NUMBER_AS_TEXT, "number")}${value === undefined ? "" : `, got ${previewValue(value)}`}`
+  })
+  const more = issues.length > problems.length ? `; and ${issues.length - problems.length} more` : ""
+  return `The input does not fit. ${problems.join("; ")}${more}`
+}
+
+/** The Schema side of a handler: how its input is read, its output written and its declared failures reported. */
+const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, E extends Schema.Constraint>(
+  input: I,
+  output: O,
+  error: E
+) => {
+  const decode = Schema.decodeUnknownEffect(Schema.toCodecJson(input), { errors: "all" })
+  const encode = Schema.encodeUnknownEffect(Schema.toCodecJson(output))
+  const encodeError = Schema.encodeUnknownEffect(Schema.toCodecJson(error))
+  const isDeclared = Schema.is(error)
+  return {
+    /** Runs `next` with the input, or ends the job because the input does not fit. */
+    withInput: <X, R>(
+      job: ReceivedJob,
+      next: (input: I["Type"]) => Effect.Effect<Outcome.Outcome, X, R>
+    ): Effect.Effect<Outcome.Outcome, X, R | I["DecodingServices"]> =>
+      Effect.matchEffect(withSpan("validate")(decode(job.input)), {
+        onFailure: ({ issue }) => Effect.succeed(Outcome.failed(describeInputIssue(issue, job.input))),
+        onSuccess: next
+      }),
+    /** A value of the handler that its own Schema does not accept is the handler's mistake. */
+    encode: (value: unknown) => Effect.orDie(encode(value)),
+    /** Declared failures are an outcome, all others are exceptions. */
+    fail: (failure: unknown): Effect.Effect<Outcome.Outcome, never, E["EncodingServices"]> =>
+      isDeclared(failure)
+        ? Effect.map(Effect.orDie(encodeError(failure)), (encoded) => Outcome.failed(Outcome.errorText(encoded)))
+        : Effect.die(failure)
+  }
+}
+
+/**
+ * A handler as an Effect program.
+ *
+ * `input` decodes what the caller sent; input that does not fit fails the job with the path of each offending value. `output`
+ * encodes the result. `error` declares the failures that callers can tell apart: their JSON text becomes the job's `error`. Any
+ * other `Error` may be failed with or thrown, too; it is reported as an exception (specification 2.4).
+ *
+ * The signals of specification 2.3 hold for the encoded output as for any other: a top-level key `error` fails the job, and
+ * `refresh_worker` recycles the worker. A scope is open while `run` runs, and closes when the job ends or is stopped.
+ *
+ * @example
+ * ```ts
+ * const Square = Handler.make("square", {
+ *   input: Schema.Struct({ n: Schema.Number }),
+ *   output: Schema.Struct({ square: Schema.Number }),
+ *   run: ({ n }) => Effect.succeed({ square: n * n })
+ * })
+ * ```
+ */
+export const make = <
+  const Name extends string,
+  I extends Schema.Constraint,
+  O extends Schema.Constraint,
+  R = never,
+  E extends Schema.Constraint = typeof Schema.Never
+>(
+  name: Name,
+  options: {
+    readonly input: I
+    readonly output: O
+    readonly error?: E
+    readonly run: (input: I["Type"]) => Effect.Effect<O["Type"], E["Type"] | Error, R>
+  }
+): Handler<Name, I, O, E | typeof Schema.Never, Needs<I, O, E, R>> & { readonly streams: false } => {
+  const { input, output, run } = options
+  const error = options.error ?? Schema.Never
+  const codecs = schemaCodecs(input, output, error)
+  const execute = (job: ReceivedJob) =>
+    codecs.withInput(job, (value) =>
+      Effect.matchEffect(run(value), {
+        onFailure: codecs.fail,
+        onSuccess: (result) => Effect.map(codecs.encode(result), Outcome.fromReturned)
+      }))
+  return { [TypeId]: TypeId, name, input, output, error, streams: false, run: (job) => Effect.scoped(execute(job)) }
+}
+
+/** Ends the run of a stream before its end, with an outcome. */
+interface Ended<R> {
+  readonly _tag: "Ended"
+  readonly outcome: Effect.Effect<Outcome.Outcome, never, R>
+}
+
+/**
+ * A handler that streams: its result is a Stream, and every element is one chunk for those who read the job's stream.
+ *
+ * As {@link make}, with `output` the Schema of one chunk. `aggregate` keeps the chunks and makes them the job's `output`, too, as
+ * a list; it costs the memory to hold them all. Default: false, and `output` is an empty list. A chunk with a top-level key
+ * `error` is not sent and fails the job (wire-facts 2.3). The stream is pulled one chunk at a time: a slow platform slows the
+ * handler.
+ *
+ * @example
+ * ```ts
+ * const Countdown = Handler.makeStream("countdown", {
+ *   input: Schema.Struct({ from: Schema.Int }),
+ *   output: Schema.Int,
+ *   run: ({ from }) => Stream.range(1, from).pipe(Stream.map((n) => from + 1 - n))
+ * })
+ * ```
+ */
+export const makeStream = <
+  const Name extends string,
+  I extends Schema.Constraint,
+  O extends Schema.Constraint,
+  R = never,
+  E extends Schema.Constraint = typeof Schema.Never
+>(
+  name: Name,
+  options: {
+    readonly input: I
+    readonly output: O
+    readonly error?: E
+    readonly aggregate?: boolean
+    readonly run: (input: I["Type"]) => Stream.Stream<O["Type"], E["Type"] | Error, R>
+  }
+): Handler<Name, I, O, E | typeof Schema.Never, Needs<I, O, E, R>> & { readonly streams: true } => {
+  const { aggregate = false, input, output, run } = options
+  const error = options.error ?? Schema.Never
+  const codecs = schemaCodecs(input, output, error)
+  type Stop = Ended<E["EncodingServices"]>
+  const ended = (outcome: Effect.Effect<Outcome.Outcome, never, E["EncodingServices"]>): Stop => ({ _tag: "Ended", outcome })
+  const consume = (value: I["Type"], emit: Emit) =>
+    Effect.suspend(() => {
+      const collected: Array<unknown> = []
+      return Stream.runForEach(
+        Stream.mapError(run(value), (failure) => ended(codecs.fail(failure))),
+        (element) =>
+          Effect.flatMap(codecs.encode(element), (chunk): Effect.Effect<void, Stop | DeliveryError> => {
+            const failure = Outcome.fromChunk(chunk)
+            if (failure !== undefined) return Effect.fail(ended(Effect.succeed(failure)))
+            if (aggregate) collected.push(chunk)
+            return emit(chunk)
+          })
+      ).pipe(
+        Effect.map(() => Outcome.fromStream(collected, undefined)),
+        Effect.catchTag("Ended", ({ outcome }) => outcome)
+      )
+    })
+  return {
+    [TypeId]: TypeId,
+    name,
+    input,
+    output,
+    error,
+    streams: true,
+    run: (job, emit) =>
+      emit === undefined
+        ? Effect.succeed(Outcome.UNCONSUMED)
+        : Effect.scoped(codecs.withInput(job, (value) => consume(value, emit)))
+  }
+}

@@ -1,0 +1,69 @@
+/**
+ * Effect's log in the form of specification 6.
+ *
+ * A job's lines carry its id: the runtime annotates everything that runs for a job with `requestId`, a handler's own `Effect.log`
+ * included. Other annotations and log spans follow the message as `key=value`.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import type { LogLevel } from "effect/LogLevel"
+import * as References from "effect/References"
+import * as LogLine from "./LogLine.ts"
+import { messageOf } from "../handlers/Outcome.ts"
+import { logStyle, WorkerConfig } from "./WorkerConfig.ts"
+
+/** The annotation that ties a line to its job. */
+export const REQUEST_ID = "requestId"
+
+const LINE_LEVEL: Record<LogLevel, LogLine.LineLevel> = {
+  All: "TRACE",
+  Trace: "TRACE",
+  Debug: "DEBUG",
+  Info: "INFO",
+  Warn: "WARN",
+  Error: "ERROR",
+  Fatal: "ERROR",
+  None: "ERROR"
+}
+
+const MINIMUM: Record<LogLine.Level, LogLevel> = {
+  NOTSET: "All",
+  TRACE: "Trace",
+  DEBUG: "Debug",
+  INFO: "Info",
+  WARN: "Warn",
+  ERROR: "Error"
+}
+
+const text = (part: unknown): string => {
+  if (typeof part === "string") return part
+  if (part instanceof Error) return part.stack ?? part.message
+  return messageOf(part)
+}
+
+/** A logger that hands finished lines to `write`: its level, its message and the id of the job that it is about, if any. */
+export const make = (write: (level: LogLine.LineLevel, message: string, requestId: string | undefined) => void) =>
+  Logger.make<unknown, void>(({ cause, fiber, logLevel, message }) => {
+    let line = Array.isArray(message) ? message.map(text).join(" ") : text(message)
+    let requestId: string | undefined
+    for (const [key, value] of Object.entries(fiber.getRef(References.CurrentLogAnnotations))) {
+      if (key === REQUEST_ID) requestId = String(value)
+      else line += ` ${key}=${text(value)}`
+    }
+    if (cause.reasons.length > 0) line += `\n${Cause.pretty(cause)}`
+    write(LINE_LEVEL[logLevel], line, requestId)
+  })
+
+const stdoutLogger = (style: LogLine.Style): Layer.Layer<never> =>
+  Layer.merge(
+    Logger.layer([make((level, message, requestId) => LogLine.write(style, level, message, requestId))]),
+    Layer.succeed(References.MinimumLogLevel, MINIMUM[style.level])
+  )
+
+/** Replaces the default loggers by one that writes specification 6 to standard output. */
+export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(Effect.map(WorkerConfig, ({ log }) => stdoutLogger(log)))
+
+/** The same for code that runs outside of a worker, which has no settings: before it starts, or in a script. */
+export const layerPlain: Layer.Layer<never> = Layer.suspend(() => stdoutLogger(logStyle(process.env, process.argv.slice(2))))

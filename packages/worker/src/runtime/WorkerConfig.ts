@@ -1,0 +1,275 @@
+/**
+ * What a worker reads from its environment (specification 2.8, wire-facts 5.1).
+ *
+ * Every variable is read under `PLATFORM_` and, where unset or empty, under `RUNPOD_` (rulings, "Prefix"). Without
+ * `WEBHOOK_GET_JOB`, or with `--test_input` or `--rp_serve_api`, the process is in local test mode (specification 4.2), whose flags
+ * are described in `WorkerFlags`.
+ *
+ * | variable | default | meaning |
+ * |---|---|---|
+ * | `WEBHOOK_GET_JOB` | local test mode | address of job-take; job-take-batch and job-stop are derived from it |
+ * | `WEBHOOK_POST_OUTPUT` | required on a platform | address of job-done |
+ * | `WEBHOOK_POST_STREAM` | derived from `WEBHOOK_POST_OUTPUT` | address of job-stream |
+ * | `WEBHOOK_PING` | no heartbeat | address of the heartbeat |
+ * | `PING_INTERVAL` | 10000 | milliseconds between heartbeats. Shorter finds a dead worker sooner and costs requests |
+ * | `AI_API_KEY` | no `Authorization` header | the worker's key, sent as it is |
+ * | `POD_ID` | a random UUID | id of the worker |
+ * | `POD_HOSTNAME` | the machine's name | reported with exceptions |
+ * | `ENDPOINT_ID` | none | id of the endpoint; its presence makes log lines JSON |
+ * | `SHUTDOWN_GRACE` | none | milliseconds that running jobs get after SIGTERM; ours, see below |
+ * | `UNREACHABLE_LIMIT` | none | milliseconds without an answer to job-take after which the worker stops; ours, see below |
+ * | `LOG_LEVEL`, `DEBUG_LEVEL` | DEBUG | the lowest level that is shown |
+ *
+ * Without a grace running jobs run to their end, because whoever sent the signal decides when to kill. Set it a little below that
+ * time, and jobs that are cut off go back to the queue at once instead of when their lease ends.
+ *
+ * Without a limit a worker tries for as long as the platform is away, which suits one that somebody looks after. The process pool sets one
+ * hour, so that a platform that was killed and never came back does not leave its workers behind for ever.
+ */
+import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
+import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
+import * as Config from "effect/Config"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import { hostname } from "node:os"
+import * as WorkerFlags from "./WorkerFlags.ts"
+import * as LogLine from "./LogLine.ts"
+import { didYouMean } from "./Suggestion.ts"
+import { VERSION } from "./Version.ts"
+
+/** The variables that are ours or for tuning, without their prefix; those that the platform sets are in the contract. */
+const TuningVariable = {
+  shutdownGrace: "SHUTDOWN_GRACE",
+  unreachableLimit: "UNREACHABLE_LIMIT",
+  logLevel: "LOG_LEVEL",
+  debugLevel: "DEBUG_LEVEL"
+} as const
+
+const NAMES = [...Object.values(WorkerVariable), ...Object.values(TuningVariable)]
+
+/** A variable that is missing or makes no sense. The message names it, its value, and what it should be. */
+export class WorkerConfigError extends Schema.TaggedError<WorkerConfigError>()("WorkerConfigError", {
+  variable: Schema.String,
+  message: Schema.String
+}) {}
+
+/** Who this worker is; goes into the report of an exception (specification 2.4). */
+export interface Identity {
+  readonly workerId: string
+  readonly hostname: string
+  readonly version: string
+}
+
+/** Where and how often to beat. */
+export interface PingConfig {
+  readonly url: string
+  /** Milliseconds. */
+  readonly interval: number
+  /** `json`: a POST as in specification 2.6. `query`: the GET of wire-facts 5.7, for variables that came as `RUNPOD_`. */
+  readonly form: "json" | "query"
+}
+
+/** An address cut at the places where a job's id belongs; `join` with the id makes it whole. */
+export type JobAddress = ReadonlyArray<string>
+
+/** How to reach the platform. Addresses end where `&key=value` can be appended. */
+export interface Platform {
+  /** The prefix of the variables that brought the address of job-take: which of the two platforms is likely at the other end. */
+  readonly prefix: EnvPrefix
+  readonly take: string
+  /** Undefined where job-take has another name than that: then there is no batch take either. */
+  readonly takeBatch: string | undefined
+  /** Undefined where job-take has another name than that: then jobs cannot be stopped. */
+  readonly stop: string | undefined
+  readonly done: JobAddress
+  readonly stream: JobAddress
+  readonly ping: PingConfig | undefined
+  readonly key: Redacted.Redacted | undefined
+}
+
+/** Everything that a worker takes from its environment, checked. */
+export interface Settings {
+  readonly identity: Identity
+  readonly endpoint: string | undefined
+  /** Undefined: local test mode. */
+  readonly platform: Platform | undefined
+  /** Milliseconds that running jobs get once the worker is to stop; undefined: until they are done. */
+  readonly shutdownGrace: number | undefined
+  /** Milliseconds without an answer to job-take after which the worker stops; undefined: it tries on. */
+  readonly unreachableLimit: number | undefined
+  readonly log: LogLine.Style
+  readonly flags: WorkerFlags.WorkerFlags
+}
+
+/** The settings of this worker. */
+export class WorkerConfig extends Context.Service<WorkerConfig, Settings>()("@stint/worker/WorkerConfig") {}
+
+interface Variable {
+  readonly name: string
+  readonly prefix: EnvPrefix
+  readonly value: string
+}
+
+/** Variables by full name, as `process.env` has them. */
+export type Environment = { readonly [name: string]: string | undefined }
+
+const find = (env: Environment, name: string): Variable | undefined => {
+  for (const prefix of ENV_PREFIXES) {
+    const value = env[prefix + name]
+    if (value !== undefined && value.trim() !== "") return { name: prefix + name, prefix, value: value.trim() }
+  }
+  return undefined
+}
+
+/**
+ * What the log looks like under these variables and this command line; wrong values count as unset. For code outside the runtime.
+ */
+export const logStyle = (env: Environment, argv: ReadonlyArray<string>): LogLine.Style => ({
+  level: LogLine.parseLevel(
+    WorkerFlags.valueOf(argv, "--rp_log_level") ??
+      (find(env, TuningVariable.logLevel) ?? find(env, TuningVariable.debugLevel))?.value ?? ""
+  ) ?? "DEBUG",
+  json: find(env, WorkerVariable.endpointId) !== undefined
+})
+
+/** Whether a process with these variables and this command line is in local test mode (specification 4.2, wire-facts 5.1). */
+export const isLocal = (env: Environment, argv: ReadonlyArray<string>): boolean =>
+  find(env, WorkerVariable.getJob) === undefined || WorkerFlags.requestsLocalMode(argv)
+
+const invalid = (variable: string, message: string) => new WorkerConfigError({ variable, message })
+
+/** Ends the address so that `&key=value` can be appended: some templates have no query (wire-facts 5.1). */
+const withQuery = (url: string): string => url.includes("?") ? url : `${url}?`
+
+/** Appends a query value to an address of {@link Platform}. */
+export const appendQuery = (url: string, key: string, value: string | number): string =>
+  `${url}${url.endsWith("?") || url.endsWith("&") ? "" : "&"}${key}=${encodeURIComponent(value)}`
+
+const WORKER_PLACEHOLDER = /\$\{?(?:RUNPOD|PLATFORM)_POD_ID\}?/g
+
+const checkedUrl = (variable: Variable): Result.Result<string, WorkerConfigError> => {
+  const url = URL.canParse(variable.value) ? new URL(variable.value) : undefined
+  return url !== undefined && (url.protocol === "http:" || url.protocol === "https:")
+    ? Result.succeed(withQuery(variable.value))
+    : Result.fail(invalid(
+      variable.name,
+      `${variable.name} is ${JSON.stringify(variable.value)}, which is no http or https address.`
+    ))
+}
+
+const jobAddress = (variable: Variable, workerId: string): Result.Result<JobAddress, WorkerConfigError> =>
+  Result.flatMap(checkedUrl(variable), (url) => {
+    const parts = url.replaceAll(WORKER_PLACEHOLDER, encodeURIComponent(workerId)).split("$ID")
+    return parts.length > 1 ? Result.succeed(parts) : Result.fail(invalid(
+      variable.name,
+      `${variable.name} is ${JSON.stringify(variable.value)}; it must contain $ID, where the job's id belongs.`
+    ))
+  })
+
+const wholeNumber = (variable: Variable, minimum: number): Result.Result<number, WorkerConfigError> =>
+  /^\d+$/.test(variable.value) && Number(variable.value) >= minimum && Number.isSafeInteger(Number(variable.value))
+    ? Result.succeed(Number(variable.value))
+    : Result.fail(invalid(
+      variable.name,
+      `${variable.name} is ${JSON.stringify(variable.value)}; it must be a whole number of milliseconds, ${minimum} or more.`
+    ))
+
+const platformOf = Effect.fnUntraced(function*(env: Environment, workerId: string) {
+  const getJob = find(env, WorkerVariable.getJob)
+  if (getJob === undefined) return undefined
+  const postOutput = find(env, WorkerVariable.postOutput)
+  if (postOutput === undefined) {
+    return yield* invalid(
+      getJob.prefix + WorkerVariable.postOutput,
+      `${getJob.name} is set, so this is a worker of a platform, but ${getJob.prefix}${WorkerVariable.postOutput} is not: ` +
+        `there is no address to deliver results to. Set it (\`stint worker-env <endpoint>\` prints all of them), or unset ` +
+        `${getJob.name} for local test mode.`
+    )
+  }
+  const postStream = find(env, WorkerVariable.postStream) ??
+    { ...postOutput, value: postOutput.value.replace("/job-done/", "/job-stream/") }
+  const ping = find(env, WorkerVariable.ping)
+  const pingInterval = find(env, WorkerVariable.pingInterval)
+  const key = find(env, WorkerVariable.apiKey)
+  const take = (yield* Effect.fromResult(checkedUrl(getJob)))
+    .replaceAll(WORKER_PLACEHOLDER, encodeURIComponent(workerId))
+    .replaceAll("$ID", encodeURIComponent(workerId))
+  const named = take.includes("/job-take/")
+  const platform: Platform = {
+    prefix: getJob.prefix,
+    take,
+    takeBatch: named ? take.replace("/job-take/", "/job-take-batch/") : undefined,
+    stop: named ? take.replace("/job-take/", "/job-stop/") : undefined,
+    done: yield* Effect.fromResult(jobAddress(postOutput, workerId)),
+    stream: yield* Effect.fromResult(jobAddress(postStream, workerId)),
+    ping: ping === undefined ? undefined : {
+      url: (yield* Effect.fromResult(checkedUrl(ping))).replaceAll(WORKER_PLACEHOLDER, encodeURIComponent(workerId)),
+      interval: pingInterval === undefined ? 10_000 : yield* Effect.fromResult(wholeNumber(pingInterval, 50)),
+      form: ping.prefix === "RUNPOD_" ? "query" : "json"
+    },
+    key: key === undefined ? undefined : Redacted.make(key.value)
+  }
+  return platform
+})
+
+const levelOf = Effect.fnUntraced(function*(env: Environment, argv: ReadonlyArray<string>) {
+  const word = WorkerFlags.valueOf(argv, "--rp_log_level")
+  const variable = find(env, TuningVariable.logLevel) ?? find(env, TuningVariable.debugLevel)
+  const given = word === undefined ? variable : { name: "--rp_log_level", value: word }
+  if (given === undefined) return "DEBUG"
+  const level = LogLine.parseLevel(given.value)
+  if (level !== undefined) return level
+  return yield* invalid(
+    given.name,
+    `${given.name} is ${JSON.stringify(given.value)}; it must be one of ${LogLine.LEVELS.join(", ")}.` +
+      didYouMean(given.value, LogLine.LEVELS)
+  )
+})
+
+/** The settings that these variables and this command line make, or what is wrong with them. */
+export const read = Effect.fnUntraced(function*(env: Environment, argv: ReadonlyArray<string>) {
+  const log: LogLine.Style = { ...logStyle(env, argv), level: yield* levelOf(env, argv) }
+  const workerId = find(env, WorkerVariable.podId)?.value ?? crypto.randomUUID()
+  const grace = find(env, TuningVariable.shutdownGrace)
+  const limit = find(env, TuningVariable.unreachableLimit)
+  const local = isLocal(env, argv)
+  const flags = yield* Effect.fromResult(
+    Result.mapError(WorkerFlags.read(argv, local), ({ flag, message }) => invalid(flag, message))
+  )
+  const settings: Settings = {
+    identity: {
+      workerId,
+      hostname: find(env, WorkerVariable.podHostname)?.value ?? hostname(),
+      version: VERSION
+    },
+    endpoint: find(env, WorkerVariable.endpointId)?.value,
+    platform: local ? undefined : yield* platformOf(env, workerId),
+    shutdownGrace: grace === undefined ? undefined : yield* Effect.fromResult(wholeNumber(grace, 0)),
+    unreachableLimit: limit === undefined ? undefined : yield* Effect.fromResult(wholeNumber(limit, 1)),
+    log,
+    flags
+  }
+  return settings
+})
+
+const variables = Effect.gen(function*() {
+  const env: Record<string, string> = {}
+  for (const prefix of ENV_PREFIXES) {
+    for (const name of NAMES) {
+      const value = yield* Config.option(Config.String(prefix + name))
+      if (Option.isSome(value)) env[prefix + name] = value.value
+    }
+  }
+  return env
+})
+
+/** The settings from the current `ConfigProvider` (the process's environment by default) and the given command line. */
+export const layer = (
+  argv: ReadonlyArray<string> = process.argv.slice(2)
+): Layer.Layer<WorkerConfig, WorkerConfigError | Config.ConfigError> =>
+  Layer.effect(WorkerConfig, Effect.flatMap(variables, (env) => read(env, argv)))

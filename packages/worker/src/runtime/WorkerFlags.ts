@@ -1,0 +1,138 @@
+/**
+ * The command line of local test mode (specification 4.2).
+ *
+ * | flag | default | effect |
+ * |---|---|---|
+ * | `--test_input JSON` | `test_input.json` | the one job to run |
+ * | `--rp_serve_api` | off | serves the local API in place of running one job |
+ * | `--rp_api_port N` | 8000 | its port; 0 takes a free one |
+ * | `--rp_api_host ADDRESS` | 127.0.0.1 | where it listens. The local API has no keys, so any other address opens the handler to whoever reaches it |
+ * | `--rp_api_concurrency N` | 1, or what the handler's `concurrency_modifier` says | the most jobs that run at once |
+ * | `--rp_log_level LEVEL` | DEBUG | read with the variables, by `WorkerConfig` |
+ * | `--rp_debugger` | off | has an effect on a deployed endpoint only |
+ *
+ * A value follows its flag as the next word or after `=`; of several of one flag the last counts. Flags without our prefix are the program's own.
+ */
+import * as Result from "effect/Result"
+import { didYouMean } from "./Suggestion.ts"
+
+/** The flags that take no value. */
+const SWITCHES = ["--rp_serve_api", "--rp_debugger"] as const
+
+/** The flags that take one. */
+const VALUES = ["--test_input", "--rp_api_port", "--rp_api_host", "--rp_api_concurrency", "--rp_log_level"] as const
+
+const KNOWN = [...SWITCHES, ...VALUES]
+
+/** What all flags but `--test_input` begin with. */
+const PREFIX = "--rp_"
+
+/** The flags, checked. Undefined: not given. */
+export interface WorkerFlags {
+  /** `--test_input`: the job as JSON text, in place of `test_input.json`. */
+  readonly testInput: string | undefined
+  /** `--rp_serve_api` */
+  readonly serveApi: boolean
+  /** `--rp_api_port`: 0 to 65535. */
+  readonly apiPort: number | undefined
+  /** `--rp_api_host`: a name or an address. */
+  readonly apiHost: string | undefined
+  /** `--rp_api_concurrency`: 1 or more. */
+  readonly apiConcurrency: number | undefined
+  /** `--rp_debugger` */
+  readonly debugger: boolean
+}
+
+/** A flag that makes no sense. */
+export interface FlagError {
+  readonly flag: string
+  /** Names the flag, its value, and what it should be. */
+  readonly message: string
+}
+
+/** The value of `--name value` or `--name=value`, of several the last; empty where the command line ends after the name. */
+export const valueOf = (argv: ReadonlyArray<string>, name: (typeof VALUES)[number]): string | undefined => {
+  const index = argv.findLastIndex((word) => word === name || word.startsWith(`${name}=`))
+  const word = argv[index]
+  if (word === undefined) return undefined
+  return word === name ? argv[index + 1] ?? "" : word.slice(name.length + 1)
+}
+
+/** Whether the command line has this switch. */
+export const hasFlag = (argv: ReadonlyArray<string>, name: (typeof SWITCHES)[number]): boolean => argv.includes(name)
+
+/** Whether the command line asks for local test mode, whatever the variables say. */
+export const requestsLocalMode = (argv: ReadonlyArray<string>): boolean =>
+  hasFlag(argv, "--rp_serve_api") || valueOf(argv, "--test_input") !== undefined
+
+const flagError = (flag: string, message: string): Result.Result<never, FlagError> => Result.fail({ flag, message })
+
+/** The whole number that follows a flag. */
+const wholeNumber = (
+  argv: ReadonlyArray<string>,
+  name: "--rp_api_port" | "--rp_api_concurrency",
+  minimum: number,
+  maximum: number
+): Result.Result<number | undefined, FlagError> => {
+  const text = valueOf(argv, name)
+  if (text === undefined) return Result.succeed(undefined)
+  const value = /^\d+$/.test(text) ? Number(text) : Number.NaN
+  return value >= minimum && value <= maximum
+    ? Result.succeed(value)
+    : flagError(name, `${name} is ${JSON.stringify(text)}; it must be a whole number from ${minimum} to ${maximum}.`)
+}
+
+/** A name or address to listen on. What it leads to is the system's business. */
+const host = (argv: ReadonlyArray<string>): Result.Result<string | undefined, FlagError> => {
+  const text = valueOf(argv, "--rp_api_host")
+  if (text === undefined) return Result.succeed(undefined)
+  const bare = text.replace(/^\[(.*)\]$/, "$1")
+  return /^[\w.:%-]+$/.test(bare) && !bare.startsWith("-") ? Result.succeed(bare) : flagError(
+    "--rp_api_host",
+    `--rp_api_host is ${JSON.stringify(text)}; it must be a name or an address, such as 127.0.0.1 or 0.0.0.0, without a port.`
+  )
+}
+
+/** The first word that looks like one of ours and is none. */
+const unknownWord = (argv: ReadonlyArray<string>): Result.Result<void, FlagError> => {
+  // What follows a flag with a value is that value, whatever it looks like.
+  let isValue = false
+  for (const word of argv) {
+    const name = word.split("=", 1)[0] ?? word
+    const known: ReadonlyArray<string> = KNOWN
+    const switches: ReadonlyArray<string> = SWITCHES
+    if (!isValue && switches.includes(name) && name !== word) {
+      return flagError(
+        name,
+        `${name} takes no value, but ${JSON.stringify(word)} was given. Leave out ${JSON.stringify(word.slice(name.length))}.`
+      )
+    }
+    if (!isValue && name.startsWith(PREFIX) && !known.includes(name)) {
+      return flagError(name, `There is no flag ${name}.${didYouMean(name, KNOWN)} The flags are ${KNOWN.join(", ")}.`)
+    }
+    isValue = !isValue && known.includes(word) && !switches.includes(word)
+  }
+  return Result.succeed(undefined)
+}
+
+/** The most jobs at once that make sense to ask for; every one of them is memory. */
+const MAX_CONCURRENCY = 10_000
+
+/**
+ * The flags of this command line, or the first that makes no sense.
+ *
+ * Words that look like ours and are none are refused in local test mode only: a start command of a platform may hold flags that
+ * other SDKs know.
+ */
+export const read = (argv: ReadonlyArray<string>, local: boolean): Result.Result<WorkerFlags, FlagError> =>
+  Result.gen(function*() {
+    if (local) yield* unknownWord(argv)
+    return {
+      testInput: valueOf(argv, "--test_input"),
+      serveApi: hasFlag(argv, "--rp_serve_api"),
+      apiPort: yield* wholeNumber(argv, "--rp_api_port", 0, 65_535),
+      apiHost: yield* host(argv),
+      apiConcurrency: yield* wholeNumber(argv, "--rp_api_concurrency", 1, MAX_CONCURRENCY),
+      debugger: hasFlag(argv, "--rp_debugger")
+    }
+  })

@@ -1,0 +1,112 @@
+/**
+ * The program of the heartbeat's thread.
+ *
+ * Its text is what runs, in a thread made from a string, so that it needs no file of its own and survives bundling. It must
+ * therefore stand alone: no imports, nothing from outside the function, and nothing that bundlers put a helper of theirs around.
+ * That is why its functions are methods of one object (named functions are wrapped to keep their names when code is minified) and
+ * why nothing is spread.
+ */
+
+/** What the thread is given. */
+export interface ThreadData {
+  readonly url: string
+  readonly form: "json" | "query"
+  /** Milliseconds between beats. */
+  readonly interval: number
+  readonly headers: { readonly [name: string]: string }
+  readonly version: string
+  /** The list of {@link file://./InFlightJobs.ts}, and how its slots are laid out. */
+  readonly memory: SharedArrayBuffer
+  readonly slot: number
+  readonly header: number
+}
+
+/** What the thread says: that beats stopped arriving, and that they arrive again. */
+export interface ThreadReport {
+  /** Undefined: they arrive again. */
+  readonly failure: string | undefined
+}
+
+/**
+ * Beats at once and then once an interval. A beat that fails is repeated after a quarter of the interval. One that is still
+ * unanswered when the next is due is given that interval, too, and then dropped (wire-facts 5.7).
+ */
+export const heartbeatThread = (): void => {
+  const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads")
+  const data: ThreadData = workerData
+  const { Agent, request } = data.url.startsWith("https:")
+    ? process.getBuiltinModule("node:https")
+    : process.getBuiltinModule("node:http")
+  const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+  const words = new Int32Array(data.memory)
+  const bytes = new Uint8Array(data.memory)
+  const decoder = new TextDecoder()
+
+  const thread = {
+    busy: false,
+    arriving: true,
+
+    idAt(start: number): string {
+      for (;;) {
+        const version = Atomics.load(words, start / 4)
+        const length = Atomics.load(words, start / 4 + 1)
+        const id = decoder.decode(bytes.slice(start + data.header, start + data.header + length))
+        if (version % 2 === 0 && Atomics.load(words, start / 4) === version) return id
+      }
+    },
+
+    held(): Array<string> {
+      const ids: Array<string> = []
+      for (let start = 0; start < data.memory.byteLength; start += data.slot) {
+        const id = this.idAt(start)
+        if (id !== "") ids.push(id)
+      }
+      return ids
+    },
+
+    ended(beat: { over: boolean }, failure: string | undefined): void {
+      if (beat.over) return
+      beat.over = true
+      this.busy = false
+      const arrives = failure === undefined
+      if (this.arriving !== arrives) {
+        this.arriving = arrives
+        const report: ThreadReport = { failure }
+        parentPort?.postMessage(report)
+      }
+      if (!arrives) setTimeout(() => this.beat(), data.interval / 4)
+    },
+
+    beat(): void {
+      if (this.busy) return
+      this.busy = true
+      const beat = { over: false }
+      const jobs = this.held()
+      const headers: Record<string, string | number> = Object.assign({}, data.headers)
+      let url = data.url
+      let body: string | undefined
+      if (data.form === "json") {
+        // A key of undefined does not exist in JSON: an idle worker names no jobs.
+        body = JSON.stringify({ job_id: jobs.length > 0 ? jobs : undefined, runpod_version: data.version })
+        headers["content-type"] = "application/json"
+        headers["content-length"] = Buffer.byteLength(body)
+      } else {
+        const query = new URLSearchParams({ runpod_version: data.version })
+        if (jobs.length > 0) query.set("job_id", jobs.join(","))
+        url += `${/[?&]$/.test(url) ? "" : "&"}${query.toString()}`
+      }
+      const call = request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {
+        const status = response.statusCode ?? 0
+        response.on("error", (error: NodeJS.ErrnoException) => this.ended(beat, error.code ?? error.message))
+        response.on("end", () => this.ended(beat, status >= 200 && status < 300 ? undefined : `the platform answered ${status}`))
+        response.resume()
+      })
+      call.setTimeout(Math.max(1_000, 2 * data.interval), () => call.destroy(new Error("no answer")))
+      call.on("error", (error: NodeJS.ErrnoException) => this.ended(beat, error.code ?? error.message))
+      call.end(body)
+    }
+  }
+
+  setInterval(() => thread.beat(), data.interval)
+  thread.beat()
+}

@@ -1,0 +1,203 @@
+/**
+ * The transport that speaks to a platform (wire-facts 5).
+ *
+ * What is sent depends little on which platform it is: the key goes raw into `Authorization`, `attempt` is sent back where the
+ * job came with one (ours fences with it, others ignore it), and results are JSON. Only their label differs: where the variables
+ * came as `RUNPOD_`, they are labelled as that platform's own SDK labels them (wire-facts 5.4), because nothing else is known to
+ * be accepted there.
+ */
+import { TakenJob } from "@stint/contract/WorkerProtocol"
+import type { Ping } from "@stint/contract/WorkerProtocol"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import type { ReceivedJob } from "../handlers/CurrentJob.ts"
+import * as NodeHttpClient from "./NodeHttpClient.ts"
+import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
+import { VERSION } from "../runtime/Version.ts"
+import { appendQuery, WorkerConfig } from "../runtime/WorkerConfig.ts"
+import type { JobAddress, Platform } from "../runtime/WorkerConfig.ts"
+
+/** The longest a take or a stop poll is held open; platforms answer before that. Milliseconds (wire-facts 5.3, 5.8). */
+export const POLL_TIMEOUT = 90_000
+
+/** How long the platform may be silent about a result. Milliseconds. */
+export const RESPONSE_TIMEOUT = 30_000
+
+/** How much of the platform's refusal is kept for the log. */
+const MAX_ERROR_TEXT = 500
+
+/**
+ * What is looked at in a job. The input is JSON because it came out of JSON.parse; walking through it again would cost time that
+ * grows with it.
+ */
+const Frame = Schema.Struct({
+  id: TakenJob.fields.id,
+  delayTime: TakenJob.fields.delayTime,
+  attempt: TakenJob.fields.attempt
+})
+const decodeFrame = Schema.decodeUnknownOption(Frame)
+const isJson = (value: unknown): value is Schema.Json => value !== undefined
+const decodeStops = Schema.decodeUnknownOption(Schema.Struct({ jobsToStop: Schema.Array(Schema.Unknown) }))
+
+/**
+ * A job out of one JSON value, undefined when it is none. A missing `input` becomes `{}`: the described platform loses an empty
+ * input on the way, and its callers would wait for ever (wire-facts 1.8; rulings, "Empty input object").
+ */
+export const readJob = (value: unknown): ReceivedJob | undefined => {
+  if (!Predicate.isObject(value)) return undefined
+  const frame = Option.getOrUndefined(decodeFrame(value))
+  if (frame === undefined) return undefined
+  const input = value["input"]
+  return { ...value, ...frame, input: isJson(input) ? input : {} }
+}
+
+const parse = (text: string): unknown => {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+/** What the platform said, on one line and not too long. Problem bodies have the sentence under `error` or `detail`. */
+const errorText = (text: string): string => {
+  const body = parse(text)
+  const said = Predicate.isObject(body) ? body["error"] ?? body["detail"] ?? body["message"] : undefined
+  const words = (typeof said === "string" ? said : text).replaceAll(/\s+/g, " ").trim()
+  return words.length > MAX_ERROR_TEXT ? `${words.slice(0, MAX_ERROR_TEXT)}...` : words
+}
+
+const toJobSourceError = ({ status, text }: NodeHttpClient.HttpResponse) => new JobSourceError({ reason: new Refused({ status, text: errorText(text) }) })
+
+/** A poll that was held until the limit brought nothing, and is no error (wire-facts 5.3). */
+const emptyOnTimeout = <A>(poll: Effect.Effect<ReadonlyArray<A>, JobSourceError>): Effect.Effect<ReadonlyArray<A>, JobSourceError> =>
+  Effect.catch(
+    poll,
+    (error) => error.reason._tag === "Unreachable" && error.reason.timedOut ? Effect.succeed([]) : Effect.fail(error)
+  )
+
+const isSuccess = ({ status }: NodeHttpClient.HttpResponse) => status >= 200 && status < 300
+
+const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
+  const described = platform.prefix === "RUNPOD_"
+  const call = yield* NodeHttpClient.make({
+    ...(platform.key === undefined ? {} : { authorization: Redacted.value(platform.key) }),
+    accept: "application/json",
+    "user-agent": `stint-worker/${VERSION} (${workerId})`
+  })
+  const get = (url: string, idleTimeout: number) => call({ method: "GET", url, idleTimeout })
+
+  const contentType = described ? "application/x-www-form-urlencoded" : "application/json"
+  const post = (
+    address: JobAddress,
+    job: ReceivedJob,
+    body: string,
+    stream: boolean,
+    chunk?: number
+  ): Effect.Effect<void, JobSourceError> => {
+    const url = appendQuery(address.join(encodeURIComponent(job.id)), "isStream", String(stream))
+    return Effect.flatMap(
+      call({
+        method: "POST",
+        // What only our platform asks for goes only to where an attempt came from.
+        url: job.attempt === undefined ? url : appendQuery(
+          chunk === undefined ? url : appendQuery(url, "chunk", chunk),
+          "attempt",
+          job.attempt
+        ),
+        body,
+        contentType,
+        idleTimeout: RESPONSE_TIMEOUT
+      }),
+      (answer) => isSuccess(answer) ? Effect.void : Effect.fail(toJobSourceError(answer))
+    )
+  }
+
+  /** Jobs out of an answer; what is no job is left out, with a line in the log (wire-facts 5.3). */
+  const received = (answer: NodeHttpClient.HttpResponse): Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError> => {
+    if (answer.status === 204 || answer.status === 400) return Effect.succeed([])
+    if (answer.status !== 200) return Effect.fail(toJobSourceError(answer))
+    const body = answer.contentType === "application/json" ? parse(answer.text) : undefined
+    if (body === undefined) {
+      return Effect.as(
+        Effect.logWarning(
+          `The platform answered a take with ${answer.status}, content type "${answer.contentType}" and ${answer.text.length} ` +
+            "characters, which is no JSON. Treating it as no job."
+        ),
+        []
+      )
+    }
+    const values: ReadonlyArray<unknown> = Array.isArray(body) ? body : [body]
+    const jobs = values.map(readJob).filter(Predicate.isNotUndefined)
+    return jobs.length === values.length ? Effect.succeed(jobs) : Effect.as(
+      Effect.logError(
+        `The platform sent ${
+          values.length - jobs.length
+        } of ${values.length} jobs without an id. They cannot be run, and no result ` +
+          "can be delivered for them."
+      ),
+      jobs
+    )
+  }
+
+  // Platforms without the batch route answer 404 once; from then on jobs are taken one by one.
+  let batches = platform.takeBatch
+
+  const take: JobSource["Service"]["take"] = ({ count, hasJobs }) => {
+    const inProgress = hasJobs ? 1 : 0
+    const single = get(appendQuery(platform.take, "job_in_progress", inProgress), POLL_TIMEOUT)
+    const answer = count === 1 || batches === undefined ? single : Effect.flatMap(
+      get(appendQuery(appendQuery(batches, "batch_size", count), "job_in_progress", inProgress), POLL_TIMEOUT),
+      (batch) => {
+        if (batch.status !== 404) return Effect.succeed(batch)
+        batches = undefined
+        return Effect.andThen(Effect.logDebug("The platform has no job-take-batch; taking jobs one by one."), single)
+      }
+    )
+    return emptyOnTimeout(Effect.flatMap(answer, received))
+  }
+
+  const stops: JobSource["Service"]["stops"] = platform.stop === undefined ? Effect.never : Effect.gen(function*() {
+    const answer = yield* get(platform.stop ?? "", POLL_TIMEOUT)
+    if (answer.status === 204) return []
+    if (answer.status !== 200) return yield* toJobSourceError(answer)
+    const body = decodeStops(parse(answer.text))
+    return Option.isNone(body) ? [] : body.value.jobsToStop.filter(Predicate.isString)
+  }).pipe(emptyOnTimeout)
+
+  const ping = Effect.fnUntraced(function*(message: Ping) {
+    if (platform.ping === undefined) return
+    const { form, url } = platform.ping
+    const answer = form === "json"
+      ? yield* call({
+        method: "POST",
+        url,
+        body: JSON.stringify(message),
+        contentType: "application/json",
+        idleTimeout: RESPONSE_TIMEOUT
+      })
+      : yield* get(
+        Object.entries(message).reduce((address, [key, value]) => appendQuery(address, key, String(value)), url),
+        RESPONSE_TIMEOUT
+      )
+    if (!isSuccess(answer)) return yield* toJobSourceError(answer)
+  })
+
+  return JobSource.of({
+    take,
+    done: (job, body, stream) => post(platform.done, job, body, stream),
+    chunk: (job, body, number) => post(platform.stream, job, body, false, number),
+    progress: (job, output) => post(platform.done, job, JSON.stringify({ status: "IN_PROGRESS", output }), false),
+    stops,
+    ping,
+    streaming: true
+  })
+})
+
+/** The transport for these addresses. */
+export const layerOf = (platform: Platform): Layer.Layer<JobSource, never, WorkerConfig> =>
+  Layer.effect(JobSource, Effect.flatMap(WorkerConfig, ({ identity }) => make(platform, identity.workerId)))

@@ -1,0 +1,292 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import { Handler } from "../src/index.ts"
+import * as JobSourceHttp from "../src/transport/JobSourceHttp.ts"
+import type { Runnable } from "../src/handlers/Runnable.ts"
+import * as LogMemory from "../src/testing/LogMemory.ts"
+import * as PlatformStub from "../src/testing/PlatformStub.ts"
+import * as Worker from "../src/runtime/Worker.ts"
+import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
+
+const echo = Handler.fromFunction((job) => job.input)
+
+/** A worker in this process, over HTTP to the stub. It leaves no job to wait for in the end. */
+const start = Effect.fnUntraced(function*(
+  stub: PlatformStub.PlatformStub,
+  handler: Runnable,
+  options: Worker.Options = {},
+  env: WorkerConfig.Environment = stub.environment()
+) {
+  const log = LogMemory.make()
+  const services = Layer.unwrap(
+    Effect.map(
+      WorkerConfig.WorkerConfig,
+      ({ platform }) => JobSourceHttp.layerOf(platform ?? fail("the variables make no platform"))
+    )
+  ).pipe(
+    Layer.provideMerge(Layer.merge(Worker.layerPluginServices, log.layer)),
+    Layer.provideMerge(
+      Layer.effect(WorkerConfig.WorkerConfig, Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...env }, [])))
+    )
+  )
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  yield* Layer.buildWithScope(Layer.provide(Worker.layer(handler, options), services), scope)
+  return { log: log.lines, said: log.until, close: Scope.close(scope, Exit.void) }
+})
+
+const fail = (message: string): never => {
+  throw new Error(message)
+}
+
+const until = (stub: PlatformStub.PlatformStub, check: () => boolean) => Effect.promise(() => stub.until(check))
+const resultOf = (stub: PlatformStub.PlatformStub, id: string) => Effect.promise(() => stub.resultOf(id))
+
+describe("on the wire (wire-facts 5)", () => {
+  it.live("takes, runs and delivers", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      yield* start(stub, echo)
+      const id = stub.submit({ n: 1, text: "Grüße 🌍" }, { attempt: 3, extra: "kept" })
+      expect(yield* resultOf(stub, id)).toEqual({ output: { n: 1, text: "Grüße 🌍" } })
+      const [take] = stub.of("job-take")
+      expect(take).toMatchObject({ method: "GET", worker: "stub-worker", query: { gpu: "none", job_in_progress: "0" } })
+      expect(take?.headers).toMatchObject({ authorization: "stub-key", accept: "application/json" })
+      const [done] = stub.of("job-done")
+      expect(done).toMatchObject({ method: "POST", worker: "stub-worker", job: id, query: { isStream: "false", attempt: "3" } })
+      expect(done?.headers).toMatchObject({ "content-type": "application/json", authorization: "stub-key" })
+    }))
+
+  it.live("labels results as that platform's own SDK does, where the variables are RUNPOD_", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      yield* start(stub, echo, {}, stub.environment({ prefix: "RUNPOD_" }))
+      const id = stub.submit({ n: 1 })
+      expect(yield* resultOf(stub, id)).toEqual({ output: { n: 1 } })
+      const [done] = stub.of("job-done")
+      expect(done?.headers["content-type"]).toBe("application/x-www-form-urlencoded")
+      expect(done?.query).toEqual({ gpu: "none", isStream: "false" })
+    }))
+
+  it.live("keeps whatever else the platform put into the job, and makes up for a lost empty input", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      yield* start(stub, Handler.fromFunction(({ id: _id, ...job }) => job))
+      const id = stub.submit(undefined, { s3Config: { bucketName: "b" }, batchId: "b1" })
+      expect(yield* resultOf(stub, id)).toEqual({
+        output: { input: {}, s3Config: { bucketName: "b" }, batchId: "b1", delayTime: 0 }
+      })
+    }))
+
+  it.live.each([204, 400] as const)("%i is no job", (empty) =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make({ hold: 1, empty })
+      const { log } = yield* start(stub, echo)
+      yield* until(stub, () => stub.of("job-take").filter(({ status }) => status === empty).length >= 3)
+      const id = stub.submit(1)
+      expect(yield* resultOf(stub, id)).toEqual({ output: 1 })
+      expect(log.filter(({ level }) => level === "ERROR" || level === "WARN")).toEqual([])
+      // An empty answer that comes at once does not make the worker spin.
+      expect(stub.of("job-take").length).toBeLessThan(20)
+    }))
+
+  it.live("takes several jobs as a batch, and says that it holds some", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      const waiting: Array<() => void> = []
+      for (const n of [1, 2, 3, 4]) stub.submit(n, { id: `j${n}` })
+      yield* start(
+        stub,
+        Handler.fromFunction(() =>
+          new Promise<void>((resolve) => {
+            waiting.push(resolve)
+            stub.look()
+          })
+        ),
+        { concurrencyModifier: () => 3 }
+      )
+      yield* until(stub, () => waiting.length === 3)
+      expect(stub.of("job-take-batch")[0]?.query).toEqual({ gpu: "none", batch_size: "3", job_in_progress: "0" })
+      waiting[0]?.()
+      yield* until(stub, () => waiting.length === 4)
+      expect(stub.of("job-take")[0]?.query).toEqual({ gpu: "none", job_in_progress: "1" })
+      for (const resolve of waiting) resolve()
+      yield* until(stub, () => stub.of("job-done").length === 4)
+    }))
+
+  it.live("takes one by one where there are no batches, and asks for them once only", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make({ batch: false })
+      yield* start(stub, echo, { concurrencyModifier: () => 3 })
+      for (const n of [1, 2, 3]) yield* resultOf(stub, stub.submit(n))
+      expect(stub.of("job-take-batch")).toHaveLength(1)
+      expect(stub.of("job-take").length).toBeGreaterThanOrEqual(3)
+    }))
+
+  it.live("streams chunks in order, then the result, marked as a stream's", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      stub.failNext("job-stream", 1, 500)
+      yield* start(
+        stub,
+        Handler.fromFunction(async function*() {
+          for (let n = 0; n < 20; n++) yield { n }
+        }, { returnAggregateStream: true })
+      )
+      const id = stub.submit(null, { attempt: 1 })
+      const all = Array.from({ length: 20 }, (_, n) => ({ n }))
+      expect(yield* resultOf(stub, id)).toEqual({ output: all })
+      expect(stub.chunks(id)).toEqual(all.map((output) => ({ output })))
+      expect(stub.of("job-stream")[0]).toMatchObject({ job: id, query: { isStream: "false", chunk: "1", attempt: "1" } })
+      expect(stub.of("job-done")[0]?.query["isStream"]).toBe("true")
+      const last = stub.requests.filter(({ job }) => job === id).map(({ route }) => route).at(-1)
+      expect(last).toBe("job-done")
+    }))
+
+  it.live("reports an exception as six fields", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      const { log } = yield* start(
+        stub,
+        Handler.fromFunction(() => {
+          throw new RangeError("far")
+        })
+      )
+      const id = stub.submit(null)
+      yield* resultOf(stub, id)
+      const { error } = JSON.parse(stub.of("job-done")[0]?.text ?? "")
+      expect(JSON.parse(error)).toMatchObject({ error_type: "RangeError", worker_id: "stub-worker", hostname: "stub-worker" })
+      expect(log.find(({ level }) => level === "ERROR")).toMatchObject({
+        requestId: id,
+        message: expect.stringMatching(/The job failed/)
+      })
+    }))
+})
+
+describe("what is no job", () => {
+  it.live.each<[string, string, string]>([
+    ["no JSON", "application/json", "{"],
+    ["another content type", "text/html", `{"id":"j0","input":1}`],
+    ["nothing", "application/json", ""],
+    ["no object", "application/json", "7"],
+    ["no id", "application/json", `{"input":1}`],
+    ["an id that is no text", "application/json", `{"id":7,"input":1}`]
+  ])("%s", ([, contentType, body]) =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      stub.answerNext("job-take", contentType, body)
+      const { log } = yield* start(stub, echo)
+      const id = stub.submit(1)
+      expect(yield* resultOf(stub, id)).toEqual({ output: 1 })
+      expect(stub.of("job-done")).toHaveLength(1)
+      expect(log.filter(({ level }) => level === "ERROR" || level === "WARN")).toHaveLength(1)
+    }))
+})
+
+describe("faults", () => {
+  it.live("a result is tried again after an error and after a lost connection", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      stub.failNext("job-done", 1, 500)
+      stub.dropNext("job-done", 2)
+      yield* start(stub, echo)
+      const id = stub.submit(1)
+      expect(yield* resultOf(stub, id)).toEqual({ output: 1 })
+      expect(stub.of("job-done", id).length).toBeGreaterThanOrEqual(4)
+    }))
+
+  it.live("a platform that restarts while a job runs gets its result, and goes on giving jobs", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      let finish = () => {}
+      const started = Promise.withResolvers<void>()
+      const { said } = yield* start(
+        stub,
+        Handler.fromFunction((job) => {
+          if (job.input !== "wait") return job.input
+          started.resolve()
+          return new Promise((resolve) => {
+            finish = () => resolve("waited")
+          })
+        })
+      )
+      const first = stub.submit("wait")
+      yield* Effect.promise(() => started.promise)
+      yield* Effect.promise(() => stub.down())
+      finish()
+      yield* said(/The result could not be delivered/)
+      yield* Effect.promise(() => stub.up())
+      expect(yield* resultOf(stub, first)).toEqual({ output: "waited" })
+      expect(yield* resultOf(stub, stub.submit("again"))).toEqual({ output: "again" })
+    }))
+
+  it.live("a platform that is not there yet is waited for", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      yield* Effect.promise(() => stub.down())
+      const { said } = yield* start(stub, echo)
+      yield* said(/Cannot take jobs: .*does not answer \(ECONNREFUSED\)/)
+      yield* Effect.promise(() => stub.up())
+      expect(yield* resultOf(stub, stub.submit(1))).toEqual({ output: 1 })
+    }))
+
+  it.live("a result that is fenced off is given up, and the worker goes on", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      stub.failNext("job-done", 1, 409)
+      const { log } = yield* start(stub, echo)
+      const lost = stub.submit(1)
+      const next = stub.submit(2)
+      expect(yield* resultOf(stub, next)).toEqual({ output: 2 })
+      expect(stub.of("job-done", lost)).toHaveLength(1)
+      expect(log.filter(({ level }) => level === "WARN")).toMatchObject([{
+        requestId: lost,
+        message: expect.stringMatching(/the platform answered 409: the stub was told to answer 409/)
+      }])
+    }))
+
+  it.live("a stop interrupts its job only, and the worker takes on", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      const events: Array<string> = []
+      yield* start(
+        stub,
+        Handler.fromFunction((job, { signal }) =>
+          new Promise<string>((resolve) => {
+            events.push(`${String(job.input)} started`)
+            stub.look()
+            signal.addEventListener("abort", () => {
+              events.push(`${String(job.input)} stopped`)
+              stub.look()
+              resolve("thrown away")
+            })
+          })
+        ),
+        { concurrencyModifier: () => 2 }
+      )
+      for (const n of [1, 2]) stub.submit(n, { id: `j${n}` })
+      yield* until(stub, () => events.length === 2)
+      stub.stop("j1")
+      stub.submit(3, { id: "j3" })
+      yield* until(stub, () => events.length === 4)
+      expect(events).toEqual(["1 started", "2 started", "1 stopped", "3 started"])
+      expect(stub.of("job-done")).toEqual([])
+    }))
+
+  it.live("the end hangs up the open take, asks for nothing more, and says goodbye", () =>
+    Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      const { close } = yield* start(stub, echo)
+      // A take over a connection that was used before, which may be mistaken for a lost one.
+      yield* resultOf(stub, stub.submit(1))
+      yield* until(stub, () => stub.of("job-take").length === 2)
+      yield* close
+      yield* until(stub, () => stub.of("job-take")[1]?.status === 0)
+      expect(stub.of("job-take")).toHaveLength(2)
+      // It may still name the job whose result was accepted in the same instant.
+      const goodbye = stub.of("ping").find(({ text }) => text.includes("exiting"))
+      expect(JSON.parse(goodbye?.text ?? "")).toMatchObject({ runpod_version: "0.0.0", status: "exiting" })
+    }))
+})

@@ -1,0 +1,31 @@
+/**
+ * A worker over the transport in memory, for tests of the duties in virtual time.
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { Runnable } from "../src/handlers/Runnable.ts"
+import * as JobSourceMemory from "../src/testing/JobSourceMemory.ts"
+import * as LogMemory from "../src/testing/LogMemory.ts"
+import * as Worker from "../src/runtime/Worker.ts"
+import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
+
+/** A job as the transport hands it out. */
+export const job = (id: string, input: string | number | null = null) => ({ id, input })
+
+/**
+ * The services of a worker that is on no platform, and its log. Without a grace of its own it does not wait for its jobs in the
+ * end.
+ */
+export const services = (env: WorkerConfig.Environment = { PLATFORM_SHUTDOWN_GRACE: "0" }) => {
+  const log = LogMemory.make()
+  const layer = Layer.mergeAll(
+    JobSourceMemory.layer,
+    Worker.layerPluginServices,
+    Layer.effect(WorkerConfig.WorkerConfig, Effect.orDie(WorkerConfig.read({ PLATFORM_POD_ID: "w1", ...env }, []))),
+    log.layer
+  )
+  return { log: log.lines, layer }
+}
+
+/** Runs the worker until the test's scope closes. */
+export const start = (handler: Runnable, options: Worker.Options = {}) => Layer.build(Worker.layer(handler, options))
