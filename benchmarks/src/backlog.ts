@@ -13,8 +13,8 @@
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
-import * as Sqlite from "@stint/queue-sqlite"
-import { uuidAt } from "@stint/queue/JobIds"
+import * as Sqlite from "@stint/store-sqlite"
+import { uuidV7At } from "@stint/queue/UuidV7"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
@@ -87,7 +87,7 @@ const run = async <A>(
 const worker = "bench"
 
 const submit = Effect.suspend(() =>
-  JobQueue.JobQueue.use((queue) => queue.submit({ endpoint, input: toJsonText(INPUT), id: JobId.make(uuidAt(Date.now())) }))
+  JobQueue.JobQueue.use((queue) => queue.submit({ endpoint, input: toJsonText(INPUT), id: JobId.make(uuidV7At(Date.now())) }))
 )
 
 const take = (limit: number) =>

@@ -2,7 +2,7 @@
  * Faults between real processes, held against the history of what was seen on the wire (quality.md, R2, R3, R5, R8, R9, R10). Each test is
  * sized for an ordinary run; `pnpm chaos --minutes N` looks for longer.
  */
-import { Chance, History } from "@stint/queue/testing"
+import { SeededRandom, History } from "@stint/store-testing"
 import { verify } from "@stint/webhooks/verify"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -16,7 +16,7 @@ import { throughProxy, RecordingProxy } from "./RecordingProxy.ts"
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
 
-const minutes = Chance.chaosMinutes()
+const minutes = SeededRandom.chaosMinutes()
 
 /** How long the long run may take; each test gets an equal part of it. */
 const LIMIT = 120_000 + (minutes ?? 0) * 60_000
@@ -184,7 +184,7 @@ class World implements AsyncDisposable {
             if (event === "end") {
               const completed = JSON.parse(data).status === "COMPLETED"
               const attempt = completed ? Number(id.split(".")[0]) : 0
-              this.history.record({ _tag: "ToldEnd", at: Date.now(), job, reader, attempt })
+              this.history.record({ _tag: "EndRead", at: Date.now(), job, reader, attempt })
               return connections
             }
           }
@@ -231,8 +231,8 @@ describe("chaos: a storm of faults between real processes", () => {
     async () => {
       await using world = await World.create(STORM)
       const { history, platform, tap } = world
-      const seed = Chance.seedOfRun()
-      const random = Chance.randomOf(seed)
+      const seed = SeededRandom.runSeed()
+      const random = SeededRandom.seededRandom(seed)
       const ids: Array<string> = []
       const callers: Array<Promise<void>> = []
       const frozen = new Set<Worker>()
@@ -361,7 +361,7 @@ describe("chaos: a cancel of a running job", () => {
       const { history, tap } = world
       const width = 4
       for (let count = 0; count < width; count++) world.startWorker()
-      const random = Chance.randomOf(Chance.seedOfRun())
+      const random = SeededRandom.seededRandom(SeededRandom.runSeed())
       const cancels = minutes === undefined ? 24 : 200 * minutes
       // Cut again and again: the worker listens anew each time.
       const cutting = setInterval(() => tap.cutOpen("job-stop"), 400)
@@ -451,7 +451,7 @@ describe("chaos: webhooks", () => {
       const { history, platform } = world
       const answered = await platform.request("GET", "/api/v1/endpoints/storm/webhooks/secret")
       const { secret } = answered.body as { readonly secret: string }
-      const random = Chance.randomOf(Chance.seedOfRun())
+      const random = SeededRandom.seededRandom(SeededRandom.runSeed())
       const tried = new Set<string>()
       const told = new Set<string>()
       let faults = 0

@@ -4,13 +4,13 @@
  * ```
  *   worker process --> RecordingProxy --> platform
  *                        |  job-take 200    Started
- *                        |  job-stream 200  Chunked
+ *                        |  job-stream 200  ChunkWritten
  *                        |  job-done        Delivered: answered, or refused (409)
  * ```
  *
  * The platform's answer is written down although the worker may never see it: it is what the platform did. Faults are verbs.
  */
-import type { History } from "@stint/queue/testing"
+import type { History } from "@stint/store-testing"
 import { once } from "node:events"
 import { createServer, type IncomingMessage, request as httpRequest, type Server, type ServerResponse } from "node:http"
 import process from "node:process"
@@ -129,7 +129,7 @@ export class RecordingProxy implements AsyncDisposable {
     const attempt = Number(query.get("attempt"))
     if (route === "job-stream" && status === 200) {
       const output = JSON.stringify(JSON.parse(body).output)
-      history.record({ _tag: "Chunked", at, job, attempt, number: Number(query.get("chunk")), output })
+      history.record({ _tag: "ChunkWritten", at, job, attempt, number: Number(query.get("chunk")), output })
     }
     if (route === "job-done" && (status === 200 || status === 409)) {
       const { error, output, status: kind } = JSON.parse(body)

@@ -1,7 +1,7 @@
 /**
  * The wire's rules over the store that the platform uses: the same suite that the server runs over memory.
  */
-import * as Sqlite from "@stint/queue-sqlite"
+import * as Sqlite from "@stint/store-sqlite"
 import { suite, twoServers } from "@stint/server/testing"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"

@@ -2,7 +2,7 @@
  * Webhooks over the lives of a platform: delivered to a receiver that fails, over a kill -9 of the platform, signed, and looked into from the
  * command line.
  */
-import * as Sqlite from "@stint/queue-sqlite"
+import * as Sqlite from "@stint/store-sqlite"
 import { deliverySuite } from "@stint/webhooks/testing"
 import { verify } from "@stint/webhooks/verify"
 import * as Effect from "effect/Effect"

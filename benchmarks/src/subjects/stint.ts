@@ -5,8 +5,8 @@
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
-import * as Sqlite from "@stint/queue-sqlite"
-import { uuidAt } from "@stint/queue/JobIds"
+import * as Sqlite from "@stint/store-sqlite"
+import { uuidV7At } from "@stint/queue/UuidV7"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
@@ -40,7 +40,7 @@ const run = Effect.fnUntraced(function*({ jobs, lanes }: Load) {
   const completed = db.read("count", () => db.statement("SELECT count(*) AS n FROM jobs WHERE status = 'COMPLETED'").get()?.["n"])
   const before = yield* completed
 
-  const submit = Effect.suspend(() => queue.submit({ endpoint, input: toJsonText(INPUT), id: JobId.make(uuidAt(Date.now())) }))
+  const submit = Effect.suspend(() => queue.submit({ endpoint, input: toJsonText(INPUT), id: JobId.make(uuidV7At(Date.now())) }))
   let sent = 0
   const caller: Effect.Effect<void, unknown> = Effect.whileLoop({
     while: () => sent < jobs,

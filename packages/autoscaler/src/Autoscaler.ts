@@ -26,7 +26,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
-import { EndpointStore } from "@stint/queue/EndpointStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Duration from "effect/Duration"

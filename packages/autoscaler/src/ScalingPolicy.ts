@@ -28,7 +28,7 @@
  * whatever they do now, because they are outdated or above a lowered `max`. A retired worker finishes the jobs it holds.
  */
 import type { Scaler, WorkerLimits } from "@stint/contract/Endpoint"
-import type { Depth } from "@stint/queue/JobStore"
+import type { Depth } from "@stint/store/JobStore"
 
 /** One worker of the endpoint, as the policy sees it. */
 export interface PolicyWorker {

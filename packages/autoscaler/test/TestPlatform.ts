@@ -10,9 +10,12 @@ import * as WorkerConnection from "@stint/autoscaler/WorkerConnection"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { endpointOf } from "@stint/pool/testing"
 import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
-import { EndpointStore, JobQueue, JobTimers, MemoryJobStore, QueueError as QueueErrors, WorkerRegistry } from "@stint/queue"
-import type { QueueError } from "@stint/queue/QueueError"
-import { StoreFaults } from "@stint/queue/testing"
+import * as EndpointStore from "@stint/store/EndpointStore"
+import { JobQueue, JobTimers, WorkerRegistry } from "@stint/queue"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as QueueErrors from "@stint/store/QueueError"
+import type { QueueError } from "@stint/store/QueueError"
+import { StoreFaults } from "@stint/store-testing"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -65,13 +68,13 @@ const sdkWorker = Effect.fnUntraced(
     }
     const pingMs = Number(context.variables["PLATFORM_PING_INTERVAL"])
     let holding: ReadonlyArray<string> = []
-    yield* Effect.suspend(() => Effect.andThen(context.awaitThawed, queue.beat(endpoint, worker, holding))).pipe(
+    yield* Effect.suspend(() => Effect.andThen(context.awaitThawed, queue.heartbeat(endpoint, worker, holding))).pipe(
       Effect.andThen(Effect.sleep(pingMs)),
       Effect.forever,
       Effect.forkChild
     )
     if (boot.READY_EXIT !== undefined) {
-      yield* queue.beat(endpoint, worker, [])
+      yield* queue.heartbeat(endpoint, worker, [])
       yield* Effect.sleep(10)
       return boot.READY_EXIT
     }

@@ -23,7 +23,7 @@ import type { ChunkOf, ElementOf, ErrorOf, HandlerLike, InputOf, OutputOf, Servi
 import { requestHeaders, normalizeBaseUrl, DEFAULT_TIMEOUTS, randomIdempotencyKey, type Settings } from "@stint/client/DriverProtocol"
 
 export { ClientError } from "./ClientError.ts"
-export type { EndpointClient, EventsOptions, JobHandle, RunOptions, WaitOptions } from "./EndpointClient.ts"
+export type { Endpoint, EventsOptions, JobHandle, RunOptions, WaitOptions } from "./EndpointClient.ts"
 export type { JobEvent } from "@stint/client/JobEventSubscription"
 export { JobCancelled, type JobFailure, JobFailed, JobTimedOut } from "./JobFailure.ts"
 

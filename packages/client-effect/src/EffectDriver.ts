@@ -6,7 +6,7 @@
 import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
-import { JobLogLine } from "@stint/contract/JobLogs"
+import { JobLogLine } from "@stint/contract/JobLogLine"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

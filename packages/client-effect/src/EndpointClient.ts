@@ -4,7 +4,7 @@
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
-import { problemsOf } from "@stint/contract/SchemaIssues"
+import { fieldIssues } from "@stint/contract/SchemaIssues"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
@@ -97,7 +97,7 @@ export const make = <Input, Output, Chunk, E, R>(
     Effect.mapError(
       effect,
       (error) =>
-        new ClientError(schemaMismatch({ host, endpoint, operation, ...(job === undefined ? {} : { job }) }, tag, problemsOf(error)))
+        new ClientError(schemaMismatch({ host, endpoint, operation, ...(job === undefined ? {} : { job }) }, tag, fieldIssues(error)))
     )
 
   const write = (operation: string, input: Input) => mapSchemaError(codec.input(input), "Invalid", operation)

@@ -1,7 +1,7 @@
 /**
  * Schemas for the Promise side. Loaded when an endpoint that is typed by a handler is first used: with it comes a good part of Effect.
  */
-import { problemsOf } from "@stint/contract/SchemaIssues"
+import { fieldIssues } from "@stint/contract/SchemaIssues"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
@@ -23,7 +23,7 @@ export interface PromiseCodec {
 
 const fit = (effect: Effect.Effect<unknown, Schema.SchemaError>): Promise<CodecResult> =>
   Effect.runPromise(Effect.match(effect, {
-    onFailure: (error): CodecResult => ({ problems: problemsOf(error) }),
+    onFailure: (error): CodecResult => ({ problems: fieldIssues(error) }),
     onSuccess: (value): CodecResult => ({ value })
   }))
 

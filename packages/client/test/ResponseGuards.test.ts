@@ -1,7 +1,7 @@
 import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
-import { JobLogLine } from "@stint/contract/JobLogs"
+import { JobLogLine } from "@stint/contract/JobLogLine"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"

@@ -2,14 +2,14 @@
  * The whole HTTP surface of the platform, as one definition: the server implements it, OpenAPI and typed clients come from it.
  */
 import { HttpApi, OpenApi } from "effect/http-api"
-import { BatchApi } from "./BatchApi.ts"
-import { ControlApi } from "./ControlApi.ts"
-import { JobsApi } from "./JobsApi.ts"
-import { KeysApi } from "./KeysApi.ts"
-import { LogsApi } from "./LogsApi.ts"
-import { nameWildcards, OpenAiApi } from "./OpenAiApi.ts"
-import { WebhooksApi } from "./WebhooksApi.ts"
-import { WorkerApi } from "./WorkerApi.ts"
+import { BatchApi } from "./batches/BatchApi.ts"
+import { ControlApi } from "./control/ControlApi.ts"
+import { JobsApi } from "./jobs/JobsApi.ts"
+import { KeysApi } from "./control/KeysApi.ts"
+import { LogsApi } from "./jobs/LogsApi.ts"
+import { documentWildcards, OpenAiApi } from "./OpenAiApi.ts"
+import { WebhooksApi } from "./control/WebhooksApi.ts"
+import { WorkerApi } from "./workers/WorkerApi.ts"
 
 export class Api extends HttpApi.make("stint")
   .add(JobsApi)
@@ -24,6 +24,6 @@ export class Api extends HttpApi.make("stint")
     title: "Stint",
     version: "2",
     description: "Typed serverless jobs on your own machines",
-    transform: nameWildcards
+    transform: documentWildcards
   }))
 {}

@@ -14,8 +14,8 @@
 import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { security } from "./Authorization.ts"
-import { JOB_ID_HEADER } from "./JobsApi.ts"
-import { type ExtraParameter, idempotencyKey, wording } from "./Operation.ts"
+import { JOB_ID_HEADER } from "./jobs/JobsApi.ts"
+import { type ExtraParameter, idempotencyKey, operationDocs } from "./OpenApiOperation.ts"
 
 /** What follows `/v2/{endpoint}`. */
 export const OPENAI_PREFIX = "/openai"
@@ -112,7 +112,7 @@ const path = `/:endpoint${OPENAI_PREFIX}/v1/*` as const
 const renamed = (path: string): string => path.replace(`${OPENAI_PREFIX}/v1/*`, `${OPENAI_PREFIX}/v1/{route}`)
 
 /** A document in which the wildcard is a parameter. */
-export const nameWildcards = (document: Record<string, unknown>): Record<string, unknown> => ({
+export const documentWildcards = (document: Record<string, unknown>): Record<string, unknown> => ({
   ...document,
   paths: Object.fromEntries(Object.entries(document["paths"] ?? {}).map(([path, item]) => [renamed(path), item]))
 })
@@ -127,7 +127,7 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
         HttpApiSchema.StreamSse({ data: Schema.Json })
       ],
       error
-    }).annotateMerge(wording({
+    }).annotateMerge(operationDocs({
       summary: "Ask as OpenAI's clients do",
       description:
         "The body becomes a job with `input` `{\"openai_route\": \"/v1/{route}\", \"openai_input\": body}`, and what its handler produces is the " +
@@ -140,7 +140,7 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
       errors,
       headers
     })),
-    HttpApiEndpoint.get("openaiGet", path, { params: endpoint, success: Answer, error }).annotateMerge(wording({
+    HttpApiEndpoint.get("openaiGet", path, { params: endpoint, success: Answer, error }).annotateMerge(operationDocs({
       summary: "Look something up as OpenAI's clients do",
       description:
         "Becomes a job with `input` `{\"openai_route\": \"/v1/{route}\"}`: `models`, for example. A query is handed on as `openai_query`. " +
@@ -150,7 +150,7 @@ export class OpenAiApi extends HttpApiGroup.make("openai")
       errors,
       headers
     })),
-    HttpApiEndpoint.delete("openaiDelete", path, { params: endpoint, success: Answer, error }).annotateMerge(wording({
+    HttpApiEndpoint.delete("openaiDelete", path, { params: endpoint, success: Answer, error }).annotateMerge(operationDocs({
       summary: "Delete something as OpenAI's clients do",
       description:
         "Becomes a job with `input` `{\"openai_route\": \"/v1/{route}\", \"openai_method\": \"DELETE\"}`: what the method cannot be told from the " +

@@ -7,7 +7,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 const format = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** One problem. An empty path is the value itself. */
-export interface Problem {
+export interface FieldIssue {
   readonly path: ReadonlyArray<string | number>
   readonly message: string
 }
@@ -18,8 +18,8 @@ const segmentOf = (segment: PropertyKey | { readonly key: PropertyKey }): string
 }
 
 /** The problems of a decoding that failed, from its error or from the issue in it. Decode with `{ errors: "all" }` to get all of them. */
-export const problemsOf = ({ issue }: Pick<Schema.SchemaError, "issue">): ReadonlyArray<Problem> =>
+export const fieldIssues = ({ issue }: Pick<Schema.SchemaError, "issue">): ReadonlyArray<FieldIssue> =>
   format(issue).issues.map(({ message, path }) => ({ path: (path ?? []).map(segmentOf), message }))
 
 /** One problem in words: `workers.max: Expected number`. */
-export const inWords = ({ message, path }: Problem): string => path.length === 0 ? message : `${path.join(".")}: ${message}`
+export const formatFieldIssue = ({ message, path }: FieldIssue): string => path.length === 0 ? message : `${path.join(".")}: ${message}`

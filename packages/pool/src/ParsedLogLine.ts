@@ -9,7 +9,7 @@
  * Text on standard output is taken for INFO. Text on standard error says nothing of its level; it is taken for WARN, so that who looks for
  * what went wrong finds a traceback.
  */
-import { levelOf, type LogLevel, type LogSource } from "@stint/contract/JobLogs"
+import { parseLogLevel, type LogLevel, type LogSource } from "@stint/contract/JobLogLine"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { WorkerLine } from "./WorkerLog.ts"
@@ -46,7 +46,7 @@ export const parse = ({ stream, text }: Pick<WorkerLine, "stream" | "text">): Pa
     }),
     onSome: ({ level, message, requestId, source }) => ({
       job: requestId ?? undefined,
-      level: levelOf(level),
+      level: parseLogLevel(level),
       source: source ?? "log",
       message,
       isLogged: true

@@ -92,7 +92,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
   let count = 0
   const start = Effect.fnUntraced(function*(
     then: Behaviour["then"],
-    more: Partial<Pick<Behaviour, "print" | "tell">> & { readonly env?: Record<string, string> } = {}
+    more: Partial<Pick<Behaviour, "print" | "printEnv">> & { readonly env?: Record<string, string> } = {}
   ) {
     const pool = yield* WorkerPool
     const worker = WorkerId.make(`w-${++count}`)

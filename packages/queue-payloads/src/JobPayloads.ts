@@ -17,8 +17,8 @@ import type { JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import type { PayloadError } from "@stint/payload-store/PayloadError"
 import { PayloadKey, PayloadStore } from "@stint/payload-store/PayloadStore"
-import { COUNTED_FROM, PayloadMemory } from "@stint/queue/PayloadMemory"
-import { PayloadMemoryFull, PayloadUnavailable, QueueError } from "@stint/queue/QueueError"
+import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
+import { PayloadMemoryFull, PayloadUnavailable, QueueError } from "@stint/store/QueueError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -90,7 +90,7 @@ export class JobPayloads extends Context.Service<JobPayloads, {
   /** The text that a row stands for. */
   readonly read: (row: JsonText, patience: Patience) => Effect.Effect<JsonText, QueueError | PayloadLost>
   /** A text into which rows were spliced, with what they stand for. What is lost is `null`, and `problems` says why. */
-  readonly whole: (
+  readonly resolve: (
     text: JsonText,
     patience: Patience
   ) => Effect.Effect<Whole, QueueError>
@@ -115,7 +115,7 @@ const digestOf = (bytes: Uint8Array): string => createHash("sha256").update(byte
 
 const make = Effect.fnUntraced(function*(options: Options) {
   const store = yield* PayloadStore
-  const memory = yield* PayloadMemory
+  const memory = yield* PayloadMemoryBudget
   const clock = yield* Clock.Clock
   const owner = yield* Effect.orDie(Schema.decodeUnknownEffect(PayloadKey)(options.owner))
   const threshold = options.threshold ?? 256 * 1024
@@ -166,7 +166,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const fetch = (reference: PayloadReference.PayloadReference): Effect.Effect<JsonText, QueueError | PayloadLost> =>
     Effect.gen(function*() {
       const { bytes, digest, key } = reference
-      if (bytes >= COUNTED_FROM && !(yield* memory.claim(bytes))) {
+      if (bytes >= BUDGET_THRESHOLD_BYTES && !(yield* memory.tryReserve(bytes))) {
         return yield* new QueueError({ reason: new PayloadMemoryFull({ bytes }) })
       }
       const found = yield* ask("get", store.get(key, bytes))
@@ -226,7 +226,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         )
       }),
     read: (row, patience) => Effect.map(readParsed(PayloadReference.parse(row), patience), (text) => JsonText.make(text)),
-    whole: (text, patience) =>
+    resolve: (text, patience) =>
       Effect.suspend((): Effect.Effect<Whole, QueueError> => {
         const parts = PayloadReference.partsOf(text)
         if (parts === undefined) return Effect.succeed({ text, problems: [] })

@@ -22,18 +22,18 @@
 import type { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { jsonNull, type JsonText } from "@stint/contract/Json"
-import type { JobEvent } from "@stint/queue/JobMachine"
-import type { JobRecord, JobReport } from "@stint/queue/JobRecord"
+import type { JobMachineEvent } from "@stint/store/JobMachine"
+import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import {
-  type Applied,
-  type Claimed,
-  type Drained,
-  type Inserted,
+  type ApplyResult,
+  type ClaimResult,
+  type DrainResult,
+  type InsertResult,
   JobStore,
-  type Peeked,
+  type PeekResult,
   type SubmissionKey
-} from "@stint/queue/JobStore"
-import type { QueueError } from "@stint/queue/QueueError"
+} from "@stint/store/JobStore"
+import type { QueueError } from "@stint/store/QueueError"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -52,14 +52,14 @@ const FETCHERS = 4
 const MOST_CHARACTERS = 64 * 1024 * 1024
 
 /** The most that is kept of an error, in characters: errors are for people and stay in their rows. */
-const ERROR_LENGTH = 1024 * 1024
+const ERROR_PREVIEW_LENGTH = 1024 * 1024
 
-type Finish = Extract<JobEvent, { readonly _tag: "Finish" }>
+type Finish = Extract<JobMachineEvent, { readonly _tag: "Finish" }>
 
 const shortened = (error: string | null): string | null =>
-  error === null || error.length <= ERROR_LENGTH
+  error === null || error.length <= ERROR_PREVIEW_LENGTH
     ? error
-    : `${error.slice(0, ERROR_LENGTH)}... (${error.length} characters; the rest was not kept)`
+    : `${error.slice(0, ERROR_PREVIEW_LENGTH)}... (${error.length} characters; the rest was not kept)`
 
 const isMoved = ({ input, s3Config }: JobRecord): boolean => isMarked(input) || isMarked(s3Config)
 
@@ -74,7 +74,7 @@ const inRow = (job: JobRecord): JobRecord => {
 type Fetched =
   | { readonly _tag: "Whole"; readonly job: JobRecord }
   /** It is not to be handed out. */
-  | { readonly _tag: "Not"; readonly applied: Applied }
+  | { readonly _tag: "Not"; readonly applied: ApplyResult }
 
 /** What is known of a claim while its inputs are fetched. */
 interface Claiming {
@@ -122,19 +122,19 @@ const make = Effect.gen(function*() {
           : Effect.succeed(chunk)
     )
 
-  const hasMarks = ({ chunks, job }: Drained | Peeked): boolean =>
+  const hasMarks = ({ chunks, job }: DrainResult | PeekResult): boolean =>
     isMarked(job.output) || isMarked(job.progress) || chunks.some(isMarked)
 
-  const peeked = (seen: Peeked): Effect.Effect<Peeked, QueueError> =>
+  const peeked = (seen: PeekResult): Effect.Effect<PeekResult, QueueError> =>
     Effect.map(Effect.all([reported(seen.job), chunksOf(seen.chunks)]), ([job, chunks]) => ({ ...seen, job, chunks }))
 
   /** What was taken is never kept back: a reader whose chunks are here and whose output is not is told to come again for that. */
-  const drained = (taken: Drained): Effect.Effect<Drained, QueueError> =>
+  const drained = (taken: DrainResult): Effect.Effect<DrainResult, QueueError> =>
     Effect.flatMap(chunksOf(taken.chunks), (chunks) =>
       reported(taken.job).pipe(
-        Effect.map((job): Drained => ({ ...taken, job, chunks })),
+        Effect.map((job): DrainResult => ({ ...taken, job, chunks })),
         Effect.catch((error) =>
-          chunks.length === 0 ? Effect.fail(error) : Effect.succeed<Drained>({
+          chunks.length === 0 ? Effect.fail(error) : Effect.succeed<DrainResult>({
             job: { ...taken.job, output: null, progress: null },
             chunks,
             more: true
@@ -153,7 +153,7 @@ const make = Effect.gen(function*() {
   })
 
   /** The job that a submission's key stood for, whole. */
-  const known = Effect.fnUntraced(function*(inserted: Inserted): Effect.fn.Return<Inserted, QueueError> {
+  const known = Effect.fnUntraced(function*(inserted: InsertResult): Effect.fn.Return<InsertResult, QueueError> {
     if (inserted._tag !== "Known") return inserted
     const job = yield* reported(inserted.job)
     if (!isMoved(job)) return { _tag: "Known", job }
@@ -168,7 +168,7 @@ const make = Effect.gen(function*() {
     }
   })
 
-  const insertMoved = (job: JobRecord, key: SubmissionKey | undefined): Effect.Effect<Inserted, QueueError> =>
+  const insertMoved = (job: JobRecord, key: SubmissionKey | undefined): Effect.Effect<InsertResult, QueueError> =>
     pinned(
       job.id,
       Effect.gen(function*() {
@@ -186,7 +186,7 @@ const make = Effect.gen(function*() {
   /** Says that the worker is at it for as long as this runs: a lease may be shorter than the way to the store. */
   const beating = ({ attempt, endpoint, id, leaseMs }: JobRecord, { now, worker }: Claiming): Effect.Effect<never, QueueError> =>
     Effect.sleep(Math.max(100, leaseMs / 3)).pipe(
-      Effect.andThen(Effect.suspend(() => inner.apply(id, { _tag: "Beat", now: now(), endpoint, worker, attempt }))),
+      Effect.andThen(Effect.suspend(() => inner.apply(id, { _tag: "Heartbeat", now: now(), endpoint, worker, attempt }))),
       Effect.forever
     )
 
@@ -242,9 +242,9 @@ const make = Effect.gen(function*() {
     )
 
   const fetchAll = Effect.fnUntraced(function*(
-    { expired, jobs }: Claimed,
-    event: Extract<JobEvent, { readonly _tag: "Claim" }>
-  ): Effect.fn.Return<Claimed> {
+    { expired, jobs }: ClaimResult,
+    event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
+  ): Effect.fn.Return<ClaimResult> {
     const clock = yield* Clock.Clock
     const begun = clock.currentTimeMillisUnsafe()
     const elapsed = () => Math.floor(clock.currentTimeMillisUnsafe() - begun)
@@ -273,7 +273,7 @@ const make = Effect.gen(function*() {
     }
   })
 
-  const finish = (id: JobId, event: Finish, output: JsonText): Effect.Effect<Applied, QueueError> =>
+  const finish = (id: JobId, event: Finish, output: JsonText): Effect.Effect<ApplyResult, QueueError> =>
     pinned(
       id,
       Effect.flatMap(place(id, "output", output), ({ key, row }) =>

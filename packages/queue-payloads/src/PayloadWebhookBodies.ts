@@ -5,7 +5,7 @@
  * Whoever is told of a job is told of its end, whatever became of its payloads: one that is lost is `null`, and the member `payloadError` says why.
  */
 import { JsonText } from "@stint/contract/Json"
-import { WebhookBodies } from "@stint/queue/WebhookBodies"
+import { WebhookBodies } from "@stint/store/WebhookBodies"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { JobPayloads } from "./JobPayloads.ts"
@@ -18,8 +18,8 @@ export const layer: Layer.Layer<never, never, JobPayloads> = Layer.effect(
   WebhookBodies,
   Effect.map(JobPayloads, (payloads) => ({
     limitMs: LIMIT,
-    whole: (body) =>
-      payloads.whole(body, "wait").pipe(
+    resolve: (body) =>
+      payloads.resolve(body, "wait").pipe(
         Effect.timeoutOrElse({ duration: LIMIT, orElse: () => payloads.tooSlow(LIMIT) }),
         Effect.map(({ problems, text }) =>
           JsonText.make(

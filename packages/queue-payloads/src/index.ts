@@ -2,8 +2,8 @@
  * Large inputs and outputs of jobs in a payload store, over whatever stores there are for the rest.
  */
 import type { PayloadStore } from "@stint/payload-store/PayloadStore"
-import type { JobStore } from "@stint/queue/JobStore"
-import type { WebhookStore } from "@stint/queue/WebhookStore"
+import type { JobStore } from "@stint/store/JobStore"
+import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
 import * as JobPayloads from "./JobPayloads.ts"
 import * as PayloadJobStore from "./PayloadJobStore.ts"

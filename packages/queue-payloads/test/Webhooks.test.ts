@@ -2,10 +2,10 @@
  * The delivery of webhooks whose payloads are all in a payload store.
  */
 import { PayloadWorld } from "@stint/queue-payloads/testing"
-import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
-import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
-import { WebhookBodies } from "@stint/queue/WebhookBodies"
-import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
+import { WebhookBodies } from "@stint/store/WebhookBodies"
+import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import { deliverySuite } from "@stint/webhooks/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

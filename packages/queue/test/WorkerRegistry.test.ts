@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
-import { GOODBYE_MILLIS, layer, SILENT_MILLIS, WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { EXIT_GRACE_MILLIS, layer, FORGET_AFTER_MILLIS, WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 
@@ -25,13 +25,13 @@ describe("WorkerRegistry", () => {
       yield* registry.seen(E, "ann")
       assert.deepInclude(yield* only(registry), { state: "idle", lastSeenAt: 1_000, idleSince: 1_000, firstSeenAt: 0 })
       yield* TestClock.adjust(1_000)
-      yield* registry.holds(E, "ann", "a")
-      yield* registry.holds(E, "ann", "b")
+      yield* registry.assigned(E, "ann", "a")
+      yield* registry.assigned(E, "ann", "b")
       assert.deepInclude(yield* only(registry), { state: "running", idleSince: null, jobs: ["a", "b"] })
-      yield* registry.freed(E, "ann", "a")
+      yield* registry.released(E, "ann", "a")
       assert.deepInclude(yield* only(registry), { state: "running", idleSince: null })
       yield* TestClock.adjust(1_000)
-      yield* registry.freed(E, "ann", "b")
+      yield* registry.released(E, "ann", "b")
       assert.deepInclude(yield* only(registry), { state: "idle", idleSince: 3_000, jobs: [] })
       yield* registry.gone(E, "ann")
       assert.deepStrictEqual(yield* registry.list(E), [])
@@ -42,19 +42,19 @@ describe("WorkerRegistry", () => {
       yield* registry.seen(E, "ann")
       yield* TestClock.adjust(5_000)
       yield* registry.seen(E, "ann")
-      yield* registry.freed(E, "ann", "never held")
+      yield* registry.released(E, "ann", "never held")
       assert.deepInclude(yield* only(registry), { idleSince: 0, lastSeenAt: 5_000 })
     }))
 
   test("a draining worker drains, with or without a job", (registry) =>
     Effect.gen(function*() {
       yield* registry.seen(E, "ann")
-      yield* registry.holds(E, "ann", "a")
+      yield* registry.assigned(E, "ann", "a")
       assert.isFalse(yield* registry.isDraining(E, "ann"))
       yield* registry.drain(E, "ann")
       assert.isTrue(yield* registry.isDraining(E, "ann"))
       assert.deepInclude(yield* only(registry), { state: "draining", jobs: ["a"] })
-      yield* registry.freed(E, "ann", "a")
+      yield* registry.released(E, "ann", "a")
       assert.deepInclude(yield* only(registry), { state: "draining" })
       // Of nobody's draining nothing is known.
       yield* registry.drain(E, "bob")
@@ -66,9 +66,9 @@ describe("WorkerRegistry", () => {
       yield* registry.seen(E, "external")
       yield* registry.starting(E, "pooled")
       yield* registry.seen(E, "busy")
-      yield* registry.holds(E, "busy", "a")
+      yield* registry.assigned(E, "busy", "a")
       for (const worker of ["external", "pooled", "busy"]) yield* registry.drain(E, worker)
-      yield* TestClock.adjust(GOODBYE_MILLIS)
+      yield* TestClock.adjust(EXIT_GRACE_MILLIS)
       for (const worker of ["external", "pooled", "busy"]) {
         yield* registry.seen(E, worker)
         assert.isTrue(yield* registry.isDraining(E, worker))
@@ -79,7 +79,7 @@ describe("WorkerRegistry", () => {
       assert.isTrue(yield* registry.isDraining(E, "pooled"))
       assert.isTrue(yield* registry.isDraining(E, "busy"))
       const external = (yield* registry.list(E)).find((worker) => worker.id === "external")
-      assert.deepInclude(external, { state: "idle", idleSince: GOODBYE_MILLIS + 1 })
+      assert.deepInclude(external, { state: "idle", idleSince: EXIT_GRACE_MILLIS + 1 })
     }))
 
   test("a worker that cannot work is shown with its reason until it is seen again", (registry) =>
@@ -96,8 +96,8 @@ describe("WorkerRegistry", () => {
     Effect.gen(function*() {
       yield* registry.seen(E, "external")
       yield* registry.starting(E, "pooled")
-      yield* registry.holds(E, "busy", "a")
-      yield* TestClock.adjust(SILENT_MILLIS)
+      yield* registry.assigned(E, "busy", "a")
+      yield* TestClock.adjust(FORGET_AFTER_MILLIS)
       assert.strictEqual((yield* registry.list(E)).length, 3)
       yield* TestClock.adjust(1)
       assert.deepStrictEqual((yield* registry.list(E)).map((worker) => worker.id), ["pooled", "busy"])
@@ -105,7 +105,7 @@ describe("WorkerRegistry", () => {
 
   test("endpoints do not see each other's workers, of one name or not", (registry) =>
     Effect.gen(function*() {
-      yield* registry.holds(E, "ann", "a")
+      yield* registry.assigned(E, "ann", "a")
       yield* registry.seen(OTHER, "ann")
       yield* registry.drain(OTHER, "ann")
       assert.deepInclude(yield* only(registry), { state: "running" })

@@ -15,7 +15,7 @@
  */
 import type { KeyId, KeyScope } from "@stint/contract/AccessKey"
 import type { RateLimit } from "@stint/contract/RateLimit"
-import { type KeyRecord, KeyStore } from "@stint/queue/KeyStore"
+import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -10,13 +10,13 @@ import { JobId } from "@stint/contract/Ids"
 import { jsonNull, type JsonText } from "@stint/contract/Json"
 import { explain, InvalidRequest } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
-import type { BatchRecord } from "@stint/queue/BatchMachine"
+import type { BatchRecord } from "@stint/store/BatchMachine"
 import { BatchQueue } from "@stint/queue/BatchQueue"
-import type { BatchRequest } from "@stint/queue/BatchStore"
-import { batchOf } from "@stint/queue/BatchText"
-import { uuidAt } from "@stint/queue/JobIds"
-import type { JobReport } from "@stint/queue/JobRecord"
-import { jobMembers } from "@stint/queue/JobText"
+import type { BatchRequest } from "@stint/store/BatchStore"
+import { toWireBatch } from "@stint/store/BatchJson"
+import { uuidV7At } from "@stint/queue/UuidV7"
+import type { JobReport } from "@stint/store/JobRecord"
+import { jobMembers } from "@stint/store/JobJson"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -109,7 +109,7 @@ export const layer = HttpApiBuilder.group(
         const own = texts[at] ?? "{}"
         const told = webhookOf(webhook)
         return {
-          id: JobId.make(uuidAt(Date.now())),
+          id: JobId.make(uuidV7At(Date.now())),
           input: memberText(own, "input") ?? jsonNull,
           s3Config: memberText(own, "s3Config") ?? null,
           options: {
@@ -159,14 +159,14 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, query }) {
           const endpoint = yield* findEndpoint(params.endpoint)
           const found = yield* storeProblem(batches.list(endpoint.id, query.offset ?? 0, query.limit ?? PAGE))
-          return found.map(batchOf)
+          return found.map(toWireBatch)
         })
       )
       .handle(
         "getBatch",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          return batchOf(yield* lookProblem(batches.get(endpoint.id, params.id)))
+          return toWireBatch(yield* lookProblem(batches.get(endpoint.id, params.id)))
         })
       )
       .handleRaw(
@@ -174,7 +174,7 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
           const { value } = yield* readJson(request, limits.controlBytes, "A name and an address are short.", changesHint)
-          return batchOf(yield* changeProblem(batches.edit(endpoint.id, params.id, yield* decodeChanges(value))))
+          return toWireBatch(yield* changeProblem(batches.edit(endpoint.id, params.id, yield* decodeChanges(value))))
         })
       )
       .handleRaw(
@@ -182,7 +182,7 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
           const { requests } = yield* read(request, decodeRequests, requestsHint)
-          return batchOf(yield* changeProblem(batches.add(endpoint.id, params.id, requests, most)))
+          return toWireBatch(yield* changeProblem(batches.add(endpoint.id, params.id, requests, most)))
         })
       )
       .handleRaw(
@@ -198,21 +198,21 @@ export const layer = HttpApiBuilder.group(
         "dropRequest",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          return batchOf(yield* changeProblem(batches.drop(endpoint.id, params.id, params.request)))
+          return toWireBatch(yield* changeProblem(batches.drop(endpoint.id, params.id, params.request)))
         })
       )
       .handle(
         "finalizeBatch",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          return batchOf(yield* startProblem(batches.finalize(endpoint, params.id, most)))
+          return toWireBatch(yield* startProblem(batches.finalize(endpoint, params.id, most)))
         })
       )
       .handle(
         "cancelBatch",
         Effect.fnUntraced(function*({ params }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          return batchOf(yield* lookProblem(batches.cancel(endpoint.id, params.id)))
+          return toWireBatch(yield* lookProblem(batches.cancel(endpoint.id, params.id)))
         })
       )
   })

@@ -4,7 +4,7 @@
 import { BatchNotFound } from "@stint/contract/BatchApi"
 import { Conflict, type EndpointNotFound, explain, type Unavailable } from "@stint/contract/Problem"
 import type { BatchError } from "@stint/queue/BatchError"
-import type { QueueError } from "@stint/queue/QueueError"
+import type { QueueError } from "@stint/store/QueueError"
 import * as Effect from "effect/Effect"
 import { excerpt } from "./ProblemText.ts"
 import { storeProblem, submitProblem } from "./QueueProblems.ts"

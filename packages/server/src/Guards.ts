@@ -9,7 +9,7 @@
  * `Authorization` puts them before the operations of the `HttpApi`, `HotRoutes` before those that it serves itself.
  */
 import { explain, Forbidden, TooManyRequests, type Unauthorized } from "@stint/contract/Problem"
-import { EndpointStore } from "@stint/queue/EndpointStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

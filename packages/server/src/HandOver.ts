@@ -30,43 +30,43 @@ const turn = Effect.callback<void>((resume) => {
 
 /** The answer that was last written to a connection. */
 interface Written {
-  readonly giveBack: Effect.Effect<void>
+  readonly returnJobs: Effect.Effect<void>
   readonly until: number
   /** Bytes that had come over the connection by then. */
   readonly read: number
 }
 
 /**
- * To be run between the claim of jobs and the answer that carries them. `giveBack` is run when the answer did not arrive; the request is
+ * To be run between the claim of jobs and the answer that carries them. `returnJobs` is run when the answer did not arrive; the request is
  * interrupted where that is known at once.
  */
 export type HandOver = (
   request: HttpServerRequest.HttpServerRequest,
-  giveBack: Effect.Effect<void>
+  returnJobs: Effect.Effect<void>
 ) => Effect.Effect<void>
 
 /** Hand-overs of one server. */
 export const make: Effect.Effect<HandOver> = Effect.sync(() => {
   // One listener a connection: a worker uses one for thousands of takes.
   const last = new WeakMap<Socket, Written>()
-  return Effect.fnUntraced(function*(request, giveBack) {
-    yield* Effect.interruptible(turn).pipe(Effect.onInterrupt(() => giveBack))
+  return Effect.fnUntraced(function*(request, returnJobs) {
+    yield* Effect.interruptible(turn).pipe(Effect.onInterrupt(() => returnJobs))
     const { source } = request
     // Served by something else than Node, there is no connection to watch.
     if (!(source instanceof IncomingMessage)) return
     const { socket } = source
     // The client's FIN was read, and Node has answered with its own: what is written now goes nowhere.
     if (!socket.writable) {
-      yield* giveBack
+      yield* returnJobs
       return yield* Effect.interrupt
     }
     if (!last.has(socket)) {
       socket.once("close", (hadError) => {
         const written = last.get(socket)
         if (!hadError || written === undefined || socket.bytesRead > written.read) return
-        if (performance.now() < written.until) Effect.runFork(written.giveBack)
+        if (performance.now() < written.until) Effect.runFork(written.returnJobs)
       })
     }
-    last.set(socket, { giveBack, until: performance.now() + WATCH_MILLIS, read: socket.bytesRead })
+    last.set(socket, { returnJobs, until: performance.now() + WATCH_MILLIS, read: socket.bytesRead })
   })
 })

@@ -11,7 +11,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
-import type { Followed } from "@stint/queue/Following"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
 import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
 import * as Option from "effect/Option"
@@ -23,7 +23,7 @@ import * as TimedPull from "./TimedPull.ts"
 /** JSON as lines of an event: it may have line breaks between its tokens, a line of `data` has none. */
 export const dataLines = (json: string): string => `data: ${json.replaceAll(/\r\n|\r|\n/g, "\ndata: ")}`
 
-const dataOf = (told: Followed, endpoint: Endpoint): string => {
+const dataOf = (told: JobEvent, endpoint: Endpoint): string => {
   const { attempt } = told
   switch (told._tag) {
     case "Status": {
@@ -46,13 +46,13 @@ const KIND_OF = { Status: "status", Progress: "progress", Chunk: "chunk", Log: "
 
 /** Those of some kinds, the end in any case; all where nobody says which. */
 export const ofKinds = <E>(
-  events: Stream.Stream<Followed, E>,
+  events: Stream.Stream<JobEvent, E>,
   kinds: ReadonlyArray<JobEventKind> | undefined
-): Stream.Stream<Followed, E> =>
+): Stream.Stream<JobEvent, E> =>
   kinds === undefined ? events : Stream.filter(events, ({ _tag }) => _tag === "End" || kinds.includes(KIND_OF[_tag]))
 
 /** One event. */
-export const eventText = (told: Followed, endpoint: Endpoint): string =>
+export const eventText = (told: JobEvent, endpoint: Endpoint): string =>
   `id: ${told.position}\nevent: ${KIND_OF[told._tag]}\n${dataLines(dataOf(told, endpoint))}\n\n`
 
 /** A stream with `comment` between its elements, wherever there was none for `millis`. */
@@ -72,7 +72,7 @@ const encoder = new TextEncoder()
 
 /** The answer to one reader. What fails once it has begun ends it: the reader comes back and is told then. */
 export const response = <E>(
-  events: Stream.Stream<Followed, E>,
+  events: Stream.Stream<JobEvent, E>,
   endpoint: Endpoint,
   heartbeatMs: number
 ): HttpServerResponse.HttpServerResponse =>

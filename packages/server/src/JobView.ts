@@ -8,9 +8,9 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
 import type { ListedJob } from "@stint/contract/JobList"
-import * as JobMachine from "@stint/queue/JobMachine"
-import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/queue/JobRecord"
-import { jobMembers } from "@stint/queue/JobText"
+import * as JobMachine from "@stint/store/JobMachine"
+import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/store/JobRecord"
+import { jobMembers } from "@stint/store/JobJson"
 
 /** The job object of wire-facts 1.3. */
 export const jobText = (job: JobReport, endpoint: Endpoint): string => `{${jobMembers(job, endpoint).join(",")}}`

@@ -6,7 +6,7 @@
 import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobQueue } from "@stint/queue/JobQueue"
-import type { JobHead } from "@stint/queue/JobRecord"
+import type { JobHead } from "@stint/store/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -94,7 +94,7 @@ export const layer = HttpApiBuilder.group(
           const options = { logs: query.events?.includes("log") ?? true }
           // Looked at here, so that what cannot be followed is refused while there is a status to say it with.
           const job = yield* lookupProblem(queue.get(endpoint.id, params.id))
-          if (after !== undefined && (yield* listProblem(queue.knowsEnd(job, after, options)))) {
+          if (after !== undefined && (yield* listProblem(queue.isCaughtUp(job, after, options)))) {
             return HttpServerResponse.empty({ status: 204 })
           }
           const followed = queue.follow(endpoint.id, job.id, after, options)

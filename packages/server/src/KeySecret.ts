@@ -10,7 +10,7 @@
  * random bits (docs/decisions/0009-keys-at-rest.md).
  */
 import { KeyId } from "@stint/contract/AccessKey"
-import type { KeyRecord } from "@stint/queue/KeyStore"
+import type { KeyRecord } from "@stint/store/KeyStore"
 import { hash, randomBytes, timingSafeEqual } from "node:crypto"
 
 /** A secret that was just made. */

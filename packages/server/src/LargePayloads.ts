@@ -4,7 +4,7 @@
  * An answer of a megabyte or more ends its request when its last byte is written, so a caller who reads slowly holds what it reads.
  */
 import { explain, Unavailable } from "@stint/contract/Problem"
-import { COUNTED_FROM, PayloadMemory } from "@stint/queue/PayloadMemory"
+import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
 import { HttpEffect, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Option from "effect/Option"
@@ -42,19 +42,19 @@ export const refuse = (bytes: number): Effect.Effect<never, Unavailable> =>
 
 /** Holds memory for a body of so many bytes until the request is over. Fails with 503 where it does not fit. */
 export const admit = (bytes: number): Effect.Effect<void, Unavailable, Scope.Scope> =>
-  Effect.flatMap(PayloadMemory, (memory) => Effect.flatMap(memory.claim(bytes), (fits) => fits ? Effect.void : refuse(bytes)))
+  Effect.flatMap(PayloadMemoryBudget, (memory) => Effect.flatMap(memory.tryReserve(bytes), (fits) => fits ? Effect.void : refuse(bytes)))
 
 /** Counts a large text until the request is over. */
-const note = (text: string): Effect.Effect<void, never, Scope.Scope> =>
-  Effect.flatMap(PayloadMemory, (memory) => memory.note(text.length))
+const reserve = (text: string): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.flatMap(PayloadMemoryBudget, (memory) => memory.reserve(text.length))
 
 /** 200 with that JSON text, counted until it is written where it is large. */
 export const answer = (
   text: string,
   headers?: Readonly<Record<string, string>>
 ): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
-  text.length < COUNTED_FROM ? Effect.succeed(json(text, headers)) : Effect.as(note(text), json(text, headers))
+  text.length < BUDGET_THRESHOLD_BYTES ? Effect.succeed(json(text, headers)) : Effect.as(reserve(text), json(text, headers))
 
 /** The same for a text that comes later than the head of its answer. */
 export const counted = <E, R>(late: Effect.Effect<string, E, R>): Effect.Effect<string, E, R | Scope.Scope> =>
-  Effect.tap(late, (text) => text.length < COUNTED_FROM ? Effect.void : note(text))
+  Effect.tap(late, (text) => text.length < BUDGET_THRESHOLD_BYTES ? Effect.void : reserve(text))

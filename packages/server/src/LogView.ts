@@ -1,8 +1,8 @@
 /**
  * Log lines as callers see them.
  */
-import type { JobLogLine } from "@stint/contract/JobLogs"
-import type { LogLine } from "@stint/queue/JobLogStore"
+import type { JobLogLine } from "@stint/contract/JobLogLine"
+import type { LogLine } from "@stint/store/JobLogStore"
 
 /** A line of the wire. */
 export const shownLine = ({ attempt, level, message, number, source, time, worker }: LogLine): JobLogLine => ({

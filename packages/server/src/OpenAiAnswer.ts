@@ -17,8 +17,8 @@
  * A stream is one attempt. What a lost attempt has said cannot be taken back, and the next one would say it again, in other words: so the
  * stream ends with an error, unless nothing was said yet.
  */
-import type { Followed } from "@stint/queue/Following"
-import type { JobReport } from "@stint/queue/JobRecord"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
+import type { JobReport } from "@stint/store/JobRecord"
 import * as Predicate from "effect/Predicate"
 import { dataLines } from "./JobEvents.ts"
 import { ofError, ofJob, ofValue, type OpenAiFailure, textOf } from "./OpenAiFailure.ts"
@@ -66,7 +66,7 @@ export interface Heard {
 export const NOTHING: Heard = { chunks: 0, first: undefined }
 
 /** One telling more; an attempt that was lost was never heard. */
-export const hear = (heard: Heard, told: Followed): Heard => {
+export const hear = (heard: Heard, told: JobEvent): Heard => {
   if (told._tag === "Status") return NOTHING
   return told._tag === "Chunk" ? { chunks: heard.chunks + 1, first: heard.first ?? told.output } : heard
 }
@@ -194,7 +194,7 @@ const lost = (job: JobReport): OpenAiFailure => ({
 })
 
 /** One telling more. */
-export const say = (said: Said, told: Followed): Saying => {
+export const say = (said: Said, told: JobEvent): Saying => {
   switch (told._tag) {
     case "Status":
       return said.chunks === 0 ? { said, text: "", over: false } : fail(said, lost(told.job))

@@ -14,7 +14,7 @@
  * not to.
  */
 import { type OpenAiErrorBody, REQUEST_ID_HEADER, SHOULD_RETRY_HEADER } from "@stint/contract/OpenAiApi"
-import type { JobReport } from "@stint/queue/JobRecord"
+import type { JobReport } from "@stint/store/JobRecord"
 import { HttpServerResponse } from "effect/http"
 import * as Predicate from "effect/Predicate"
 import { randomUUID } from "node:crypto"

@@ -18,10 +18,10 @@ import { JobId } from "@stint/contract/Ids"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
 import { explain, type JobNotFound, Unavailable } from "@stint/contract/Problem"
-import type { Followed } from "@stint/queue/Following"
-import { uuidAt } from "@stint/queue/JobIds"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { uuidV7At } from "@stint/queue/UuidV7"
 import { JobQueue } from "@stint/queue/JobQueue"
-import type { JobHead } from "@stint/queue/JobRecord"
+import type { JobHead } from "@stint/store/JobRecord"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -44,7 +44,7 @@ interface Call {
   readonly job: JobHead
   readonly headers: Readonly<Record<string, string>>
   /** What is told of the job next; nothing where there was nothing in so many milliseconds. */
-  readonly next: (millis: number) => Effect.Effect<ReadonlyArray<Followed>, Unavailable | JobNotFound>
+  readonly next: (millis: number) => Effect.Effect<ReadonlyArray<JobEvent>, Unavailable | JobNotFound>
   /** The job's end was told. */
   ended: boolean
 }
@@ -108,7 +108,7 @@ export const layer = HttpApiBuilder.group(
         headers: { [JOB_ID_HEADER]: job.id, [REQUEST_ID_HEADER]: job.id },
         next: Effect.fnUntraced(
           function*(millis: number) {
-            const told = Option.getOrElse(yield* within(millis), (): ReadonlyArray<Followed> => [])
+            const told = Option.getOrElse(yield* within(millis), (): ReadonlyArray<JobEvent> => [])
             if (told.some(({ _tag }) => _tag === "End")) call.ended = true
             return told
           },
@@ -217,7 +217,7 @@ export const layer = HttpApiBuilder.group(
         if (route === "") return OpenAiFailure.response(NO_ROUTE)
         const endpoint: Endpoint = yield* findEndpoint(params.endpoint)
         if (OpenAiRequest.isForm(request)) return OpenAiFailure.response(OpenAiRequest.FORM)
-        const id = JobId.make(`sync-${uuidAt(Date.now())}`)
+        const id = JobId.make(`sync-${uuidV7At(Date.now())}`)
         const asked = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size, id)
         const call = yield* open(asked)
         const answered = asked.streamed ? streamed(call) : whole(call)

@@ -3,19 +3,19 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { Conflict, EndpointNotFound, explain, InvalidRequest, JobNotFound, Unavailable } from "@stint/contract/Problem"
-import { EndpointStore } from "@stint/queue/EndpointStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import {
   type ChunkGap,
   type EndpointGone,
   type IdempotencyConflict,
-  type InvalidPlace,
+  type InvalidCursor,
   type LeaseLost,
   type NotRetryable,
   type PayloadMemoryFull,
   type PayloadUnavailable,
   QueueError,
   type StoreUnavailable
-} from "@stint/queue/QueueError"
+} from "@stint/store/QueueError"
 import * as Effect from "effect/Effect"
 import { comeBack, refuse } from "./LargePayloads.ts"
 import { excerpt } from "./ProblemText.ts"
@@ -122,7 +122,7 @@ export const jobProblem = <A, R>(
       case "ChunkGap":
         return Effect.fail(chunkGap(reason))
       case "EndpointGone":
-      case "InvalidPlace":
+      case "InvalidCursor":
         // Of submissions and lists, which are not about one job.
         return Effect.die(new QueueError({ reason }))
     }
@@ -157,7 +157,7 @@ export const submitProblem = <A, R>(
   })
 
 /** 400 for a cursor or a position that nobody gave out. */
-export const invalidPlace = ({ value, what }: Pick<InvalidPlace, "value" | "what">): InvalidRequest =>
+export const invalidCursor = ({ value, what }: Pick<InvalidCursor, "value" | "what">): InvalidRequest =>
   new InvalidRequest({
     ...explain(
       `"${excerpt(value)}" is no ${what === "cursor" ? "cursor of a list" : "id of an event"} that this platform gave out.`,
@@ -174,7 +174,7 @@ export const listProblem = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effe
     effect,
     "QueueError",
     (error): Effect.Effect<never, Unavailable | InvalidRequest> =>
-      error.reason._tag === "InvalidPlace" ? Effect.fail(invalidPlace(error.reason)) : storeProblem(Effect.fail(error))
+      error.reason._tag === "InvalidCursor" ? Effect.fail(invalidCursor(error.reason)) : storeProblem(Effect.fail(error))
   )
 
 /** For calls about one job that need no lease and change nothing that could conflict. */

@@ -5,8 +5,8 @@
  * the body is read as JSON. What is not JSON, not the right shape or too large is refused with a body that names the problem.
  */
 import { explain, InvalidRequest, PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
-import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
-import { COUNTED_FROM, PayloadMemory } from "@stint/queue/PayloadMemory"
+import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
+import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
@@ -29,13 +29,13 @@ export const issuesOf = (issue: SchemaIssue.Issue): {
   readonly errors: ReadonlyArray<{ readonly path: ReadonlyArray<string | number>; readonly message: string }>
   readonly message: string
 } => {
-  const all = problemsOf({ issue })
+  const all = fieldIssues({ issue })
   const errors = all.slice(0, MOST_ISSUES).map(({ message, path }) => ({
     path: path.map((key) => typeof key === "number" ? key : excerpt(key)),
     message: excerpt(message)
   }))
   const sentences = errors.map(({ message, path }) =>
-    inWords({ message, path: path.length === 0 ? [] : [excerpt(pathInWords(path))] })
+    formatFieldIssue({ message, path: path.length === 0 ? [] : [excerpt(pathInWords(path))] })
   )
   if (all.length > errors.length) sentences.push(`and ${all.length - errors.length} more`)
   return { errors, message: sentences.join("; ") }
@@ -56,7 +56,7 @@ export const readText = Effect.fnUntraced(function*(
 ) {
   const declared = Number(request.headers["content-length"] ?? 0)
   if (declared > limit) return yield* tooLarge(limit, remedy)
-  if (declared >= COUNTED_FROM) yield* admit(declared)
+  if (declared >= BUDGET_THRESHOLD_BYTES) yield* admit(declared)
   const text = yield* Effect.mapError(
     textOf(request, limit),
     (reason) =>
@@ -65,7 +65,7 @@ export const readText = Effect.fnUntraced(function*(
         : new InvalidRequest(explain("The body could not be read to its end.", "Send the request again."))
   )
   // It did not say how long it would be.
-  if (declared === 0 && text.length >= COUNTED_FROM) yield* Effect.flatMap(PayloadMemory, (memory) => memory.note(text.length))
+  if (declared === 0 && text.length >= BUDGET_THRESHOLD_BYTES) yield* Effect.flatMap(PayloadMemoryBudget, (memory) => memory.reserve(text.length))
   return text
 })
 

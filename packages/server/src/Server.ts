@@ -77,7 +77,7 @@ const layerServed = HttpRouter.serve(layerRoutes, {
  */
 const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
   const queue = yield* JobQueue
-  yield* Effect.addFinalizer(() => queue.endWaits)
+  yield* Effect.addFinalizer(() => queue.completeWaits)
 }))
 
 /** The routes, served by whatever `HttpServer` is given. When the scope closes, requests in flight are answered first. */

@@ -8,9 +8,9 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
-import { uuidAt } from "@stint/queue/JobIds"
+import { uuidV7At } from "@stint/queue/UuidV7"
 import { JobQueue } from "@stint/queue/JobQueue"
-import type { JobHead } from "@stint/queue/JobRecord"
+import type { JobHead } from "@stint/store/JobRecord"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
@@ -44,7 +44,7 @@ const make = Effect.gen(function*() {
   /** Keeps the job and answers at once. */
   const run = Effect.fnUntraced(function*(id: string, request: HttpServerRequest.HttpServerRequest) {
     const endpoint = yield* findEndpoint(id)
-    const job = yield* submit(endpoint, request, sizes.run, uuidAt(Date.now()))
+    const job = yield* submit(endpoint, request, sizes.run, uuidV7At(Date.now()))
     return json(receiptText(job), named(job))
   })
 
@@ -52,7 +52,7 @@ const make = Effect.gen(function*() {
   const runsync = Effect.fnUntraced(
     function*(id: string, request: HttpServerRequest.HttpServerRequest, asked: string | undefined) {
       const endpoint = yield* findEndpoint(id)
-      const submitted = yield* submit(endpoint, request, sizes.runsync, `sync-${uuidAt(Date.now())}`)
+      const submitted = yield* submit(endpoint, request, sizes.runsync, `sync-${uuidV7At(Date.now())}`)
       const wait = waitOf(asked, limits.syncWaitMs, limits)
       // The job cannot be missing: retention is a second at least and starts with the end that is waited for. And it is kept by now,
       // so where the store fails, what it was when it was kept is true, and makes the caller ask again.

@@ -11,11 +11,11 @@ import {
   WebhookSecretRotation,
   type WebhookSigningSecret
 } from "@stint/contract/WebhooksApi"
-import type { QueueError } from "@stint/queue/QueueError"
-import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
-import { WebhookBodies } from "@stint/queue/WebhookBodies"
-import { type WebhookSecret, WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
-import { type WebhookEntry, WebhookStore } from "@stint/queue/WebhookStore"
+import type { QueueError } from "@stint/store/QueueError"
+import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import { WebhookBodies } from "@stint/store/WebhookBodies"
+import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
+import { type WebhookEntry, WebhookStore } from "@stint/store/WebhookStore"
 import * as WebhookSecrets from "@stint/webhooks/WebhookSecrets"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -78,7 +78,7 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const findEndpoint = yield* endpointFinder
 
-    const toLine = (entry: WebhookEntry) => Effect.map(storeProblem(attempts.tries(entry.id)), ({ all }) => lineOf(entry, all))
+    const toLine = (entry: WebhookEntry) => Effect.map(storeProblem(attempts.attemptCounts(entry.id)), ({ all }) => lineOf(entry, all))
 
     const find = Effect.fnUntraced(function*(params: { readonly endpoint: string; readonly delivery: string }) {
       const endpoint = yield* findEndpoint(params.endpoint)
@@ -121,7 +121,7 @@ export const layer = HttpApiBuilder.group(
           return {
             ...lineOf(delivery, tried.length),
             attempts: tried.map(({ at, durationMs, error, status }) => ({ at, durationMs, status, error })),
-            body: decodeBody(yield* storeProblem(bodies.whole(delivery.body)))
+            body: decodeBody(yield* storeProblem(bodies.resolve(delivery.body)))
           }
         })
       )

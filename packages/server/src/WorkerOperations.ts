@@ -10,8 +10,8 @@ import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
 import { explain, InvalidRequest } from "@stint/contract/Problem"
 import { Ping, pingJobs } from "@stint/contract/WorkerProtocol"
-import { type Holder, JobQueue } from "@stint/queue/JobQueue"
-import type { JobRecord } from "@stint/queue/JobRecord"
+import { type LeaseHolder, JobQueue } from "@stint/queue/JobQueue"
+import type { JobRecord } from "@stint/store/JobRecord"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -159,7 +159,7 @@ const make = Effect.gen(function*() {
       jobs,
       ({ attempt, id }) =>
         Effect.flatMap(queue.get(endpoint.id, id), (job) =>
-          job.attempt === attempt ? queue.giveBack(endpoint.id, worker, [id]) : Effect.void).pipe(Effect.ignore),
+          job.attempt === attempt ? queue.returnJobs(endpoint.id, worker, [id]) : Effect.void).pipe(Effect.ignore),
       { discard: true }
     )
 
@@ -184,7 +184,7 @@ const make = Effect.gen(function*() {
     }, Effect.uninterruptible)
 
   const holderOf = Effect.fnUntraced(function*({ params, request }: JobRequest): Effect.fn.Return<
-    Holder,
+    LeaseHolder,
     JobNotFound | Effect.Error<ReturnType<typeof findEndpoint>>
   > {
     const address = readWorkerAddress(request.url)
@@ -197,7 +197,7 @@ const make = Effect.gen(function*() {
    * A result that cannot be kept fails its job with that reason, so that nobody waits for it and nobody runs the job again for another
    * result of the kind (rulings, "20 MB").
    */
-  const failResult = (holder: Holder, problem: { readonly error: string; readonly hint: string }) =>
+  const failResult = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
     Effect.ignore(queue.finish(holder, {
       output: null,
       error: `The worker delivered a result that cannot be kept. ${problem.error} ${problem.hint}`
@@ -250,19 +250,19 @@ const make = Effect.gen(function*() {
       return accepted
     }
     const jobs = pingJobs(ping)
-    if (ping.status === "exiting") yield* storeProblem(queue.workerLeaves(endpoint.id, worker, jobs))
-    else yield* storeProblem(queue.beat(endpoint.id, worker, jobs))
+    if (ping.status === "exiting") yield* storeProblem(queue.workerExiting(endpoint.id, worker, jobs))
+    else yield* storeProblem(queue.heartbeat(endpoint.id, worker, jobs))
     return accepted
   })
 
   const stop = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* heldBack(workerOf(readWorkerAddress(request.url)))
-    const stops = yield* heldBack(storeProblem(queue.stops(endpoint.id, worker, limits.workerWaitMs)))
-    if (stops.length === 0) return noContent
+    const stopSignals = yield* heldBack(storeProblem(queue.stopSignals(endpoint.id, worker, limits.workerWaitMs)))
+    if (stopSignals.length === 0) return noContent
     // Told once: what did not arrive is told with the next call, and not with a heartbeat that may be far away.
-    yield* handOver(request, queue.stopAgain(endpoint.id, worker, stops))
-    return json(JSON.stringify({ jobsToStop: stops }))
+    yield* handOver(request, queue.requeueStopSignals(endpoint.id, worker, stopSignals))
+    return json(JSON.stringify({ jobsToStop: stopSignals }))
   }, Effect.uninterruptible)
 
   const ping = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {

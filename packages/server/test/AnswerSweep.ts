@@ -4,9 +4,9 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
-import { JobStore } from "@stint/queue/JobStore"
-import { KeyStore } from "@stint/queue/KeyStore"
-import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
+import { JobStore } from "@stint/store/JobStore"
+import { KeyStore } from "@stint/store/KeyStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

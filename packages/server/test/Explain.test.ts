@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Explanation } from "@stint/contract/Explanation"
 import { EndpointId, JobId } from "@stint/contract/Ids"
-import type { JobReport } from "@stint/queue/JobRecord"
+import type { JobReport } from "@stint/store/JobRecord"
 import { explain, type Facts } from "@stint/server/Explain"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"

@@ -3,8 +3,8 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
-import * as KeyStore from "@stint/queue/KeyStore"
-import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
+import * as KeyStore from "@stint/store/KeyStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

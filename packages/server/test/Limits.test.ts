@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as PayloadMemory from "@stint/queue/PayloadMemory"
+import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -81,7 +81,7 @@ describe("Limits", () => {
     }))
 
   it.live("large bodies that do not fit into memory together are 503 with Retry-After before they are read; small ones go through", () => {
-    const memory = PayloadMemory.make(3 * 1024 * 1024)
+    const memory = PayloadMemoryBudget.make(3 * 1024 * 1024)
     const size = 2 * 1024 * 1024
     return Effect.gen(function*() {
       const server = yield* ServerTest
@@ -90,7 +90,7 @@ describe("Limits", () => {
       const line = `POST ${endpoint.path("run")}`
       const text = JSON.stringify({ input: "x".repeat(size) })
       yield* first.write(head(line, { authorization: ADMIN_KEY, "content-length": String(text.length) }) + text.slice(0, 1_000))
-      yield* until(Effect.sync(memory.held), (held) => held === text.length)
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === text.length)
       const refused = yield* endpoint.call(endpoint.path("run"), { body: text })
       const problem = yield* expectProblem(503)(refused)
       expect(problem).toMatchObject({
@@ -101,25 +101,25 @@ describe("Limits", () => {
       yield* endpoint.run({ small: true })
       yield* first.write(text.slice(1_000))
       yield* until(Effect.map(endpoint.health, ({ jobs }) => jobs.inQueue), (jobs) => jobs === 2)
-      yield* until(Effect.sync(memory.held), (held) => held === 0)
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
       yield* endpoint.run("x".repeat(size))
-      yield* until(Effect.sync(memory.held), (held) => held === 0)
-    }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemory.PayloadMemory, memory)))))
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+    }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
   })
 
   it.live("one body that is larger than the memory for large ones goes through alone, and its answer is counted until it is written", () => {
-    const memory = PayloadMemory.make(1)
+    const memory = PayloadMemoryBudget.make(1)
     const size = 2 * 1024 * 1024
     return Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
       const { id } = yield* endpoint.run("x".repeat(size))
       expect((yield* worker.next).input).toHaveLength(size)
-      yield* until(Effect.sync(memory.held), (held) => held === 0)
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
       yield* worker.finish(id, "y".repeat(size))
       expect((yield* endpoint.status(id)).output).toHaveLength(size)
-      yield* until(Effect.sync(memory.held), (held) => held === 0)
-    }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemory.PayloadMemory, memory)))))
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+    }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
   })
 
   it.live("a request that does not arrive in time is 408, in JSON", () =>

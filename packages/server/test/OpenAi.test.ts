@@ -5,9 +5,9 @@
 import { describe, expect, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText, toJsonText } from "@stint/contract/Json"
-import type { Followed } from "@stint/queue/Following"
-import { submitted } from "@stint/queue/JobMachine"
-import type { JobReport } from "@stint/queue/JobRecord"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { submitted } from "@stint/store/JobMachine"
+import type { JobReport } from "@stint/store/JobRecord"
 import * as OpenAiAnswer from "@stint/server/OpenAiAnswer"
 import * as OpenAiFailure from "@stint/server/OpenAiFailure"
 import * as PythonRepr from "@stint/server/PythonRepr"
@@ -36,7 +36,7 @@ const job: JobReport = {
   attempt: 1
 }
 
-const chunk = (output: JsonText, index: number): Followed => ({
+const chunk = (output: JsonText, index: number): JobEvent => ({
   _tag: "Chunk",
   position: "",
   attempt: 1,
@@ -44,7 +44,7 @@ const chunk = (output: JsonText, index: number): Followed => ({
   output
 })
 
-const end = (rest: Partial<JobReport>): Followed => ({
+const end = (rest: Partial<JobReport>): JobEvent => ({
   _tag: "End",
   position: "",
   attempt: 1,
@@ -52,7 +52,7 @@ const end = (rest: Partial<JobReport>): Followed => ({
 })
 
 /** All that a stream says of these tellings. */
-const sayAll = (tellings: ReadonlyArray<Followed>): string => {
+const sayAll = (tellings: ReadonlyArray<JobEvent>): string => {
   let said = OpenAiAnswer.SILENT
   let text = ""
   for (const told of tellings) {

@@ -2,8 +2,8 @@
  * OpenAI requests that outlast the time in which the head of their answer is kept back, and servers that close or fail under them.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
-import { JobStore } from "@stint/queue/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
+import { JobStore } from "@stint/store/JobStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"

@@ -2,8 +2,8 @@
  * What a caller of `/runsync` sees when the store fails after the job was kept: an answer that says so.
  */
 import { expect, layer } from "@effect/vitest"
-import { JobStore } from "@stint/queue/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
+import { JobStore } from "@stint/store/JobStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

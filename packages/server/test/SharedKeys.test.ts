@@ -3,8 +3,8 @@
  */
 import { expect, it } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
-import * as KeyCache from "@stint/queue/KeyCache"
-import * as KeyStore from "@stint/queue/KeyStore"
+import * as KeyCache from "@stint/store/KeyCache"
+import * as KeyStore from "@stint/store/KeyStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -8,7 +8,7 @@
  * | an address that the guard refuses, a URL that cannot be requested | given up, no connection was made |
  * | a redirect, any other status, silence, a lost connection, a name without an address | again later |
  */
-import type { WebhookDelivery } from "@stint/queue/WebhookStore"
+import type { WebhookDelivery } from "@stint/store/WebhookStore"
 import type { GuardedHttp, Options, Response } from "@stint/ssrf-guard/GuardedHttp"
 import { describe, type GuardedHttpError } from "@stint/ssrf-guard/GuardedHttpError"
 import { retryAfter } from "@stint/ssrf-guard/RetryAfter"

@@ -10,9 +10,9 @@
  *
  * Looks every ten minutes. An endpoint that is created anew under the same id before that keeps both.
  */
-import { EndpointStore } from "@stint/queue/EndpointStore"
-import { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
-import { WebhookStore } from "@stint/queue/WebhookStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
+import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 

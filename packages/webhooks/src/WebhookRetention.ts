@@ -4,8 +4,8 @@
  * Looks every ten minutes. Seven days by default, so that a receiver's outage over a long weekend can still be looked into and sent again;
  * each delivery is kept with its body, so longer costs disk in proportion.
  */
-import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
-import { WebhookStore } from "@stint/queue/WebhookStore"
+import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

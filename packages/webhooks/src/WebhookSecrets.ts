@@ -9,8 +9,8 @@
  * While two are valid, deliveries carry two signatures, so a receiver can change its secret at any time of the grace.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import type { QueueError } from "@stint/queue/QueueError"
-import { type WebhookSecret, WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
+import type { QueueError } from "@stint/store/QueueError"
+import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"

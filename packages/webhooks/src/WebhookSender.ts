@@ -19,12 +19,12 @@
  * Deliveries are not sent in order: a slow or retried one does not hold up the next. The job object says how things stood.
  */
 import { JobQueue } from "@stint/queue/JobQueue"
-import { COUNTED_FROM, PayloadMemory } from "@stint/queue/PayloadMemory"
-import type { QueueError } from "@stint/queue/QueueError"
-import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
-import { WebhookBodies } from "@stint/queue/WebhookBodies"
-import { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
-import { type DeliveryOutcome, type WebhookDelivery, WebhookStore } from "@stint/queue/WebhookStore"
+import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
+import type { QueueError } from "@stint/store/QueueError"
+import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import { WebhookBodies } from "@stint/store/WebhookBodies"
+import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
+import { type DeliveryOutcome, type WebhookDelivery, WebhookStore } from "@stint/store/WebhookStore"
 import { GuardedHttp } from "@stint/ssrf-guard/GuardedHttp"
 import * as RequestUrl from "@stint/ssrf-guard/RequestUrl"
 import * as Cause from "effect/Cause"
@@ -85,7 +85,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const attempts = yield* WebhookAttemptStore
   const secrets = yield* WebhookSecretStore
   const bodies = yield* WebhookBodies
-  const memory = yield* PayloadMemory
+  const memory = yield* PayloadMemoryBudget
 
   const timeout = Duration.toMillis(options.timeout ?? "15 seconds")
   const plan = RetryPlan.make(options.pauses ?? RetryPlan.PAUSES, options.longestRetryAfter ?? "6 hours")
@@ -117,7 +117,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       const base = { at: now, status: answer.status, error: answer.error }
       if (answer._tag === "Delivered") return { ...base, _tag: "Delivered" } satisfies DeliveryOutcome
       if (answer._tag === "Never") return { ...base, _tag: "Failed" } satisfies DeliveryOutcome
-      const { sinceFinal } = yield* attempts.tries(delivery.id)
+      const { sinceFinal } = yield* attempts.attemptCounts(delivery.id)
       const pause = RetryPlan.pauseAfter(plan, sinceFinal + 1, answer.retryAfter, yield* Random.next)
       return pause === undefined
         ? { ...base, _tag: "Failed" } satisfies DeliveryOutcome
@@ -137,8 +137,8 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** The delivery with its whole body, which is counted until it is sent; undefined, and due again in a while, where that cannot be had. */
   const filled = (delivery: WebhookDelivery) =>
-    bodies.whole(delivery.body).pipe(
-      Effect.tap((body) => body.length < COUNTED_FROM ? Effect.void : memory.note(body.length)),
+    bodies.resolve(delivery.body).pipe(
+      Effect.tap((body) => body.length < BUDGET_THRESHOLD_BYTES ? Effect.void : memory.reserve(body.length)),
       Effect.map((body): WebhookDelivery => ({ ...delivery, body })),
       Effect.catchTag("QueueError", ({ message }) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>

@@ -2,7 +2,7 @@
 import { assert, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
-import type { WebhookDelivery } from "@stint/queue/WebhookStore"
+import type { WebhookDelivery } from "@stint/store/WebhookStore"
 import { GuardedHttp } from "@stint/ssrf-guard"
 import * as Resolver from "@stint/ssrf-guard/Resolver"
 import { newSecret } from "@stint/webhooks/Signature"

@@ -1,8 +1,8 @@
 /** The schedule of the sender, on the test's clock and without a network. */
 import { assert, describe, it } from "@effect/vitest"
-import { Scenario } from "@stint/queue/testing"
-import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
-import { WebhookStore } from "@stint/queue/WebhookStore"
+import { Scenario } from "@stint/store-testing"
+import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import { WebhookStore } from "@stint/store/WebhookStore"
 import { WebhookRetention } from "@stint/webhooks"
 import { layerWorld, Receiver, start, type World } from "@stint/webhooks/testing"
 import type * as Duration from "effect/Duration"

@@ -1,7 +1,7 @@
 /** Everything in memory. */
-import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
-import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
-import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
+import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import * as Layer from "effect/Layer"
 
 export const memory = Layer.mergeAll(

@@ -31,7 +31,7 @@ const start = async (env: { readonly [name: string]: string } = {}) => {
 }
 
 /** What the platform was told about an unfit machine. */
-const reports = (pings: ReadonlyArray<PlatformStub.Recorded>) =>
+const reports = (pings: ReadonlyArray<PlatformStub.RecordedRequest>) =>
   pings.map(({ text }) => JSON.parse(text)).filter(({ status }) => status === "unhealthy")
 
 describe("a worker with the automatic checks", () => {

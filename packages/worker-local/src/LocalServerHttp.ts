@@ -4,7 +4,7 @@
  * A refusal is the problem of contract/Problem.ts: `error` and `hint` beside the members of RFC 9457. Its classes are not imported,
  * because they bring all of Effect's HTTP API with them; the tests decode what is answered here with them.
  */
-import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
+import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { IncomingMessage, ServerResponse } from "node:http"
@@ -139,8 +139,8 @@ export const parseAs = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, 
         })
     })
     return yield* Effect.mapError(decode(value), (failure) => {
-      const errors = problemsOf(failure).slice(0, MOST_ISSUES).map(({ message, path }) => ({ path, message: excerpt(message) }))
-      return new LocalApiError({ status: 400, error: errors.map(inWords).join("; "), hint, errors })
+      const errors = fieldIssues(failure).slice(0, MOST_ISSUES).map(({ message, path }) => ({ path, message: excerpt(message) }))
+      return new LocalApiError({ status: 400, error: errors.map(formatFieldIssue).join("; "), hint, errors })
     })
   })
 }

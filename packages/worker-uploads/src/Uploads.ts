@@ -84,7 +84,7 @@ const build = Effect.fnUntraced(function*(
   resolve: (options: Options) => Effect.Effect<Destination.Destination, UploadError>
 ): Effect.fn.Return<Uploads["Service"], UploadError | Config.ConfigError, Scope.Scope> {
   const { folder = FOLDER, jobConfig: _, progress, ...given } = options
-  const tuning: S3Objects.Tuning = { ...S3.DEFAULT_TUNING, ...given }
+  const tuning: S3Objects.Tuning = { ...S3Objects.DEFAULT_TUNING, ...given }
   yield* checkTuning(tuning)
   const s3 = yield* S3Objects.make(tuning)
   const bar = progress ?? ProgressBar.terminal(yield* isSet(WorkerVariable.endpointId))

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { cutMessage, MAX_LOG_MESSAGE } from "@stint/contract/LogMessage"
+import { truncateMessage, MAX_LOG_MESSAGE } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import * as LogLine from "../src/runtime/LogLine.ts"
@@ -18,14 +18,14 @@ describe("a line (specification 6)", () => {
 
   it.each(LogLine.LEVELS)("%s shows itself and what is above it", (threshold) => {
     const shown = LogLine.LEVELS.filter((level) => level !== "NOTSET")
-      .filter((level) => LogLine.isShown({ level: threshold, json: false }, level))
+      .filter((level) => LogLine.isLevelEnabled({ level: threshold, json: false }, level))
     expect(shown).toEqual(LogLine.LEVELS.slice(Math.max(1, LogLine.LEVELS.indexOf(threshold))))
   })
 
   it("property: a long message keeps its beginning and end, within the limit, and no character is cut in two", () => {
     const long = fc.string({ unit: "grapheme", minLength: 1, maxLength: 40 }).map((part) => part.repeat(5000 / part.length + 1))
     fc.assert(fc.property(fc.oneof(long, fc.string({ unit: "grapheme" })), (message) => {
-      const cut = cutMessage(message)
+      const cut = truncateMessage(message)
       if (message.length <= MAX_LOG_MESSAGE) {
         expect(cut).toBe(message)
         return

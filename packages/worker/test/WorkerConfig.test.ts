@@ -61,7 +61,7 @@ describe("addresses (wire-facts 5.1)", () => {
     ["http://a/b?x=1", "http://a/b?x=1&k=a%20b"],
     ["http://a/b?x=1&", "http://a/b?x=1&k=a%20b"]
   ])("a value is appended to %s", (url, expected) => {
-    expect(WorkerConfig.append(url, "k", "a b")).toBe(expected)
+    expect(WorkerConfig.appendQuery(url, "k", "a b")).toBe(expected)
   })
 })
 

@@ -3,7 +3,7 @@
  */
 import { type Batch, BatchRequest, type BatchResult } from "@stint/contract/Batch"
 import { BATCH_PAGE_LIMIT } from "@stint/contract/BatchApi"
-import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
+import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
@@ -38,7 +38,7 @@ const readCalls = Effect.fnUntraced(function*(file: string) {
     const request = yield* decodeRequest(line).pipe(
       Effect.mapError((error) =>
         new CliFailure({
-          message: `Line ${at + 1} of ${file} is no request. ${problemsOf(error).map(inWords).join("; ")}`,
+          message: `Line ${at + 1} of ${file} is no request. ${fieldIssues(error).map(formatFieldIssue).join("; ")}`,
           hint: "Each line is what run takes, as JSON on one line: {\"input\": {\"name\": \"Ada\"}}. Nothing was sent."
         })
       )

@@ -5,7 +5,7 @@
  * started them; the next job gets the new code.
  */
 import { EndpointSpec } from "@stint/contract/Endpoint"
-import { EndpointStore } from "@stint/queue/EndpointStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"

@@ -4,7 +4,7 @@
  * A secret is printed where it is made, because it is told nowhere else and never again; everything else about keys is printed without it.
  */
 import { type AccessKey, KeyPatch, KeyRotation, KeyScope, KeySpec, type NewKey } from "@stint/contract/AccessKey"
-import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
+import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -72,7 +72,7 @@ const onceText = ({ key, secret }: NewKey): string =>
 const fits = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, what: string, value: unknown) =>
   Schema.decodeUnknownEffect(schema, { errors: "all" })(value).pipe(
     Effect.mapError((error) =>
-      new CliFailure({ message: `${what} cannot be used.`, hint: problemsOf(error).map(inWords).join("\n  ") })
+      new CliFailure({ message: `${what} cannot be used.`, hint: fieldIssues(error).map(formatFieldIssue).join("\n  ") })
     )
   )
 

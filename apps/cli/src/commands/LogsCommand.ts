@@ -1,7 +1,7 @@
 /**
  * `stint logs`: what a job logged, and with `-f` what it logs until it ends.
  */
-import { isShown, type JobLogLine, levelOf, LOG_LEVELS, type LogLevel } from "@stint/contract/JobLogs"
+import { isLevelEnabled, type JobLogLine, parseLogLevel, LOG_LEVELS, type LogLevel } from "@stint/contract/JobLogLine"
 import { LOG_PAGE_LIMIT } from "@stint/contract/LogsApi"
 import { Command, Flag } from "effect/cli"
 import * as Console from "effect/Console"
@@ -50,12 +50,12 @@ export const command = Command.make(
   { endpoint, jobId, follow, level, json },
   Effect.fnUntraced(function*({ endpoint, follow, jobId, json, level }) {
     const job = { endpoint, id: jobId }
-    const least = levelOf(Option.getOrElse(level, () => "trace"))
+    const least = parseLogLevel(Option.getOrElse(level, () => "trace"))
     const print = (line: JobLogLine) => Console.log(json ? JSON.stringify(line) : LogFormat.jobLine(line))
     if (!follow) return yield* printPages(job, least, print)
     yield* JobEventReader.follow(job, ["log"], (event) => {
       if (event.event === "end") return Console.error(`The job ended ${event.data.status}.`)
-      return event.event === "log" && isShown(event.data.level, least) ? print(event.data) : Effect.void
+      return event.event === "log" && isLevelEnabled(event.data.level, least) ? print(event.data) : Effect.void
     })
   })
 ).pipe(

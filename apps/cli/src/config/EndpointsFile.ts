@@ -15,7 +15,7 @@
  * Paths are relative to the file. Durations are written as Effect writes them: `"5 seconds"`, `"2 minutes"`, or milliseconds.
  */
 import { EndpointSpec } from "@stint/contract/Endpoint"
-import { inWords, problemsOf } from "@stint/contract/SchemaIssues"
+import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Path from "effect/Path"
@@ -155,7 +155,7 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
   }
   return yield* decodeSpec(spec).pipe(
     Effect.mapError((error) =>
-      new CliFailure({ message: `The endpoint "${id}" cannot be created.`, hint: problemsOf(error).map(inWords).join("\n  ") })
+      new CliFailure({ message: `The endpoint "${id}" cannot be created.`, hint: fieldIssues(error).map(formatFieldIssue).join("\n  ") })
     )
   )
 })
@@ -178,7 +178,7 @@ export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
     Effect.mapError((error) =>
       new CliFailure({
         message: `The configuration ${absolute} has mistakes.`,
-        hint: problemsOf(error).map(inWords).join("\n  ")
+        hint: fieldIssues(error).map(formatFieldIssue).join("\n  ")
       })
     )
   )

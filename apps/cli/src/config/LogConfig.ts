@@ -7,7 +7,7 @@
  * | `STINT_LOGS_SIZE` | 1 MiB | the same in bytes |
  * | `STINT_LOGS_TOTAL` | 256 MiB | bytes of all log lines; beyond it the oldest go, whosever they are. What logs may take of the disk |
  */
-import { defaultShares, type LogShares } from "@stint/queue/JobLogStore"
+import { defaultLogQuotas, type LogQuotas } from "@stint/store/JobLogStore"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -21,12 +21,12 @@ const KIBIBYTE = 1024
 const Lines = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 100, maximum: 10_000_000 }))
 
 /** Reads the settings; fails with the first one that is wrong. */
-export const load: Effect.Effect<LogShares, CliFailure> = Effect.all({
+export const load: Effect.Effect<LogQuotas, CliFailure> = Effect.all({
   lines: setting(
     "STINT_LOGS_LINES",
     "a number from 100 to 10000000, for example 10000",
-    Config.schema(Lines, "STINT_LOGS_LINES").pipe(Config.withDefault(defaultShares.lines))
+    Config.schema(Lines, "STINT_LOGS_LINES").pipe(Config.withDefault(defaultLogQuotas.lines))
   ),
-  bytes: size("STINT_LOGS_SIZE", defaultShares.bytes, { minimum: 64 * KIBIBYTE, maximum: Infinity }),
-  totalBytes: size("STINT_LOGS_TOTAL", defaultShares.totalBytes, { minimum: KIBIBYTE * KIBIBYTE, maximum: Infinity })
+  bytes: size("STINT_LOGS_SIZE", defaultLogQuotas.bytes, { minimum: 64 * KIBIBYTE, maximum: Infinity }),
+  totalBytes: size("STINT_LOGS_TOTAL", defaultLogQuotas.totalBytes, { minimum: KIBIBYTE * KIBIBYTE, maximum: Infinity })
 })

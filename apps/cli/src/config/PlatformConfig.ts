@@ -18,7 +18,7 @@
  * | `STINT_BATCH_QUEUED` | 50000 | jobs of an endpoint that may wait when a batch is finalized, its own included |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
  */
-import type { LogShares } from "@stint/queue/JobLogStore"
+import type { LogQuotas } from "@stint/store/JobLogStore"
 import type { AllowedOrigins } from "@stint/server/Cors"
 import { defaults as limitDefaults } from "@stint/server/Limits"
 import * as AddressGuard from "@stint/ssrf-guard/AddressGuard"
@@ -64,7 +64,7 @@ export interface PlatformConfig {
   readonly payloads: PayloadConfig.PayloadSettings
   readonly batches: BatchSettings
   /** See LogConfig.ts for its variables. */
-  readonly logs: LogShares
+  readonly logs: LogQuotas
 }
 
 const Port = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 65_535 }))

@@ -7,7 +7,7 @@
  *   04:12:11 WARN   Worker w-3f9a of endpoint hello is unhealthy: ...
  * ```
  */
-import type { JobLogLine } from "@stint/contract/JobLogs"
+import type { JobLogLine } from "@stint/contract/JobLogLine"
 import type { ParsedLogLine } from "@stint/pool/ParsedLogLine"
 import type { WorkerLine } from "@stint/pool/WorkerLog"
 import * as Cause from "effect/Cause"

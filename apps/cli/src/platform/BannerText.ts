@@ -2,7 +2,7 @@
  * What the platform says when it is up: everything that is needed for the first request, to be pasted.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { Durability } from "@stint/queue/JobStore"
+import type { Durability } from "@stint/store/JobStore"
 import * as Redacted from "effect/Redacted"
 
 const durabilityInWords: Record<Durability, string> = {

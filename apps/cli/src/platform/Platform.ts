@@ -16,24 +16,24 @@ import type { EndpointSpec } from "@stint/contract/Endpoint"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
 import { WorkerConnection } from "@stint/autoscaler/WorkerConnection"
-import * as Sqlite from "@stint/queue-sqlite"
-import type { SqliteOpenError } from "@stint/queue-sqlite/SqliteOpenError"
+import * as Sqlite from "@stint/store-sqlite"
+import type { SqliteOpenError } from "@stint/store-sqlite/SqliteOpenError"
 import * as BatchQueue from "@stint/queue/BatchQueue"
-import type { BatchStore } from "@stint/queue/BatchStore"
+import type { BatchStore } from "@stint/store/BatchStore"
 import * as BatchTimers from "@stint/queue/BatchTimers"
-import * as EndpointStore from "@stint/queue/EndpointStore"
+import * as EndpointStore from "@stint/store/EndpointStore"
 import * as JobLogs from "@stint/queue/JobLogs"
-import { type JobLogStore, LogLimits } from "@stint/queue/JobLogStore"
+import { type JobLogStore, LogLimits } from "@stint/store/JobLogStore"
 import * as JobQueue from "@stint/queue/JobQueue"
-import type { JobStore } from "@stint/queue/JobStore"
+import type { JobStore } from "@stint/store/JobStore"
 import * as JobTimers from "@stint/queue/JobTimers"
-import * as KeyStore from "@stint/queue/KeyStore"
-import * as MemoryJobStore from "@stint/queue/MemoryJobStore"
-import * as PayloadMemory from "@stint/queue/PayloadMemory"
-import type { QueueError } from "@stint/queue/QueueError"
-import * as WebhookAttemptStore from "@stint/queue/WebhookAttemptStore"
-import * as WebhookSecretStore from "@stint/queue/WebhookSecretStore"
-import type { WebhookStore } from "@stint/queue/WebhookStore"
+import * as KeyStore from "@stint/store/KeyStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
+import type { QueueError } from "@stint/store/QueueError"
+import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
+import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
+import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as AccessKeys from "@stint/server/AccessKeys"
 import * as Cors from "@stint/server/Cors"
@@ -109,7 +109,7 @@ const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settin
 const layerLimits = ({ batches, payloads: { location, memoryBytes, threshold: _, ...sizes } }: PlatformOptions["settings"]) =>
   Layer.merge(
     Layer.succeed(Limits.Limits, { ...Limits.defaults, ...sizes, ...batches, objectStore: Option.isSome(location) }),
-    PayloadMemory.layer(memoryBytes)
+    PayloadMemoryBudget.layer(memoryBytes)
   )
 
 /** Puts the configured endpoints into the store; those that are there keep the time of their creation. */

@@ -1,7 +1,7 @@
 /**
  * The duty of saying that the platform is up, once, when it is.
  */
-import { EndpointStore } from "@stint/queue/EndpointStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Console from "effect/Console"

@@ -22,7 +22,7 @@
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
-import type { JobLogLine } from "@stint/contract/JobLogs"
+import type { JobLogLine } from "@stint/contract/JobLogLine"
 
 /** One HTTP request. */
 export interface Call {

@@ -14,7 +14,7 @@
  * The place is sent in the query, not as `Last-Event-ID`: a page of another origin may then go on wherever it may begin.
  */
 import type { StreamPage } from "@stint/contract/Job"
-import type { JobLogLine } from "@stint/contract/JobLogs"
+import type { JobLogLine } from "@stint/contract/JobLogLine"
 import type { Json } from "@stint/contract/Json"
 import { explainNoResponse, parseJson, unexpected } from "../CallError.ts"
 import { type EndedJob, hasEnded } from "../JobOutcome.ts"

@@ -7,11 +7,11 @@ import { MemoryPayloadStore } from "@stint/payload-store"
 import { PayloadKey, PayloadStore } from "@stint/payload-store/PayloadStore"
 import { PayloadFaults } from "@stint/payload-store/testing"
 import * as JobQueue from "@stint/queue/JobQueue"
-import { JobStore } from "@stint/queue/JobStore"
-import * as PayloadMemory from "@stint/queue/PayloadMemory"
-import { Scenario, StoreFaults } from "@stint/queue/testing"
-import { WebhookBodies } from "@stint/queue/WebhookBodies"
-import { WebhookStore } from "@stint/queue/WebhookStore"
+import { JobStore } from "@stint/store/JobStore"
+import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
+import { Scenario, StoreFaults } from "@stint/store-testing"
+import { WebhookBodies } from "@stint/store/WebhookBodies"
+import { WebhookStore } from "@stint/store/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -245,12 +245,12 @@ export const faultRules = (name: string, stores: RowStores): void => {
         yield* finish(yield* takeOne("ann"), "done")
         const [delivery] = yield* webhooks.claimDue(0, 9, 1_000)
         const { body } = delivery ?? assert.fail("nothing is to be told")
-        assert.deepInclude(JSON.parse(yield* bodies.whole(body)), { id, output: "done", input: { text: "hello" } })
+        assert.deepInclude(JSON.parse(yield* bodies.resolve(body)), { id, output: "done", input: { text: "hello" } })
         yield* faults.failNext("get", 1)
-        assert.strictEqual(yield* Scenario.reasonOf(bodies.whole(body)), "PayloadUnavailable")
+        assert.strictEqual(yield* Scenario.reasonOf(bodies.resolve(body)), "PayloadUnavailable")
         yield* TestClock.adjust(5_000)
         yield* faults.lose
-        const told: unknown = JSON.parse(yield* bodies.whole(body))
+        const told: unknown = JSON.parse(yield* bodies.resolve(body))
         assert.deepInclude(told, { id, status: "COMPLETED", output: null, input: null })
         assert.match(JSON.stringify(told), /payloadError.*has no object/)
       }).pipe(Effect.provide(layer)))
@@ -258,14 +258,14 @@ export const faultRules = (name: string, stores: RowStores): void => {
 
   describe(`payloads over ${name} that do not fit into memory`, () => {
     const large = toJsonText("x".repeat(2 * 1024 * 1024))
-    const memory = PayloadMemory.make(3 * 1024 * 1024)
+    const memory = PayloadMemoryBudget.make(3 * 1024 * 1024)
 
     it.effect("are not read, and their jobs wait", () =>
       Effect.gen(function*() {
         const { endpoint, finish, queue, submit, take, takeOne } = yield* Scenario.make()
         const { id } = yield* submit({ input: large })
         yield* Effect.scoped(Effect.gen(function*() {
-          yield* memory.note(2 * 1024 * 1024)
+          yield* memory.reserve(2 * 1024 * 1024)
           assert.deepStrictEqual(yield* take("ann"), [])
           assert.deepInclude(yield* queue.get(endpoint.id, id), { status: "IN_QUEUE", retries: 0 })
         }))
@@ -275,12 +275,12 @@ export const faultRules = (name: string, stores: RowStores): void => {
         assert.strictEqual(job.input, large)
         yield* queue.finish(Scenario.holderOf(job), { output: large, error: null })
         yield* Effect.scoped(Effect.gen(function*() {
-          yield* memory.note(2 * 1024 * 1024)
+          yield* memory.reserve(2 * 1024 * 1024)
           assert.strictEqual(yield* Scenario.reasonOf(queue.get(endpoint.id, id)), "PayloadMemoryFull")
         }))
         assert.strictEqual((yield* queue.get(endpoint.id, id)).output, large)
-        assert.strictEqual(memory.held(), 0)
+        assert.strictEqual(memory.reserved(), 0)
         assert.strictEqual(yield* finish(job), "ignored")
-      }).pipe(Effect.provide(layer.pipe(Layer.provide(Layer.succeed(PayloadMemory.PayloadMemory, memory))))))
+      }).pipe(Effect.provide(layer.pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory))))))
   })
 }

@@ -7,10 +7,10 @@ import { MemoryPayloadStore } from "@stint/payload-store"
 import { PayloadKey, PayloadStore } from "@stint/payload-store/PayloadStore"
 import { PayloadFaults } from "@stint/payload-store/testing"
 import * as JobQueue from "@stint/queue/JobQueue"
-import { JobStore } from "@stint/queue/JobStore"
-import { outboxSuite, Scenario } from "@stint/queue/testing"
-import { WebhookBodies } from "@stint/queue/WebhookBodies"
-import { WebhookStore } from "@stint/queue/WebhookStore"
+import { JobStore } from "@stint/store/JobStore"
+import { outboxSuite, Scenario } from "@stint/store-testing"
+import { WebhookBodies } from "@stint/store/WebhookBodies"
+import { WebhookStore } from "@stint/store/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -38,12 +38,12 @@ const wholeWebhooks = Layer.effect(
       claimDue: (now, limit, leaseMs) =>
         Effect.flatMap(
           store.claimDue(now, limit, leaseMs),
-          (all) => Effect.forEach(all, (one) => Effect.map(bodies.whole(one.body), (body) => ({ ...one, body })))
+          (all) => Effect.forEach(all, (one) => Effect.map(bodies.resolve(one.body), (body) => ({ ...one, body })))
         ),
       get: (id) =>
         Effect.flatMap(
           store.get(id),
-          (one) => one === undefined ? Effect.succeed(one) : Effect.map(bodies.whole(one.body), (body) => ({ ...one, body }))
+          (one) => one === undefined ? Effect.succeed(one) : Effect.map(bodies.resolve(one.body), (body) => ({ ...one, body }))
         )
     })
   })
@@ -97,7 +97,7 @@ export const movingRules = (name: string, stores: RowStores, runs: number): void
         yield* failNext("get", Infinity)
         assert.strictEqual((yield* queue.list(endpoint.id)).jobs.length, 2)
         yield* queue.depth(endpoint.id)
-        yield* queue.beat(endpoint.id, "ann", [first.id])
+        yield* queue.heartbeat(endpoint.id, "ann", [first.id])
         assert.strictEqual((yield* queue.position(endpoint.id, second.id)).ahead?.jobs, 0)
         yield* queue.cancel(endpoint.id, second.id)
         yield* queue.workerGone(endpoint.id, "ann", "It was killed.")

@@ -3,8 +3,8 @@
  */
 import { MemoryPayloadStore } from "@stint/payload-store"
 import type { PayloadStore } from "@stint/payload-store/PayloadStore"
-import type { JobStore } from "@stint/queue/JobStore"
-import type { WebhookStore } from "@stint/queue/WebhookStore"
+import type { JobStore } from "@stint/store/JobStore"
+import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
 import * as Payloads from "../index.ts"
 

@@ -7,9 +7,9 @@ import { MemoryPayloadStore } from "@stint/payload-store"
 import { PayloadKey, PayloadStore } from "@stint/payload-store/PayloadStore"
 import { PayloadFaults } from "@stint/payload-store/testing"
 import * as JobQueue from "@stint/queue/JobQueue"
-import { JobStore } from "@stint/queue/JobStore"
-import { JobCommands, Scenario, StoreFaults } from "@stint/queue/testing"
-import { WebhookStore } from "@stint/queue/WebhookStore"
+import { JobStore } from "@stint/store/JobStore"
+import { JobCommands, Scenario, StoreFaults } from "@stint/store-testing"
+import { WebhookStore } from "@stint/store/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -145,15 +145,15 @@ export const sweepRules = (name: string, stores: RowStores, sequences: number): 
     it.effect("keeps the objects of a job whose answer was lost on the way", () =>
       Effect.gen(function*() {
         const { usual } = yield* Sweep
-        const { loseNextAnswers } = yield* StoreFaults.StoreFaults
+        const { dropNextAnswers } = yield* StoreFaults.StoreFaults
         const { finish, submit, takeOne } = yield* Scenario.make({ ttlMs: 20 * HOUR, leaseMs: HOUR })
-        yield* loseNextAnswers(1)
+        yield* dropNextAnswers(1)
         assert.strictEqual(yield* Scenario.reasonOf(submit()), "StoreUnavailable")
         yield* TestClock.adjust(2 * HOUR)
         assert.strictEqual(yield* usual, 0)
         const job = yield* takeOne("ann")
         assert.strictEqual(job.input, toJsonText({ text: "hello" }))
-        yield* loseNextAnswers(1)
+        yield* dropNextAnswers(1)
         assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "StoreUnavailable")
         // The worker tries again; what it sends then is another object, and nobody's.
         assert.strictEqual(yield* finish(job), "ignored")

@@ -5,7 +5,7 @@
  * payloadSuite("sqlite", layerOfBothJobsAndWebhooks)
  * ```
  */
-import { suite } from "@stint/queue/testing"
+import { jobStoreSuite } from "@stint/store-testing"
 import { faultRules } from "./FaultRules.ts"
 import { movingRules } from "./MovingRules.ts"
 import { type RowStores, withPayloads } from "./PayloadWorld.ts"
@@ -23,7 +23,7 @@ export interface SuiteOptions {
 
 /** Everything that a job store has to do where every text moves, and what payloads do beyond. The layer is built anew for every test. */
 export const payloadSuite = (name: string, stores: RowStores, { sequences = 100, texts = 100 }: SuiteOptions = {}): void => {
-  suite(`${name} with payloads`, withPayloads(stores), { sequences })
+  jobStoreSuite(`${name} with payloads`, withPayloads(stores), { sequences })
   movingRules(name, stores, texts)
   faultRules(name, stores)
   sweepRules(name, stores, sequences)

@@ -2,8 +2,8 @@
  * The rules of log lines: among a job's events, and page by page (contract, JobLogs.ts, JobEvents.ts; quality.md, R9).
  */
 import { expect } from "@effect/vitest"
-import { JobLogPage } from "@stint/contract/JobLogs"
-import type { LogLevel, LogSource } from "@stint/contract/JobLogs"
+import { JobLogPage } from "@stint/contract/JobLogLine"
+import type { LogLevel, LogSource } from "@stint/contract/JobLogLine"
 import { JobLogs } from "@stint/queue/JobLogs"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"

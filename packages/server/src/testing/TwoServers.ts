@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from "@effect/vitest"
 import { JobReceipt } from "@stint/contract/Job"
-import { JobStore } from "@stint/queue/JobStore"
-import { Chance, History, StoreFaults } from "@stint/queue/testing"
+import { JobStore } from "@stint/store/JobStore"
+import { SeededRandom, History, StoreFaults } from "@stint/store-testing"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -47,13 +47,13 @@ export const twoServers = <E>(name: string, stores: Layer.Layer<ServerTest.Store
       () =>
         Effect.scoped(Effect.gen(function*() {
           const { all, faults } = yield* servers(stores)
-          const seed = Chance.seedOfRun()
-          const random = Chance.randomOf(seed)
+          const seed = SeededRandom.runSeed()
+          const random = SeededRandom.seededRandom(seed)
           const history = History.make()
           const endpoint = yield* all[0].endpoint()
           let clock = 0
           const seen = { cut: 0, refused: 0 }
-          yield* faults.misbehave(SHARES, random)
+          yield* faults.failRandomly(SHARES, random)
 
           const submit = Effect.fnUntraced(function*(n: number) {
             const key = `order ${Math.floor(n / CALLERS)}`

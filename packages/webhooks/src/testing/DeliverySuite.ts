@@ -5,15 +5,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"
-import { EndpointStore } from "@stint/queue/EndpointStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import * as JobQueue from "@stint/queue/JobQueue"
-import type { JobRecord } from "@stint/queue/JobRecord"
-import type { JobStore } from "@stint/queue/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/queue/QueueError"
-import { Chance, Scenario } from "@stint/queue/testing"
-import { WebhookAttemptStore } from "@stint/queue/WebhookAttemptStore"
-import { WebhookSecretStore } from "@stint/queue/WebhookSecretStore"
-import { WebhookStore } from "@stint/queue/WebhookStore"
+import type { JobRecord } from "@stint/store/JobRecord"
+import type { JobStore } from "@stint/store/JobStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { SeededRandom, Scenario } from "@stint/store-testing"
+import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
+import { WebhookStore } from "@stint/store/WebhookStore"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { GuardedHttp } from "@stint/ssrf-guard/GuardedHttp"
 import { Cut, GuardedHttpError, Unreachable } from "@stint/ssrf-guard/GuardedHttpError"
@@ -102,7 +102,7 @@ const hostile = (random: () => number): Receiver.Behaviour => ({ url }) => {
 }
 
 const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
-  const random = Chance.randomOf(seed)
+  const random = SeededRandom.seededRandom(seed)
   const receiver = yield* Receiver.Receiver
   const outbox = yield* WebhookStore
   const { endpoint, fail, finish, queue, submit, take } = yield* Scenario.make({ retentionMs: 86_400_000, ttlMs: 86_400_000 })
@@ -290,15 +290,15 @@ export const deliverySuite = <E>(
           const attempts = yield* WebhookAttemptStore
           const of = (delivery: string, at: number, final = false) =>
             attempts.add({ delivery, at, durationMs: 7, status: final ? 200 : null, error: final ? null : "no answer", final })
-          assert.deepStrictEqual(yield* attempts.tries("a"), { all: 0, sinceFinal: 0 })
+          assert.deepStrictEqual(yield* attempts.attemptCounts("a"), { all: 0, sinceFinal: 0 })
           yield* of("a", 1)
           yield* of("b", 2)
           yield* of("a", 3)
-          assert.deepStrictEqual(yield* attempts.tries("a"), { all: 2, sinceFinal: 2 })
+          assert.deepStrictEqual(yield* attempts.attemptCounts("a"), { all: 2, sinceFinal: 2 })
           yield* of("a", 4, true)
-          assert.deepStrictEqual(yield* attempts.tries("a"), { all: 3, sinceFinal: 0 })
+          assert.deepStrictEqual(yield* attempts.attemptCounts("a"), { all: 3, sinceFinal: 0 })
           yield* of("a", 5)
-          assert.deepStrictEqual(yield* attempts.tries("a"), { all: 4, sinceFinal: 1 })
+          assert.deepStrictEqual(yield* attempts.attemptCounts("a"), { all: 4, sinceFinal: 1 })
           assert.deepStrictEqual((yield* attempts.list("a")).map(({ at, final, status }) => [at, final, status]), [
             [1, false, null],
             [3, false, null],

@@ -9,7 +9,7 @@
  * a job, and elsewhere than on a platform, `console` stays as it is. What is written past it (`process.stdout.write`, other loggers, child
  * processes) is text as before.
  */
-import { cutMessage } from "@stint/contract/LogMessage"
+import { truncateMessage } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { CurrentJob } from "../handlers/CurrentJob.ts"
@@ -36,7 +36,7 @@ type Print = (...parts: ReadonlyArray<unknown>) => void
 /** One call as a line. */
 const lineOf = (method: Method, job: string, parts: ReadonlyArray<unknown>): string => {
   const { level, source } = METHODS[method]
-  return JSON.stringify({ requestId: job, message: cutMessage(format(parts)), level, source })
+  return JSON.stringify({ requestId: job, message: truncateMessage(format(parts)), level, source })
 }
 
 /** Prints as the job's where there is one, and as before where there is none. */

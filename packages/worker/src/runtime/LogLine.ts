@@ -9,7 +9,7 @@
  *   INFO | Finished in 12 ms.
  * ```
  */
-import { cutMessage } from "@stint/contract/LogMessage"
+import { truncateMessage } from "@stint/contract/LogMessage"
 
 /** The levels, least important first. `NOTSET` shows everything. */
 export const LEVELS = ["NOTSET", "TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
@@ -31,15 +31,15 @@ export interface Style {
 export const parseLevel = (name: string): Level | undefined => LEVELS.find((level) => level === name.trim().toUpperCase())
 
 /** Whether a line of that level is shown. */
-export const isShown = (style: Style, level: LineLevel): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
+export const isLevelEnabled = (style: Style, level: LineLevel): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
 
 /** One line, without its line feed. `requestId` is the job that it is about; the form for humans has no place for it. */
 export const format = (style: Style, level: LineLevel, message: string, requestId?: string): string =>
   style.json
-    ? JSON.stringify({ requestId: requestId ?? null, message: cutMessage(message), level })
-    : `${level} | ${cutMessage(message)}`
+    ? JSON.stringify({ requestId: requestId ?? null, message: truncateMessage(message), level })
+    : `${level} | ${truncateMessage(message)}`
 
 /** Writes one line to standard output, unless its level is below the style's. */
 export const write = (style: Style, level: LineLevel, message: string, requestId?: string): void => {
-  if (isShown(style, level)) process.stdout.write(`${format(style, level, message, requestId)}\n`)
+  if (isLevelEnabled(style, level)) process.stdout.write(`${format(style, level, message, requestId)}\n`)
 }

@@ -1,0 +1,154 @@
+/**
+ * Following a job: what a reader has not been told yet, from what it has been told. Pure: {@link tell} compares a place with a look.
+ *
+ * ```
+ *   Status IN_QUEUE --> Status IN_PROGRESS (attempt 1) --> Chunk 1, 2, 3 ... --> End
+ *         ^                     |   Progress now and then         |
+ *         +---- lost, retried --+--------------------------------+
+ *         the next Status IN_PROGRESS names its attempt, and its chunks start anew at 1
+ * ```
+ *
+ * Log lines come in between, each behind the chunk that was the latest when it was kept; those of earlier attempts before the next attempt.
+ *
+ * Every telling carries a position, which says all that was told before and with it. A reader that comes back with the last position it saw
+ * is told every chunk and every line after it, none again, in order (quality.md, R9). Statuses are states, not events: one that came and went between
+ * two looks is left out, except that an attempt is always announced before its first chunk and before an end that it led to. Of progress
+ * only the latest value is told, and to a reader that comes back once more. A line that comes after the end is told to whoever comes back.
+ *
+ * ```
+ *   attempt.chunk.phase[.line]        1.7.r      1.7.r.12      1.7.e1790000000000.12
+ * ```
+ */
+import { isTerminal } from "@stint/contract/Job"
+import type { JsonText } from "@stint/contract/Json"
+import type { LogLine } from "@stint/store/JobLogStore"
+import type { JobReport } from "@stint/store/JobRecord"
+import type { ChunkCursor, PeekResult } from "@stint/store/JobStore"
+
+/** One telling. `position` is opaque to readers and safe in a header. */
+export type JobEvent =
+  | {
+    readonly _tag: "Status"
+    readonly position: string
+    readonly attempt: number
+    readonly job: JobReport
+    readonly status: "IN_QUEUE" | "IN_PROGRESS"
+  }
+  | { readonly _tag: "Progress"; readonly position: string; readonly attempt: number; readonly output: JsonText }
+  | {
+    readonly _tag: "Chunk"
+    readonly position: string
+    readonly attempt: number
+    readonly number: number
+    readonly output: JsonText
+  }
+  | { readonly _tag: "Log"; readonly position: string; readonly attempt: number; readonly line: LogLine }
+  /** The job has ended; the last telling, but for lines that came later. */
+  | { readonly _tag: "End"; readonly position: string; readonly attempt: number; readonly job: JobReport }
+
+/** What a reader was told: the status of an attempt, and its chunks up to a number. */
+export interface JobEventCursor extends ChunkCursor {
+  readonly phase: "start" | "queued" | "running" | "ended"
+  /** When the end that it was told of was; 0 otherwise. A job that is retried ends more than once. */
+  readonly endedAt: number
+  /** Number of the last log line that it was told; 0: none. */
+  readonly line: number
+}
+
+/** Log lines after a place. */
+export interface LogSlice {
+  readonly lines: ReadonlyArray<LogLine>
+  readonly more: boolean
+}
+
+/** What a reader looks at who wants no lines. */
+export const NO_LOGS: LogSlice = { lines: [], more: false }
+
+/** Nothing yet. */
+export const START_CURSOR: JobEventCursor = { attempt: 0, chunk: 0, phase: "start", endedAt: 0, line: 0 }
+
+const PHASE_CODES = { start: "s", queued: "q", running: "r", ended: "e" } as const
+
+const PHASES: Readonly<Record<string, JobEventCursor["phase"]>> = { s: "start", q: "queued", r: "running", e: "ended" }
+
+const encode = ({ attempt, chunk, endedAt, line, phase }: JobEventCursor): string =>
+  `${attempt}.${chunk}.${PHASE_CODES[phase]}${phase === "ended" ? endedAt : ""}${line === 0 ? "" : `.${line}`}`
+
+/** The place that a position stands for; undefined where it is none. One without a line is of a reader that was told no line. */
+export const decodeEventCursor = (position: string): JobEventCursor | undefined => {
+  const [, attempt, chunk, letter = "", endedAt, line = "0"] =
+    /^(\d{1,9})\.(\d{1,9})\.([sqre])(\d{0,15})(?:\.(\d{1,9}))?$/.exec(position) ?? []
+  const phase = PHASES[letter]
+  return phase === undefined
+    ? undefined
+    : { attempt: Number(attempt), chunk: Number(chunk), phase, endedAt: Number(endedAt), line: Number(line) }
+}
+
+/** What is new to a reader. */
+interface JobEventDiff {
+  readonly events: ReadonlyArray<JobEvent>
+  /** Where it is then. */
+  readonly cursor: JobEventCursor
+  readonly progress: JsonText | null
+  /** The reader knows the end. */
+  readonly done: boolean
+}
+
+/** What is new to a reader at `place`, and where it is then. `progress` is the value that it was told last. */
+export const diff = (cursor: JobEventCursor, progress: JsonText | null, peeked: PeekResult, logs: LogSlice = NO_LOGS): JobEventDiff => {
+  const { chunks, from, job, more } = peeked
+  const { attempt } = job
+  const events: Array<JobEvent> = []
+  let at = cursor
+  const status = (phase: "queued" | "running") => {
+    at = { ...at, attempt, chunk: 0, phase, endedAt: 0 }
+    events.push({ _tag: "Status", position: encode(at), attempt, job, status: phase === "queued" ? "IN_QUEUE" : "IN_PROGRESS" })
+  }
+  const log = (line: LogLine) => {
+    at = { ...at, line: line.number }
+    events.push({ _tag: "Log", position: encode(at), attempt: line.attempt, line })
+  }
+  let next = 0
+  /** Tells chunks up to a number; false where there are more up to there than were looked at. */
+  const emitChunks = (upTo: number): boolean => {
+    while (next < chunks.length && from + next <= upTo) {
+      const output = chunks[next]
+      if (output === undefined) break
+      at = { ...at, chunk: from + next }
+      events.push({ _tag: "Chunk", position: encode(at), attempt, number: from + next, output })
+      next += 1
+    }
+    return !more || upTo < from + chunks.length
+  }
+
+  const endedAt = job.finishedAt
+  if (at.phase === "ended" && endedAt === at.endedAt) {
+    logs.lines.forEach(log)
+    return { events, cursor: at, progress, done: !logs.more }
+  }
+  // What earlier attempts logged comes before the next status: those who follow all along were told so, too.
+  const isQueued = job.status === "IN_QUEUE"
+  const own = logs.lines.findIndex((line) => line.attempt >= attempt)
+  const earlier = isQueued || own === -1 ? logs.lines.length : own
+  logs.lines.slice(0, earlier).forEach(log)
+  if (logs.more && earlier === logs.lines.length) return { events, cursor: at, progress, done: false }
+  if (isQueued) {
+    if (at.phase !== "queued" || at.attempt !== attempt) status("queued")
+    return { events, cursor: at, progress: null, done: false }
+  }
+  if (job.startedAt !== null && (at.phase !== "running" || at.attempt !== attempt)) status("running")
+  for (const line of logs.lines.slice(earlier)) {
+    if (line.attempt === attempt && !emitChunks(line.chunk)) return { events, cursor: at, progress, done: false }
+    log(line)
+  }
+  if (logs.more || !emitChunks(Number.MAX_SAFE_INTEGER)) return { events, cursor: at, progress, done: false }
+  if (isTerminal(job.status) && endedAt !== null) {
+    at = { ...at, attempt, phase: "ended", endedAt }
+    events.push({ _tag: "End", position: encode(at), attempt, job })
+    return { events, cursor: at, progress: null, done: true }
+  }
+  if (job.progress !== null && job.progress !== progress) {
+    events.push({ _tag: "Progress", position: encode(at), attempt, output: job.progress })
+  }
+  return { events, cursor: at, progress: job.progress, done: false }
+}

@@ -1,0 +1,79 @@
+/**
+ * What a caller submits, and the job that it becomes.
+ */
+import type { BatchId } from "@stint/contract/Batch"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { JobId } from "@stint/contract/Ids"
+import type { Policy, Webhook } from "@stint/contract/Job"
+import type { JsonText } from "@stint/contract/Json"
+import type { TraceContext } from "@stint/contract/TraceContext"
+import { createHash } from "node:crypto"
+import { submitted } from "@stint/store/JobMachine"
+import type { JobRecord, RetryRule } from "@stint/store/JobRecord"
+import type { SubmissionKey } from "@stint/store/JobStore"
+
+/** A new job. */
+export interface Submission {
+  readonly endpoint: Endpoint
+  readonly input: JsonText
+  readonly s3Config?: JsonText | undefined
+  /** The caller's span. */
+  readonly trace?: TraceContext | undefined
+  /** The caller's wishes, over the endpoint's settings. */
+  readonly policy?: Policy | undefined
+  /** Default: 0. */
+  readonly priority?: number | undefined
+  readonly tags?: ReadonlyArray<string> | undefined
+  /** Who is told of the job. */
+  readonly webhook?: Webhook | undefined
+  /** While a job of this key is kept on the endpoint, the same request again is that job. */
+  readonly idempotencyKey?: string | undefined
+  /** The job's id. */
+  readonly id: JobId
+  /** The batch that the job is a request of. */
+  readonly batchId?: BatchId | undefined
+}
+
+/** How attempts are tried again: what the request says, then the endpoint; null where neither says anything. */
+const retryOf = (endpoint: Endpoint, policy: Policy | undefined): RetryRule | null => {
+  const onError = policy?.retry?.onError ?? endpoint.retry?.onError ?? false
+  const backoff = policy?.retry?.backoff ?? endpoint.retry?.backoff ?? null
+  return onError || backoff !== null ? { onError, backoff } : null
+}
+
+/** Tells requests of one key apart. Of the same bytes, as the payloads were sent: `{"a":1}` and `{ "a": 1 }` are two requests. */
+const fingerprintOf = ({ input, policy, priority, s3Config, tags, webhook }: Submission): string =>
+  createHash("sha256")
+    .update(JSON.stringify([input, s3Config ?? null, policy ?? null, priority ?? 0, tags ?? [], webhook ?? null]))
+    .digest("hex")
+
+/** The job of a submission: the caller's wishes over the endpoint's settings. */
+export const toJobRecord = (submission: Submission, now: number): JobRecord => {
+  const { batchId, endpoint, id, input, policy, priority, s3Config, tags, trace, webhook } = submission
+  return submitted({
+    id,
+    endpoint: endpoint.id,
+    input,
+    s3Config: s3Config ?? null,
+    traceparent: trace?.traceparent ?? null,
+    tracestate: trace?.tracestate ?? null,
+    lowPriority: policy?.lowPriority ?? false,
+    priority: priority ?? 0,
+    createdAt: now,
+    ttlMs: policy?.ttl ?? endpoint.ttlMs,
+    executionTimeoutMs: policy?.executionTimeout ?? endpoint.executionTimeoutMs,
+    leaseMs: endpoint.leaseMs,
+    maxAttempts: policy?.retry?.maxAttempts ?? endpoint.retry?.maxAttempts ?? endpoint.maxAttempts,
+    retry: retryOf(endpoint, policy),
+    retentionMs: endpoint.retentionMs,
+    webhook: webhook === undefined ? null : { ...webhook, errorTraceback: endpoint.errorTraceback },
+    tags: tags === undefined ? [] : [...new Set(tags)],
+    batchId: batchId ?? null
+  })
+}
+
+/** What the submission stands for, where it has a key. */
+export const submissionKey = (submission: Submission): SubmissionKey | undefined =>
+  submission.idempotencyKey === undefined
+    ? undefined
+    : { key: submission.idempotencyKey, fingerprint: fingerprintOf(submission) }

@@ -1,0 +1,230 @@
+/**
+ * The rows of batches and of their requests: the statements that find, write and remove them, and their way into the queue's words.
+ *
+ * A transaction changes batches in memory; what it changed is written once, just before it commits. So a group of results of one batch
+ * costs one row of that batch.
+ */
+import type { BatchId } from "@stint/contract/Batch"
+import { type EndpointId, JobId } from "@stint/contract/Ids"
+import { Policy } from "@stint/contract/Job"
+import { JsonText } from "@stint/contract/Json"
+import { BatchRecord, dueAt, webhookEventOf } from "@stint/store/BatchMachine"
+import { type BatchRequest, RequestOptions } from "@stint/store/BatchStore"
+import { batchJson } from "@stint/store/BatchJson"
+import * as Schema from "effect/Schema"
+import type { DeliveryRows } from "./DeliveryRows.ts"
+import type { SqliteDatabase } from "./SqliteDatabase.ts"
+
+/** A request that is no job yet, and the row that keeps it. */
+export interface PendingRequestRow {
+  readonly seq: number
+  readonly request: BatchRequest
+}
+
+/** The rows of all batches. Everything throws when the database fails. */
+export interface BatchRows {
+  /** As committed. */
+  readonly find: (id: string) => BatchRecord | undefined
+  /** As committed, newest first. */
+  readonly list: (endpoint: EndpointId, offset: number, limit: number) => ReadonlyArray<BatchRecord>
+  /** As committed: with requests to feed, or with jobs to cancel. */
+  readonly unfinished: () => ReadonlyArray<BatchRecord>
+  /** As committed: those whose time has come, and drafts whose endpoint was removed. */
+  readonly due: (now: number, limit: number) => ReadonlyArray<BatchRecord>
+  /** Within a transaction: as the commands before have left it. */
+  readonly current: (id: string) => BatchRecord | undefined
+  /** Within a transaction: those of an endpoint that have not ended, as the commands before have left them. */
+  readonly currentOpen: (endpoint: EndpointId) => ReadonlyArray<BatchRecord>
+  /** Within a transaction: writes a new one. */
+  readonly insert: (batch: BatchRecord) => void
+  /** Within a transaction: writes what became of one, and its webhook where it ended. */
+  readonly put: (before: BatchRecord, after: BatchRecord, now: number) => void
+  /** Within a transaction: removes one with what is left of its requests. */
+  readonly remove: (id: BatchId) => void
+  readonly addRequest: (batch: BatchId, request: BatchRequest) => void
+  readonly hasRequest: (batch: BatchId, id: string) => boolean
+  readonly dropRequest: (batch: BatchId, id: string) => void
+  /** Requests that are no jobs yet, in order. */
+  readonly pendingRequests: (batch: BatchId, limit: number) => ReadonlyArray<PendingRequestRow>
+  /** The job has it all from now on. */
+  readonly markEnqueued: (seq: number) => void
+  /** The ids of a batch's requests, in order. */
+  readonly requests: (batch: BatchId, offset: number, limit: number) => ReadonlyArray<JobId>
+}
+
+const BATCH = `id, endpoint, status, name, webhook, policy, created_at AS createdAt, touched_at AS touchedAt,
+  finalized_at AS finalizedAt, ended_at AS endedAt, retention_ms AS retentionMs, total, unfed AS notEnqueued, running, completed, failed, cancelled`
+
+const PolicyText = Schema.NullOr(Schema.fromJsonString(Policy))
+const OptionsText = Schema.fromJsonString(RequestOptions)
+
+const decodeBatch = Schema.decodeUnknownSync(Schema.Struct({ ...BatchRecord.fields, policy: PolicyText }))
+const encodePolicy = Schema.encodeSync(PolicyText)
+const encodeOptions = Schema.encodeSync(OptionsText)
+const decodePendingRequest = Schema.decodeUnknownSync(Schema.Struct({
+  seq: Schema.Int,
+  id: JobId,
+  input: JsonText,
+  s3Config: Schema.NullOr(JsonText),
+  options: OptionsText
+}))
+const decodeId = Schema.decodeUnknownSync(Schema.Struct({ id: JobId }))
+
+/** Prepares the statements. */
+export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): BatchRows => {
+  const find = db.statement(`SELECT ${BATCH} FROM batches WHERE id = ?`)
+  const list = db.statement(
+    `SELECT ${BATCH} FROM batches INDEXED BY batches_listed WHERE endpoint = ? ORDER BY created_at DESC, seq DESC LIMIT ? OFFSET ?`
+  )
+  const open = db.statement(`SELECT ${BATCH} FROM batches INDEXED BY batches_open WHERE endpoint = ? AND ended_at IS NULL`)
+  const unfinished = db.statement(
+    `SELECT ${BATCH} FROM batches INDEXED BY batches_open
+     WHERE ended_at IS NULL AND ((status = 'FINALIZED' AND unfed > 0) OR status = 'CANCELLED')`
+  )
+  const due = db.statement(`SELECT ${BATCH} FROM batches INDEXED BY batches_due WHERE due_at <= ? ORDER BY due_at LIMIT ?`)
+  const orphaned = db.statement(
+    `SELECT ${BATCH} FROM batches INDEXED BY batches_open
+     WHERE ended_at IS NULL AND status = 'DRAFT' AND EXISTS (SELECT 1 FROM removed_endpoints WHERE removed_endpoints.id = endpoint) LIMIT ?`
+  )
+  const insert = db.statement(
+    `INSERT INTO batches (id, endpoint, status, name, webhook, policy, created_at, touched_at, finalized_at, ended_at, retention_ms, total,
+       unfed, running, completed, failed, cancelled, due_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`
+  )
+  const save = db.statement(
+    `UPDATE batches SET status = ?, name = ?, webhook = ?, touched_at = ?, finalized_at = ?, ended_at = ?, total = ?, unfed = ?,
+       running = ?, completed = ?, failed = ?, cancelled = ?, due_at = ? WHERE id = ?`
+  )
+  const remove = db.statement(`DELETE FROM batches WHERE id = ?`)
+  const removeRequests = db.statement(`DELETE FROM batch_requests WHERE batch = ?`)
+  const addRequest = db.statement(`INSERT INTO batch_requests (batch, id, input, s3_config, options) VALUES (?, ?, ?, ?, ?)`)
+  const hasRequest = db.statement(`SELECT 1 FROM batch_requests WHERE batch = ? AND id = ?`)
+  const dropRequest = db.statement(`DELETE FROM batch_requests WHERE batch = ? AND id = ?`)
+  const pendingRequests = db.statement(
+    `SELECT seq, id, input, s3_config AS s3Config, options FROM batch_requests INDEXED BY batch_requests_aside
+     WHERE batch = ? AND input IS NOT NULL ORDER BY seq LIMIT ?`
+  )
+  const markEnqueued = db.statement(`UPDATE batch_requests SET input = NULL, s3_config = NULL, options = NULL WHERE seq = ?`)
+  const requests = db.statement(
+    `SELECT id FROM batch_requests INDEXED BY batch_requests_of WHERE batch = ? ORDER BY seq LIMIT ? OFFSET ?`
+  )
+
+  const toBatch = (row: unknown): BatchRecord => decodeBatch(row)
+
+  /** What the transaction has changed so far. */
+  const changed = new Map<string, BatchRecord>()
+
+  db.join({
+    beforeCommit: () => {
+      for (const batch of changed.values()) {
+        const {
+          cancelled,
+          completed,
+          endedAt,
+          failed,
+          finalizedAt,
+          id,
+          name,
+          running,
+          status,
+          total,
+          touchedAt,
+          notEnqueued,
+          webhook
+        } = batch
+        save.run(
+          status,
+          name,
+          webhook,
+          touchedAt,
+          finalizedAt,
+          endedAt,
+          total,
+          notEnqueued,
+          running,
+          completed,
+          failed,
+          cancelled,
+          dueAt(batch),
+          id
+        )
+      }
+    },
+    committed: () => changed.clear(),
+    rolledBack: () => changed.clear()
+  })
+
+  const committed = (id: string): BatchRecord | undefined => {
+    const row = find.get(id)
+    return row === undefined ? undefined : toBatch(row)
+  }
+
+  return {
+    find: committed,
+    list: (endpoint, offset, limit) => list.all(endpoint, limit, offset).map(toBatch),
+    unfinished: () => unfinished.all().map(toBatch),
+    due: (now, limit) => [...due.all(now, limit), ...orphaned.all(limit)].slice(0, limit).map(toBatch),
+    current: (id) => changed.get(id) ?? committed(id),
+    currentOpen: (endpoint) =>
+      open.all(endpoint).map(toBatch).map((batch) => changed.get(batch.id) ?? batch).filter(({ endedAt }) => endedAt === null),
+    insert: (batch) => {
+      insert.run(
+        batch.id,
+        batch.endpoint,
+        batch.status,
+        batch.name,
+        batch.webhook,
+        encodePolicy(batch.policy),
+        batch.createdAt,
+        batch.touchedAt,
+        batch.finalizedAt,
+        batch.endedAt,
+        batch.retentionMs,
+        batch.total,
+        batch.notEnqueued,
+        batch.running,
+        batch.completed,
+        batch.failed,
+        batch.cancelled,
+        dueAt(batch)
+      )
+    },
+    put: (before, after, now) => {
+      if (before === after) return
+      changed.set(after.id, after)
+      const event = webhookEventOf(before, after)
+      if (event === undefined || after.webhook === null) return
+      deliveries.add({
+        job: JobId.make(after.id),
+        // Made by many requests: there is no one span that it belongs to.
+        traceparent: null,
+        tracestate: null,
+        endpoint: after.endpoint,
+        event,
+        url: after.webhook,
+        body: batchJson(after),
+        createdAt: now
+      })
+    },
+    remove: (id) => {
+      changed.delete(id)
+      removeRequests.run(id)
+      remove.run(id)
+    },
+    addRequest: (batch, { id, input, options, s3Config }) => {
+      addRequest.run(batch, id, input, s3Config, encodeOptions(options))
+    },
+    hasRequest: (batch, id) => hasRequest.get(batch, id) !== undefined,
+    dropRequest: (batch, id) => {
+      dropRequest.run(batch, id)
+    },
+    pendingRequests: (batch, limit) =>
+      pendingRequests.all(batch, limit).map((row) => {
+        const { seq, ...request } = decodePendingRequest(row)
+        return { seq, request }
+      }),
+    markEnqueued: (seq) => {
+      markEnqueued.run(seq)
+    },
+    requests: (batch, offset, limit) => requests.all(batch, limit, offset).map((row) => decodeId(row).id)
+  }
+}

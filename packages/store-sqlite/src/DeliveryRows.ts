@@ -1,0 +1,187 @@
+/**
+ * The rows of the webhook outbox: the statements that write, find and remove them, and their way into the queue's words.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import { newDelivery, type NewDelivery } from "@stint/store/MemoryWebhooks"
+import { type DeliveryPage, type DeliveryQuery, WebhookDelivery, WebhookEntry } from "@stint/store/WebhookStore"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type { SqliteDatabase } from "./SqliteDatabase.ts"
+
+/** A delivery and its place in the log. */
+export interface DeliveryRow {
+  readonly seq: number
+  readonly entry: WebhookEntry
+}
+
+/** A delivery with all that is sent, and its place in the log. */
+export interface DueRow {
+  readonly seq: number
+  readonly delivery: WebhookDelivery
+}
+
+/** The rows of all deliveries. Everything throws when the database fails. */
+export interface DeliveryRows {
+  /** Writes a delivery. Of a job's progress it takes the place of a value that no sender has had yet. */
+  readonly add: (delivery: NewDelivery) => void
+  readonly find: (id: string) => DeliveryRow | undefined
+  readonly whole: (id: string) => WebhookDelivery | undefined
+  /** Due ones, to be sent. Puts those aside that cannot be read. */
+  readonly due: (now: number, limit: number) => ReadonlyArray<DueRow>
+  /** What is wrong with rows that were put aside and nobody has been told of. Each is told of once. */
+  readonly takeRowErrors: () => ReadonlyArray<string>
+  readonly isDue: (now: number) => boolean
+  readonly nextDueAt: () => number | null
+  readonly save: (seq: number, entry: WebhookEntry) => void
+  /** Newest first. Leaves out what cannot be read. */
+  readonly list: (query: DeliveryQuery) => DeliveryPage
+  /** Removes what ended before a time; how many there were. */
+  readonly removeBefore: (time: number, limit: number) => number
+  /** Removes what has ended of an endpoint; how many there were. */
+  readonly removeEnded: (endpoint: EndpointId, limit: number) => number
+}
+
+/** A row that cannot be read is left alone for so many milliseconds. */
+const QUARANTINE_MILLIS = 3_600_000
+
+const ENTRY = `deliveries.seq, id, job, endpoint, event, url, state, created_at AS createdAt, attempts, next_at AS nextAt,
+  settled_at AS settledAt, last_status AS lastStatus, last_error AS lastError`
+
+const STATES = WebhookEntry.fields.state.literals
+
+const decodeEntry = Schema.decodeUnknownSync(Schema.Struct({ ...WebhookEntry.fields, seq: Schema.Int }))
+const decodeWhole = Schema.decodeUnknownSync(WebhookDelivery)
+const decodeTime = Schema.decodeUnknownSync(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
+const decodeSeq = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int }))
+const decodeId = Schema.decodeUnknownOption(Schema.Struct({ id: Schema.String, job: Schema.String }))
+
+const toRow = (row: unknown): DeliveryRow => {
+  const { seq, ...entry } = decodeEntry(row)
+  return { seq, entry }
+}
+
+/** Prepares the statements. */
+export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
+  const insert = db.statement(
+    `INSERT INTO deliveries (id, job, endpoint, event, url, state, created_at, attempts, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
+  )
+  const insertBody = db.statement(`INSERT INTO delivery_bodies (seq, body, traceparent, tracestate) VALUES (?, ?, ?, ?)`)
+  const unsent = db.statement(
+    `SELECT seq FROM deliveries INDEXED BY deliveries_unsent WHERE job = ? AND event = 'progress' AND attempts = 0`
+  )
+  const find = db.statement(`SELECT ${ENTRY} FROM deliveries WHERE id = ?`)
+  const WHOLE = `SELECT ${ENTRY}, body, traceparent, tracestate FROM deliveries`
+  const whole = db.statement(`${WHOLE} JOIN delivery_bodies USING (seq) WHERE id = ?`)
+  const due = db.statement(
+    `${WHOLE} INDEXED BY deliveries_due LEFT JOIN delivery_bodies USING (seq) WHERE next_at <= ? ORDER BY next_at, seq LIMIT ?`
+  )
+  const quarantine = db.statement(`UPDATE deliveries SET next_at = ? WHERE seq = ?`)
+  const isDue = db.statement(`SELECT 1 FROM deliveries INDEXED BY deliveries_due WHERE next_at <= ? LIMIT 1`)
+  const nextDueAt = db.statement(
+    `SELECT min(next_at) AS time FROM deliveries INDEXED BY deliveries_due WHERE next_at IS NOT NULL`
+  )
+  const save = db.statement(
+    `UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, settled_at = ?, last_status = ?, last_error = ? WHERE seq = ?`
+  )
+  const ofJob = db.statement(
+    `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_of_job
+     WHERE job = ? AND state = coalesce(?, state) AND endpoint = coalesce(?, endpoint) AND seq < ? ORDER BY seq DESC LIMIT ?`
+  )
+  const ofEndpoint = db.statement(
+    `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_of_endpoint
+     WHERE endpoint = ? AND state = ? AND seq < ? ORDER BY seq DESC LIMIT ?`
+  )
+  const inState = db.statement(
+    `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_in_state WHERE state = ? AND seq < ? ORDER BY seq DESC LIMIT ?`
+  )
+  const ended = db.statement(
+    `SELECT seq FROM deliveries INDEXED BY deliveries_ended WHERE next_at IS NULL AND settled_at < ? ORDER BY settled_at LIMIT ?`
+  )
+  const endedOf = db.statement(
+    `SELECT seq FROM deliveries INDEXED BY deliveries_of_endpoint WHERE endpoint = ? AND state IN ('delivered', 'failed') LIMIT ?`
+  )
+  const remove = db.statement(`DELETE FROM deliveries WHERE seq = ?`)
+  const removeBody = db.statement(`DELETE FROM delivery_bodies WHERE seq = ?`)
+
+  const removeAll = (found: ReadonlyArray<unknown>): number => {
+    for (const row of found) {
+      const { seq } = decodeSeq(row)
+      remove.run(seq)
+      removeBody.run(seq)
+    }
+    return found.length
+  }
+
+  /** Deliveries that were complained of. */
+  const known = new Set<number>()
+  let rowErrors: Array<string> = []
+
+  const recordRowError = (seq: number, row: unknown, cause: unknown) => {
+    if (known.has(seq)) return
+    known.add(seq)
+    const name = Option.match(decodeId(row), { onNone: () => "", onSome: ({ id, job }) => ` ${id} of job ${job}` })
+    rowErrors.push(`a row of webhook delivery${name} makes no sense: ${cause instanceof Error ? cause.message : String(cause)}`)
+  }
+
+  /** Those of the rows that can be read. What happens to the others is up to `aside`. */
+  const readable = <A>(found: ReadonlyArray<unknown>, decode: (row: unknown) => A, quarantined: (seq: number) => void = () => {}) =>
+    found.flatMap((row) => {
+      try {
+        return [decode(row)]
+      } catch (cause) {
+        const { seq } = decodeSeq(row)
+        quarantined(seq)
+        recordRowError(seq, row, cause)
+        return []
+      }
+    })
+
+  return {
+    add: (delivery) => {
+      if (delivery.event === "progress") removeAll(unsent.all(delivery.job))
+      const { attempts, body, createdAt, endpoint, event, id, job, nextAt, state, traceparent, tracestate, url } = newDelivery(delivery)
+      const { lastInsertRowid } = insert.run(id, job, endpoint, event, url, state, createdAt, attempts, nextAt)
+      insertBody.run(lastInsertRowid, body, traceparent, tracestate)
+    },
+    find: (id) => {
+      const row = find.get(id)
+      return row === undefined ? undefined : toRow(row)
+    },
+    whole: (id) => {
+      const row = whole.get(id)
+      return row === undefined ? undefined : decodeWhole(row)
+    },
+    due: (now, limit) =>
+      readable(
+        due.all(now, limit),
+        (row) => ({ seq: decodeSeq(row).seq, delivery: decodeWhole(row) }),
+        (seq) => quarantine.run(now + QUARANTINE_MILLIS, seq)
+      ),
+    takeRowErrors: () => {
+      const taken = rowErrors
+      rowErrors = []
+      return taken
+    },
+    isDue: (now) => isDue.get(now) !== undefined,
+    nextDueAt: () => decodeTime(nextDueAt.get()).time,
+    save: (seq, { attempts, lastError, lastStatus, nextAt, settledAt, state }) => {
+      save.run(state, attempts, nextAt, settledAt, lastStatus, lastError, seq)
+    },
+    list: ({ after = Number.MAX_SAFE_INTEGER, endpoint, job, limit, state }) => {
+      const states = state === undefined ? STATES : [state]
+      const enough = limit + 1
+      const found = job === undefined
+        ? states.flatMap((state) =>
+          endpoint === undefined ? inState.all(state, after, enough) : ofEndpoint.all(endpoint, state, after, enough)
+        ).sort((a, b) => decodeSeq(b).seq - decodeSeq(a).seq)
+        : ofJob.all(job, state ?? null, endpoint ?? null, after, enough)
+      const page = found.slice(0, limit)
+      return {
+        deliveries: readable(page, toRow).map(({ entry }) => entry),
+        next: found.length > page.length ? decodeSeq(page.at(-1)).seq : null
+      }
+    },
+    removeBefore: (time, limit) => removeAll(ended.all(time, limit)),
+    removeEnded: (endpoint, limit) => removeAll(endedOf.all(endpoint, limit))
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * Batches in SQLite: part of `SqliteJobStore`, because a job and its batch change in one transaction.
+ */
+import type { BatchId } from "@stint/contract/Batch"
+import type { EndpointId } from "@stint/contract/Ids"
+import * as BatchMachine from "@stint/store/BatchMachine"
+import type { BatchRecord } from "@stint/store/BatchMachine"
+import {
+  BatchStore,
+  type ChangeResult,
+  type CreateResult,
+  type EnqueueResult,
+  type FinalizeResult,
+  type SweepResult,
+  type CancelResult
+} from "@stint/store/BatchStore"
+import type { JobMachineEvent } from "@stint/store/JobMachine"
+import type { JobRecord } from "@stint/store/JobRecord"
+import type { ApplyResult } from "@stint/store/JobStore"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { BatchRows } from "./BatchRows.ts"
+import type { JobRows, Row } from "./JobRows.ts"
+import type { SqliteDatabase } from "./SqliteDatabase.ts"
+
+/** The jobs beside the batches. All of it within a transaction. */
+export interface Jobs {
+  readonly rows: JobRows
+  /** False, and nothing is written, when there is a job of that id. */
+  readonly insert: (job: JobRecord) => boolean
+  readonly apply: (row: Row, event: JobMachineEvent) => ApplyResult
+  /** How many jobs of an endpoint wait, ready or not, by what the commands before have left. */
+  readonly queued: (endpoint: EndpointId) => number
+}
+
+/** Sweeps take so many batches at a time. */
+const SWEEP_LIMIT = 20
+
+const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false }
+
+/** The batch store over a file's rows. */
+export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jobs): BatchStore["Service"] => {
+  const { rows } = jobs
+
+  const find = (endpoint: EndpointId, id: string): BatchRecord | undefined => {
+    const batch = batches.current(id)
+    return batch?.endpoint === endpoint ? batch : undefined
+  }
+
+  const change = (
+    endpoint: EndpointId,
+    id: string,
+    now: number,
+    decide: (batch: BatchRecord) => Result.Result<BatchRecord, BatchMachine.Rejection>
+  ): ChangeResult => {
+    const batch = find(endpoint, id)
+    if (batch === undefined) return { _tag: "Missing" }
+    const decided = decide(batch)
+    if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
+    batches.put(batch, decided.success, now)
+    return { _tag: "Changed", batch: decided.success }
+  }
+
+  const cancel = (batch: BatchRecord, now: number, limit: number): CancelResult => {
+    const after = BatchMachine.cancelled(batch, now)
+    batches.put(batch, after, now)
+    const found = BatchMachine.isCancelling(after) ? rows.waitingOf(batch.id, limit) : []
+    const applied = found.map((row) => jobs.apply(row, { _tag: "Cancel", now, endpoint: batch.endpoint }))
+    return { batch: batches.current(batch.id), applied, more: found.length === limit }
+  }
+
+  /** Lets jobs go, and then the batch. True when there is more of it. */
+  const remove = (id: BatchId, now: number, limit: number): boolean => {
+    const held = rows.ofBatch(id, limit)
+    for (const row of held) jobs.apply(row, { _tag: "Leave", now })
+    if (held.length === limit) return true
+    batches.remove(id)
+    return false
+  }
+
+  /** Within a transaction. True when there is more that is due. */
+  const sweep = (now: number, limit: number): boolean => {
+    const due = batches.due(now, SWEEP_LIMIT)
+    let more = due.length === SWEEP_LIMIT
+    for (const { id } of due) {
+      const batch = batches.current(id)
+      if (batch === undefined) continue
+      if (batch.status === "DRAFT") {
+        cancel(batch, now, limit)
+      } else if (batch.endedAt !== null && batch.endedAt + batch.retentionMs <= now) {
+        more = remove(id, now, limit) || more
+      }
+    }
+    return more
+  }
+
+  return BatchStore.of({
+    create: (batch, requests, { maxOpen, maxRequests }) =>
+      db.write("create batch", (): CreateResult => {
+        if (rows.isEndpointRemoved(batch.endpoint)) return { _tag: "EndpointGone" }
+        const open = batches.currentOpen(batch.endpoint).length
+        if (open >= maxOpen) return { _tag: "TooMany", open }
+        const decided = BatchMachine.added(batch, requests.length, batch.createdAt, maxRequests)
+        if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
+        batches.insert(decided.success)
+        for (const request of requests) batches.addRequest(batch.id, request)
+        return { _tag: "Kept", batch: decided.success }
+      }),
+    add: (endpoint, id, requests, now, maxRequests) =>
+      db.write("add to batch", () => {
+        const changed = change(endpoint, id, now, (batch) => BatchMachine.added(batch, requests.length, now, maxRequests))
+        if (changed._tag === "Changed") { for (const request of requests) batches.addRequest(changed.batch.id, request) }
+        return changed
+      }),
+    drop: (endpoint, id, request, now) =>
+      db.write("drop from batch", (): ChangeResult | { readonly _tag: "Gone" } => {
+        const batch = find(endpoint, id)
+        if (batch !== undefined && !batches.hasRequest(batch.id, request)) return { _tag: "Gone" }
+        const changed = change(endpoint, id, now, (batch) => BatchMachine.dropped(batch, now))
+        if (changed._tag === "Changed") batches.dropRequest(changed.batch.id, request)
+        return changed
+      }),
+    edit: (endpoint, id, changes, now) =>
+      db.write("edit batch", () => change(endpoint, id, now, (batch) => BatchMachine.edited(batch, changes, now))),
+    finalize: (endpoint, id, now, maxQueued) =>
+      db.write("finalize batch", (): FinalizeResult => {
+        if (rows.isEndpointRemoved(endpoint)) return { _tag: "EndpointGone" }
+        const batch = find(endpoint, id)
+        if (batch?.status === "DRAFT") {
+          const notEnqueued = batches.currentOpen(endpoint).reduce((sum, { notEnqueued }) => sum + notEnqueued, 0)
+          const queued = jobs.queued(endpoint) + notEnqueued
+          if (queued + batch.total > maxQueued) return { _tag: "QueueFull", queued }
+        }
+        return change(endpoint, id, now, (batch) => BatchMachine.finalized(batch, now))
+      }),
+    enqueue: (id, limit, toJob) =>
+      db.write("feed batch", (): EnqueueResult => {
+        const batch = batches.current(id)
+        if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
+        const next = batches.pendingRequests(id, limit)
+        let made = 0
+        for (const { request, seq } of next) {
+          if (jobs.insert(toJob(batch, request))) made += 1
+          batches.markEnqueued(seq)
+        }
+        const after = BatchMachine.enqueued(batch, next.length)
+        batches.put(batch, after, batch.touchedAt)
+        return { jobs: made, more: BatchMachine.hasPending(after) }
+      }),
+    cancel: (endpoint, id, now, limit) =>
+      db.write("cancel batch", (): CancelResult => {
+        const batch = find(endpoint, id)
+        return batch === undefined ? { batch: undefined, applied: [], more: false } : cancel(batch, now, limit)
+      }),
+    get: (endpoint, id) =>
+      db.read("get batch", () => {
+        const batch = batches.find(id)
+        return batch?.endpoint === endpoint ? batch : undefined
+      }),
+    list: (endpoint, offset, limit) => db.read("list batches", () => batches.list(endpoint, offset, limit)),
+    requests: (endpoint, id, offset, limit) =>
+      db.read("requests of batch", () => {
+        const batch = batches.find(id)
+        return batch?.endpoint === endpoint ? { batch, ids: batches.requests(batch.id, offset, limit) } : undefined
+      }),
+    sweep: Effect.fnUntraced(function*(now, limit) {
+      const idle = yield* db.read("sweep batches", () => batches.due(now, 1).length === 0)
+      const more = idle ? false : yield* db.write("sweep batches", () => sweep(now, limit))
+      const work = yield* db.read("sweep batches", batches.unfinished)
+      return {
+        pending: work.filter(BatchMachine.hasPending),
+        cancelling: work.filter(BatchMachine.isCancelling),
+        more
+      } satisfies SweepResult
+    })
+  })
+}

@@ -1,0 +1,78 @@
+/**
+ * Endpoints in the same file as their jobs. Few and read with every request, so all are kept in memory.
+ *
+ * The id of an endpoint that was removed is written down: the jobs of the next transactions are refused by it, so none can slip in between
+ * the look for jobs and the removal.
+ */
+import { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointStore, type RemoveResult } from "@stint/store/EndpointStore"
+import type { QueueError } from "@stint/store/QueueError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { SqliteDatabase } from "./SqliteDatabase.ts"
+
+const Body = Schema.fromJsonString(Endpoint)
+const decodeRow = Schema.decodeUnknownSync(Schema.Struct({ body: Body }))
+const encodeBody = Schema.encodeSync(Body)
+
+const make = Effect.gen(function*() {
+  const db = yield* SqliteDatabase
+  const { endpoints, hasBatch, isBusy, isKept, put, markRemoved, remove, unmarkRemoved } = yield* db.read("open", () => ({
+    endpoints: new Map<string, Endpoint>(
+      db.statement(`SELECT body FROM endpoints`).all().map((row) => {
+        const endpoint = decodeRow(row).body
+        return [endpoint.id, endpoint]
+      })
+    ),
+    put: db.statement(`INSERT OR REPLACE INTO endpoints (id, body) VALUES (?, ?)`),
+    remove: db.statement(`DELETE FROM endpoints WHERE id = ?`),
+    isKept: db.statement(`SELECT 1 FROM endpoints WHERE id = ?`),
+    isBusy: db.statement(
+      `SELECT 1 FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status IN ('IN_QUEUE', 'IN_PROGRESS') LIMIT 1`
+    ),
+    hasBatch: db.statement(
+      `SELECT 1 FROM batches INDEXED BY batches_open WHERE endpoint = ? AND ended_at IS NULL AND status <> 'DRAFT' LIMIT 1`
+    ),
+    markRemoved: db.statement(`INSERT OR IGNORE INTO removed_endpoints (id) VALUES (?)`),
+    unmarkRemoved: db.statement(`DELETE FROM removed_endpoints WHERE id = ?`)
+  }))
+
+  const keep = (endpoint: Endpoint) => {
+    put.run(endpoint.id, encodeBody(endpoint))
+    unmarkRemoved.run(endpoint.id)
+  }
+
+  return EndpointStore.of({
+    get: (id) => Effect.sync(() => endpoints.get(id)),
+    list: Effect.sync(() => [...endpoints.values()].sort((a, b) => (a.id < b.id ? -1 : 1))),
+    create: (endpoint) =>
+      db.write("create endpoint", () => {
+        if (isKept.get(endpoint.id) !== undefined) return false
+        keep(endpoint)
+        return true
+      }).pipe(
+        Effect.tap((created) => Effect.sync(() => created && endpoints.set(endpoint.id, endpoint))),
+        Effect.uninterruptible
+      ),
+    put: (endpoint) =>
+      db.write("put endpoint", () => keep(endpoint)).pipe(
+        Effect.tap(() => Effect.sync(() => endpoints.set(endpoint.id, endpoint))),
+        Effect.uninterruptible
+      ),
+    remove: (id) =>
+      db.write("remove endpoint", (): RemoveResult => {
+        if (isKept.get(id) === undefined) return "missing"
+        if (isBusy.get(id) !== undefined || hasBatch.get(id) !== undefined) return "busy"
+        remove.run(id)
+        markRemoved.run(id)
+        return "removed"
+      }).pipe(
+        Effect.tap((removal) => Effect.sync(() => removal === "removed" && endpoints.delete(id))),
+        Effect.uninterruptible
+      )
+  })
+})
+
+/** The endpoint store of a database file. */
+export const layer: Layer.Layer<EndpointStore, QueueError, SqliteDatabase> = Layer.effect(EndpointStore, make)

@@ -1,0 +1,160 @@
+/**
+ * Log lines in the same file as their jobs.
+ *
+ * ```
+ *   job_logs     one row a job that has logged: the number of its last line, how much of it is kept
+ *   log_pieces   its lines, some at a time, as JSON text; dropped in the order in which they were written
+ *   log_total    how much is kept of all, kept true by triggers
+ * ```
+ *
+ * A piece is one row, so that ten lines of a job cost one insert and not ten. The rows of a job go with it, by a trigger.
+ */
+import type { JobId } from "@stint/contract/Ids"
+import {
+  bytesOf,
+  JobLogStore,
+  type LogBatch,
+  LogEntry,
+  LogLimits,
+  type LogLine,
+  type LogPage,
+  type LogPiece,
+  piecesOf,
+  READ_BYTES
+} from "@stint/store/JobLogStore"
+import type { QueueError } from "@stint/store/QueueError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { SqliteDatabase } from "./SqliteDatabase.ts"
+
+const { attempt, level, message, source, time, worker } = LogEntry.fields
+
+/** A line in a piece: what repeats in every line is not named in every line. */
+const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message])
+
+const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
+const decodeJob = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int, attempt: Schema.Int, chunks: Schema.Int }))
+const decodeLog = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, lines: Schema.Int, bytes: Schema.Int }))
+const decodePiece = Schema.decodeUnknownSync(
+  Schema.Struct({ seq: Schema.Int, job: Schema.Int, last: Schema.Int, lines: Schema.Int, bytes: Schema.Int })
+)
+const decodeBody = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, lines: Schema.Int, body: Schema.String }))
+const decodeTotal = Schema.decodeUnknownSync(Schema.Struct({ bytes: Schema.Int }))
+
+/** How many pieces are looked at, and of all jobs' dropped with each that is added, at a time. */
+const DROP_LIMIT = 64
+
+const make = Effect.gen(function*() {
+  const db = yield* SqliteDatabase
+  const quotas = yield* LogLimits
+  const statements = yield* db.read("open job logs", () => ({
+    job: db.statement(`SELECT seq, attempt, chunks FROM jobs WHERE id = ?`),
+    log: db.statement(
+      `SELECT coalesce(last, 0) AS last, coalesce(lines, 0) AS lines, coalesce(bytes, 0) AS bytes
+       FROM (SELECT ? AS wanted) LEFT JOIN job_logs ON job = wanted`
+    ),
+    putLog: db.statement(
+      `INSERT INTO job_logs (job, last, lines, bytes) VALUES (?, ?, ?, ?)
+       ON CONFLICT (job) DO UPDATE SET last = excluded.last, lines = excluded.lines, bytes = excluded.bytes`
+    ),
+    shrinkLog: db.statement(`UPDATE job_logs SET lines = lines - ?, bytes = bytes - ? WHERE job = ?`),
+    addPiece: db.statement(`INSERT INTO log_pieces (job, last, lines, bytes, body) VALUES (?, ?, ?, ?, ?)`),
+    removePiece: db.statement(`DELETE FROM log_pieces WHERE seq = ?`),
+    pieces: db.statement(
+      `SELECT seq, job, last, lines, bytes FROM log_pieces INDEXED BY log_pieces_of WHERE job = ? ORDER BY last LIMIT ?`
+    ),
+    oldest: db.statement(`SELECT seq, job, last, lines, bytes FROM log_pieces ORDER BY seq LIMIT ?`),
+    bodies: db.statement(
+      `SELECT last, lines, body FROM log_pieces INDEXED BY log_pieces_of WHERE job = ? AND last > ? ORDER BY last`
+    ),
+    total: db.statement(`SELECT bytes FROM log_total`)
+  }))
+
+  /** Within a transaction: drops the oldest pieces of a job until the rest, with what is to come, is within its share. */
+  const makeRoom = (job: number, kept: { lines: number; bytes: number }) => {
+    const isFull = () => kept.lines > quotas.lines || kept.bytes > quotas.bytes
+    while (isFull()) {
+      const pieces = statements.pieces.all(job, DROP_LIMIT)
+      if (pieces.length === 0) return
+      for (const row of pieces) {
+        if (!isFull()) return
+        const piece = decodePiece(row)
+        statements.removePiece.run(piece.seq)
+        kept.lines -= piece.lines
+        kept.bytes -= piece.bytes
+      }
+    }
+  }
+
+  /** Within a transaction: drops the oldest pieces of all until the rest is within the share of all. */
+  const makeRoomForAll = () => {
+    let total = decodeTotal(statements.total.get()).bytes
+    if (total <= quotas.totalBytes) return
+    for (const row of statements.oldest.all(DROP_LIMIT)) {
+      if (total <= quotas.totalBytes) return
+      const piece = decodePiece(row)
+      statements.removePiece.run(piece.seq)
+      statements.shrinkLog.run(piece.lines, piece.bytes, piece.job)
+      total -= piece.bytes
+    }
+  }
+
+  /** Within a transaction. */
+  const append = ({ job: id, lines, missed }: LogBatch) => {
+    const row = statements.job.get(id)
+    if (row === undefined) return
+    const job = decodeJob(row)
+    const log = decodeLog(statements.log.get(job.seq))
+    const kept = { lines: log.lines, bytes: log.bytes }
+    let last = log.last + missed
+    const add = ({ bytes, lines }: LogPiece) => {
+      kept.lines += lines.length
+      kept.bytes += bytes
+      makeRoom(job.seq, kept)
+      last += lines.length
+      const cells = lines.map((line): typeof Cells.Encoded => [
+        line.time,
+        line.level,
+        line.source,
+        line.attempt,
+        line.worker,
+        line.attempt === job.attempt ? job.chunks : 0,
+        line.message
+      ])
+      statements.addPiece.run(job.seq, last, lines.length, bytes, JSON.stringify(cells))
+    }
+    for (const piece of piecesOf(lines, quotas)) add(piece)
+    statements.putLog.run(job.seq, last, kept.lines, kept.bytes)
+    makeRoomForAll()
+  }
+
+  const read = (id: JobId, after: number, limit: number): LogPage => {
+    const row = statements.job.get(id)
+    const log = row === undefined ? undefined : decodeLog(statements.log.get(decodeJob(row).seq))
+    if (row === undefined || log === undefined || log.last <= after) return { lines: [], more: false, last: log?.last ?? 0 }
+    const lines: Array<LogLine> = []
+    let bytes = 0
+    for (const found of statements.bodies.iterate(decodeJob(row).seq, after)) {
+      const piece = decodeBody(found)
+      let number = piece.last - piece.lines
+      for (const [time, level, source, attempt, worker, chunk, message] of decodeCells(piece.body)) {
+        number += 1
+        if (number <= after) continue
+        if (lines.length === limit || bytes >= READ_BYTES) return { lines, more: true, last: log.last }
+        const line = { number, time, level, source, attempt, worker, chunk, message }
+        lines.push(line)
+        bytes += bytesOf(line)
+      }
+    }
+    return { lines, more: false, last: log.last }
+  }
+
+  return JobLogStore.of({
+    append: (batches) => db.write("append log lines", () => batches.forEach(append)),
+    read: (job, after, limit) => db.read("read log lines", () => read(job, after, limit))
+  })
+})
+
+/** The log lines of a database file. */
+export const layer: Layer.Layer<JobLogStore, QueueError, SqliteDatabase> = Layer.effect(JobLogStore, make)

@@ -1,0 +1,331 @@
+/**
+ * Jobs in SQLite, and with them the batches that they belong to.
+ *
+ * ```
+ *   write   find the row -> transition (the state machine) -> save, count     in the next group commit
+ *   read    at once, of what is committed
+ * ```
+ *
+ * A look that finds nothing (nothing to claim, nothing due, a worker without jobs, no new chunk) is a read: waiting costs no
+ * transactions.
+ */
+import type { EndpointId } from "@stint/contract/Ids"
+import { JobStatus } from "@stint/contract/Job"
+import type { JsonText } from "@stint/contract/Json"
+import * as BatchMachine from "@stint/store/BatchMachine"
+import { BatchStore } from "@stint/store/BatchStore"
+import { type JobPage, type JobQuery, type ListCursor, SCAN_LIMIT } from "@stint/store/JobQuery"
+import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import type { JobHead, JobRecord, JobSummary } from "@stint/store/JobRecord"
+import {
+  type ApplyResult,
+  CLAIM_EXPIRED_LIMIT,
+  type ClaimResult,
+  MAX_READ_CHARACTERS,
+  type DrainResult,
+  type InsertResult,
+  JobStore,
+  type SubmissionKey
+} from "@stint/store/JobStore"
+import { webhookJson } from "@stint/store/JobJson"
+import { webhookEventOf } from "@stint/store/JobWebhookEvents"
+import type { QueueError } from "@stint/store/QueueError"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import * as BatchRows from "./BatchRows.ts"
+import * as DeliveryRows from "./DeliveryRows.ts"
+import * as JobRows from "./JobRows.ts"
+import * as SqliteBatches from "./SqliteBatches.ts"
+import { SqliteDatabase } from "./SqliteDatabase.ts"
+import * as Tallies from "./Tallies.ts"
+
+const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
+
+/** Later than any time, and after any place in line. */
+const LAST = Number.MAX_SAFE_INTEGER
+
+const NOTHING_CLAIMED: ClaimResult = { jobs: [], expired: [] }
+
+const make = Effect.gen(function*() {
+  const db = yield* SqliteDatabase
+  const { batches, deliveries, lastSeq, rows, tallies } = yield* db.read("open", () => {
+    const rows = JobRows.make(db)
+    const deliveries = DeliveryRows.make(db)
+    return { rows, tallies: Tallies.make(db), deliveries, batches: BatchRows.make(db, deliveries), lastSeq: rows.lastSeq() }
+  })
+  // Grows with every try, so that a job whose transaction was rolled back leaves a gap and takes nobody's place.
+  let seq = lastSeq
+
+  /** Endpoints that a job is being written for: a claim that comes meanwhile looks after it, in the same transaction. */
+  const arriving = new Set<EndpointId>()
+  const clear = () => arriving.clear()
+  db.join({ beforeCommit: () => {}, committed: clear, rolledBack: clear })
+
+  /** Within a transaction: writes what the job's webhook is to be told of a change. */
+  const enqueueWebhook = (seq: number, event: JobMachineEvent, before: JobHead, after: JobHead, chunk: JsonText | undefined) => {
+    const { endpoint, id: job, webhook } = after
+    const what = webhookEventOf(event, before, after)
+    if (webhook === null || what === undefined) return
+    const payload = rows.payload(seq)
+    const body = webhookJson({ ...after, ...payload }, payload, webhook, what, chunk)
+    const { traceparent, tracestate } = payload
+    deliveries.add({ job, endpoint, event: what, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
+  }
+
+  /** Within a transaction. */
+  const apply = (row: JobRows.Row, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
+    const before = row.head
+    const decided = transition(before, event)
+    if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
+    if (decided.success._tag === "Remove") {
+      rows.remove(row)
+      tallies.count(before, undefined)
+      return { _tag: "Removed", before }
+    }
+    const after = decided.success.job
+    rows.save(row, after, decided.success.outcome, decided.success.discardChunks)
+    if (chunk !== undefined) rows.addChunk(row.seq, after, chunk)
+    if (before.status !== after.status || isReady(before) !== isReady(after)) tallies.count(before, after)
+    if (after.webhook !== null) enqueueWebhook(row.seq, event, before, after, chunk)
+    if (after.batchId !== null && before.status !== after.status) {
+      return updateBatch({ seq: row.seq, head: after }, before, event.now)
+    }
+    return { _tag: "Changed", before, after }
+  }
+
+  /** Within a transaction: a job of a batch came from another status. What became of it in all. */
+  const updateBatch = (row: JobRows.Row, before: JobHead, now: number): ApplyResult => {
+    const { batchId, endpoint, status } = row.head
+    const batch = batchId === null ? undefined : batches.current(batchId)
+    if (batch !== undefined) {
+      const changed = BatchMachine.jobChanged(batch, before.status, status, now)
+      batches.put(batch, changed, now)
+      if (BatchMachine.mustCancel(changed, status)) {
+        const cancelled = apply(row, { _tag: "Cancel", now, endpoint })
+        if (cancelled._tag === "Changed") return { ...cancelled, before }
+      }
+    }
+    return { _tag: "Changed", before, after: row.head }
+  }
+
+  /** Within a transaction. False, and nothing is written, when there is a job of that id. */
+  const insert = (job: JobRecord, key?: SubmissionKey): boolean => {
+    seq += 1
+    if (!rows.insert(seq, job, key)) return false
+    tallies.count(undefined, job)
+    return true
+  }
+
+  /** The chunks of a job from a number on, not too many and not too long. */
+  const limitChunks = (row: JobRows.Row, from: number, limit: number): ReadonlyArray<JsonText> => {
+    const some: Array<JsonText> = []
+    let characters = 0
+    for (const body of rows.chunks(row, from)) {
+      some.push(body)
+      characters += body.length
+      if (some.length >= limit || characters >= MAX_READ_CHARACTERS) break
+    }
+    return some
+  }
+
+  /** Within a transaction: takes the unread chunks of a job. */
+  const takeChunks = (row: JobRows.Row, limit: number): ReadonlyArray<JsonText> => {
+    const taken = limitChunks(row, row.head.drained + 1, limit)
+    if (taken.length > 0) rows.setDrained(row.seq, row.head.drained + taken.length)
+    return taken
+  }
+
+  /** Within a transaction. Every row that is found leaves the line, whatever becomes of it, so this comes to an end. */
+  const claim = (endpoint: EndpointId, limit: number, event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>): ClaimResult => {
+    const jobs: Array<JobRecord> = []
+    const expired: Array<ApplyResult> = []
+    while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
+      const asked = limit - jobs.length
+      const found = rows.ready(endpoint, asked, event.now)
+      for (const row of found.rows) {
+        const applied = apply(row, event)
+        if (applied._tag !== "Changed") continue
+        if (applied.after.status === "IN_PROGRESS") jobs.push({ ...applied.after, ...rows.payload(row.seq) })
+        else expired.push(applied)
+      }
+      if (found.rows.length + found.unreadable < asked) break
+    }
+    return { jobs, expired }
+  }
+
+  /** One status is one stretch of an index; all of them are six, merged. */
+  const listByStatus = (
+    endpoint: EndpointId,
+    statuses: ReadonlyArray<JobStatus>,
+    range: JobRows.TimeRange,
+    limit: number
+  ): JobPage => {
+    const found = statuses.flatMap((status) => rows.listed(endpoint, status, range, limit + 1))
+    if (statuses.length > 1) found.sort((a, b) => b.createdAt - a.createdAt || b.seq - a.seq)
+    const page = found.slice(0, limit)
+    const last = page.at(-1)
+    return {
+      jobs: page.map(({ row }) => JobRows.toSummary(row)),
+      next: last === undefined || found.length === page.length ? null : { createdAt: last.createdAt, seq: last.seq }
+    }
+  }
+
+  const listByTag = (
+    endpoint: EndpointId,
+    tag: string,
+    status: JobStatus | undefined,
+    range: JobRows.TimeRange,
+    limit: number
+  ): JobPage => {
+    const looks = status === undefined ? limit : SCAN_LIMIT
+    const found = rows.tagged(endpoint, tag, range, looks + 1)
+    const jobs: Array<JobSummary> = []
+    let last: ListCursor | null = null
+    let looked = 0
+    for (const place of found) {
+      if (jobs.length === limit || looked === looks) break
+      looked += 1
+      last = place
+      const job = rows.summary(place.seq)
+      if (job !== undefined && (status === undefined || job.status === status)) jobs.push(job)
+    }
+    return { jobs, next: looked < found.length ? last : null }
+  }
+
+  const list = (endpoint: EndpointId, { after, createdAfter, createdBefore, limit, status, tag }: JobQuery): JobPage => {
+    const range = {
+      from: createdAfter ?? -LAST,
+      to: Math.min(createdBefore === undefined ? LAST : createdBefore - 1, after?.createdAt ?? LAST),
+      after: after ?? { createdAt: LAST, seq: LAST }
+    }
+    return tag === undefined
+      ? listByStatus(endpoint, status === undefined ? STATUSES : [status], range, limit)
+      : listByTag(endpoint, tag, status, range, limit)
+  }
+
+  /** Says what is wrong with rows that cannot be read, once each. */
+  const reportRowErrors = Effect.suspend(() =>
+    Effect.forEach(rows.takeRowErrors(), (complaint) =>
+      Effect.logError(
+        `The job store skips what it cannot read: ${complaint} Nothing happens to this job until its row is mended or removed.`
+      ), { discard: true })
+  )
+
+  /** Looks first, and writes only where there is something to write. */
+  const unless = <A>(
+    operation: string,
+    nothing: () => boolean,
+    none: A,
+    write: () => A
+  ): Effect.Effect<A, QueueError> =>
+    Effect.flatMap(db.read(operation, nothing), (idle) => idle ? Effect.succeed(none) : db.write(operation, write))
+
+  const jobs = JobStore.of({
+    durability: db.durability,
+    insert: Effect.fnUntraced(function*(job, key) {
+      arriving.add(job.endpoint)
+      return yield* db.write("insert", (): InsertResult | undefined => {
+        const known = key === undefined ? undefined : rows.ofKey(job.endpoint, key.key)
+        if (known !== undefined) {
+          const { fingerprint, row: { head, seq } } = known
+          return fingerprint === key?.fingerprint
+            ? { _tag: "Known", job: { ...head, ...rows.payload(seq) } }
+            : { _tag: "KeyTaken", id: head.id }
+        }
+        if (rows.isEndpointRemoved(job.endpoint)) return { _tag: "EndpointGone" }
+        return insert(job, key) ? { _tag: "Kept" } : undefined
+      }).pipe(
+        Effect.flatMap((inserted) =>
+          inserted === undefined ? Effect.die(new Error(`job ${job.id} is already kept`)) : Effect.succeed(inserted)
+        )
+      )
+    }),
+    apply: (id, event) =>
+      db.write(event._tag, (): ApplyResult => {
+        const row = rows.find(id)
+        return row === undefined ? { _tag: "Missing" } : apply(row, event)
+      }),
+    append: (id, event, body) =>
+      db.write("append", (): ApplyResult => {
+        const row = rows.find(id)
+        return row === undefined ? { _tag: "Missing" } : apply(row, event, body)
+      }),
+    claim: (endpoint, limit, event) =>
+      unless<ClaimResult>(
+        "claim",
+        () => tallies.of(endpoint).waiting === 0 && !arriving.has(endpoint),
+        NOTHING_CLAIMED,
+        () => claim(endpoint, limit, event)
+      ).pipe(Effect.tap(() => reportRowErrors)),
+    tick: (event, limit) =>
+      unless<ReadonlyArray<ApplyResult>>(
+        "tick",
+        () => !rows.isDue(event.now),
+        [],
+        () => rows.due(event.now, limit).rows.map((row) => apply(row, event))
+      ).pipe(Effect.tap(() => reportRowErrors)),
+    applyRunning: (filter, event) =>
+      unless<ReadonlyArray<ApplyResult>>(
+        "applyRunning",
+        () => filter !== "all" && !rows.isHolding(filter.endpoint, filter.worker),
+        [],
+        () => rows.running(filter).map((row) => apply(row, event))
+      ).pipe(Effect.tap(() => reportRowErrors)),
+    applyWaiting: (endpoint, event, limit) =>
+      unless<ReadonlyArray<ApplyResult>>(
+        "applyWaiting",
+        () => tallies.of(endpoint).waiting + tallies.of(endpoint).delayed === 0,
+        [],
+        () => rows.queued(endpoint, limit).map((row) => apply(row, event))
+      ),
+    get: (id) => db.read("get", () => rows.report(id)),
+    drain: (id, limit) =>
+      Effect.flatMap(db.read("drain", () => rows.report(id)), (seen): Effect.Effect<DrainResult | undefined, QueueError> => {
+        if (seen === undefined) return Effect.succeed(undefined)
+        if (seen.chunks === seen.drained) return Effect.succeed({ job: seen, chunks: [], more: false })
+        return db.write("drain", () => {
+          const row = rows.find(id)
+          if (row === undefined) return undefined
+          const chunks = takeChunks(row, limit)
+          const job = rows.report(id)
+          return job === undefined ? undefined : { job, chunks, more: job.drained < job.chunks }
+        })
+      }),
+    peek: (id, after, limit) =>
+      db.read("peek", () => {
+        const job = rows.report(id)
+        if (job === undefined) return undefined
+        const start = after.attempt === job.attempt ? after.chunk : 0
+        const row = job.chunks > start ? rows.find(id) : undefined
+        const chunks = row === undefined ? [] : limitChunks(row, start + 1, limit)
+        return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }
+      }),
+    list: (endpoint, query) => db.read("list", () => list(endpoint, query)),
+    ahead: (id, limit) =>
+      db.read("ahead", () => {
+        const row = rows.find(id)
+        if (row === undefined || !isReady(row.head)) return undefined
+        const jobs = rows.ahead(row, limit + 1)
+        return { jobs: Math.min(jobs, limit), more: jobs > limit }
+      }),
+    depth: (endpoint) =>
+      db.read("depth", () => {
+        const tally = tallies.of(endpoint)
+        const anyOld = tally.waiting > tally.waitingLow
+        return { ...tally, oldestQueuedAt: anyOld ? rows.oldestQueuedAt(endpoint) : null }
+      })
+  })
+
+  const queued = (endpoint: EndpointId) => {
+    const { delayed, waiting } = tallies.current(endpoint)
+    return waiting + delayed
+  }
+  return Context.make(JobStore, jobs).pipe(
+    Context.add(BatchStore, SqliteBatches.make(db, batches, { rows, insert, apply, queued }))
+  )
+})
+
+/** The job store of a database file, with its batches. */
+export const layer: Layer.Layer<JobStore | BatchStore, QueueError, SqliteDatabase> = Layer.effectContext(make)

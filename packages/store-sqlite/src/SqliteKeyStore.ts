@@ -1,0 +1,47 @@
+/**
+ * Keys in the same file as their jobs. Few and read with every request, so all are kept in memory: the file is this process's alone
+ * (SqliteDatabase), so nobody else can change them.
+ */
+import * as KeyCache from "@stint/store/KeyCache"
+import { KeyRecord, KeyStore } from "@stint/store/KeyStore"
+import type { QueueError } from "@stint/store/QueueError"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { SqliteDatabase } from "./SqliteDatabase.ts"
+
+const Body = Schema.fromJsonString(KeyRecord)
+const decodeRow = Schema.decodeUnknownSync(Schema.Struct({ body: Body }))
+const encodeBody = Schema.encodeSync(Body)
+
+const make = Effect.gen(function*() {
+  const db = yield* SqliteDatabase
+  const { all, get, put, remove } = yield* db.read("open keys", () => ({
+    all: db.statement(`SELECT body FROM keys`),
+    get: db.statement(`SELECT body FROM keys WHERE id = ?`),
+    put: db.statement(`INSERT OR REPLACE INTO keys (id, body) VALUES (?, ?)`),
+    remove: db.statement(`DELETE FROM keys WHERE id = ?`)
+  }))
+
+  const keep = (key: KeyRecord) => put.run(key.id, encodeBody(key))
+
+  return yield* KeyCache.make({
+    all: db.read("read keys", () => all.all().map((row) => decodeRow(row).body)),
+    put: (key) =>
+      db.write("put key", () => {
+        keep(key)
+      }),
+    update: (id, change) =>
+      db.write("update key", () => {
+        const row = get.get(id)
+        if (row === undefined) return undefined
+        const changed = change(decodeRow(row).body)
+        keep(changed)
+        return changed
+      }),
+    remove: (id) => db.write("remove key", () => remove.run(id).changes > 0)
+  })
+})
+
+/** The key store of a database file. */
+export const layer: Layer.Layer<KeyStore, QueueError, SqliteDatabase> = Layer.effect(KeyStore, make)

@@ -1,0 +1,66 @@
+/**
+ * The webhook outbox in SQLite. Its rows are written by `SqliteJobStore`, in the transaction of the change that they tell of.
+ */
+import type { QueueError } from "@stint/store/QueueError"
+import { type WebhookDelivery, type WebhookEntry, WebhookStore } from "@stint/store/WebhookStore"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as DeliveryRows from "./DeliveryRows.ts"
+import { SqliteDatabase } from "./SqliteDatabase.ts"
+
+const make = Effect.gen(function*() {
+  const db = yield* SqliteDatabase
+  const rows = yield* db.read("open", () => DeliveryRows.make(db))
+
+  /** Says what is wrong with rows that cannot be read, once each. */
+  const reportRowErrors = Effect.suspend(() =>
+    Effect.forEach(rows.takeRowErrors(), (complaint) =>
+      Effect.logError(
+        `The webhook outbox skips what it cannot read: ${complaint} Nobody is told of it until the row is mended or removed.`
+      ), { discard: true })
+  )
+
+  return WebhookStore.of({
+    claimDue: (now, limit, leaseMs) =>
+      // Looks first: waiting costs no transactions.
+      Effect.flatMap(
+        db.read("claim deliveries", () => rows.isDue(now)),
+        (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError> =>
+          any
+            ? db.write("claim deliveries", () =>
+              rows.due(now, limit).map(({ delivery, seq }) => {
+                const claimed = { ...delivery, attempts: delivery.attempts + 1, nextAt: now + leaseMs }
+                rows.save(seq, claimed)
+                return claimed
+              }))
+            : Effect.succeed([])
+      ).pipe(Effect.tap(() => reportRowErrors)),
+    settle: (id, attempt, outcome) =>
+      db.write("settle delivery", () => {
+        const row = rows.find(id)
+        if (row?.entry.state !== "pending" || row.entry.attempts !== attempt) return false
+        const settled = { ...row.entry, settledAt: outcome.at, lastStatus: outcome.status, lastError: outcome.error }
+        const after: WebhookEntry = outcome._tag === "Retry"
+          ? { ...settled, nextAt: outcome.nextAt }
+          : { ...settled, state: outcome._tag === "Delivered" ? "delivered" : "failed", nextAt: null }
+        rows.save(row.seq, after)
+        return true
+      }),
+    nextDueAt: db.read("next delivery", rows.nextDueAt),
+    list: (query) => Effect.tap(db.read("list deliveries", () => rows.list(query)), () => reportRowErrors),
+    get: (id) => db.read("get delivery", () => rows.whole(id)),
+    resend: (id, now) =>
+      db.write("resend delivery", () => {
+        const row = rows.find(id)
+        if (row === undefined) return undefined
+        const after: WebhookEntry = { ...row.entry, state: "pending", nextAt: now }
+        rows.save(row.seq, after)
+        return after
+      }),
+    removeBefore: (time, limit) => db.write("remove deliveries", () => rows.removeBefore(time, limit)),
+    removeEnded: (endpoint, limit) => db.write("remove deliveries", () => rows.removeEnded(endpoint, limit))
+  })
+})
+
+/** The outbox of a database file. */
+export const layer: Layer.Layer<WebhookStore, QueueError, SqliteDatabase> = Layer.effect(WebhookStore, make)

@@ -1,0 +1,81 @@
+/**
+ * The counts of every endpoint, in memory for whoever asks and in the table `tallies` for the next start.
+ *
+ * A transaction counts on copies; they are written just before it commits and replace the others after. So the table says at any time
+ * exactly what is in `jobs`, and a start costs one row an endpoint, not a look at the whole history.
+ */
+import { EndpointId } from "@stint/contract/Ids"
+import type { JobHead } from "@stint/store/JobRecord"
+import * as Tally from "@stint/store/Tally"
+import * as Schema from "effect/Schema"
+import type { SqliteDatabase } from "./SqliteDatabase.ts"
+
+/** The counts of every endpoint, as of the last commit. */
+export interface Tallies {
+  readonly of: (endpoint: EndpointId) => Readonly<Tally.Tally>
+  /** Within a transaction: as the commands before have left it. */
+  readonly current: (endpoint: EndpointId) => Readonly<Tally.Tally>
+  /** Within a transaction: a job became another, came (`before` undefined) or went (`after` undefined). */
+  readonly count: (before: JobHead | undefined, after: JobHead | undefined) => void
+}
+
+const decodeTally = Schema.decodeUnknownSync(Schema.Struct({
+  endpoint: EndpointId,
+  waiting: Schema.Int,
+  waitingLow: Schema.Int,
+  delayed: Schema.Int,
+  running: Schema.Int,
+  completed: Schema.Int,
+  failed: Schema.Int,
+  retried: Schema.Int
+}))
+
+/** Reads the table. */
+export const make = (db: SqliteDatabase["Service"]): Tallies => {
+  const committed = new Map<EndpointId, Readonly<Tally.Tally>>()
+  const changed = new Map<EndpointId, Tally.Tally>()
+
+  const all = db.statement(
+    `SELECT endpoint, waiting, waiting_low AS waitingLow, delayed, running, completed, failed, retried FROM tallies`
+  )
+  const put = db.statement(
+    `INSERT OR REPLACE INTO tallies (endpoint, waiting, waiting_low, delayed, running, completed, failed, retried)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?)`
+  )
+
+  for (const row of all.all()) {
+    const { endpoint, ...tally } = decodeTally(row)
+    committed.set(endpoint, tally)
+  }
+
+  db.join({
+    beforeCommit: () => {
+      for (const [endpoint, { completed, delayed, failed, retried, running, waiting, waitingLow }] of changed) {
+        put.run(endpoint, waiting, waitingLow, delayed, running, completed, failed, retried)
+      }
+    },
+    committed: () => {
+      for (const [endpoint, tally] of changed) committed.set(endpoint, tally)
+      changed.clear()
+    },
+    rolledBack: () => changed.clear()
+  })
+
+  const ofTransaction = (endpoint: EndpointId): Tally.Tally => {
+    let tally = changed.get(endpoint)
+    if (tally === undefined) {
+      tally = { ...(committed.get(endpoint) ?? Tally.make()) }
+      changed.set(endpoint, tally)
+    }
+    return tally
+  }
+
+  return {
+    of: (endpoint) => committed.get(endpoint) ?? Tally.make(),
+    current: (endpoint) => changed.get(endpoint) ?? committed.get(endpoint) ?? Tally.make(),
+    count: (before, after) => {
+      if (before !== undefined) Tally.add(ofTransaction(before.endpoint), before, -1)
+      if (after !== undefined) Tally.add(ofTransaction(after.endpoint), after, 1)
+    }
+  }
+}

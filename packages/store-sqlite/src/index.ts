@@ -1,0 +1,54 @@
+/**
+ * Stint's jobs and endpoints in one SQLite file.
+ */
+import type { BatchStore } from "@stint/store/BatchStore"
+import type { EndpointStore } from "@stint/store/EndpointStore"
+import type { JobLogStore } from "@stint/store/JobLogStore"
+import type { JobStore } from "@stint/store/JobStore"
+import type { KeyStore } from "@stint/store/KeyStore"
+import type { QueueError } from "@stint/store/QueueError"
+import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
+import type { WebhookStore } from "@stint/store/WebhookStore"
+import * as Layer from "effect/Layer"
+import * as SpaceReclaimer from "./SpaceReclaimer.ts"
+import * as SqliteDatabase from "./SqliteDatabase.ts"
+import * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
+import * as SqliteJobLogStore from "./SqliteJobLogStore.ts"
+import * as SqliteJobStore from "./SqliteJobStore.ts"
+import * as SqliteKeyStore from "./SqliteKeyStore.ts"
+import type { SqliteOpenError } from "./SqliteOpenError.ts"
+import * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
+import * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
+import * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
+
+export * as SpaceReclaimer from "./SpaceReclaimer.ts"
+export * as SqliteDatabase from "./SqliteDatabase.ts"
+export * as SqliteEndpointStore from "./SqliteEndpointStore.ts"
+export * as SqliteJobLogStore from "./SqliteJobLogStore.ts"
+export * as SqliteJobStore from "./SqliteJobStore.ts"
+export * as SqliteKeyStore from "./SqliteKeyStore.ts"
+export * as SqliteOpenError from "./SqliteOpenError.ts"
+export * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
+export * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
+export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
+
+/** Everything in one: all stores over one file, and the duty that keeps the file small. */
+export const layer = (
+  options: SqliteDatabase.Options
+): Layer.Layer<
+  JobStore | JobLogStore | BatchStore | EndpointStore | KeyStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore,
+  SqliteOpenError | QueueError
+> =>
+  Layer.mergeAll(
+    SqliteJobStore.layer,
+    SqliteJobLogStore.layer,
+    SqliteEndpointStore.layer,
+    SqliteKeyStore.layer,
+    SqliteWebhookStore.layer,
+    SqliteWebhookSecretStore.layer,
+    SqliteWebhookAttemptStore.layer,
+    SpaceReclaimer.layer()
+  ).pipe(
+    Layer.provide(SqliteDatabase.layer(options))
+  )

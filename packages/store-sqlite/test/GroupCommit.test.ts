@@ -1,0 +1,191 @@
+import * as GroupCommit from "@stint/store-sqlite/GroupCommit"
+import * as fc from "fast-check"
+import { assert, describe, it } from "vitest"
+
+/** A database of numbers in memory, with the fault verbs of a disk. */
+const numbers = () => {
+  let committed: ReadonlyArray<number> = []
+  let uncommitted: Array<number> | undefined
+  const calls: Array<string> = []
+  const failing = { begin: 0, commit: 0 }
+  const transactions: GroupCommit.Transactions = {
+    begin: () => {
+      calls.push("begin")
+      if (failing.begin-- > 0) throw new Error("cannot begin")
+      assert.isUndefined(uncommitted, "a transaction within a transaction")
+      uncommitted = [...committed]
+    },
+    commit: () => {
+      calls.push("commit")
+      if (failing.commit-- > 0) throw new Error("cannot commit")
+      committed = uncommitted ?? assert.fail("commit without begin")
+      uncommitted = undefined
+    },
+    rollback: () => {
+      calls.push("rollback")
+      uncommitted = undefined
+    }
+  }
+  const add = (n: number) => () => {
+    if (uncommitted === undefined) return assert.fail("a write outside of a transaction")
+    if (n < 0) throw new Error(`${n} is negative`)
+    uncommitted.push(n)
+    return n
+  }
+  return { add, calls, committed: () => committed, failing, transactions }
+}
+
+const run = (group: GroupCommit.GroupCommit, command: () => number) =>
+  new Promise<GroupCommit.CommandResult<number>>((resolve) => group.submit(command, resolve))
+
+const all = (group: GroupCommit.GroupCommit, commands: ReadonlyArray<() => number>) =>
+  Promise.all(commands.map((command) => run(group, command)))
+
+const causeOf = (settled: GroupCommit.CommandResult<number>) =>
+  settled.ok ? undefined : settled.cause instanceof Error ? settled.cause.message : String(settled.cause)
+
+describe("GroupCommit", () => {
+  it("commits what comes together in one transaction, in order", async () => {
+    const { add, calls, committed, transactions } = numbers()
+    const group = GroupCommit.make(transactions)
+    const settled = await all(group, [1, 2, 3, 4].map(add))
+    assert.deepStrictEqual(settled, [1, 2, 3, 4].map((value) => ({ ok: true, value })))
+    assert.deepStrictEqual(calls, ["begin", "commit"])
+    assert.deepStrictEqual(committed(), [1, 2, 3, 4])
+    assert.strictEqual(group.commits(), 1)
+    await all(group, [add(5)])
+    assert.strictEqual(group.commits(), 2)
+  })
+
+  it("tells nobody before the commit", () => {
+    const { add, committed, transactions } = numbers()
+    const group = GroupCommit.make({
+      ...transactions,
+      commit: () => {
+        assert.deepStrictEqual(told, [])
+        transactions.commit()
+      }
+    })
+    const told: Array<number> = []
+    for (const n of [1, 2]) {
+      group.submit(add(n), () => {
+        assert.deepStrictEqual(committed(), [1, 2])
+        told.push(n)
+      })
+    }
+    assert.deepStrictEqual(told, [])
+    group.flush()
+    assert.deepStrictEqual(told, [1, 2])
+  })
+
+  it("a command that fails takes no other with it", async () => {
+    const { add, committed, transactions } = numbers()
+    const settled = await all(GroupCommit.make(transactions), [1, -2, 3].map(add))
+    assert.deepStrictEqual(settled.map(causeOf), [undefined, "-2 is negative", undefined])
+    assert.deepStrictEqual(committed(), [1, 3])
+  })
+
+  it("where no commit goes through, nothing is acknowledged; afterwards all is well", async () => {
+    const { add, committed, failing, transactions } = numbers()
+    const group = GroupCommit.make(transactions)
+    failing.commit = 4
+    const settled = await all(group, [1, 2, 3].map(add))
+    assert.deepStrictEqual(settled.map(causeOf), ["cannot commit", "cannot commit", "cannot commit"])
+    assert.deepStrictEqual(committed(), [])
+    failing.commit = 1
+    assert.deepStrictEqual((await all(group, [4, 5].map(add))).map((one) => one.ok), [true, true])
+    assert.deepStrictEqual(committed(), [4, 5])
+  })
+
+  it("a transaction that cannot begin fails its command and no other", async () => {
+    const { add, committed, failing, transactions } = numbers()
+    failing.begin = 1
+    const settled = await all(GroupCommit.make(transactions), [1, 2].map(add))
+    assert.deepStrictEqual(settled.map(causeOf), ["cannot begin", undefined])
+    assert.deepStrictEqual(committed(), [2])
+  })
+
+  it("many commands are spread over several transactions, with the event loop's turn in between", async () => {
+    const { add, transactions } = numbers()
+    const group = GroupCommit.make(transactions)
+    const order: Array<string> = []
+    const done = all(group, Array.from({ length: 600 }, (_, n) => add(n))).then(() => order.push("done"))
+    await new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+    order.push("turn")
+    await done
+    assert.deepStrictEqual(order, ["turn", "done"])
+    assert.isAtLeast(group.commits(), 3)
+  })
+
+  it("a slow transaction takes in no more", async () => {
+    const { add, transactions } = numbers()
+    const group = GroupCommit.make(transactions)
+    const slow = (n: number) => () => {
+      const until = performance.now() + 10
+      while (performance.now() < until);
+      return add(n)()
+    }
+    await all(group, [1, 2, 3].map(slow))
+    assert.strictEqual(group.commits(), 3)
+  })
+
+  it("whoever is told may write and flush at once", () => {
+    const { add, committed, transactions } = numbers()
+    const group = GroupCommit.make(transactions)
+    const told: Array<number> = []
+    group.submit(add(1), () => {
+      told.push(1)
+      group.submit(add(3), () => told.push(3))
+      group.flush()
+    })
+    group.submit(add(2), () => told.push(2))
+    group.flush()
+    assert.deepStrictEqual(committed(), [1, 2, 3])
+    assert.deepStrictEqual(told, [1, 3, 2])
+  })
+
+  it("participants write before the commit and hear of every end", async () => {
+    const { add, calls, failing, transactions } = numbers()
+    const group = GroupCommit.make(transactions)
+    group.join({
+      beforeCommit: () => calls.push("before"),
+      committed: () => calls.push("committed"),
+      rolledBack: () => calls.push("rolled back")
+    })
+    await all(group, [add(1)])
+    failing.commit = 1
+    await all(group, [add(2)])
+    assert.deepStrictEqual(calls, [
+      "begin",
+      "before",
+      "commit",
+      "committed",
+      "begin",
+      "before",
+      "commit",
+      "rollback",
+      "rolled back"
+    ])
+  })
+
+  it("whatever fails, what was acknowledged is what is there, in order", async () => {
+    const step = fc.oneof(
+      { weight: 6, arbitrary: fc.record({ add: fc.integer({ min: -3, max: 20 }) }) },
+      { weight: 1, arbitrary: fc.record({ begin: fc.integer({ min: 1, max: 3 }) }) },
+      { weight: 1, arbitrary: fc.record({ commit: fc.integer({ min: 1, max: 3 }) }) },
+      { weight: 1, arbitrary: fc.constant("pause" as const) }
+    )
+    await fc.assert(fc.asyncProperty(fc.array(step, { maxLength: 40, size: "max" }), async (steps) => {
+      const { add, committed, failing, transactions } = numbers()
+      const group = GroupCommit.make(transactions)
+      const running: Array<Promise<GroupCommit.CommandResult<number>>> = []
+      for (const step of steps) {
+        if (step === "pause") await new Promise((resolve) => setImmediate(resolve))
+        else if ("add" in step) running.push(run(group, add(step.add)))
+        else Object.assign(failing, step)
+      }
+      const settled = await Promise.all(running)
+      assert.deepStrictEqual(committed(), settled.flatMap((one) => (one.ok ? [one.value] : [])))
+    }))
+  })
+})

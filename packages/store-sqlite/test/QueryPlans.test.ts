@@ -1,0 +1,49 @@
+import { assert, it } from "@effect/vitest"
+import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
+import * as SqliteEndpointStore from "@stint/store-sqlite/SqliteEndpointStore"
+import * as SqliteJobStore from "@stint/store-sqlite/SqliteJobStore"
+import * as SqliteWebhookStore from "@stint/store-sqlite/SqliteWebhookStore"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+
+/** Every statement that the stores prepare. */
+const statements = Effect.gen(function*() {
+  const db = yield* SqliteDatabase.SqliteDatabase
+  const texts = new Set<string>()
+  const spied = SqliteDatabase.SqliteDatabase.of({
+    ...db,
+    statement: (sql) => {
+      texts.add(sql)
+      return db.statement(sql)
+    }
+  })
+  yield* Layer.build(Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer, SqliteWebhookStore.layer)).pipe(
+    Effect.provideService(SqliteDatabase.SqliteDatabase, spied)
+  )
+  return [...texts]
+})
+
+/** What grows with the history. */
+const LARGE = /\b(jobs|inputs|outcomes|chunks|tags|deliveries|delivery_bodies|batch_requests)\b/
+
+it.live("P5: no statement looks through the history, and none sorts what an index has in order", () =>
+  Effect.gen(function*() {
+    const db = yield* SqliteDatabase.SqliteDatabase
+    const texts = yield* statements
+    assert.isAbove(texts.length, 20)
+    const steps = yield* db.read("explain", () =>
+      texts.flatMap((sql) =>
+        db.statement(`EXPLAIN QUERY PLAN ${sql}`).all().map((row) => ({ sql, detail: String(row["detail"]) }))
+      ))
+    const suspicious = steps.filter(({ detail }) =>
+      detail.includes("TEMP B-TREE") || (detail.startsWith("SCAN") && LARGE.test(detail))
+    )
+    // After a restart all running jobs are looked at once, by the index that holds nothing else.
+    assert.deepStrictEqual(
+      suspicious.filter(({ sql }) =>
+        !sql.endsWith("INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq")
+      ),
+      []
+    )
+    assert.strictEqual(suspicious.length, 2)
+  }).pipe(Effect.provide(SqliteDatabase.layer({ file: ":memory:" }))))

@@ -1,0 +1,342 @@
+import { assert, describe, it } from "@effect/vitest"
+import { layer as sqliteLayer } from "@stint/store-sqlite"
+import * as Migrations from "@stint/store-sqlite/Migrations"
+import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
+import * as SqliteEndpointStore from "@stint/store-sqlite/SqliteEndpointStore"
+import * as SqliteJobStore from "@stint/store-sqlite/SqliteJobStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { JobStore } from "@stint/store/JobStore"
+import { Scenario } from "@stint/store-testing"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import { spawn } from "node:child_process"
+import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { dirname } from "node:path"
+import { createInterface } from "node:readline"
+import { DatabaseSync } from "node:sqlite"
+import { fileURLToPath } from "node:url"
+import { layerTemp, tempFile } from "./TestDatabase.ts"
+
+/** Opens the file for as long as `use` runs. */
+const open = <A, E>(file: string, use: Effect.Effect<A, E, SqliteDatabase.SqliteDatabase>) =>
+  Effect.provide(use, SqliteDatabase.layer({ file, lockWaitMs: 0 }), { local: true })
+
+/** Why the file cannot be opened. */
+const refusal = (file: string) => Effect.flip(open(file, Effect.void))
+
+/** Changes a closed file by other means. */
+const alter = (file: string, sql: string) => {
+  mkdirSync(dirname(file), { recursive: true })
+  const db = new DatabaseSync(file)
+  db.exec(sql)
+  db.close()
+}
+
+describe("opening", () => {
+  it.live("creates the file, its directory for its owner only, and the tables, once", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      for (let round = 0; round < 2; round++) {
+        yield* open(file, Effect.void)
+        assert.strictEqual(statSync(dirname(file)).mode & 0o777, 0o700)
+        const db = new DatabaseSync(file, { readOnly: true })
+        assert.strictEqual(db.prepare("PRAGMA user_version").get()?.["user_version"], Migrations.LATEST)
+        assert.strictEqual(db.prepare("PRAGMA journal_mode").get()?.["journal_mode"], "wal")
+        db.close()
+      }
+    }))
+
+  it.live("syncs every commit for D2, and not for D1", () =>
+    Effect.gen(function*() {
+      for (const [durability, level] of [["D2", 2], ["D1", 1]] as const) {
+        const found = yield* Effect.gen(function*() {
+          const db = yield* SqliteDatabase.SqliteDatabase
+          assert.strictEqual(db.durability, durability)
+          assert.strictEqual((yield* JobStore).durability, durability)
+          return yield* db.read("level", () => db.statement("PRAGMA synchronous").get()?.["synchronous"])
+        }).pipe(Effect.provide(SqliteJobStore.layer.pipe(Layer.provideMerge(layerTemp(durability))), { local: true }))
+        assert.strictEqual(found, level)
+      }
+    }))
+
+  it.live("is refused while another process has the file, and says which", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      const child = spawn(process.execPath, [fileURLToPath(new URL("fixtures/holder.ts", import.meta.url)), file], {
+        stdio: ["pipe", "pipe", "inherit"]
+      })
+      yield* Effect.addFinalizer(() => Effect.sync(() => child.kill("SIGKILL")))
+      const lines = createInterface({ input: child.stdout })
+      yield* Effect.promise(() => new Promise((resolve) => lines.once("line", resolve)))
+      const error = yield* refusal(file)
+      assert.strictEqual(error.reason._tag, "FileLocked")
+      assert.include(error.message, `${file} is in use by process ${child.pid} on `)
+      assert.include(error.message, "One platform at a time can use a database file")
+      // The holder is as well as before, and when it goes, the file is free.
+      const ended = new Promise((resolve) => child.once("exit", resolve))
+      child.stdin.end()
+      assert.strictEqual(yield* Effect.promise(() => ended), 0)
+      assert.isFalse(existsSync(`${file}.holder`))
+      yield* open(file, Effect.void)
+    }))
+
+  it.live("is refused a second time in the same process, too", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      yield* open(
+        file,
+        Effect.gen(function*() {
+          const error = yield* refusal(file)
+          assert.strictEqual(error.reason._tag, "FileLocked")
+          assert.include(error.message, `process ${process.pid}`)
+        })
+      )
+    }))
+
+  it.live("a note that a killed process left behind keeps nobody out", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      yield* open(file, Effect.void)
+      writeFileSync(`${file}.holder`, "process 1 on elsewhere, since long ago\n")
+      yield* open(file, Effect.sync(() => assert.include(readFileSync(`${file}.holder`, "utf8"), `process ${process.pid}`)))
+    }))
+
+  it.live("a file of a newer version is refused and left alone", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      yield* open(file, Effect.void)
+      alter(file, "PRAGMA user_version = 99")
+      const error = yield* refusal(file)
+      assert.strictEqual(error.reason._tag, "FileNewer")
+      assert.include(error.message, `its tables have version 99, this one knows ${Migrations.LATEST}`)
+      alter(file, `PRAGMA user_version = ${Migrations.LATEST}`)
+      yield* open(file, Effect.void)
+    }))
+
+  it.live("somebody else's database, and what is no database, are refused and left alone", () =>
+    Effect.gen(function*() {
+      const database = yield* tempFile
+      alter(database, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
+      const text = yield* tempFile
+      mkdirSync(dirname(text), { recursive: true })
+      writeFileSync(text, "This is the story of a file that is no database, and long enough to be looked at as one.\n".repeat(20))
+      for (const file of [database, text]) {
+        const before = readFileSync(file)
+        const error = yield* refusal(file)
+        assert.strictEqual(error.reason._tag, "NotStintDatabase")
+        assert.include(error.message, `${file} is not a database of Stint. Move it away`)
+        assert.strictEqual(readFileSync(file).compare(before), 0)
+      }
+    }))
+
+  it.live("a directory that cannot be made is named", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      mkdirSync(dirname(file), { recursive: true })
+      writeFileSync(`${dirname(file)}/occupied`, "")
+      const error = yield* refusal(`${dirname(file)}/occupied/stint.db`)
+      assert.strictEqual(error.reason._tag, "FileUnusable")
+      assert.include(error.message, "occupied/stint.db cannot be used: ")
+    }))
+
+  it.live("a directory where the file should be is named", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      mkdirSync(file, { recursive: true })
+      const error = yield* refusal(file)
+      assert.strictEqual(error.reason._tag, "FileUnusable")
+      assert.include(error.message, `${file} cannot be used: unable to open database file. Check that`)
+    }))
+
+  it.live("in memory nothing is written anywhere", () =>
+    Effect.gen(function*() {
+      const db = yield* SqliteDatabase.SqliteDatabase
+      assert.strictEqual(db.file, ":memory:")
+      const store = yield* JobStore
+      const job = Scenario.record()
+      yield* store.insert(job)
+      assert.isDefined(yield* store.get(job.id))
+      assert.isFalse(existsSync(":memory:"))
+      assert.isFalse(existsSync(":memory:.holder"))
+    }).pipe(Effect.provide(SqliteJobStore.layer.pipe(Layer.provideMerge(SqliteDatabase.layer({ file: ":memory:" }))))))
+
+  it.live("the package's layer brings both stores", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      yield* Effect.gen(function*() {
+        yield* (yield* EndpointStore).put(Scenario.endpoint())
+        yield* (yield* JobStore).insert(Scenario.record())
+        assert.strictEqual((yield* (yield* JobStore).depth(Scenario.endpoint().id)).waiting, 1)
+      }).pipe(Effect.provide(sqliteLayer({ file })))
+    }))
+})
+
+const stores = Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(Layer.provideMerge(layerTemp("D2")))
+
+const rule = (
+  title: string,
+  body: Effect.Effect<void, unknown, JobStore | EndpointStore | SqliteDatabase.SqliteDatabase>
+) => it.live(title, () => Effect.provide(body, stores))
+
+/** How many transactions `use` takes. */
+const commitsOf = <A, E, R>(use: Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const { commits } = yield* SqliteDatabase.SqliteDatabase
+    const before = yield* commits
+    yield* use
+    return (yield* commits) - before
+  })
+
+const together = <A, E, R>(effects: ReadonlyArray<Effect.Effect<A, E, R>>) => Effect.all(effects, { concurrency: "unbounded" })
+
+const records = (count: number) => Array.from({ length: count }, () => Scenario.record())
+
+describe("group commit", () => {
+  rule(
+    "whoever submits at the same time shares a commit",
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      assert.strictEqual(yield* commitsOf(store.insert(Scenario.record())), 1)
+      assert.strictEqual(yield* commitsOf(together(records(64).map((job) => store.insert(job)))), 1)
+      assert.isAtMost(yield* commitsOf(together(records(1_000).map((job) => store.insert(job)))), 50)
+      assert.strictEqual((yield* store.depth(Scenario.endpoint().id)).waiting, 1_065)
+    })
+  )
+
+  rule(
+    "a look that finds nothing commits nothing",
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const { id: endpoint } = Scenario.endpoint()
+      const job = Scenario.record({ endpoint: Scenario.elsewhere })
+      yield* store.insert(job)
+      const looks = Effect.gen(function*() {
+        yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
+        yield* store.tick({ _tag: "Tick", now: 0 }, 100)
+        yield* store.applyRunning({ endpoint, worker: "ann" }, { _tag: "Return", now: 0, endpoint, worker: "ann" })
+        yield* store.applyWaiting(endpoint, { _tag: "Cancel", now: 0, endpoint }, 100)
+        yield* store.drain(job.id, 100)
+        yield* store.get(job.id)
+        yield* store.depth(endpoint)
+      })
+      assert.strictEqual(yield* commitsOf(looks), 0)
+    })
+  )
+
+  rule(
+    "a job that cannot be kept takes no neighbour with it",
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const db = yield* SqliteDatabase.SqliteDatabase
+      yield* db.read("trap", () =>
+        db.statement(
+          `CREATE TEMP TRIGGER trap BEFORE INSERT ON main.inputs WHEN new.input = '"trap"'
+           BEGIN SELECT RAISE(ABORT, 'the trap snapped'); END`
+        ).run())
+      const good = records(5)
+      const bad = Scenario.record({ input: Scenario.text("trap") })
+      const exits = yield* together([...good.slice(0, 3), bad, ...good.slice(3)].map((job) => Effect.exit(store.insert(job))))
+      assert.deepStrictEqual(exits.map(Exit.isSuccess), [true, true, true, false, true, true])
+      assert.strictEqual(yield* store.get(bad.id), undefined)
+      const claimed = yield* store.claim(Scenario.endpoint().id, 10, { _tag: "Claim", now: 0, worker: "ann" })
+      assert.deepStrictEqual(claimed.jobs.map((job) => job.id), good.map((job) => job.id))
+    })
+  )
+
+  rule(
+    "where the commit itself fails nobody is told otherwise, and the counts are right",
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const db = yield* SqliteDatabase.SqliteDatabase
+      // A constraint that is only checked at the commit.
+      yield* db.write("arm", () => {
+        db.statement("CREATE TABLE parents (id INTEGER PRIMARY KEY)").run()
+        db.statement("CREATE TABLE children (id INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)").run()
+        db.statement("CREATE TRIGGER orphan AFTER INSERT ON inputs BEGIN INSERT INTO children VALUES (new.seq); END").run()
+      })
+      const before = yield* Effect.all([store.depth(Scenario.endpoint().id), store.get(Scenario.record().id)])
+      yield* db.read("enforce", () => db.statement("PRAGMA foreign_keys = ON").run())
+      const jobs = records(3)
+      const failed = yield* together(jobs.map((job) => Scenario.reasonOf(store.insert(job))))
+      assert.deepStrictEqual(failed, ["StoreUnavailable", "StoreUnavailable", "StoreUnavailable"])
+      assert.deepStrictEqual(yield* store.depth(Scenario.endpoint().id), before[0])
+      for (const job of jobs) assert.strictEqual(yield* store.get(job.id), undefined)
+      yield* db.write("disarm", () => db.statement("DROP TRIGGER orphan").run())
+      yield* together(jobs.map((job) => store.insert(job)))
+      assert.strictEqual((yield* store.depth(Scenario.endpoint().id)).waiting, 3)
+    })
+  )
+})
+
+/** Leaves the file so many pages to grow. */
+const leavePages = (pages: number) =>
+  Effect.gen(function*() {
+    const db = yield* SqliteDatabase.SqliteDatabase
+    yield* db.read("limit", () => {
+      const used = Number(db.statement("PRAGMA page_count").get()?.["page_count"])
+      db.statement(`PRAGMA max_page_count = ${used + pages}`).all()
+    })
+  })
+
+describe("R11: a full disk", () => {
+  rule(
+    "takes nothing that it cannot keep, keeps what it has, and works again when there is space",
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const { id: endpoint } = Scenario.endpoint()
+      const first = Scenario.record()
+      yield* store.insert(first)
+      yield* leavePages(20)
+      const jobs = Array.from({ length: 200 }, () => Scenario.record({ input: Scenario.text("x".repeat(2_000)) }))
+      const exits = yield* together(jobs.map((job) => Effect.exit(store.insert(job))))
+      const kept = jobs.filter((_, index) => Exit.isSuccess(exits[index]!))
+      assert.isAbove(kept.length, 0)
+      assert.isBelow(kept.length, jobs.length)
+      for (const [index, job] of jobs.entries()) {
+        assert.strictEqual((yield* store.get(job.id)) !== undefined, Exit.isSuccess(exits[index]!))
+      }
+      assert.strictEqual((yield* store.depth(endpoint)).waiting, 1 + kept.length)
+      const error = yield* Effect.flip(store.insert(jobs.find((job) => !kept.includes(job))!))
+      assert.match(error.message, /the job store failed in insert: .*stint\.db: database or disk is full\. Free some space/)
+      // What was there goes on.
+      const { jobs: [claimed] } = yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
+      assert.strictEqual(claimed?.id, first.id)
+
+      yield* leavePages(1_000_000)
+      for (const job of jobs.filter((job) => !kept.includes(job))) yield* store.insert(job)
+      assert.strictEqual((yield* store.depth(endpoint)).waiting, jobs.length)
+    })
+  )
+
+  rule(
+    "keeps no endpoint that it does not have on disk",
+    Effect.gen(function*() {
+      const store = yield* EndpointStore
+      yield* store.put(Scenario.endpoint({ leaseMs: 1_000 }))
+      yield* leavePages(0)
+      const large = Scenario.endpoint({ leaseMs: 2_000, env: { TEXT: "x".repeat(100_000) } })
+      assert.strictEqual(yield* Scenario.reasonOf(store.put(large)), "StoreUnavailable")
+      assert.strictEqual((yield* store.get(large.id))?.leaseMs, 1_000)
+      yield* leavePages(1_000)
+      yield* store.put(large)
+      assert.deepStrictEqual(yield* store.get(large.id), large)
+    })
+  )
+})
+
+describe("rows that nobody can have written", () => {
+  rule(
+    "are an error and no job",
+    Effect.gen(function*() {
+      const store = yield* JobStore
+      const db = yield* SqliteDatabase.SqliteDatabase
+      const job = Scenario.record()
+      yield* store.insert(job)
+      yield* db.write("tamper", () => db.statement("UPDATE jobs SET status = 'DANCING'").run())
+      const error = yield* Effect.flip(store.get(job.id))
+      assert.include(error.message, `a row of job ${job.id} makes no sense`)
+      assert.include(error.message, `["status"]`)
+    })
+  )
+})

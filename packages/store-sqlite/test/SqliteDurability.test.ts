@@ -1,0 +1,188 @@
+import { assert, describe, it } from "@effect/vitest"
+import { JobId } from "@stint/contract/Ids"
+import { toJsonText } from "@stint/contract/Json"
+import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
+import * as SqliteEndpointStore from "@stint/store-sqlite/SqliteEndpointStore"
+import * as SqliteJobStore from "@stint/store-sqlite/SqliteJobStore"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { JobStore } from "@stint/store/JobStore"
+import { JobCommands, Scenario } from "@stint/store-testing"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as fc from "fast-check"
+import { spawn } from "node:child_process"
+import { copyFileSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { createInterface } from "node:readline"
+import { fileURLToPath } from "node:url"
+import { tempFile } from "./TestDatabase.ts"
+
+const stores = (file: string, durability: "D1" | "D2" = "D2") =>
+  Layer.mergeAll(SqliteJobStore.layer, SqliteEndpointStore.layer).pipe(
+    Layer.provideMerge(SqliteDatabase.layer({ file, durability, lockWaitMs: 0 }))
+  )
+
+/** Opens the file for as long as `use` runs. */
+const open = <A, E>(
+  file: string,
+  use: Effect.Effect<A, E, JobStore | EndpointStore | SqliteDatabase.SqliteDatabase>
+) => Effect.provide(use, stores(file), { local: true })
+
+/** Which of these jobs are not there. */
+const missingOf = (ids: ReadonlyArray<string>) =>
+  Effect.gen(function*() {
+    const store = yield* JobStore
+    return yield* Effect.filter(ids, (id) => Effect.map(store.get(JobId.make(id)), (job) => job === undefined))
+  })
+
+/** A store that is closed and opened again before every third operation. */
+const reopening = Effect.fnUntraced(function*(file: string) {
+  let scope: Scope.Closeable | undefined
+  let uses = 0
+  let current: JobStore["Service"] | undefined
+  const store = Effect.gen(function*() {
+    if (current !== undefined && uses++ % 3 !== 0) return current
+    if (scope !== undefined) yield* Scope.close(scope, Exit.void)
+    scope = yield* Scope.make()
+    current = Context.get(yield* Layer.buildWithScope(stores(file, "D1"), scope), JobStore)
+    return current
+  }).pipe(Effect.orDie)
+  yield* Effect.addFinalizer(() => scope === undefined ? Effect.void : Scope.close(scope, Exit.void))
+  const after = <A, E>(use: (store: JobStore["Service"]) => Effect.Effect<A, E>) => Effect.flatMap(store, use)
+  return JobStore.of({
+    durability: "D1",
+    insert: (job, key) => after((store) => store.insert(job, key)),
+    apply: (id, event) => after((store) => store.apply(id, event)),
+    append: (id, event, body) => after((store) => store.append(id, event, body)),
+    claim: (endpoint, limit, event) => after((store) => store.claim(endpoint, limit, event)),
+    tick: (event, limit) => after((store) => store.tick(event, limit)),
+    applyRunning: (filter, event) => after((store) => store.applyRunning(filter, event)),
+    applyWaiting: (endpoint, event, limit) => after((store) => store.applyWaiting(endpoint, event, limit)),
+    get: (id) => after((store) => store.get(id)),
+    drain: (id, limit) => after((store) => store.drain(id, limit)),
+    peek: (id, place, limit) => after((store) => store.peek(id, place, limit)),
+    list: (endpoint, query) => after((store) => store.list(endpoint, query)),
+    ahead: (id, limit) => after((store) => store.ahead(id, limit)),
+    depth: (endpoint) => after((store) => store.depth(endpoint))
+  })
+})
+
+describe("durability", () => {
+  it.live(
+    "R1: nothing of a job's state is lost by closing and opening, at any point of its life",
+    () =>
+      Effect.promise(() =>
+        fc.assert(
+          fc.asyncProperty(JobCommands.commands, (commands) =>
+            Effect.runPromise(
+              Effect.scoped(Effect.flatMap(Effect.flatMap(tempFile, reopening), (store) =>
+                JobCommands.run(store, commands, { everyStep: false })))
+            )),
+          { numRuns: 10 }
+        )
+      ),
+    60_000
+  )
+
+  it.live("endpoints survive closing and opening", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      const endpoint = Scenario.endpoint({ env: { CITY: "Zürich" } })
+      yield* open(file, Effect.flatMap(EndpointStore, (store) => store.put(endpoint)))
+      assert.deepStrictEqual(yield* open(file, Effect.flatMap(EndpointStore, (store) => store.list)), [endpoint])
+      yield* open(file, Effect.flatMap(EndpointStore, (store) => store.remove(endpoint.id)))
+      assert.deepStrictEqual(yield* open(file, Effect.flatMap(EndpointStore, (store) => store.list)), [])
+    }))
+
+  it.live("what is being written when the database closes is written first", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      const scope = yield* Scope.make()
+      const store = Context.get(yield* Layer.buildWithScope(stores(file), scope), JobStore)
+      const job = Scenario.record()
+      const inserting = yield* Effect.forkChild(store.insert(job), { startImmediately: true })
+      yield* Scope.close(scope, Exit.void)
+      assert.deepStrictEqual(yield* open(file, missingOf([job.id])), [])
+      assert.isTrue(Exit.isSuccess(yield* Effect.fromNullishOr(inserting.pollUnsafe())))
+      assert.strictEqual(yield* Scenario.reasonOf(store.insert(Scenario.record())), "StoreUnavailable")
+      assert.strictEqual(yield* Scenario.reasonOf(store.get(job.id)), "StoreUnavailable")
+    }))
+
+  for (const durability of ["D1", "D2"] as const) {
+    it.live(`R1: after kill -9 every acknowledged job is there (${durability})`, () =>
+      Effect.gen(function*() {
+        const file = yield* tempFile
+        const acknowledged: Array<string> = []
+        // The second round starts on what the first one left behind.
+        for (const enough of [300, 700]) {
+          const child = spawn(process.execPath, [
+            fileURLToPath(new URL("fixtures/submitter.ts", import.meta.url)),
+            file,
+            durability
+          ], {
+            stdio: ["ignore", "pipe", "inherit"]
+          })
+          const ended = new Promise<NodeJS.Signals | null>((resolve) => child.once("exit", (_, signal) => resolve(signal)))
+          yield* Effect.promise(async () => {
+            for await (const id of createInterface({ input: child.stdout })) {
+              acknowledged.push(id)
+              if (acknowledged.length === enough) child.kill("SIGKILL")
+            }
+          })
+          assert.strictEqual(yield* Effect.promise(() => ended), "SIGKILL")
+          assert.isAtLeast(acknowledged.length, enough)
+          yield* open(
+            file,
+            Effect.gen(function*() {
+              // The last line may be cut short.
+              assert.deepStrictEqual(yield* missingOf(acknowledged.filter((id) => id.length === 36)), [])
+              const { waiting } = yield* (yield* JobStore).depth(Scenario.endpoint().id)
+              assert.isAtLeast(waiting, acknowledged.length - 1)
+            })
+          )
+        }
+      }))
+  }
+
+  it.live("R12: a WAL that is cut anywhere after a commit keeps all that was acknowledged up to it", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      const copy = yield* tempFile
+      yield* open(copy, Effect.void)
+      /** How long the WAL was when so many jobs had been acknowledged. */
+      const lengths: Array<number> = []
+      const ids: Array<string> = []
+      yield* open(
+        file,
+        Effect.gen(function*() {
+          const store = yield* JobStore
+          const db = yield* SqliteDatabase.SqliteDatabase
+          yield* db.read("stop checkpoints", () => db.statement("PRAGMA wal_autocheckpoint = 0").all())
+          yield* db.read("checkpoint", () => db.statement("PRAGMA wal_checkpoint(TRUNCATE)").all())
+          copyFileSync(file, copy)
+          for (let n = 0; n < 30; n++) {
+            const job = Scenario.record({ input: toJsonText("x".repeat(n * 500)) })
+            yield* store.insert(job)
+            ids.push(job.id)
+            lengths.push(statSync(`${file}-wal`).size)
+          }
+          const wal = readFileSync(`${file}-wal`)
+          const seed = Date.now() % 2 ** 31
+          const cuts = fc.sample(fc.tuple(fc.nat({ max: 29 }), fc.nat({ max: 20_000 })), { numRuns: 60, seed })
+          const base = readFileSync(copy)
+          for (const [acknowledged, beyond] of cuts) {
+            writeFileSync(copy, base)
+            writeFileSync(`${copy}-wal`, wal.subarray(0, (lengths[acknowledged] ?? 0) + beyond))
+            const missing = yield* open(copy, missingOf(ids.slice(0, acknowledged + 1)))
+            assert.deepStrictEqual(missing, [], `seed ${seed}, after ${acknowledged + 1} jobs, ${beyond} bytes further`)
+          }
+          // The WAL is all that carried them: cut before its end, the last job is gone.
+          writeFileSync(copy, base)
+          writeFileSync(`${copy}-wal`, wal.subarray(0, lengths[28]))
+          assert.deepStrictEqual(yield* open(copy, missingOf(ids)), ids.slice(29))
+        })
+      )
+    }))
+})

@@ -1,0 +1,20 @@
+/** Database files for tests: each in a directory of its own that goes with the scope. */
+import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+/** A path for a new file. */
+export const tempFile = Effect.map(
+  Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(join(tmpdir(), "stint-sqlite-"))),
+    (directory) => Effect.sync(() => rmSync(directory, { recursive: true, force: true }))
+  ),
+  (directory) => join(directory, "data", "stint.db")
+)
+
+/** A new, empty database file. */
+export const layerTemp = (durability: "D1" | "D2" = "D1") =>
+  Layer.unwrap(Effect.map(tempFile, (file) => SqliteDatabase.layer({ file, durability, lockWaitMs: 0 })))

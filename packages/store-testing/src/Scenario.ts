@@ -1,0 +1,161 @@
+/**
+ * A small world for one test: an endpoint, its callers and its workers, over the queue under test.
+ */
+import { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import type { Policy, Webhook } from "@stint/contract/Job"
+import { type JsonText, toJsonText } from "@stint/contract/Json"
+import type { TraceContext } from "@stint/contract/TraceContext"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import * as Schema from "effect/Schema"
+import { TestClock } from "effect/testing"
+import { randomUUID } from "node:crypto"
+import { submitted } from "@stint/store/JobMachine"
+import { type LeaseHolder, JobQueue } from "@stint/queue/JobQueue"
+import type { JobHead, JobRecord } from "@stint/store/JobRecord"
+import type { QueueError } from "@stint/store/QueueError"
+
+/** An endpoint with short times: lease 10 s, execution timeout 60 s, ttl 300 s, retention 600 s, two attempts. */
+export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpoint =>
+  Schema.decodeUnknownSync(Endpoint)({
+    id: "letters",
+    source: { type: "external" },
+    createdAt: 0,
+    leaseMs: 10_000,
+    executionTimeoutMs: 60_000,
+    ttlMs: 300_000,
+    retentionMs: 600_000,
+    maxAttempts: 2,
+    ...settings
+  })
+
+/** A payload. */
+export const text = toJsonText
+
+/** A fresh job id. */
+export const jobId = (): JobId => JobId.make(randomUUID())
+
+/** A job as it is when it was just submitted at time 0, for tests of a store without a queue. */
+export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
+  ...submitted({
+    id: jobId(),
+    endpoint: endpoint().id,
+    input: toJsonText({ text: "hello" }),
+    s3Config: null,
+    traceparent: null,
+    tracestate: null,
+    lowPriority: false,
+    createdAt: 0,
+    ttlMs: 300_000,
+    executionTimeoutMs: 60_000,
+    leaseMs: 10_000,
+    maxAttempts: 2,
+    retentionMs: 600_000
+  }),
+  ...changes
+})
+
+/** Who holds a job that was taken. */
+export const holderOf = ({ attempt, endpoint, id, worker }: JobHead): LeaseHolder => ({
+  endpoint,
+  worker: worker ?? "",
+  job: id,
+  attempt
+})
+
+/** The tag of the reason for which an effect fails; undefined when it succeeds. */
+export const reasonOf = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<string | undefined, never, R> =>
+  Effect.match(effect, { onFailure: (error) => error.reason._tag, onSuccess: () => undefined })
+
+/**
+ * Lets everything run that can run without time passing. Nothing depends on it being long enough: it only makes it likely that
+ * who was forked is waiting by now, which is the interesting case.
+ */
+export const settle: Effect.Effect<void> = Effect.promise(async () => {
+  for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
+})
+
+/** Lets the test clock pass, and then everything run that it woke. */
+export const pass = (millis: number): Effect.Effect<void> => Effect.andThen(TestClock.adjust(millis), settle)
+
+/** Whether a fiber has ended. */
+export const isDone = <A, E>(fiber: Fiber.Fiber<A, E>): boolean => fiber.pollUnsafe() !== undefined
+
+/** Whether a fiber was interrupted, or undefined while it runs. */
+export const wasInterrupted = <A, E>(fiber: Fiber.Fiber<A, E>): boolean | undefined => {
+  const exit = fiber.pollUnsafe()
+  return exit === undefined ? undefined : Exit.hasInterrupts(exit)
+}
+
+/** What a test does in its world. */
+export interface Scenario {
+  readonly endpoint: Endpoint
+  readonly queue: JobQueue["Service"]
+  readonly submit: (options?: {
+    readonly input?: JsonText
+    readonly s3Config?: JsonText
+    readonly trace?: TraceContext
+    readonly policy?: Policy
+    readonly priority?: number
+    readonly tags?: ReadonlyArray<string>
+    readonly webhook?: Webhook
+    readonly idempotencyKey?: string
+    readonly id?: JobId
+  }) => Effect.Effect<JobRecord, QueueError>
+  /** Takes jobs. By default one, at once, for a worker that holds others. */
+  readonly take: (worker: string, options?: {
+    readonly limit?: number
+    readonly waitMs?: number
+    readonly holding?: boolean
+  }) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
+  /** Takes the job that is there for sure. */
+  readonly takeOne: (worker: string, options?: { readonly holding?: boolean }) => Effect.Effect<JobRecord, QueueError>
+  /** Submits a job and has a worker take it. */
+  readonly started: (worker: string) => Effect.Effect<JobRecord, QueueError>
+  /** Delivers a result of a taken job. */
+  readonly finish: (job: JobHead, output?: unknown) => Effect.Effect<"accepted" | "ignored", QueueError>
+  readonly fail: (job: JobHead, error: string) => Effect.Effect<"accepted" | "ignored", QueueError>
+  readonly status: (id: string) => Effect.Effect<string, QueueError>
+}
+
+/** A world around an endpoint of these settings. */
+export const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encoded> = {}): Effect.fn.Return<
+  Scenario,
+  never,
+  JobQueue
+> {
+  const queue = yield* JobQueue
+  const world = endpoint(settings)
+
+  const submit: Scenario["submit"] = ({ id, input = toJsonText({ text: "hello" }), ...options } = {}) =>
+    Effect.suspend(() => queue.submit({ ...options, endpoint: world, id: id ?? jobId(), input }))
+
+  const take: Scenario["take"] = (worker, { holding = true, limit = 1, waitMs = 0 } = {}) =>
+    queue.take({ endpoint: world.id, worker, limit, waitMs, holding })
+
+  const takeOne: Scenario["takeOne"] = Effect.fnUntraced(function*(worker, options = {}) {
+    const [job] = yield* take(worker, options)
+    return job ?? (yield* Effect.die(new Error(`there was no job for worker ${worker}`)))
+  })
+
+  return {
+    endpoint: world,
+    queue,
+    submit,
+    take,
+    takeOne,
+    started: Effect.fnUntraced(function*(worker) {
+      const { id } = yield* submit()
+      const job = yield* takeOne(worker)
+      return job.id === id ? job : yield* Effect.die(new Error(`worker ${worker} took ${job.id} and not ${id}`))
+    }),
+    finish: (job, output = "done") => queue.finish(holderOf(job), { output: toJsonText(output), error: null }),
+    fail: (job, error) => queue.finish(holderOf(job), { output: null, error }),
+    status: (id) => Effect.map(queue.get(world.id, id), (job) => job.status)
+  }
+})
+
+/** The id of another endpoint. */
+export const elsewhere = EndpointId.make("elsewhere")

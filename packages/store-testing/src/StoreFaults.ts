@@ -1,0 +1,105 @@
+/**
+ * A job store that can be made to misbehave: fault verbs for tests, around whatever store they use.
+ */
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { JobStore } from "@stint/store/JobStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+
+export class StoreFaults extends Context.Service<StoreFaults, {
+  /** The next `count` writes fail before they reach the store. */
+  readonly failNextWrites: (count: number) => Effect.Effect<void>
+  /** The next `count` writes reach the store and are kept, and whoever asked for them is told that they failed. */
+  readonly dropNextAnswers: (count: number) => Effect.Effect<void>
+  /**
+   * From now on this share of all writes fails before it reaches the store, and that share is kept and told as failed. `random` says which.
+   */
+  readonly failRandomly: (shares: { readonly failed: number; readonly lost: number }, random: () => number) => Effect.Effect<void>
+  /** Every operation from now on reaches the store, and its answer is held back until {@link thaw}. */
+  readonly freeze: Effect.Effect<void>
+  readonly thaw: Effect.Effect<void>
+}>()("@stint/store-testing/StoreFaults") {}
+
+/** What the verbs make of an operation. */
+interface Faults {
+  failures: number
+  lostAnswers: number
+  chance: (() => "failed" | "lost" | undefined) | undefined
+  frozen: Deferred.Deferred<void> | undefined
+}
+
+const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"] => {
+  const slow = <A>(effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
+    Effect.tap(effect, () => faults.frozen === undefined ? Effect.void : Deferred.await(faults.frozen))
+
+  const write = <A>(operation: string, effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
+    Effect.suspend(() => {
+      const failing = (why: string) =>
+        Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation, cause: new Error(why) }) }))
+      const fate = faults.chance?.()
+      if (faults.failures > 0 || fate === "failed") {
+        faults.failures = Math.max(0, faults.failures - 1)
+        return failing("the disk is full")
+      }
+      if (faults.lostAnswers > 0 || fate === "lost") {
+        faults.lostAnswers = Math.max(0, faults.lostAnswers - 1)
+        return Effect.andThen(effect, failing("the connection was lost before the answer came"))
+      }
+      return slow(effect)
+    })
+
+  return {
+    durability: store.durability,
+    insert: (job, key) => write("insert", store.insert(job, key)),
+    apply: (id, event) => write("apply", store.apply(id, event)),
+    append: (id, event, body) => write("append", store.append(id, event, body)),
+    claim: (endpoint, limit, event) => write("claim", store.claim(endpoint, limit, event)),
+    tick: (event, limit) => write("tick", store.tick(event, limit)),
+    applyRunning: (filter, event) => write("applyRunning", store.applyRunning(filter, event)),
+    applyWaiting: (endpoint, event, limit) => write("applyWaiting", store.applyWaiting(endpoint, event, limit)),
+    drain: (id, limit) => write("drain", store.drain(id, limit)),
+    get: (id) => slow(store.get(id)),
+    peek: (id, after, limit) => slow(store.peek(id, after, limit)),
+    list: (endpoint, query) => slow(store.list(endpoint, query)),
+    ahead: (id, limit) => slow(store.ahead(id, limit)),
+    depth: (endpoint) => slow(store.depth(endpoint))
+  }
+}
+
+/** Wraps a store. */
+export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<JobStore | StoreFaults, E, R> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const faults: Faults = { failures: 0, lostAnswers: 0, chance: undefined, frozen: undefined }
+    return Context.make(JobStore, faulty(yield* JobStore, faults)).pipe(
+      Context.add(
+        StoreFaults,
+        StoreFaults.of({
+          failNextWrites: (count) =>
+            Effect.sync(() => {
+              faults.failures = count
+            }),
+          dropNextAnswers: (count) =>
+            Effect.sync(() => {
+              faults.lostAnswers = count
+            }),
+          failRandomly: ({ failed, lost }, random) =>
+            Effect.sync(() => {
+              faults.chance = failed + lost === 0 ? undefined : () => {
+                const dice = random()
+                return dice < failed ? "failed" : dice < failed + lost ? "lost" : undefined
+              }
+            }),
+          freeze: Effect.sync(() => {
+            faults.frozen ??= Deferred.makeUnsafe()
+          }),
+          thaw: Effect.suspend(() => {
+            const { frozen } = faults
+            faults.frozen = undefined
+            return frozen === undefined ? Effect.void : Deferred.succeed(frozen, undefined)
+          })
+        })
+      )
+    )
+  })).pipe(Layer.provide(store))

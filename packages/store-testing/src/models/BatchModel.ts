@@ -1,0 +1,372 @@
+/**
+ * Model testing of batches: random commands, after each of which every batch must say what counting its requests says.
+ *
+ * Every command is one step of the store, and a sequence stops wherever it likes between two: as a crash does.
+ */
+import { it } from "@effect/vitest"
+import { BatchId } from "@stint/contract/Batch"
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { toJsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as fc from "fast-check"
+import assert from "node:assert/strict"
+import { type BatchRecord, created, DRAFT_MILLIS, ended } from "@stint/store/BatchMachine"
+import { type BatchRequest, BatchStore } from "@stint/store/BatchStore"
+import { submitted } from "@stint/store/JobMachine"
+import type { JobMachineEvent } from "@stint/store/JobMachine"
+import type { JobRecord, JobReport } from "@stint/store/JobRecord"
+import { type ApplyResult, JobStore } from "@stint/store/JobStore"
+import type { QueueError } from "@stint/store/QueueError"
+import { WebhookStore } from "@stint/store/WebhookStore"
+
+const ENDPOINT = EndpointId.make("red")
+const WORKERS = ["ann", "bob"] as const
+const RETENTION = 5_000
+const LIMITS = { maxOpen: 4, maxRequests: 12 }
+const MOST_QUEUED = 25
+
+type Command =
+  | { readonly _tag: "Create"; readonly count: number }
+  | { readonly _tag: "Add"; readonly batch: number; readonly count: number }
+  | { readonly _tag: "Drop"; readonly batch: number; readonly request: number }
+  | { readonly _tag: "Finalize" | "Feed" | "Cancel"; readonly batch: number; readonly limit: number }
+  | { readonly _tag: "Submit" }
+  | { readonly _tag: "Claim"; readonly worker: number; readonly limit: number }
+  | { readonly _tag: "Say"; readonly job: number; readonly what: "finish" | "fail" | "lose" | "return" | "progress" }
+  | { readonly _tag: "CancelJob" | "RetryJob"; readonly job: number }
+  | { readonly _tag: "Purge" | "Tick" | "Sweep"; readonly limit: number }
+  | { readonly _tag: "Pass"; readonly millis: number }
+
+const number = fc.nat({ max: 40 })
+const few = fc.integer({ min: 1, max: 5 })
+const worker = fc.nat({ max: 1 })
+
+const command: fc.Arbitrary<Command> = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ _tag: fc.constant("Create" as const), count: fc.nat({ max: 6 }) }) },
+  { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Add" as const), batch: number, count: fc.nat({ max: 14 }) }) },
+  { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Drop" as const), batch: number, request: number }) },
+  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Finalize" as const), batch: number, limit: few }) },
+  { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Feed" as const), batch: number, limit: few }) },
+  { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Cancel" as const), batch: number, limit: few }) },
+  { weight: 1, arbitrary: fc.constant({ _tag: "Submit" as const }) },
+  { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), worker, limit: few }) },
+  {
+    weight: 9,
+    arbitrary: fc.record({
+      _tag: fc.constant("Say" as const),
+      job: number,
+      what: fc.constantFrom("finish", "finish", "fail", "lose", "return", "progress")
+    })
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({ _tag: fc.constantFrom("CancelJob" as const, "RetryJob" as const, "RetryJob" as const), job: number })
+  },
+  {
+    weight: 3,
+    arbitrary: fc.record({
+      _tag: fc.constantFrom("Purge" as const, "Tick" as const, "Sweep" as const, "Sweep" as const),
+      limit: few
+    })
+  },
+  { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Pass" as const), millis: fc.constantFrom(1, 900, 2_500, 6_000) }) }
+)
+
+/** What the test knows of a batch besides what the store says. */
+interface Known {
+  readonly id: BatchId
+  /** Every request that was added and not taken out, in order. */
+  requests: Array<JobId>
+  started: boolean
+  /** Cancelled, and with no job left that waits. */
+  withdrawn: boolean
+  /** How often its end should have been told. */
+  told: number
+  endedAt: number | null
+  gone: boolean
+}
+
+const count = (jobs: ReadonlyArray<JobReport | undefined>, ...statuses: ReadonlyArray<JobReport["status"]>) =>
+  jobs.filter((job) => job !== undefined && statuses.includes(job.status)).length
+
+/** What the counts of a batch have to be. */
+const counted = (batch: BatchRecord, jobs: ReadonlyArray<JobReport | undefined>) => {
+  const aside = jobs.filter((job) => job === undefined).length
+  return {
+    total: jobs.length,
+    notEnqueued: batch.status === "FINALIZED" ? aside : 0,
+    running: count(jobs, "IN_PROGRESS"),
+    completed: count(jobs, "COMPLETED"),
+    failed: count(jobs, "FAILED", "TIMED_OUT"),
+    cancelled: count(jobs, "CANCELLED") + (batch.status === "CANCELLED" ? aside : 0)
+  }
+}
+
+const countsOf = ({ cancelled, completed, failed, running, total, notEnqueued }: BatchRecord) => ({
+  total,
+  notEnqueued,
+  running,
+  completed,
+  failed,
+  cancelled
+})
+
+const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
+  const batches = yield* BatchStore
+  const store = yield* JobStore
+  const outbox = yield* WebhookStore
+  const known: Array<Known> = []
+  const jobs: Array<JobId> = []
+  const begun = new Set<JobId>()
+  let now = 0
+  let made = 0
+
+  const requestsOf = (count: number): ReadonlyArray<BatchRequest> =>
+    Array.from(
+      { length: count },
+      () => ({ id: JobId.make(`job-${++made}`), input: toJsonText(made), s3Config: null, options: {} })
+    )
+
+  const toJob = (batch: BatchRecord | null, { id, input, s3Config }: BatchRequest): JobRecord =>
+    submitted({
+      id,
+      endpoint: ENDPOINT,
+      batchId: batch?.id ?? null,
+      input,
+      s3Config,
+      traceparent: null,
+      tracestate: null,
+      lowPriority: false,
+      createdAt: now,
+      ttlMs: 4_000,
+      executionTimeoutMs: 2_000,
+      leaseMs: 1_000,
+      maxAttempts: 2,
+      retentionMs: 500
+    })
+
+  const pick = <A>(from: ReadonlyArray<A>, at: number): A | undefined => from.length === 0 ? undefined : from[at % from.length]
+
+  const live = () => known.filter(({ gone }) => !gone)
+
+  /** Counts what an ended batch of a retried job has to tell again. */
+  const retried = (applied: ApplyResult) => {
+    if (applied._tag !== "Changed" || applied.after.status !== "CANCELLED") return
+    const batch = known.find(({ id }) => id === applied.after.batchId)
+    if (batch !== undefined && batch.endedAt !== null) batch.told += 1
+  }
+
+  const step = Effect.fnUntraced(function*(command: Command): Effect.fn.Return<void, QueueError> {
+    switch (command._tag) {
+      case "Create": {
+        const id = BatchId.make(`batch_${known.length}`)
+        const requests = requestsOf(command.count)
+        const open = live().filter(({ endedAt }) => endedAt === null).length
+        const batch = created({
+          id,
+          endpoint: ENDPOINT,
+          name: null,
+          webhook: "http://127.0.0.1:9/hook",
+          policy: null,
+          createdAt: now,
+          retentionMs: RETENTION
+        })
+        const answer = yield* batches.create(batch, requests, LIMITS)
+        assert.equal(answer._tag, open >= LIMITS.maxOpen ? "TooMany" : "Kept")
+        if (answer._tag !== "Kept") return
+        known.push({
+          id,
+          requests: requests.map((one) => one.id),
+          started: false,
+          withdrawn: false,
+          told: 0,
+          endedAt: null,
+          gone: false
+        })
+        jobs.push(...requests.map((one) => one.id))
+        return
+      }
+      case "Add": {
+        const batch = pick(known, command.batch)
+        if (batch === undefined) return
+        const requests = requestsOf(command.count)
+        const answer = yield* batches.add(ENDPOINT, batch.id, requests, now, LIMITS.maxRequests)
+        if (answer._tag !== "Changed") return
+        assert.ok(!batch.started && batch.requests.length + command.count <= LIMITS.maxRequests)
+        batch.requests.push(...requests.map((one) => one.id))
+        jobs.push(...requests.map((one) => one.id))
+        return
+      }
+      case "Drop": {
+        const batch = pick(known, command.batch)
+        const request = batch === undefined ? undefined : pick(batch.requests, command.request)
+        if (batch === undefined || request === undefined) return
+        const answer = yield* batches.drop(ENDPOINT, batch.id, request, now)
+        if (answer._tag !== "Changed") return
+        assert.ok(!batch.started)
+        batch.requests = batch.requests.filter((id) => id !== request)
+        return
+      }
+      case "Finalize": {
+        const batch = pick(known, command.batch)
+        if (batch === undefined) return
+        const { delayed, waiting } = yield* store.depth(ENDPOINT)
+        const notEnqueued = yield* Effect.forEach(live(), ({ id }) => batches.get(ENDPOINT, id))
+        const queued = waiting + delayed + notEnqueued.reduce((sum, one) => sum + (one?.notEnqueued ?? 0), 0)
+        const before = yield* batches.get(ENDPOINT, batch.id)
+        const answer = yield* batches.finalize(ENDPOINT, batch.id, now, MOST_QUEUED)
+        const tooMany = before?.status === "DRAFT" && queued + before.total > MOST_QUEUED
+        assert.equal(answer._tag === "QueueFull", tooMany)
+        if (answer._tag === "Changed") batch.started = true
+        return
+      }
+      case "Feed": {
+        const batch = pick(known, command.batch)
+        if (batch !== undefined) yield* batches.enqueue(batch.id, command.limit, toJob)
+        return
+      }
+      case "Cancel": {
+        const batch = pick(live(), command.batch)
+        if (batch === undefined) return
+        const answer = yield* batches.cancel(ENDPOINT, batch.id, now, command.limit)
+        if (answer.batch?.status === "CANCELLED" && !answer.more) batch.withdrawn = true
+        return
+      }
+      case "Submit": {
+        const [request] = requestsOf(1)
+        if (request === undefined) return
+        jobs.push(request.id)
+        yield* store.insert(toJob(null, request))
+        return
+      }
+      case "Claim": {
+        const worker = WORKERS[command.worker] ?? WORKERS[0]
+        const claimed = yield* store.claim(ENDPOINT, command.limit, { _tag: "Claim", now, worker })
+        for (const job of claimed.jobs) {
+          assert.equal(job.attempt > 1, begun.has(job.id), `${job.id} is run as if for the first time, again`)
+          begun.add(job.id)
+        }
+        return
+      }
+      case "Say": {
+        const running = (yield* Effect.forEach(jobs, (id) => store.get(id))).filter((job) => job?.status === "IN_PROGRESS")
+        const job = pick(running, command.job)
+        if (job === undefined || job.worker === null) return
+        const speaker = { now, endpoint: ENDPOINT, worker: job.worker }
+        const events = {
+          finish: { _tag: "Finish", output: toJsonText(1), error: null, ...speaker },
+          fail: { _tag: "Finish", output: null, error: "no", ...speaker },
+          lose: { _tag: "LoseLease", cause: "The worker is gone.", ...speaker },
+          return: { _tag: "Return", ...speaker },
+          progress: { _tag: "Progress", output: toJsonText(1), ...speaker }
+        } satisfies Record<string, JobMachineEvent>
+        const applied = yield* store.apply(job.id, events[command.what])
+        assert.equal(applied._tag, "Changed")
+        return
+      }
+      case "CancelJob":
+      case "RetryJob": {
+        const id = pick(jobs, command.job)
+        if (id === undefined) return
+        const _tag = command._tag === "CancelJob" ? "Cancel" : "Retry"
+        const applied = yield* store.apply(id, { _tag, now, endpoint: ENDPOINT })
+        if (_tag === "Retry") retried(applied)
+        return
+      }
+      case "Purge":
+        yield* store.applyWaiting(ENDPOINT, { _tag: "Cancel", now, endpoint: ENDPOINT }, command.limit)
+        return
+      case "Tick":
+        yield* store.tick({ _tag: "Tick", now }, command.limit)
+        return
+      case "Sweep":
+        yield* batches.sweep(now, command.limit)
+        return
+      case "Pass":
+        now += command.millis
+    }
+  })
+
+  const check = Effect.fnUntraced(function*(batch: Known) {
+    const record = yield* batches.get(ENDPOINT, batch.id)
+    if (record === undefined) {
+      assert.ok(batch.endedAt !== null && batch.endedAt + RETENTION <= now, `${batch.id} went too early`)
+      batch.gone = true
+      return
+    }
+    const { ids } = (yield* batches.requests(ENDPOINT, batch.id, 0, 100)) ?? { ids: [] }
+    assert.deepEqual([...ids], batch.requests)
+    const reports = yield* Effect.forEach(ids, (id) => store.get(id))
+    // A batch whose retention is over may have let some go.
+    const removing = record.endedAt !== null && record.endedAt + RETENTION <= now
+    if (!removing) {
+      for (const job of reports) assert.ok(job === undefined || job.batchId === batch.id)
+      assert.deepEqual(countsOf(record), counted(record, reports), `the counts of ${batch.id}, ${record.status}`)
+    }
+    const isOver = record.status !== "DRAFT" && ended(record) === record.total
+    assert.equal(record.endedAt !== null, isOver, `the end of ${batch.id}, ${record.status}`)
+    if (record.status === "COMPLETED") assert.ok(record.completed > 0 || record.total === 0)
+    if (record.status === "FAILED") assert.ok(record.completed === 0 && record.total > 0)
+    if (record.status === "FINALIZED") assert.equal(record.endedAt, null)
+    if (batch.withdrawn && !removing) assert.equal(count(reports, "IN_QUEUE"), 0, `${batch.id} was cancelled, and waits`)
+    if (batch.endedAt === null && record.endedAt !== null) batch.told += 1
+    batch.endedAt = record.endedAt
+    const { deliveries } = yield* outbox.list({ job: JobId.make(batch.id), limit: 100 })
+    assert.equal(deliveries.length, batch.told, `how often the end of ${batch.id} was told`)
+  })
+
+  const checkAll = Effect.suspend(() => Effect.forEach(live(), check, { discard: true }))
+
+  for (const command of sequence) {
+    yield* step(command)
+    yield* checkAll
+  }
+
+  // R5: whatever was left half done, going on with it brings every batch to its end, and time removes it.
+  for (let round = 0; round < 200 && live().length > 0; round++) {
+    for (const { id, started } of live()) {
+      if (!started) yield* batches.cancel(ENDPOINT, id, now, 100)
+    }
+    const { pending, cancelling } = yield* batches.sweep(now, 100)
+    for (const { id } of pending) yield* batches.enqueue(id, 3, toJob)
+    for (const { id } of cancelling) yield* batches.cancel(ENDPOINT, id, now, 3)
+    yield* step({ _tag: "Claim", worker: 0, limit: 5 })
+    for (let said = 0; said < 10; said++) yield* step({ _tag: "Say", job: 0, what: "finish" })
+    yield* checkAll
+    now += 600
+    yield* store.tick({ _tag: "Tick", now }, 1_000)
+  }
+  assert.deepEqual(live().map(({ id }) => id), [], "R5: batches that do not end")
+  // Jobs without a batch: the longest way is lease, ttl, retention.
+  for (let round = 0; round < 4; round++) {
+    now += DRAFT_MILLIS
+    yield* store.tick({ _tag: "Tick", now }, 1_000)
+  }
+  for (const id of jobs) assert.equal(yield* store.get(id), undefined, `job ${id} is still there after its batch`)
+})
+
+/** How many sequences to run, and where to start: as for the model of the job store. */
+const runsOf = (asked: number): number => Number(process.env["STINT_PROPERTY_RUNS"] ?? asked)
+const seed = process.env["STINT_PROPERTY_SEED"]
+
+/** Registers the rule. */
+export const batchModelRule = <E>(
+  store: Layer.Layer<JobStore | BatchStore | WebhookStore, E>,
+  runs: number
+): void => {
+  it.live(
+    "R1, R5: counts and ends are what counting says, whatever happens in whatever order, and all comes to its end",
+    () =>
+      Effect.promise(() =>
+        fc.assert(
+          fc.asyncProperty(
+            fc.array(command, { minLength: 5, maxLength: 60, size: "max" }),
+            (commands) => Effect.runPromise(Effect.provide(run(commands), store))
+          ),
+          { numRuns: runsOf(runs), ...(seed === undefined ? {} : { seed: Number(seed) }) }
+        )
+      ),
+    120_000
+  )
+}

@@ -1,0 +1,191 @@
+/**
+ * The simplest job store that can be right: a list of jobs, looked through from start to end for every question. Model tests hold the
+ * real stores against it, the memory store included.
+ */
+import type { EndpointId, JobId } from "@stint/contract/Ids"
+import type { JsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import { ERROR_PREVIEW_LENGTH } from "@stint/store/JobQuery"
+import { dueAt, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import type { JobHead, JobInput, JobOutcome } from "@stint/store/JobRecord"
+import { type ApplyResult, CLAIM_EXPIRED_LIMIT, MAX_READ_CHARACTERS, type JobStore, type SubmissionKey } from "@stint/store/JobStore"
+
+interface Entry {
+  head: JobHead
+  outcome: JobOutcome
+  readonly input: JobInput
+  chunks: ReadonlyArray<JsonText>
+  readonly key: SubmissionKey | undefined
+  /** Place in line. */
+  readonly seq: number
+}
+
+/** An empty model. `heads` are all jobs, in order of submission. */
+export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyArray<JobHead> } => {
+  let entries: ReadonlyArray<Entry> = []
+  let seq = 0
+
+  const find = (id: JobId) => entries.find((entry) => entry.head.id === id)
+
+  const apply = (entry: Entry, event: JobMachineEvent): ApplyResult => {
+    const before = entry.head
+    const decided = transition(before, event)
+    if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
+    if (decided.success._tag === "Remove") {
+      entries = entries.filter((one) => one !== entry)
+      return { _tag: "Removed", before }
+    }
+    entry.head = decided.success.job
+    entry.outcome = { ...entry.outcome, ...decided.success.outcome }
+    if (decided.success.discardChunks) entry.chunks = []
+    return { _tag: "Changed", before, after: entry.head }
+  }
+
+  const matching = (matches: (head: JobHead) => boolean) => entries.filter((entry) => matches(entry.head))
+
+  const queued = (endpoint: EndpointId) => matching((head) => head.status === "IN_QUEUE" && head.endpoint === endpoint)
+
+  /** In the order in which they are claimed. */
+  const waiting = (endpoint: EndpointId) =>
+    matching((head) => isReady(head) && head.endpoint === endpoint).sort((a, b) =>
+      b.head.priority - a.head.priority || a.seq - b.seq
+    )
+
+  const record = ({ head, input, outcome }: Entry) => ({ ...head, ...outcome, ...input })
+
+  const read = (entry: Entry, start: number, limit: number): ReadonlyArray<JsonText> => {
+    const unread = entry.chunks.slice(start)
+    const enough = unread.findIndex((_, index) => unread.slice(0, index + 1).join("").length >= MAX_READ_CHARACTERS)
+    return unread.slice(0, Math.min(limit, enough === -1 ? Infinity : enough + 1))
+  }
+
+  return {
+    heads: () => entries.map((entry) => entry.head),
+    durability: "none",
+    insert: (job, key) =>
+      Effect.sync(() => {
+        const known = entries.find((entry) =>
+          key !== undefined && entry.head.endpoint === job.endpoint && entry.key?.key === key.key
+        )
+        if (known !== undefined) {
+          return known.key?.fingerprint === key?.fingerprint
+            ? { _tag: "Known", job: record(known) }
+            : { _tag: "KeyTaken", id: known.head.id }
+        }
+        const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
+        const outcome = { progress, output, error, lastError }
+        entries = [...entries, {
+          head,
+          outcome,
+          input: { input, s3Config, traceparent, tracestate },
+          chunks: [],
+          key,
+          seq: ++seq
+        }]
+        return { _tag: "Kept" }
+      }),
+    apply: (id, event) =>
+      Effect.sync(() => {
+        const entry = find(id)
+        return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
+      }),
+    append: (id, event, body) =>
+      Effect.sync(() => {
+        const entry = find(id)
+        if (entry === undefined) return { _tag: "Missing" }
+        const applied = apply(entry, event)
+        if (applied._tag === "Changed") entry.chunks = [...entry.chunks, body]
+        return applied
+      }),
+    claim: (endpoint, limit, event) =>
+      Effect.sync(() => {
+        const jobs: Array<ReturnType<typeof record>> = []
+        const expired: Array<ApplyResult> = []
+        for (const entry of waiting(endpoint)) {
+          if (jobs.length === limit || expired.length === CLAIM_EXPIRED_LIMIT) break
+          const applied = apply(entry, event)
+          if (entry.head.status === "IN_PROGRESS") jobs.push(record(entry))
+          else expired.push(applied)
+        }
+        return { jobs, expired }
+      }),
+    tick: (event, limit) =>
+      Effect.sync(() =>
+        matching((head) => dueAt(head) <= event.now)
+          .sort((a, b) => dueAt(a.head) - dueAt(b.head))
+          .slice(0, limit)
+          .map((entry) => apply(entry, event))
+      ),
+    applyRunning: (filter, event) =>
+      Effect.sync(() =>
+        matching((head) =>
+          head.status === "IN_PROGRESS" &&
+          (filter === "all" || (head.endpoint === filter.endpoint && head.worker === filter.worker))
+        ).map((entry) => apply(entry, event))
+      ),
+    applyWaiting: (endpoint, event, limit) =>
+      Effect.sync(() => queued(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
+    get: (id) =>
+      Effect.sync(() => {
+        const entry = find(id)
+        return entry === undefined ? undefined : { ...entry.head, ...entry.outcome }
+      }),
+    drain: (id, limit) =>
+      Effect.sync(() => {
+        const entry = find(id)
+        if (entry === undefined) return undefined
+        const chunks = read(entry, entry.head.drained, limit)
+        entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
+        return { job: { ...entry.head, ...entry.outcome }, chunks, more: entry.head.drained < entry.chunks.length }
+      }),
+    peek: (id, after, limit) =>
+      Effect.sync(() => {
+        const entry = find(id)
+        if (entry === undefined) return undefined
+        const start = after.attempt === entry.head.attempt ? after.chunk : 0
+        const chunks = read(entry, start, limit)
+        const job = { ...entry.head, ...entry.outcome }
+        return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
+      }),
+    list: (endpoint, { after, createdAfter, createdBefore, limit, status, tag }) =>
+      Effect.sync(() => {
+        const found = entries
+          .filter(({ head }) => head.endpoint === endpoint && (status === undefined || head.status === status))
+          .filter(({ head }) => tag === undefined || head.tags.includes(tag))
+          .filter(({ head }) => createdAfter === undefined || head.createdAt >= createdAfter)
+          .filter(({ head }) => createdBefore === undefined || head.createdAt < createdBefore)
+          .sort((a, b) => b.head.createdAt - a.head.createdAt || b.seq - a.seq)
+        const place = found.findIndex((entry) => entry.seq === after?.seq)
+        const page = found.slice(place + 1).slice(0, limit)
+        const last = page.at(-1)
+        return {
+          jobs: page.map(({ head, outcome }) => ({ ...head, error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null })),
+          next: last === undefined || last === found.at(-1) ? null : { createdAt: last.head.createdAt, seq: last.seq }
+        }
+      }),
+    ahead: (id, limit) =>
+      Effect.sync(() => {
+        const entry = find(id)
+        if (entry === undefined || !isReady(entry.head)) return undefined
+        const jobs = waiting(entry.head.endpoint).indexOf(entry)
+        return { jobs: Math.min(jobs, limit), more: jobs > limit }
+      }),
+    depth: (endpoint) =>
+      Effect.sync(() => {
+        const count = (matches: (head: JobHead) => boolean) =>
+          matching((head) => head.endpoint === endpoint && matches(head)).length
+        const eager = waiting(endpoint).filter((entry) => !entry.head.lowPriority).map((entry) => entry.head.queuedAt)
+        return {
+          waiting: count(isReady),
+          waitingLow: count((head) => isReady(head) && head.lowPriority),
+          delayed: count((head) => head.status === "IN_QUEUE" && !isReady(head)),
+          running: count((head) => head.status === "IN_PROGRESS"),
+          completed: count((head) => head.status === "COMPLETED"),
+          failed: count((head) => head.status === "FAILED" || head.status === "TIMED_OUT"),
+          retried: count((head) => head.retries > 0),
+          oldestQueuedAt: eager.length === 0 ? null : Math.min(...eager)
+        }
+      })
+  }
+}

@@ -1,0 +1,214 @@
+/**
+ * Hours at a queue whose store fails: callers, workers, timers and readers at once, and of every write a share that fails, and a share that
+ * is kept and told as failed. Then the faults stop, and everything has to come to its end.
+ *
+ * Unlike the simulation beside it, time goes by itself here (the queue's timers run), workers wait in long polls as real ones do, and
+ * everybody sends again what was not answered, as real ones do.
+ */
+import { assert, it } from "@effect/vitest"
+import { toJsonText } from "@stint/contract/Json"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import * as JobQueue from "@stint/queue/JobQueue"
+import type { JobRecord } from "@stint/store/JobRecord"
+import { JobStore } from "@stint/store/JobStore"
+import * as JobTimers from "@stint/queue/JobTimers"
+import type { QueueError } from "@stint/store/QueueError"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { chaosMinutes, seededRandom, runSeed } from "../SeededRandom.ts"
+import { recordReads } from "../history/CommandHistory.ts"
+import * as History from "../history/History.ts"
+import * as Liveness from "../history/Liveness.ts"
+import * as Scenario from "../Scenario.ts"
+import * as StoreFaults from "../StoreFaults.ts"
+
+const LEASE = 2_000
+const ATTEMPTS = 3
+
+const WORKERS = ["ann", "bob", "cid", "dee"]
+
+/** Of all writes: what fails, and what is kept and told as failed. */
+const SHARES = { failed: 0.04, lost: 0.04 }
+
+/** A store that misbehaves is asked again after so many milliseconds. */
+const RETRY_DELAY_MILLIS = 50
+
+/** Sends again until the store answers. */
+const retryUntilAnswered = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, QueueError, R> =>
+  Effect.catch(
+    effect,
+    (error) => error.reason._tag === "StoreUnavailable" ? Effect.andThen(Effect.sleep(RETRY_DELAY_MILLIS), retryUntilAnswered(effect)) : Effect.fail(error)
+  )
+
+/** How much of it. */
+interface Size {
+  readonly steps: number
+  readonly seed: number
+}
+
+const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
+  const random = seededRandom(seed)
+  const { failRandomly } = yield* StoreFaults.StoreFaults
+  const store = yield* JobStore
+  const scenario = yield* Scenario.make({
+    leaseMs: LEASE,
+    retentionMs: 86_400_000,
+    ttlMs: 3_600_000,
+    retry: { maxAttempts: ATTEMPTS, onError: true, backoff: { initialMs: 100, maxMs: 1_500 } }
+  })
+  const { endpoint, queue } = scenario
+  const history = History.make()
+  let clock = 0
+  const at = () => clock++
+  let stormy = true
+  const ids: Array<string> = []
+  let readers = 0
+
+  const submit = Effect.fnUntraced(function*(n: number) {
+    const key = `order ${n}`
+    const { id } = yield* retryUntilAnswered(scenario.submit({ idempotencyKey: key, input: toJsonText(n) }))
+    history.record({ _tag: "Submitted", at: at(), job: id, key, attempts: ATTEMPTS })
+    if (!ids.includes(id)) ids.push(id)
+    if (random() < 0.15) {
+      yield* Effect.sleep(Math.floor(random() * 1_000))
+      const { status } = yield* retryUntilAnswered(queue.cancel(endpoint.id, id))
+      if (status === "CANCELLED") history.record({ _tag: "Cancelled", at: at(), job: id })
+    }
+    if (random() < 0.4) yield* follow(id)
+  })
+
+  /** Reads a job from its beginning over connections that are cut after a few tellings. */
+  const follow = Effect.fnUntraced(function*(id: string) {
+    const reader = `reader ${++readers}`
+    let position: string | undefined
+    while (true) {
+      const told = [
+        ...yield* queue.follow(endpoint.id, id, position).pipe(Stream.take(1 + Math.floor(random() * 4)), Stream.runCollect)
+      ]
+      recordReads(history, at, reader, told, (yield* queue.get(endpoint.id, id)).id)
+      position = told.at(-1)?.position ?? position
+      if (told.length === 0 || told.at(-1)?._tag === "End") return
+    }
+  })
+
+  const deliver = Effect.fnUntraced(function*(job: JobRecord, failed: boolean) {
+    const { attempt, id, worker } = job
+    const askedAt = at()
+    const output = `attempt ${attempt}`
+    const verdict = yield* retryUntilAnswered(failed ? scenario.fail(job, "no such city") : scenario.finish(job, output)).pipe(
+      Effect.match({ onFailure: () => "refused" as const, onSuccess: (delivery) => delivery })
+    )
+    history.record({
+      _tag: "Delivered",
+      at: at(),
+      askedAt,
+      job: id,
+      worker: worker ?? "",
+      attempt,
+      verdict,
+      failed,
+      output: failed ? null : toJsonText(output)
+    })
+  })
+
+  const stream = Effect.fnUntraced(function*(job: JobRecord) {
+    const count = Math.floor(random() * 4)
+    for (let number = 1; number <= count; number++) {
+      const output = toJsonText(`${job.attempt}.${number}`)
+      const kept = yield* Effect.exit(retryUntilAnswered(queue.append(Scenario.holderOf(job), output, number)))
+      if (kept._tag === "Failure" || kept.value !== "accepted") return
+      history.record({ _tag: "ChunkWritten", at: at(), job: job.id, attempt: job.attempt, number, output })
+    }
+  })
+
+  const work = Effect.fnUntraced(function*(worker: string, job: JobRecord) {
+    yield* stream(job)
+    const dice = stormy ? random() : 0
+    if (dice < 0.5) return yield* deliver(job, false)
+    if (dice < 0.7) return yield* deliver(job, true)
+    if (dice < 0.8) return yield* Effect.ignore(queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`))
+    // It falls silent.
+    if (dice < 0.88) return
+    // It is frozen past its lease, and goes on as if nothing had been.
+    if (dice < 0.94) return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
+    for (let beats = 0; beats < 6; beats++) {
+      yield* Effect.sleep(LEASE / 4)
+      yield* Effect.ignore(queue.heartbeat(endpoint.id, worker, [job.id]))
+    }
+    yield* deliver(job, false)
+  })
+
+  const serve = Effect.fnUntraced(function*(worker: string) {
+    while (true) {
+      const jobs = yield* retryUntilAnswered(scenario.take(worker, { waitMs: 60_000, limit: 1 + Math.floor(random() * 2) }))
+      for (const { attempt, id } of jobs) history.record({ _tag: "Started", at: at(), job: id, worker, attempt })
+      for (const job of jobs) yield* work(worker, job)
+    }
+  })
+
+  /** What is wrong twice is wrong: between two looks at the store it may have changed. */
+  const look = Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    const first = yield* Liveness.violations(store, endpoint.id, now)
+    if (first.length === 0) return
+    const second = yield* Liveness.violations(store, endpoint.id, now)
+    assert.deepStrictEqual(first.filter((one) => second.includes(one)), [], `R5, seed ${seed}`)
+  })
+
+  yield* failRandomly(SHARES, random)
+  for (const worker of WORKERS) yield* Effect.forkChild(serve(worker))
+  let submitted = 0
+  for (let step = 0; step < steps; step++) {
+    for (let count = Math.floor(random() * 3); count > 0; count--) {
+      const n = submitted++
+      // Two who do not know of each other, now and then.
+      for (let times = random() < 0.3 ? 2 : 1; times > 0; times--) yield* Effect.forkChild(submit(n))
+    }
+    yield* Scenario.pass(Math.floor(random() * 400))
+    yield* look
+  }
+
+  // The faults stop. A lease is the longest that anything may be in the hands of nobody.
+  yield* failRandomly({ failed: 0, lost: 0 }, random)
+  stormy = false
+  for (let passed = 0; passed < LEASE + 5_000; passed += 250) {
+    yield* Scenario.pass(250)
+    yield* look
+  }
+  for (const id of ids) {
+    const askedAt = at()
+    const { attempt, output, status } = yield* queue.get(endpoint.id, id)
+    history.record({ _tag: "Seen", at: at(), askedAt, job: id, status, attempt, output })
+  }
+  const { delayed, running, waiting } = yield* queue.depth(endpoint.id)
+  assert.deepStrictEqual({ delayed, running, waiting }, { delayed: 0, running: 0, waiting: 0 }, `R5, seed ${seed}`)
+  assert.deepStrictEqual(history.check({ endedBy: clock }), [], `seed ${seed}: set STINT_PROPERTY_SEED to run it again`)
+  assert.strictEqual(ids.length, submitted, `R1, R3, seed ${seed}: jobs and keys`)
+  return ids.length
+})
+
+/** Registers the rule. */
+export const chaosRules = <E>(store: Layer.Layer<JobStore, E>): void => {
+  const world = JobTimers.layer().pipe(
+    Layer.provideMerge(JobQueue.layer),
+    Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer))
+  )
+  it.effect(
+    "R1, R2, R3, R5, R8, R9: over a store that fails and loses answers every job waits for something, and has ended a lease and 5 s " +
+      "after the faults stop",
+    () => {
+      const minutes = chaosMinutes()
+      const one = (seed: number) => Effect.scoped(chaos({ seed, steps: 150 })).pipe(Effect.provide(world, { local: true }))
+      return Effect.gen(function*() {
+        const first = runSeed()
+        const until = performance.now() + (minutes ?? 0) * 60_000
+        for (let seed = first; seed < first + 4 || performance.now() < until; seed++) {
+          assert.isAbove(yield* one(seed), 100)
+        }
+      })
+    },
+    120_000 + (chaosMinutes() ?? 0) * 60_000
+  )
+}

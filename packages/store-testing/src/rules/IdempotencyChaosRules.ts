@@ -1,0 +1,76 @@
+/**
+ * Thousands of idempotency keys, each submitted by several at once, on two queues over one store, which loses answers: one job a key
+ * (quality.md, R3).
+ */
+import { assert, it } from "@effect/vitest"
+import { toJsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as JobQueue from "@stint/queue/JobQueue"
+import type { JobRecord } from "@stint/store/JobRecord"
+import type { JobStore } from "@stint/store/JobStore"
+import type { QueueError } from "@stint/store/QueueError"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { chaosMinutes, seededRandom, runSeed } from "../SeededRandom.ts"
+import * as History from "../history/History.ts"
+import * as Scenario from "../Scenario.ts"
+import * as StoreFaults from "../StoreFaults.ts"
+
+/** Of all writes: what fails, and what is kept and told as failed. */
+const SHARES = { failed: 0.01, lost: 0.01 }
+
+/** How many submit each key at once. */
+const CALLERS = 4
+
+/** How many keys are on their way at once. */
+const WIDTH = 32
+
+/** The keys of a long run; the figure of quality.md. */
+const MANY = 100_000
+
+/** Sends again until there is an answer. */
+const retryUntilAnswered = (submit: Effect.Effect<JobRecord, QueueError>): Effect.Effect<JobRecord, QueueError> =>
+  Effect.catch(submit, (error) => error.reason._tag === "StoreUnavailable" ? retryUntilAnswered(submit) : Effect.fail(error))
+
+/** Registers the rule. */
+export const idempotencyChaosRules = <E>(store: Layer.Layer<JobStore, E>, asked: number): void => {
+  const keys = chaosMinutes() === undefined ? asked : MANY
+  const queue = JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer))
+  it.effect(
+    `R3: of keys that four submit at once, on two servers over a store that loses 1 % of its answers, each makes one job (${keys} keys)`,
+    () =>
+      Effect.gen(function*() {
+        const seed = runSeed()
+        const random = seededRandom(seed)
+        const history = History.make()
+        const { failRandomly } = yield* StoreFaults.StoreFaults
+        const servers = yield* Effect.replicateEffect(
+          Effect.provide(Scenario.make(), Layer.fresh(queue), { local: true }),
+          2
+        )
+        let clock = 0
+        let failed = 0
+        yield* failRandomly(SHARES, random)
+        yield* Effect.forEach(
+          Array.from({ length: keys * CALLERS }, (_, n) => n),
+          (n) => {
+            const key = `order ${Math.floor(n / CALLERS)}`
+            const { submit } = servers[n % servers.length] ?? assert.fail("there is no server")
+            const once = submit({ idempotencyKey: key, input: toJsonText(key) })
+            return retryUntilAnswered(Effect.tapError(once, () => Effect.sync(() => failed++))).pipe(
+              Effect.map(({ id }) => history.record({ _tag: "Submitted", at: clock++, job: id, key }))
+            )
+          },
+          { concurrency: WIDTH * CALLERS, discard: true }
+        )
+        const [one] = servers
+        const depth = yield* one?.queue.depth(one.endpoint.id) ?? assert.fail("there is no server")
+        assert.strictEqual(depth.waiting, keys, `seed ${seed}: jobs and keys`)
+        const doubled = history.check({ ended: false }).filter(({ rule }) => rule === "R3")
+        assert.deepStrictEqual(doubled, [], `seed ${seed}`)
+        // The faults were there.
+        assert.isAbove(failed, keys * CALLERS * 0.01)
+      }).pipe(Effect.provide(StoreFaults.layer(store))),
+    60_000 + (chaosMinutes() === undefined ? 0 : 600_000)
+  )
+}

@@ -1,0 +1,79 @@
+/**
+ * Rules of idempotency keys: one key, one job.
+ */
+import { assert } from "@effect/vitest"
+import { toJsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import { TestClock } from "effect/testing"
+import * as Scenario from "../Scenario.ts"
+import type { Rule } from "./StoreRule.ts"
+
+/** Registers the rules. */
+export const idempotencyRules = (rule: Rule): void => {
+  rule(
+    "R3: of submissions with one key, however many at once, one job is made, and all are told of it",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, submit, take } = yield* Scenario.make()
+        const jobs = yield* Effect.replicateEffect(submit({ idempotencyKey: "order 17" }), 40, { concurrency: "unbounded" })
+        assert.strictEqual(new Set(jobs.map((job) => job.id)).size, 1)
+        assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
+        assert.strictEqual((yield* take("ann", { limit: 10 })).length, 1)
+        // Also while it runs, and when it has ended.
+        const again = yield* submit({ idempotencyKey: "order 17" })
+        assert.strictEqual(again.id, jobs[0]?.id)
+        assert.deepInclude(again, { status: "IN_PROGRESS", input: toJsonText({ text: "hello" }) })
+        yield* queue.cancel(endpoint.id, again.id)
+        assert.strictEqual((yield* submit({ idempotencyKey: "order 17" })).status, "CANCELLED")
+      })
+  )
+
+  rule("a key with another request is refused, with the job that it stands for", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, submit } = yield* Scenario.make()
+      const job = yield* submit({ idempotencyKey: "order 17", tags: ["a"] })
+      const others = [
+        { tags: ["a"], input: toJsonText({ text: "bye" }) },
+        { tags: ["b"] },
+        { tags: ["a"], priority: 1 },
+        { tags: ["a"], policy: { ttl: 20_000 } },
+        { tags: ["a"], s3Config: toJsonText({}) },
+        { tags: ["a"], webhook: { url: "http://127.0.0.1/", events: ["completed"] as const } }
+      ]
+      for (const other of others) {
+        const error = yield* Effect.flip(submit({ ...other, idempotencyKey: "order 17" }))
+        assert.deepInclude(error.reason, { _tag: "IdempotencyConflict", key: "order 17", id: job.id })
+      }
+      assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
+    }))
+
+  rule("keys are an endpoint's own, and submissions without one are all different", () =>
+    Effect.gen(function*() {
+      const { submit } = yield* Scenario.make()
+      const neighbour = yield* Scenario.make({ id: "numbers" })
+      const jobs = [
+        yield* submit({ idempotencyKey: "k" }),
+        yield* submit({ idempotencyKey: "K" }),
+        yield* neighbour.submit({ idempotencyKey: "k" }),
+        yield* submit(),
+        yield* submit()
+      ]
+      assert.strictEqual(new Set(jobs.map((job) => job.id)).size, 5)
+    }))
+
+  rule("a key is free again when its job is forgotten", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, finish, status, submit, takeOne } = yield* Scenario.make()
+      const first = yield* submit({ idempotencyKey: "k" })
+      yield* finish(yield* takeOne("ann"))
+      yield* TestClock.adjust(599_999)
+      yield* queue.tick
+      assert.strictEqual((yield* submit({ idempotencyKey: "k" })).id, first.id)
+      yield* TestClock.adjust(1)
+      yield* queue.tick
+      const second = yield* submit({ idempotencyKey: "k", priority: 3 })
+      assert.notStrictEqual(second.id, first.id)
+      assert.strictEqual(yield* status(second.id), "IN_QUEUE")
+      assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
+    }))
+}

@@ -1,0 +1,32 @@
+/**
+ * The store under test against the model, on random sequences of commands.
+ */
+import { it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as fc from "fast-check"
+import { JobStore } from "@stint/store/JobStore"
+import * as JobCommands from "../models/JobCommands.ts"
+
+/**
+ * How many sequences to run; `STINT_PROPERTY_RUNS` sets it. More find rarer faults and take longer. Backends that write to disk run fewer:
+ * what is wrong with the machine shows in memory, at a tenth of the time.
+ */
+const runsOf = (asked: number): number => Number(process.env["STINT_PROPERTY_RUNS"] ?? asked)
+
+/** Where to start; `STINT_PROPERTY_SEED` sets it, to run a failed sequence again. A failure prints its seed. */
+const seed = process.env["STINT_PROPERTY_SEED"]
+
+/** Registers the rule. */
+export const modelRules = <E>(store: Layer.Layer<JobStore, E>, runs: number): void => {
+  it.live("answers as the model does, whatever is asked in whatever order", () =>
+    Effect.promise(() =>
+      fc.assert(
+        fc.asyncProperty(JobCommands.commands, (commands) =>
+          Effect.runPromise(
+            Effect.flatMap(JobStore, (store) => JobCommands.run(store, commands)).pipe(Effect.provide(store))
+          )),
+        { numRuns: runsOf(runs), ...(seed === undefined ? {} : { seed: Number(seed) }) }
+      )
+    ), 300_000)
+}

@@ -1,0 +1,253 @@
+/**
+ * Rules for a store that is slow or failing, and for callers who hang up meanwhile.
+ */
+import { assert, it } from "@effect/vitest"
+import { toJsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import { TestClock } from "effect/testing"
+import * as JobQueue from "@stint/queue/JobQueue"
+import type { JobStore } from "@stint/store/JobStore"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Scenario from "../Scenario.ts"
+import * as StoreFaults from "../StoreFaults.ts"
+import type { World } from "./StoreRule.ts"
+
+/** Registers the rules. */
+export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
+  const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer)))
+  const rule = (title: string, body: Effect.Effect<void, unknown, World | StoreFaults.StoreFaults>) =>
+    it.effect(title, () => Effect.provide(body, world))
+
+  rule(
+    "R5: a caller who hangs up during a submission leaves no job that nobody is woken for",
+    Effect.gen(function*() {
+      const { freeze, thaw } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, submit, take } = yield* Scenario.make()
+      const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      const watching = yield* Effect.forkChild(queue.awaitDemand(endpoint.id, 60_000))
+      yield* Scenario.settle
+      yield* freeze
+      const submitting = yield* Effect.forkChild(submit())
+      yield* Scenario.settle
+      const hangingUp = yield* Effect.forkChild(Fiber.interrupt(submitting))
+      yield* Scenario.settle
+      yield* thaw
+      yield* Fiber.join(hangingUp)
+      // The job was kept; no time passes, so only its wake-ups can end these.
+      assert.strictEqual((yield* Fiber.join(taking)).length, 1)
+      yield* Fiber.join(watching)
+    })
+  )
+
+  rule(
+    "a worker that hangs up during its delivery leaves nobody waiting for the result",
+    Effect.gen(function*() {
+      const { freeze, thaw } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, finish, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const ending = yield* Effect.forkChild(queue.awaitEnd(endpoint.id, job.id, 60_000))
+      yield* Scenario.settle
+      yield* freeze
+      const finishing = yield* Effect.forkChild(finish(job, 42))
+      yield* Scenario.settle
+      const hangingUp = yield* Effect.forkChild(Fiber.interrupt(finishing))
+      yield* Scenario.settle
+      yield* thaw
+      yield* Fiber.join(hangingUp)
+      assert.strictEqual((yield* Fiber.join(ending)).output, "42")
+      const [worker] = yield* (yield* WorkerRegistry.WorkerRegistry).list(endpoint.id)
+      assert.strictEqual(worker?.state, "idle")
+    })
+  )
+
+  rule(
+    "R11: what the store cannot keep is not acknowledged, and works again when the store does",
+    Effect.gen(function*() {
+      const { failNextWrites } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, finish, started, submit, take } = yield* Scenario.make()
+      yield* failNextWrites(1)
+      assert.strictEqual(yield* Scenario.reasonOf(submit()), "StoreUnavailable")
+      assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 0)
+      const job = yield* started("ann")
+      yield* failNextWrites(2)
+      assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "StoreUnavailable")
+      assert.strictEqual(yield* Scenario.reasonOf(queue.progress(Scenario.holderOf(job), toJsonText(1))), "StoreUnavailable")
+      assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, "IN_PROGRESS")
+      assert.strictEqual(yield* finish(job), "accepted")
+      // A take that fails gives its place in line away.
+      const next = yield* submit()
+      yield* failNextWrites(1)
+      assert.strictEqual(yield* Scenario.reasonOf(take("ann", { waitMs: 60_000 })), "StoreUnavailable")
+      assert.deepStrictEqual((yield* take("ann")).map((one) => one.id), [next.id])
+    })
+  )
+
+  rule(
+    "R3: a submission whose answer was lost and that is sent again makes no second job",
+    Effect.gen(function*() {
+      const { dropNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, submit } = yield* Scenario.make()
+      for (let round = 0; round < 20; round++) {
+        const sending = submit({ idempotencyKey: `order ${round}` })
+        yield* dropNextAnswers(2)
+        const first = yield* Effect.all([1, 2, 3].map(() => Effect.exit(sending)), { concurrency: "unbounded" })
+        assert.strictEqual(first.filter((exit) => exit._tag === "Failure").length, 2)
+        const again = yield* Effect.replicateEffect(sending, 3, { concurrency: "unbounded" })
+        assert.strictEqual(new Set(again.map((job) => job.id)).size, 1)
+      }
+      assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 20)
+    })
+  )
+
+  rule(
+    "R2, R9: a chunk and a result whose answers were lost are kept once when they are sent again",
+    Effect.gen(function*() {
+      const { dropNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, finish, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      for (const n of [1, 2, 3]) {
+        const append = queue.append(Scenario.holderOf(job), toJsonText(n), n)
+        yield* dropNextAnswers(1)
+        assert.strictEqual(yield* Scenario.reasonOf(append), "StoreUnavailable")
+        assert.strictEqual(yield* append, "accepted")
+      }
+      yield* dropNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(finish(job, "done")), "StoreUnavailable")
+      assert.strictEqual(yield* finish(job, "done"), "ignored")
+      assert.deepStrictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.map(Number), [1, 2, 3])
+      assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, "COMPLETED")
+    })
+  )
+
+  rule(
+    "R5: a backoff that could not be ended because the store failed ends with the next sweep",
+    Effect.gen(function*() {
+      const { failNextWrites } = yield* StoreFaults.StoreFaults
+      const { queue, fail, submit, take, takeOne } = yield* Scenario.make({
+        retry: { onError: true, backoff: { initialMs: 1_000 } }
+      })
+      const { id } = yield* submit()
+      yield* fail(yield* takeOne("ann"), "busy")
+      yield* TestClock.adjust(1_000)
+      yield* failNextWrites(1)
+      assert.strictEqual(yield* Scenario.reasonOf(queue.tick), "StoreUnavailable")
+      assert.deepStrictEqual(yield* take("ann"), [])
+      yield* queue.tick
+      assert.deepStrictEqual((yield* take("ann")).map((job) => job.id), [id])
+    })
+  )
+
+  rule(
+    "R5: a submission that was kept and told as failed is taken by a worker that waits, at once",
+    Effect.gen(function*() {
+      const { dropNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, submit, take } = yield* Scenario.make()
+      const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      const watching = yield* Effect.forkChild(queue.awaitDemand(endpoint.id, 60_000))
+      yield* Scenario.settle
+      yield* dropNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(submit({ idempotencyKey: "order 17" })), "StoreUnavailable")
+      // No time passes.
+      assert.strictEqual((yield* Fiber.join(taking)).length, 1)
+      yield* Fiber.join(watching)
+    })
+  )
+
+  rule(
+    "R5: an end that was kept and told as failed ends the waits for it, at once",
+    Effect.gen(function*() {
+      const { dropNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, finish, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const ending = yield* Effect.forkChild(queue.awaitEnd(endpoint.id, job.id, 60_000))
+      const following = yield* Effect.forkChild(Stream.runCollect(queue.follow(endpoint.id, job.id)))
+      yield* Scenario.settle
+      yield* dropNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "StoreUnavailable")
+      assert.strictEqual((yield* Fiber.join(ending)).status, "COMPLETED")
+      yield* Fiber.join(following)
+      // The worker sends it again, and is free from then on: it can be drained when there is no more to do.
+      assert.strictEqual(yield* finish(job), "ignored")
+      const [worker] = yield* (yield* WorkerRegistry.WorkerRegistry).list(endpoint.id)
+      assert.deepInclude(worker, { state: "idle", jobs: [] })
+    })
+  )
+
+  rule(
+    "R5: a lost worker's job, and one whose backoff is over, are taken at once by workers that wait, although nobody was told",
+    Effect.gen(function*() {
+      const { dropNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({
+        retry: { onError: true, backoff: { initialMs: 1_000 } }
+      })
+      const { id } = yield* submit()
+      yield* fail(yield* takeOne("ann"), "busy")
+      yield* TestClock.adjust(1_000)
+      const first = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      yield* dropNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(queue.tick), "StoreUnavailable")
+      assert.deepStrictEqual((yield* Fiber.join(first)).map((job) => job.id), [id])
+      const patient = yield* Scenario.make()
+      const lost = yield* patient.started("cid")
+      const second = yield* Effect.forkChild(take("dee", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      yield* dropNextAnswers(1)
+      yield* Effect.ignore(queue.workerGone(endpoint.id, "cid", "Worker cid was killed by SIGKILL."))
+      assert.deepStrictEqual((yield* Fiber.join(second)).map((job) => job.id), [lost.id])
+    })
+  )
+
+  rule(
+    "R8: a cancel that was kept and told as failed stops the running handler when it is sent again",
+    Effect.gen(function*() {
+      const { dropNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const stopping = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+      yield* Scenario.settle
+      yield* dropNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(queue.cancel(endpoint.id, job.id)), "StoreUnavailable")
+      assert.strictEqual((yield* queue.cancel(endpoint.id, job.id)).status, "CANCELLED")
+      assert.deepStrictEqual(yield* Fiber.join(stopping), [job.id])
+      // Once: the next cancel finds nobody who has the job.
+      yield* queue.cancel(endpoint.id, job.id)
+      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
+    })
+  )
+
+  rule(
+    "R2: an error whose answer was lost, and which is retried already, is taken once more and changes nothing",
+    Effect.gen(function*() {
+      const { dropNextAnswers } = yield* StoreFaults.StoreFaults
+      const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make({
+        retry: { onError: true },
+        maxAttempts: 5
+      })
+      const { id } = yield* submit()
+      const job = yield* takeOne("ann")
+      yield* dropNextAnswers(1)
+      assert.strictEqual(yield* Scenario.reasonOf(fail(job, "busy")), "StoreUnavailable")
+      const retried = yield* queue.get(endpoint.id, id)
+      assert.strictEqual(retried.retries, 1)
+      assert.strictEqual(yield* fail(job, "busy"), "ignored")
+      assert.deepStrictEqual(yield* queue.get(endpoint.id, id), retried)
+      // Anything else of that attempt is refused: it is over.
+      assert.strictEqual(yield* Scenario.reasonOf(fail(job, "another error")), "LeaseLost")
+      assert.strictEqual(yield* Scenario.reasonOf(finish(job, 1)), "LeaseLost")
+      // Also while the next attempt runs, and without harm to it.
+      const next = yield* takeOne("bob")
+      assert.strictEqual(yield* fail(job, "busy"), "ignored")
+      assert.strictEqual(yield* Scenario.reasonOf(fail({ ...next, worker: "ann" }, "busy")), "LeaseLost")
+      assert.strictEqual(yield* finish(next, 2), "accepted")
+      // An attempt that was lost is not one that was delivered.
+      yield* submit()
+      const frozen = yield* takeOne("ann")
+      yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
+      assert.strictEqual(yield* Scenario.reasonOf(fail(frozen, "busy")), "LeaseLost")
+    })
+  )
+}

@@ -1,0 +1,141 @@
+/**
+ * Rules of streams: every chunk once, in order, and none of an attempt that was lost.
+ */
+import { assert } from "@effect/vitest"
+import { JsonText, toJsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { TestClock } from "effect/testing"
+import { MAX_READ_CHARACTERS, JobStore } from "@stint/store/JobStore"
+import * as Scenario from "../Scenario.ts"
+import type { Rule } from "./StoreRule.ts"
+
+/** Registers the rules. */
+export const streamRules = (rule: Rule): void => {
+  rule("R9: each reading gives what nobody has read, in order, also after the end", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, finish, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const append = (n: number) => queue.append(Scenario.holderOf(job), toJsonText(n))
+      const drain = Effect.map(queue.drain(endpoint.id, job.id, 0), ({ chunks }) => chunks.map(Number))
+      assert.deepStrictEqual(yield* drain, [])
+      for (const n of [1, 2, 3]) assert.strictEqual(yield* append(n), "accepted")
+      assert.deepStrictEqual(yield* drain, [1, 2, 3])
+      assert.deepStrictEqual(yield* drain, [])
+      yield* append(4)
+      yield* finish(job)
+      const last = yield* queue.drain(endpoint.id, job.id, 60_000)
+      assert.deepStrictEqual(last.chunks.map(Number), [4])
+      assert.strictEqual(last.job.status, "COMPLETED")
+      assert.isFalse(last.more)
+      const { chunks, drained } = yield* queue.get(endpoint.id, job.id)
+      assert.deepStrictEqual({ chunks, drained }, { chunks: 4, drained: 4 })
+      assert.deepStrictEqual(yield* drain, [])
+    }))
+
+  rule("R9: readers that come at once share the chunks and get none twice", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      yield* Effect.forEach([1, 2, 3, 4, 5, 6, 7, 8], (n) => queue.append(Scenario.holderOf(job), toJsonText(n)), {
+        concurrency: "unbounded"
+      })
+      const read = yield* Effect.replicateEffect(queue.drain(endpoint.id, job.id, 0), 4, { concurrency: "unbounded" })
+      assert.deepStrictEqual(read.flatMap(({ chunks }) => chunks.map(Number)).sort((a, b) => a - b), [1, 2, 3, 4, 5, 6, 7, 8])
+    }))
+
+  rule("a reader that waits is woken by a chunk", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const reading = yield* Effect.forkChild(queue.drain(endpoint.id, job.id, 60_000))
+      yield* Scenario.settle
+      assert.isFalse(Scenario.isDone(reading))
+      yield* queue.append(Scenario.holderOf(job), toJsonText("first"))
+      assert.strictEqual((yield* Fiber.join(reading)).chunks.join(), `"first"`)
+    }))
+
+  rule("a reader that waits is woken by the end, or comes back when its time is over", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, finish, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const impatient = yield* Effect.forkChild(queue.drain(endpoint.id, job.id, 1_000))
+      yield* Scenario.settle
+      yield* Scenario.pass(1_000)
+      assert.strictEqual((yield* Fiber.join(impatient)).job.status, "IN_PROGRESS")
+      const patient = yield* Effect.forkChild(queue.drain(endpoint.id, job.id, 60_000))
+      yield* Scenario.settle
+      yield* finish(job)
+      assert.strictEqual((yield* Fiber.join(patient)).job.status, "COMPLETED")
+    }))
+
+  rule("chunks start the lease anew", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      yield* TestClock.adjust(9_000)
+      yield* queue.append(Scenario.holderOf(job), toJsonText(1))
+      assert.strictEqual((yield* queue.get(endpoint.id, job.id)).leaseExpiresAt, 19_000)
+    }))
+
+  rule("the chunks of a lost attempt are forgotten", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, takeOne } = yield* Scenario.make()
+      const job = yield* started("ann")
+      for (const n of [1, 2, 3]) yield* queue.append(Scenario.holderOf(job), toJsonText(`lost ${n}`))
+      assert.strictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.length, 3)
+      yield* queue.append(Scenario.holderOf(job), toJsonText("lost 4"))
+      yield* TestClock.adjust(10_000)
+      yield* queue.tick
+      assert.deepStrictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks, [])
+      const again = yield* takeOne("bob")
+      yield* queue.append(Scenario.holderOf(again), toJsonText("kept"))
+      assert.strictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.join(), `"kept"`)
+    }))
+
+  rule("a reading takes no more than it is asked for, and not too much text", () =>
+    Effect.gen(function*() {
+      const { queue, started } = yield* Scenario.make()
+      const store = yield* JobStore
+      const job = yield* started("ann")
+      const large = JsonText.make(`"${"x".repeat(MAX_READ_CHARACTERS / 2)}"`)
+      for (const chunk of [toJsonText(1), toJsonText(2), toJsonText(3), large, large, large]) {
+        yield* queue.append(Scenario.holderOf(job), chunk)
+      }
+      const read = (limit: number) =>
+        Effect.map(store.drain(job.id, limit), (drained) => ({
+          lengths: drained?.chunks.map((chunk) => chunk.length),
+          more: drained?.more
+        }))
+      assert.deepStrictEqual(yield* read(2), { lengths: [1, 1], more: true })
+      assert.deepStrictEqual(yield* read(100), { lengths: [1, large.length, large.length], more: true })
+      assert.deepStrictEqual(yield* read(100), { lengths: [large.length], more: false })
+    }))
+
+  rule("a chunk that is sent again is accepted and kept once, and one that is too far is refused", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, takeOne } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const append = (n: number, text = `chunk ${n}`) => queue.append(Scenario.holderOf(job), toJsonText(text), n)
+      assert.strictEqual(yield* append(1), "accepted")
+      assert.strictEqual(yield* append(1, "again"), "accepted")
+      assert.strictEqual(yield* append(2), "accepted")
+      const before = yield* queue.get(endpoint.id, job.id)
+      assert.strictEqual(yield* append(1, "again"), "accepted")
+      const gap = yield* Effect.flip(append(4))
+      assert.deepInclude(gap.reason, { _tag: "ChunkGap", chunk: 4, expected: 3 })
+      assert.strictEqual(yield* Scenario.reasonOf(append(0)), "ChunkGap")
+      assert.deepStrictEqual(yield* queue.get(endpoint.id, job.id), before)
+      // At once, as a client that gave up waiting and sent again.
+      yield* Effect.all([append(3), append(3), append(3)], { concurrency: "unbounded" })
+      assert.deepStrictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.map(String), [
+        `"chunk 1"`,
+        `"chunk 2"`,
+        `"chunk 3"`
+      ])
+      // The numbers are the attempt's own.
+      yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
+      const again = yield* takeOne("bob")
+      assert.strictEqual(yield* queue.append(Scenario.holderOf(again), toJsonText("new"), 1), "accepted")
+    }))
+}

@@ -1,0 +1,235 @@
+/**
+ * Rules of taking: who gets which job, and when.
+ */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { TestClock } from "effect/testing"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import * as Scenario from "../Scenario.ts"
+import type { Rule } from "./StoreRule.ts"
+
+const ids = (jobs: ReadonlyArray<{ readonly id: string }>) => jobs.map((job) => job.id)
+
+/** Registers the rules. */
+export const takeRules = (rule: Rule): void => {
+  rule("jobs are handed out in order of submission, as many as asked for", () =>
+    Effect.gen(function*() {
+      const { submit, take } = yield* Scenario.make()
+      const submitted = yield* Effect.replicateEffect(submit(), 5)
+      assert.deepStrictEqual(ids(yield* take("ann", { limit: 2 })), ids(submitted.slice(0, 2)))
+      assert.deepStrictEqual(ids(yield* take("bob")), ids(submitted.slice(2, 3)))
+      assert.deepStrictEqual(ids(yield* take("ann", { limit: 10 })), ids(submitted.slice(3)))
+      assert.deepStrictEqual(yield* take("ann", { limit: 10 }), [])
+    }))
+
+  rule("a taken job is in progress, with its worker, its attempt and a lease", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, submit, takeOne } = yield* Scenario.make()
+      yield* submit()
+      yield* TestClock.adjust(500)
+      const job = yield* takeOne("ann")
+      assert.strictEqual(job.status, "IN_PROGRESS")
+      const { attempt, leaseExpiresAt, startedAt, worker } = yield* queue.get(endpoint.id, job.id)
+      assert.deepStrictEqual({ attempt, leaseExpiresAt, startedAt, worker }, {
+        attempt: 1,
+        leaseExpiresAt: 10_500,
+        startedAt: 500,
+        worker: "ann"
+      })
+      const workers = yield* (yield* WorkerRegistry).list(endpoint.id)
+      assert.deepStrictEqual(workers.map(({ jobs, state }) => ({ jobs, state })), [{ jobs: [job.id], state: "running" }])
+    }))
+
+  rule("a worker gets jobs of its own endpoint only", () =>
+    Effect.gen(function*() {
+      const { queue, submit } = yield* Scenario.make()
+      yield* submit()
+      const options = { worker: "ann", limit: 10, waitMs: 0, holding: false }
+      assert.deepStrictEqual(yield* queue.take({ endpoint: Scenario.elsewhere, ...options }), [])
+    }))
+
+  rule("a waiting take is woken by a submission", () =>
+    Effect.gen(function*() {
+      const { submit, take } = yield* Scenario.make()
+      const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      assert.isFalse(Scenario.isDone(taking))
+      const job = yield* submit()
+      assert.deepStrictEqual(ids(yield* Fiber.join(taking)), [job.id])
+    }))
+
+  rule("a waiting take comes back empty when its time is over, and not before", () =>
+    Effect.gen(function*() {
+      const { take } = yield* Scenario.make()
+      const taking = yield* Effect.forkChild(take("ann", { waitMs: 10_000 }))
+      yield* Scenario.settle
+      yield* Scenario.pass(9_999)
+      assert.isFalse(Scenario.isDone(taking))
+      yield* Scenario.pass(1)
+      assert.deepStrictEqual(yield* Fiber.join(taking), [])
+    }))
+
+  rule("who waits longest is served first, and one job wakes one worker", () =>
+    Effect.gen(function*() {
+      const { submit, take } = yield* Scenario.make()
+      const first = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const second = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const a = yield* submit()
+      assert.deepStrictEqual(ids(yield* Fiber.join(first)), [a.id])
+      yield* Scenario.settle
+      assert.isFalse(Scenario.isDone(second))
+      const b = yield* submit()
+      assert.deepStrictEqual(ids(yield* Fiber.join(second)), [b.id])
+    }))
+
+  rule("two workers never get the same job, and every job is got", () =>
+    Effect.gen(function*() {
+      const { submit, take } = yield* Scenario.make()
+      const jobs = yield* Effect.replicateEffect(submit(), 40)
+      const taken = yield* Effect.forEach(
+        Array.from({ length: 20 }, (_, n) => n),
+        (n) => take(`worker-${n}`, { limit: 1 + n % 4 }),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(ids(taken.flat()).sort(), ids(jobs).sort())
+    }))
+
+  rule("no wake-up is lost, whoever comes first", () =>
+    Effect.gen(function*() {
+      const { submit, take } = yield* Scenario.make()
+      const count = 24
+      // Takes and submissions interleave as the scheduler likes; no time passes, so only a wake-up can end a wait.
+      const both = yield* Effect.forEach(
+        Array.from({ length: 2 * count }, (_, n) => n),
+        (n): Effect.Effect<ReadonlyArray<{ readonly id: string }>, unknown> =>
+          n % 2 === 0
+            ? Effect.andThen(Effect.replicateEffect(Effect.yieldNow, n % 5), take(`worker-${n}`, { waitMs: 60_000 }))
+            : Effect.andThen(Effect.replicateEffect(Effect.yieldNow, n % 7), submit()).pipe(Effect.as([])),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(new Set(ids(both.flat())).size, count)
+    }))
+
+  rule("a waiting take that is interrupted takes nothing with it", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, submit, take } = yield* Scenario.make()
+      const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      yield* Fiber.interrupt(taking)
+      assert.isTrue(Scenario.wasInterrupted(taking))
+      const job = yield* submit()
+      assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, "IN_QUEUE")
+      assert.deepStrictEqual(ids(yield* take("bob", { waitMs: 60_000 })), [job.id])
+    }))
+
+  rule("a wake-up that meets an interruption goes to the next in line", () =>
+    Effect.gen(function*() {
+      const { submit, take } = yield* Scenario.make()
+      const gone = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const next = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      const submitting = yield* Effect.forkChild(submit())
+      yield* Fiber.interrupt(gone)
+      const job = yield* Fiber.join(submitting)
+      const exit = gone.pollUnsafe()
+      // Either the interruption came first, and then the next one is woken; or the job did, and then it is with ann.
+      if (exit?._tag === "Success") {
+        assert.deepStrictEqual(ids(exit.value), [job.id])
+        yield* Fiber.interrupt(next)
+      } else {
+        assert.deepStrictEqual(ids(yield* Fiber.join(next)), [job.id])
+      }
+    }))
+
+  rule("a worker that holds nothing loses what it was handed and never got", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, take, takeOne } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const again = yield* takeOne("ann", { holding: false })
+      assert.strictEqual(again.id, job.id)
+      assert.strictEqual(again.attempt, 2)
+      assert.strictEqual(again.retries, 1)
+      // And is not told to stop what it has just been given anew.
+      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
+      assert.deepStrictEqual(yield* take("ann", { holding: false }), [])
+      const ended = yield* queue.get(endpoint.id, job.id)
+      assert.strictEqual(ended.status, "FAILED")
+      assert.include(ended.error ?? "", "asked for another one without delivering a result")
+      assert.include(ended.error ?? "", "attempt 2 of 2")
+    }))
+
+  rule("a worker that holds jobs keeps them when it asks for more", () =>
+    Effect.gen(function*() {
+      const { started, status, take } = yield* Scenario.make()
+      const job = yield* started("ann")
+      assert.deepStrictEqual(yield* take("ann", { holding: true }), [])
+      assert.strictEqual(yield* status(job.id), "IN_PROGRESS")
+    }))
+
+  rule("what one worker lost, another that waits gets at once", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, take } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const waiting = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      yield* queue.workerGone(endpoint.id, "ann", "Worker ann exited with code 1.")
+      assert.deepStrictEqual(ids(yield* Fiber.join(waiting)), [job.id])
+    }))
+
+  rule(
+    "a take of a worker that drains already is held for a second, so that asking on and on costs little",
+    () =>
+      Effect.gen(function*() {
+        const { endpoint, queue, submit, take } = yield* Scenario.make()
+        yield* take("ann", { waitMs: 0 })
+        yield* queue.drainWorker(endpoint.id, "ann")
+        yield* submit()
+        const asking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+        yield* TestClock.adjust(999)
+        yield* Scenario.settle
+        assert.isFalse(Scenario.isDone(asking))
+        yield* TestClock.adjust(1)
+        assert.deepStrictEqual(yield* Fiber.join(asking), [])
+      })
+  )
+
+  rule("a draining worker gets nothing, and its open take ends at once", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, submit, take, status } = yield* Scenario.make()
+      const running = yield* started("ann")
+      const draining = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      const other = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      yield* Scenario.settle
+      yield* queue.drainWorker(endpoint.id, "ann")
+      assert.deepStrictEqual(yield* Fiber.join(draining), [])
+      yield* Scenario.settle
+      assert.isFalse(Scenario.isDone(other))
+      const job = yield* submit()
+      assert.deepStrictEqual(yield* take("ann"), [])
+      assert.deepStrictEqual(ids(yield* Fiber.join(other)), [job.id])
+      assert.strictEqual(yield* status(running.id), "IN_PROGRESS")
+    }))
+
+  rule("a queue that closes ends every wait", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, take } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const taking = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
+      const ending = yield* Effect.forkChild(queue.awaitEnd(endpoint.id, job.id, 60_000))
+      const draining = yield* Effect.forkChild(queue.drain(endpoint.id, job.id, 60_000))
+      const stopping = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+      const scaling = yield* Effect.forkChild(queue.awaitDemand(endpoint.id, 60_000))
+      yield* Scenario.settle
+      yield* queue.completeWaits
+      assert.deepStrictEqual(yield* Fiber.join(taking), [])
+      assert.strictEqual((yield* Fiber.join(ending)).status, "IN_PROGRESS")
+      assert.deepStrictEqual((yield* Fiber.join(draining)).chunks, [])
+      assert.deepStrictEqual(yield* Fiber.join(stopping), [])
+      yield* Fiber.join(scaling)
+      assert.deepStrictEqual(yield* take("bob", { waitMs: 60_000 }), [])
+    }))
+}

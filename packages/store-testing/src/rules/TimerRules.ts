@@ -1,0 +1,177 @@
+/**
+ * Rules of time: leases, limits and retention. The queue's timers fire in `tick`; who calls it, and how often, is not the store's business.
+ */
+import { assert } from "@effect/vitest"
+import { toJsonText } from "@stint/contract/Json"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import * as Scenario from "../Scenario.ts"
+import type { Rule } from "./StoreRule.ts"
+
+/** Registers the rules. */
+export const timerRules = (rule: Rule): void => {
+  rule("nothing fires before it is due", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, submit } = yield* Scenario.make()
+      const running = yield* started("ann")
+      const waiting = yield* submit()
+      const before = [yield* queue.get(endpoint.id, running.id), yield* queue.get(endpoint.id, waiting.id)]
+      yield* TestClock.adjust(9_999)
+      assert.isFalse(yield* queue.tick)
+      assert.deepStrictEqual([yield* queue.get(endpoint.id, running.id), yield* queue.get(endpoint.id, waiting.id)], before)
+    }))
+
+  rule("R5: the job of a silent worker goes back, to its old place in line", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, submit, take } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const later = yield* submit()
+      yield* queue.progress(Scenario.holderOf(job), toJsonText("half"))
+      yield* TestClock.adjust(10_000)
+      yield* queue.tick
+      const lost = yield* queue.get(endpoint.id, job.id)
+      assert.strictEqual(lost.status, "IN_QUEUE")
+      assert.strictEqual(lost.retries, 1)
+      assert.strictEqual(lost.attempt, 1)
+      assert.strictEqual(lost.progress, null)
+      assert.strictEqual(lost.queuedAt, 10_000)
+      assert.strictEqual(lost.startedAt, null)
+      // Should it live after all, it is told to leave the job alone.
+      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
+      assert.deepStrictEqual((yield* take("bob", { limit: 2 })).map((one) => one.id), [job.id, later.id])
+    }))
+
+  rule("a job that loses its last worker fails and says why", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, take } = yield* Scenario.make({ maxAttempts: 3 })
+      const job = yield* started("ann")
+      for (const [worker, status] of [["bob", "IN_QUEUE"], ["cid", "IN_QUEUE"], ["", "FAILED"]] as const) {
+        yield* TestClock.adjust(10_000)
+        yield* queue.tick
+        assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, status)
+        if (worker !== "") yield* take(worker)
+      }
+      const failed = yield* queue.get(endpoint.id, job.id)
+      assert.strictEqual(failed.error, "Worker cid was silent for 10 s and lost the job. This was attempt 3 of 3.")
+      assert.strictEqual(failed.retries, 2)
+      assert.strictEqual(failed.attempt, 3)
+    }))
+
+  rule("heartbeats keep the job, for as long as they come", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, status } = yield* Scenario.make()
+      const job = yield* started("ann")
+      for (let heartbeat = 0; heartbeat < 5; heartbeat++) {
+        yield* TestClock.adjust(9_000)
+        yield* queue.heartbeat(endpoint.id, "ann", [job.id])
+        yield* queue.tick
+        assert.strictEqual(yield* status(job.id), "IN_PROGRESS")
+      }
+      yield* TestClock.adjust(10_000)
+      yield* queue.tick
+      assert.strictEqual(yield* status(job.id), "IN_QUEUE")
+    }))
+
+  rule("an attempt that runs too long times out, heartbeats or not", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, finish, started } = yield* Scenario.make({ leaseMs: 30_000, executionTimeoutMs: 40_000 })
+      const job = yield* started("ann")
+      yield* TestClock.adjust(20_000)
+      yield* queue.heartbeat(endpoint.id, "ann", [job.id])
+      const ending = yield* Effect.forkChild(queue.awaitEnd(endpoint.id, job.id, 60_000))
+      yield* Scenario.settle
+      yield* Scenario.pass(20_000)
+      yield* queue.tick
+      const ended = yield* Fiber.join(ending)
+      assert.strictEqual(ended.status, "TIMED_OUT")
+      assert.strictEqual(ended.error, "The attempt ran longer than its execution timeout (40 s) on worker ann.")
+      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
+      assert.strictEqual(yield* finish(job), "ignored")
+    }))
+
+  rule("a job that waits longer than it may live times out", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, submit, take } = yield* Scenario.make()
+      const job = yield* submit({ policy: { ttl: 10_000 } })
+      yield* TestClock.adjust(10_000)
+      yield* queue.tick
+      const ended = yield* queue.get(endpoint.id, job.id)
+      assert.strictEqual(ended.status, "TIMED_OUT")
+      assert.strictEqual(ended.error, "The job's time to live (10 s) ended while it was waiting for a worker.")
+      assert.deepStrictEqual(yield* take("ann"), [])
+    }))
+
+  rule("a job that runs longer than it may live times out, and its worker is told", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, submit, take } = yield* Scenario.make({ leaseMs: 30_000 })
+      const { id } = yield* submit({ policy: { ttl: 12_000 } })
+      yield* TestClock.adjust(5_000)
+      yield* take("ann")
+      yield* TestClock.adjust(7_000)
+      yield* queue.tick
+      const ended = yield* queue.get(endpoint.id, id)
+      assert.strictEqual(ended.status, "TIMED_OUT")
+      assert.strictEqual(ended.error, "The job's time to live (12 s) ended while it was running on worker ann.")
+      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [id])
+    }))
+
+  rule("R15: what has ended is forgotten when its retention is over, chunks and all", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, finish, started, status } = yield* Scenario.make()
+      const job = yield* started("ann")
+      yield* queue.append(Scenario.holderOf(job), toJsonText("chunk"))
+      yield* finish(job)
+      yield* TestClock.adjust(599_999)
+      yield* queue.tick
+      assert.strictEqual(yield* status(job.id), "COMPLETED")
+      yield* TestClock.adjust(1)
+      yield* queue.tick
+      assert.strictEqual(yield* Scenario.reasonOf(queue.get(endpoint.id, job.id)), "JobMissing")
+      assert.strictEqual(yield* Scenario.reasonOf(queue.drain(endpoint.id, job.id, 0)), "JobMissing")
+      assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "JobMissing")
+      const { completed } = yield* queue.depth(endpoint.id)
+      assert.strictEqual(completed, 0)
+    }))
+
+  rule("a sweep says whether there may be more, and repeated sweeps fire everything", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, submit } = yield* Scenario.make()
+      yield* Effect.replicateEffect(submit(), 1_200, { concurrency: "unbounded", discard: true })
+      yield* TestClock.adjust(300_000)
+      let sweeps = 1
+      while (yield* queue.tick) sweeps += 1
+      assert.isAbove(sweeps, 1)
+      assert.strictEqual((yield* queue.depth(endpoint.id)).failed, 1_200)
+    }))
+
+  rule(
+    "R1: a queue that starts anew finds its jobs, and gives running ones their whole lease again",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
+        const running = yield* started("ann")
+        const waiting = yield* submit()
+        // The platform is away for longer than the lease; no worker could beat.
+        yield* TestClock.adjust(25_000)
+        const world = JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer))
+        yield* Effect.gen(function*() {
+          const restarted = yield* JobQueue.JobQueue
+          yield* restarted.tick
+          const found = yield* restarted.get(endpoint.id, running.id)
+          assert.strictEqual(found.status, "IN_PROGRESS")
+          assert.strictEqual(found.leaseExpiresAt, 35_000)
+          assert.strictEqual((yield* restarted.get(endpoint.id, waiting.id)).status, "IN_QUEUE")
+          assert.strictEqual(
+            yield* restarted.finish(Scenario.holderOf(running), { output: toJsonText("at last"), error: null }),
+            "accepted"
+          )
+        }).pipe(Effect.provide(world, { local: true }))
+        assert.strictEqual((yield* queue.get(endpoint.id, running.id)).output, `"at last"`)
+        assert.strictEqual(yield* finish(running), "ignored")
+      })
+  )
+}

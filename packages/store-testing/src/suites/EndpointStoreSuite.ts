@@ -1,0 +1,104 @@
+/**
+ * The conformance suite of endpoint stores.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointId } from "@stint/contract/Ids"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import * as Scenario from "../Scenario.ts"
+
+const everything = Schema.decodeUnknownSync(Endpoint)({
+  id: "everything",
+  source: { type: "command", command: ["python3", "worker.py"], directory: "/srv/worker" },
+  workers: { min: 1, max: 7, idleTimeoutMs: 1_234 },
+  scaler: { type: "REQUEST_COUNT", value: 3 },
+  executionTimeoutMs: 5_000,
+  ttlMs: 10_000,
+  leaseMs: 1_000,
+  maxAttempts: 9,
+  retentionMs: 1_000,
+  errorTraceback: "none",
+  env: { CITY: "Zürich \u{1F680}", EMPTY: "" },
+  createdAt: 1_700_000_000_000
+})
+
+/** Everything that an endpoint store has to do. The layer is built anew for every test. */
+export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointStore, E>): void => {
+  const rule = (title: string, body: Effect.Effect<void, unknown, EndpointStore>) =>
+    it.effect(title, () => Effect.provide(body, store))
+
+  describe(`endpoint store: ${name}`, () => {
+    rule(
+      "an endpoint comes back as it was put, with every setting",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        for (const endpoint of [everything, Scenario.endpoint()]) {
+          yield* store.put(endpoint)
+          assert.deepStrictEqual(yield* store.get(endpoint.id), endpoint)
+        }
+      })
+    )
+
+    rule(
+      "what is not there is undefined",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        assert.strictEqual(yield* store.get("nobody"), undefined)
+        assert.strictEqual(yield* store.get("constructor"), undefined)
+        assert.deepStrictEqual(yield* store.list, [])
+      })
+    )
+
+    rule(
+      "the list is by id, whatever the order of creation",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        for (const id of ["b", "c", "a", "B"]) yield* store.put(Scenario.endpoint({ id }))
+        assert.deepStrictEqual((yield* store.list).map((endpoint) => endpoint.id as string), ["B", "a", "b", "c"])
+      })
+    )
+
+    rule(
+      "a second put replaces the first",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        yield* store.put(Scenario.endpoint({ leaseMs: 1_000 }))
+        yield* store.put(Scenario.endpoint({ leaseMs: 2_000 }))
+        assert.deepStrictEqual((yield* store.list).map((endpoint) => endpoint.leaseMs), [2_000])
+      })
+    )
+
+    rule(
+      "of those who create an endpoint at once one is told that it was created, and its settings are kept",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        const created = yield* Effect.forEach(
+          [1_000, 2_000, 3_000, 4_000],
+          (leaseMs) => Effect.map(store.create(Scenario.endpoint({ leaseMs })), (mine) => ({ leaseMs, mine })),
+          { concurrency: "unbounded" }
+        )
+        const winners = created.filter(({ mine }) => mine)
+        assert.strictEqual(winners.length, 1)
+        assert.strictEqual((yield* store.get(Scenario.endpoint().id))?.leaseMs, winners[0]?.leaseMs)
+        assert.isFalse(yield* store.create(Scenario.endpoint({ leaseMs: 5_000 })))
+        assert.deepStrictEqual((yield* store.list).map((endpoint) => endpoint.leaseMs), [winners[0]?.leaseMs])
+      })
+    )
+
+    rule(
+      "what was removed is gone, and only that",
+      Effect.gen(function*() {
+        const store = yield* EndpointStore
+        yield* store.put(Scenario.endpoint({ id: "a" }))
+        yield* store.put(Scenario.endpoint({ id: "b" }))
+        assert.strictEqual(yield* store.remove(EndpointId.make("a")), "removed")
+        assert.strictEqual(yield* store.remove(EndpointId.make("a")), "missing")
+        assert.strictEqual(yield* store.get("a"), undefined)
+        assert.deepStrictEqual((yield* store.list).map((endpoint) => endpoint.id as string), ["b"])
+      })
+    )
+  })
+}

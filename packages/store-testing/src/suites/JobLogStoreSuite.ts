@@ -1,0 +1,400 @@
+/**
+ * The conformance suite of log lines: the store that keeps them, and the way to it from a worker and from it to a follower.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import type { JobId } from "@stint/contract/Ids"
+import { toJsonText } from "@stint/contract/Json"
+import { MAX_LOG_MESSAGE } from "@stint/contract/LogMessage"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { TestClock } from "effect/testing"
+import * as JobLogs from "@stint/queue/JobLogs"
+import { defaultLogQuotas, JobLogStore, type LogEntry, LogLimits, type LogQuotas } from "@stint/store/JobLogStore"
+import * as JobQueue from "@stint/queue/JobQueue"
+import type { JobStore } from "@stint/store/JobStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { logEventRules } from "../rules/LogEventRules.ts"
+import type { LogRule } from "../rules/LogRule.ts"
+import * as Scenario from "../Scenario.ts"
+
+const entry = (message: string, changes: Partial<LogEntry> = {}): LogEntry => ({
+  time: 5,
+  level: "INFO",
+  source: "log",
+  attempt: 1,
+  worker: "ann",
+  message,
+  ...changes
+})
+
+const entries = (from: number, to: number): ReadonlyArray<LogEntry> =>
+  Array.from({ length: to - from + 1 }, (_, index) => entry(`line ${from + index}`))
+
+const storeRules = (rule: LogRule): void => {
+  rule("lines come back as they were, in order, numbered from 1 over all that was written", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      assert.deepStrictEqual(yield* store.read(id, 0, 10), { lines: [], more: false, last: 0 })
+      const first = entry("näive ✓ \u0000 \"quoted\"\n{}", {
+        level: "ERROR",
+        source: "stderr",
+        worker: null,
+        time: 1_790_000_000_000
+      })
+      yield* store.append([{ job: id, missed: 0, lines: [first, entry("two")] }])
+      yield* store.append([{ job: id, missed: 0, lines: [entry("three", { attempt: 2 })] }])
+      assert.deepStrictEqual(yield* store.read(id, 0, 10), {
+        lines: [
+          { ...first, number: 1, chunk: 0 },
+          { ...entry("two"), number: 2, chunk: 0 },
+          { ...entry("three", { attempt: 2 }), number: 3, chunk: 0 }
+        ],
+        more: false,
+        last: 3
+      })
+    }))
+
+  rule("a reading goes on after any number, and says whether there is more", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      yield* store.append([{ job: id, missed: 0, lines: entries(1, 700) }])
+      const seen: Array<string> = []
+      let after = 0
+      for (let more = true; more;) {
+        const page = yield* store.read(id, after, 33)
+        assert.isAtMost(page.lines.length, 33)
+        seen.push(...page.lines.map((line) => line.message))
+        after = page.lines.at(-1)?.number ?? after
+        more = page.more
+      }
+      assert.deepStrictEqual(seen, entries(1, 700).map((line) => line.message))
+      // One reading of long lines is short.
+      yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 100 }, () => entry("x".repeat(4_096))) }])
+      const long = yield* store.read(id, 700, 1_000)
+      assert.isTrue(long.more)
+      assert.isBelow(long.lines.length, 80)
+    }))
+
+  rule("a line knows how many chunks of its attempt came before it", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { queue, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      yield* store.append([{ job: job.id, missed: 0, lines: [entry("a")] }])
+      for (const n of [1, 2]) yield* queue.append(Scenario.holderOf(job), toJsonText(n))
+      yield* store.append([{ job: job.id, missed: 0, lines: [entry("b"), entry("late", { attempt: 0 })] }])
+      assert.deepStrictEqual((yield* store.read(job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
+    }))
+
+  rule("beyond a job's lines its oldest go, and the numbers of the others stay", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      for (let n = 0; n < 30; n++) yield* store.append([{ job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
+      const { last, lines } = yield* store.read(id, 0, 1_000)
+      assert.strictEqual(last, 300)
+      assert.isAtMost(lines.length, 100)
+      assert.isAtLeast(lines.length, 80)
+      assert.deepStrictEqual(lines.map((line) => line.message), lines.map((line) => `line ${line.number}`))
+      assert.strictEqual(lines.at(-1)?.number, 300)
+    }), { lines: 100 })
+
+  rule("beyond a job's bytes its oldest go", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      for (let n = 1; n <= 40; n++) yield* store.append([{ job: id, missed: 0, lines: [entry(`${n} ${"x".repeat(4_000)}`)] }])
+      const { last, lines } = yield* store.read(id, 0, 1_000)
+      assert.strictEqual(last, 40)
+      assert.isAtMost(lines.length * 4_064, 64 * 1024)
+      assert.strictEqual(lines.at(-1)?.number, 40)
+      assert.isAtLeast(lines.length, 10)
+    }), { bytes: 64 * 1024 })
+
+  rule("beyond the bytes of all the oldest lines go, whosever they are, and the numbers go on", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { started } = yield* Scenario.make()
+      const quiet = yield* started("ann")
+      yield* store.append([{ job: quiet.id, missed: 0, lines: entries(1, 3) }])
+      const loud: Array<JobId> = []
+      for (let n = 0; n < 20; n++) {
+        const { id } = yield* started("ann")
+        loud.push(id)
+        for (let part = 0; part < 4; part++) {
+          yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 4 }, () => entry("x".repeat(2_000))) }])
+        }
+      }
+      assert.deepStrictEqual(yield* store.read(quiet.id, 0, 9), { lines: [], more: false, last: 3 })
+      let bytes = 0
+      for (const id of loud) bytes += (yield* store.read(id, 0, 100)).lines.length * 2_064
+      assert.isAtMost(bytes, 100_000)
+      assert.isAtLeast(bytes, 50_000)
+      yield* store.append([{ job: quiet.id, missed: 0, lines: [entry("again")] }])
+      assert.deepStrictEqual((yield* store.read(quiet.id, 0, 9)).lines.map((line) => line.number), [4])
+    }), { totalBytes: 100_000 })
+
+  rule("lines that could not be kept leave their numbers unused", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      yield* store.append([{ job: id, missed: 0, lines: [entry("a")] }])
+      yield* store.append([{ job: id, missed: 7, lines: [entry("b")] }])
+      yield* store.append([{ job: id, missed: 2, lines: [] }])
+      const { last, lines } = yield* store.read(id, 0, 9)
+      assert.deepStrictEqual([last, ...lines.map((line) => line.number)], [11, 1, 9])
+    }))
+
+  rule("the lines go with their job, and those of no job are left out", () =>
+    Effect.gen(function*() {
+      const store = yield* JobLogStore
+      const { finish, queue, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      const other = yield* started("ann")
+      yield* store.append([
+        { job: job.id, missed: 0, lines: entries(1, 5) },
+        { job: Scenario.jobId(), missed: 0, lines: entries(1, 5) },
+        { job: other.id, missed: 0, lines: entries(1, 2) }
+      ])
+      yield* finish(job)
+      assert.strictEqual((yield* store.read(job.id, 0, 9)).lines.length, 5)
+      yield* TestClock.adjust(600_000)
+      yield* queue.tick
+      yield* store.append([{ job: job.id, missed: 0, lines: entries(6, 6) }])
+      assert.deepStrictEqual(yield* store.read(job.id, 0, 9), { lines: [], more: false, last: 0 })
+      assert.strictEqual((yield* store.read(other.id, 0, 9)).lines.length, 2)
+    }))
+}
+
+const write = Effect.fnUntraced(function*(worker: string, message: string, job?: string, endpoint = Scenario.endpoint().id) {
+  const logs = yield* JobLogs.JobLogs
+  return yield* logs.write({ endpoint, worker, job, level: "INFO", source: "log", message })
+})
+
+const messages = Effect.fnUntraced(function*(job: JobId, options: JobLogs.ReadOptions = {}) {
+  return (yield* (yield* JobLogs.JobLogs).read(job, options)).lines.map((line) => line.message)
+})
+
+const writtenRules = (rule: LogRule): void => {
+  rule(
+    "a line that names its job is that job's; a worker cannot write into another one's, nor into another endpoint",
+    () =>
+      Effect.gen(function*() {
+        const logs = yield* JobLogs.JobLogs
+        const { started } = yield* Scenario.make()
+        const anns = yield* started("ann")
+        const bobs = yield* started("bob")
+        assert.isTrue(yield* write("ann", "mine", anns.id))
+        assert.isFalse(yield* write("ann", "not mine", bobs.id))
+        assert.isFalse(yield* write("ann", "from afar", anns.id, Scenario.elsewhere))
+        assert.isFalse(yield* write("ann", "no such job", "nope"))
+        yield* logs.flush
+        assert.deepStrictEqual(yield* messages(anns.id), ["mine"])
+        assert.deepStrictEqual(yield* messages(bobs.id), [])
+      })
+  )
+
+  rule("a line that names none is the job's where the worker holds exactly one", () =>
+    Effect.gen(function*() {
+      const logs = yield* JobLogs.JobLogs
+      const { finish, started } = yield* Scenario.make()
+      assert.isFalse(yield* write("ann", "loading"))
+      const first = yield* started("ann")
+      assert.isTrue(yield* write("ann", "one"))
+      const second = yield* started("ann")
+      assert.isFalse(yield* write("ann", "whose?"))
+      yield* finish(first)
+      assert.isTrue(yield* write("ann", "two"))
+      yield* finish(second)
+      yield* TestClock.adjust(1_000)
+      assert.isTrue(yield* write("ann", "two's last word"))
+      yield* TestClock.adjust(1)
+      assert.isFalse(yield* write("ann", "idle"))
+      yield* logs.flush
+      assert.deepStrictEqual(yield* messages(first.id), ["one"])
+      assert.deepStrictEqual(yield* messages(second.id), ["two", "two's last word"])
+    }))
+
+  rule(
+    "a line of an attempt that was lost is told as that attempt's, also while the job runs elsewhere",
+    () =>
+      Effect.gen(function*() {
+        const logs = yield* JobLogs.JobLogs
+        const { endpoint, queue, started, takeOne } = yield* Scenario.make({ maxAttempts: 3 })
+        const job = yield* started("ann")
+        yield* TestClock.adjust(10_000)
+        yield* queue.tick
+        const again = yield* takeOne("bob")
+        assert.strictEqual(again.id, job.id)
+        yield* write("ann", "still here", job.id)
+        yield* write("bob", "taking over", job.id)
+        yield* queue.workerGone(endpoint.id, "ann", "killed")
+        // Nobody remembers what it was handed.
+        assert.isFalse(yield* write("ann", "from the grave", job.id))
+        yield* logs.flush
+        const { lines } = yield* logs.read(job.id)
+        assert.deepStrictEqual(lines.map(({ attempt, message, worker }) => [attempt, worker, message]), [
+          [1, "ann", "still here"],
+          [2, "bob", "taking over"]
+        ])
+      })
+  )
+
+  rule("a worker of before a restart is known by the job that it holds", () =>
+    Effect.gen(function*() {
+      const logs = yield* JobLogs.JobLogs
+      const registry = yield* WorkerRegistry.WorkerRegistry
+      const { endpoint, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      yield* registry.gone(endpoint.id, "ann")
+      assert.isTrue(yield* write("ann", "still mine", job.id))
+      yield* logs.flush
+      assert.deepStrictEqual(yield* messages(job.id), ["still mine"])
+    }))
+
+  rule("lines wait for others a tenth of a second, and not when there are many", () =>
+    Effect.gen(function*() {
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      yield* write("ann", "a", id)
+      yield* Scenario.pass(JobLogs.BATCH_MILLIS - 1)
+      assert.deepStrictEqual(yield* messages(id), [])
+      yield* Scenario.pass(1)
+      assert.deepStrictEqual(yield* messages(id), ["a"])
+      for (let n = 0; n < JobLogs.BATCH_LINES; n++) yield* write("ann", `${n}`, id)
+      assert.strictEqual((yield* messages(id, { limit: 1_000 })).length, 1 + JobLogs.BATCH_LINES)
+    }))
+
+  rule("a long message is cut in its middle", () =>
+    Effect.gen(function*() {
+      const logs = yield* JobLogs.JobLogs
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      yield* write("ann", `begin${"x".repeat(100_000)}end`, id)
+      yield* logs.flush
+      const [message = ""] = yield* messages(id)
+      assert.strictEqual(message.length, MAX_LOG_MESSAGE)
+      assert.match(message, /^begin.*100008 characters, cut here.*end$/)
+    }))
+
+  rule("what was dropped is told by a line of its own, wherever it is missing", () =>
+    Effect.gen(function*() {
+      const logs = yield* JobLogs.JobLogs
+      const { started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      for (let n = 1; n <= 300; n++) {
+        yield* write("ann", `line ${n}`, id)
+        if (n % 10 === 0) yield* logs.flush
+      }
+      const all = yield* logs.read(id, { limit: 1_000 })
+      const [gap, ...rest] = all.lines
+      assert.deepInclude(gap, { number: 300 - rest.length, level: "WARN", source: "platform", worker: null, attempt: 1 })
+      assert.match(
+        gap?.message ?? "",
+        new RegExp(`^${300 - rest.length} lines dropped here: a job keeps its newest 100 lines and 1 MiB of them`)
+      )
+      assert.deepStrictEqual(rest.map((line) => line.message), rest.map((line) => `line ${line.number}`))
+      assert.deepStrictEqual([all.cursor, all.more], [300, false])
+      // Who had read some of them is told how many it missed.
+      const later = yield* logs.read(id, { after: 50, limit: 1 })
+      assert.match(later.lines[0]?.message ?? "", new RegExp(`^${300 - rest.length - 50} lines dropped`))
+    }), { lines: 100 })
+
+  rule("a level leaves out what is below it, and pages go on where they ended", () =>
+    Effect.gen(function*() {
+      const logs = yield* JobLogs.JobLogs
+      const { endpoint, started } = yield* Scenario.make()
+      const { id } = yield* started("ann")
+      for (let n = 1; n <= 3_000; n++) {
+        const level = n % 1_000 === 0 ? "ERROR" : n % 2 === 0 ? "WARN" : "DEBUG"
+        yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: id, level, source: "log", message: `${n}` })
+      }
+      yield* logs.flush
+      const seen: Array<string> = []
+      let after = 0
+      for (let more = true; more;) {
+        const page = yield* logs.read(id, { after, level: "ERROR", limit: 2 })
+        seen.push(...page.lines.map((line) => line.message))
+        more = page.more
+        after = page.cursor
+      }
+      assert.deepStrictEqual([...seen, after], ["1000", "2000", "3000", 3_000])
+      assert.deepStrictEqual(yield* messages(id, { after: 2_996, level: "WARN" }), ["2998", "3000"])
+    }))
+}
+
+/** A store whose next writes fail. */
+const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { left: number }) =>
+  Layer.effect(
+    JobLogStore,
+    Effect.map(JobLogStore, (inner) => ({
+      ...inner,
+      append: (batches) =>
+        Effect.suspend(() => {
+          if (failures.left === 0) return inner.append(batches)
+          failures.left -= 1
+          return Effect.fail(
+            new QueueError({ reason: new StoreUnavailable({ operation: "append", cause: new Error("the disk is full") }) })
+          )
+        })
+    }))
+  ).pipe(Layer.provideMerge(store))
+
+/** Everything that has to do with log lines. The layer is built anew for every test. */
+export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | JobLogStore, E>): void => {
+  const worldOver = (stores: Layer.Layer<JobStore | JobLogStore, E>, quotas: Partial<LogQuotas> = {}) =>
+    JobQueue.layer.pipe(
+      Layer.provideMerge(JobLogs.layer),
+      Layer.provideMerge(Layer.merge(stores, WorkerRegistry.layer)),
+      Layer.provide(Layer.succeed(LogLimits, { ...defaultLogQuotas, ...quotas }))
+    )
+  const rule: LogRule = (title, body, quotas) =>
+    it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(worldOver(store, quotas))))
+
+  describe(`log lines: ${name}`, () => {
+    describe("store", () => storeRules(rule))
+    describe("written", () => writtenRules(rule))
+    describe("followed", () => logEventRules(rule))
+
+    it.effect("lines that cannot be kept are told as missing, and the job goes on", () => {
+      const failures = { left: 0 }
+      return Effect.gen(function*() {
+        const logs = yield* JobLogs.JobLogs
+        const { finish, started } = yield* Scenario.make()
+        const job = yield* started("ann")
+        yield* write("ann", "one", job.id)
+        yield* logs.flush
+        failures.left = 2
+        for (const message of ["two", "three"]) {
+          yield* write("ann", message, job.id)
+          yield* logs.flush
+        }
+        yield* write("ann", "four", job.id)
+        yield* logs.flush
+        assert.strictEqual(yield* finish(job), "accepted")
+        const [one, gap, four] = yield* messages(job.id)
+        assert.deepStrictEqual([one, four], ["one", "four"])
+        assert.match(gap ?? "", /^2 lines dropped here/)
+      }).pipe(Effect.provide(worldOver(faulty(store, failures))))
+    })
+
+    it.effect("what is pending when the platform stops is written first", () =>
+      Effect.gen(function*() {
+        const kept = yield* JobLogStore
+        const { started } = yield* Scenario.make()
+        const job = yield* started("ann")
+        yield* write("ann", "last words", job.id).pipe(
+          Effect.provide(Layer.fresh(JobLogs.layer))
+        )
+        assert.deepStrictEqual((yield* kept.read(job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
+      }).pipe(Effect.provide(worldOver(store))))
+  })
+}

@@ -1,0 +1,71 @@
+/**
+ * The conformance suite of the queue: every backend's test file is a few lines.
+ *
+ * ```ts
+ * suite("sqlite", layerOfAStoreThatIsEmpty)
+ * endpointStoreSuite("sqlite", layerOfAnEndpointStoreThatIsEmpty)
+ * outboxSuite("sqlite", layerOfBothJobsAndWebhooks)
+ * endpointRemovalSuite("sqlite", layerOfBothJobsAndEndpoints)
+ * ```
+ *
+ * The layer is built anew for every test, and has to give a store of its own each time. All timers run on the test clock, which starts at
+ * 0; a store has no clock of its own. Titles name the invariants of quality.md (R1 to R15) where they show one.
+ */
+import { describe } from "@effect/vitest"
+import type * as Layer from "effect/Layer"
+import type { JobStore } from "@stint/store/JobStore"
+import { callerRules } from "../rules/CallerRules.ts"
+import { resultRules } from "../rules/ResultRules.ts"
+import { depthRules } from "../rules/DepthRules.ts"
+import { storeFaultRules } from "../rules/StoreFaultRules.ts"
+import { jobEventRules } from "../rules/JobEventRules.ts"
+import { idempotencyRules } from "../rules/IdempotencyRules.ts"
+import { idempotencyChaosRules } from "../rules/IdempotencyChaosRules.ts"
+import { listRules } from "../rules/ListRules.ts"
+import { modelRules } from "../rules/ModelRules.ts"
+import { priorityRules } from "../rules/PriorityRules.ts"
+import { retryRules } from "../rules/RetryRules.ts"
+import { simulationRules } from "../rules/SimulationRules.ts"
+import { chaosRules } from "../rules/ChaosRules.ts"
+import { streamRules } from "../rules/StreamRules.ts"
+import { submitRules } from "../rules/SubmitRules.ts"
+import { storeRule } from "../rules/StoreRule.ts"
+import { takeRules } from "../rules/TakeRules.ts"
+import { timerRules } from "../rules/TimerRules.ts"
+import { workerRules } from "../rules/WorkerRules.ts"
+
+/** How much of it to run. */
+export interface SuiteOptions {
+  /** How many random sequences of commands are held against the model. Default: 400. */
+  readonly sequences?: number
+  /** How many idempotency keys are submitted at once and again. Default: 1,000. */
+  readonly keys?: number
+}
+
+/** Everything that a job store and the queue over it have to do. */
+export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, options: SuiteOptions = {}): void => {
+  const { keys = 1_000, sequences = 400 } = options
+  const rule = storeRule(store)
+  describe(`job queue: ${name}`, () => {
+    describe("submit", () => submitRules(rule))
+    describe("idempotency keys", () => idempotencyRules(rule))
+    describe("take", () => takeRules(rule))
+    describe("priority", () => priorityRules(rule))
+    describe("deliver", () => resultRules(rule))
+    describe("stream", () => streamRules(rule))
+    describe("follow", () => jobEventRules(rule))
+    describe("list", () => listRules(rule))
+    describe("retries", () => retryRules(rule))
+    describe("cancel, retry, purge", () => callerRules(rule))
+    describe("workers", () => workerRules(rule))
+    describe("timers", () => timerRules(rule))
+    describe("depth", () => depthRules(rule))
+    describe("simulation", () => simulationRules(rule))
+    describe("faults", () => storeFaultRules(store))
+    describe("chaos", () => {
+      chaosRules(store)
+      idempotencyChaosRules(store, keys)
+    })
+    describe("model", () => modelRules(store, sequences))
+  })
+}

@@ -1,0 +1,26 @@
+/**
+ * The batch as callers and its webhook see it (wire-facts 1.6).
+ */
+import type { Batch } from "@stint/contract/Batch"
+import { type JsonText, toJsonText } from "@stint/contract/Json"
+import type { BatchRecord } from "./BatchMachine.ts"
+
+/** The batch object. */
+export const toWireBatch = (batch: BatchRecord): Batch => ({
+  id: batch.id,
+  endpointId: batch.endpoint,
+  status: batch.status,
+  requestTotal: batch.total,
+  requestInProgress: batch.running,
+  requestCompleted: batch.completed,
+  requestFailed: batch.failed + batch.cancelled,
+  requestCancelled: batch.cancelled,
+  createdAt: batch.createdAt,
+  ...(batch.finalizedAt === null ? {} : { finalizedAt: batch.finalizedAt }),
+  ...(batch.endedAt === null ? {} : { completedAt: batch.endedAt }),
+  ...(batch.name === null ? {} : { name: batch.name }),
+  ...(batch.webhook === null ? {} : { webhook: batch.webhook })
+})
+
+/** The body of its webhook. */
+export const batchJson = (batch: BatchRecord): JsonText => toJsonText(toWireBatch(batch))

@@ -1,0 +1,23 @@
+/**
+ * The contracts of Stint's stores, the state machines of jobs and batches, and the stores in memory.
+ */
+export * as BatchJson from "./batches/BatchJson.ts"
+export * as BatchMachine from "./batches/BatchMachine.ts"
+export * as BatchStore from "./batches/BatchStore.ts"
+export * as EndpointStore from "./control/EndpointStore.ts"
+export * as KeyCache from "./control/KeyCache.ts"
+export * as KeyStore from "./control/KeyStore.ts"
+export * as JobJson from "./jobs/JobJson.ts"
+export * as JobLogStore from "./jobs/JobLogStore.ts"
+export * as JobMachine from "./jobs/JobMachine.ts"
+export * as JobQuery from "./jobs/JobQuery.ts"
+export * as JobRecord from "./jobs/JobRecord.ts"
+export * as JobStore from "./jobs/JobStore.ts"
+export * as Tally from "./jobs/Tally.ts"
+export * as MemoryJobStore from "./memory/MemoryJobStore.ts"
+export * as PayloadMemoryBudget from "./PayloadMemoryBudget.ts"
+export * as QueueError from "./QueueError.ts"
+export * as WebhookAttemptStore from "./webhooks/WebhookAttemptStore.ts"
+export * as WebhookBodies from "./webhooks/WebhookBodies.ts"
+export * as WebhookSecretStore from "./webhooks/WebhookSecretStore.ts"
+export * as WebhookStore from "./webhooks/WebhookStore.ts"

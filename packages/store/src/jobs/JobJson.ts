@@ -1,0 +1,61 @@
+/**
+ * The job object of wire-facts 1.3 as JSON text, for whoever asks and for webhooks.
+ *
+ * Payloads are kept as JSON text and are spliced in as they are: parsing and printing a 20 MB result each time would be the most
+ * expensive thing that the platform does.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { isTerminal, type WebhookEvent } from "@stint/contract/Job"
+import { JsonText } from "@stint/contract/Json"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { delayTime, executionTime } from "./JobMachine.ts"
+import type { JobInput, JobReport, JobWebhook } from "./JobRecord.ts"
+
+/** The exception blob of specification 2.4: a JSON object, of which only the traceback has to be known here. */
+const ErrorBlob = Schema.fromJsonString(Schema.Record(Schema.String, Schema.Unknown))
+
+const decodeBlob = Schema.decodeUnknownOption(ErrorBlob)
+
+/**
+ * The error without its traceback, where the endpoint keeps tracebacks from callers (rulings, "`error` on the wire"). Existing SDKs send a
+ * generator's exception as a sentence that ends in its traceback (wire-facts 2.3).
+ */
+const withoutTraceback = (error: string): string =>
+  Option.match(decodeBlob(error), {
+    onNone: () => error.split(/\s*\ntraceback: /, 1)[0] ?? "",
+    onSome: ({ error_traceback: _, ...rest }) => JSON.stringify(rest)
+  })
+
+/** The members of the job object, each as `"key":value`. */
+export const jobMembers = (job: JobReport, { errorTraceback }: Pick<Endpoint, "errorTraceback">): Array<string> => {
+  const parts = [`"id":${JSON.stringify(job.id)}`, `"status":"${job.status}"`]
+  const delay = delayTime(job)
+  if (delay !== undefined) parts.push(`"delayTime":${delay}`)
+  const execution = executionTime(job)
+  if (execution !== undefined) parts.push(`"executionTime":${execution}`)
+  const output = isTerminal(job.status) ? job.output : job.progress
+  if (output !== null) parts.push(`"output":${output}`)
+  if (job.error !== null) {
+    parts.push(`"error":${JSON.stringify(errorTraceback === "none" ? withoutTraceback(job.error) : job.error)}`)
+  }
+  if (job.retries > 0) parts.push(`"retries":${job.retries}`)
+  if (job.worker !== null) parts.push(`"workerId":${JSON.stringify(job.worker)}`)
+  return parts
+}
+
+/**
+ * The body of a webhook: the job object with `input` and `webhook` (wire-facts 1.3), and for a chunk with a `stream` that holds it, as
+ * `/stream` shows it.
+ */
+export const webhookJson = (
+  job: JobReport,
+  { input }: Pick<JobInput, "input">,
+  webhook: JobWebhook,
+  event: WebhookEvent,
+  chunk: JsonText | undefined
+): JsonText => {
+  const parts = [...jobMembers(job, webhook), `"input":${input}`, `"webhook":${JSON.stringify(webhook.url)}`]
+  if (event === "output" && chunk !== undefined) parts.push(`"stream":[{"output":${chunk}}]`)
+  return JsonText.make(`{${parts.join(",")}}`)
+}

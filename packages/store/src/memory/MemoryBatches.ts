@@ -1,0 +1,219 @@
+/**
+ * Batches in memory: part of the memory store, changed by it in the same step as the job that changes them.
+ */
+import type { BatchId } from "@stint/contract/Batch"
+import { type EndpointId, JobId } from "@stint/contract/Ids"
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import * as BatchMachine from "../batches/BatchMachine.ts"
+import type { BatchRecord } from "../batches/BatchMachine.ts"
+import type { BatchRequest, BatchStore, ChangeResult } from "../batches/BatchStore.ts"
+import { batchJson } from "../batches/BatchJson.ts"
+import type { JobMachineEvent } from "../jobs/JobMachine.ts"
+import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
+import type { ApplyResult } from "../jobs/JobStore.ts"
+import type { NewDelivery } from "./MemoryWebhooks.ts"
+
+/** What batches have to know of the jobs beside them, and to do to them. */
+export interface Jobs {
+  readonly insert: (job: JobRecord) => void
+  readonly get: (id: JobId) => JobHead | undefined
+  readonly apply: (id: JobId, event: JobMachineEvent) => ApplyResult
+  /** How many jobs of an endpoint wait, ready or not. */
+  readonly queued: (endpoint: EndpointId) => number
+  readonly wasRemoved: (endpoint: EndpointId) => boolean
+}
+
+interface Entry {
+  record: BatchRecord
+  /** In the order in which they were added. */
+  readonly requests: Map<JobId, BatchRequest>
+  /** Those that are no jobs yet. */
+  readonly pending: Set<JobId>
+  readonly seq: number
+}
+
+/** The batches of a store. */
+export interface MemoryBatches {
+  readonly service: BatchStore["Service"]
+  /** A job of a batch changed. True where it has to be cancelled in the same step. */
+  readonly jobChanged: (before: JobHead, after: JobHead, now: number) => boolean
+  /** Whether an endpoint has batches at work. */
+  readonly isBusy: (endpoint: EndpointId) => boolean
+}
+
+/** No batches yet. */
+export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery) => void }): MemoryBatches => {
+  const entries = new Map<BatchId, Entry>()
+  let seq = 0
+
+  const ofEndpoint = (endpoint: EndpointId) => [...entries.values()].filter(({ record }) => record.endpoint === endpoint)
+
+  const find = (endpoint: EndpointId, id: string): Entry | undefined =>
+    ofEndpoint(endpoint).find(({ record }) => record.id === id)
+
+  const put = (entry: Entry, after: BatchRecord, now: number) => {
+    const before = entry.record
+    entry.record = after
+    const event = BatchMachine.webhookEventOf(before, after)
+    if (event === undefined || after.webhook === null) return
+    outbox.add({
+      job: JobId.make(after.id),
+      // Made by many requests: there is no one span that it belongs to.
+      traceparent: null,
+      tracestate: null,
+      endpoint: after.endpoint,
+      event,
+      url: after.webhook,
+      body: batchJson(after),
+      createdAt: now
+    })
+  }
+
+  const change = (
+    entry: Entry | undefined,
+    decide: (batch: BatchRecord) => Result.Result<BatchRecord, BatchMachine.Rejection>,
+    now: number,
+    also: (entry: Entry) => void = () => {}
+  ): ChangeResult => {
+    if (entry === undefined) return { _tag: "Missing" }
+    const decided = decide(entry.record)
+    if (Result.isFailure(decided)) return { _tag: "Rejected", batch: entry.record, rejection: decided.failure }
+    put(entry, decided.success, now)
+    also(entry)
+    return { _tag: "Changed", batch: entry.record }
+  }
+
+  const keep = (requests: ReadonlyArray<BatchRequest>) => (entry: Entry) => {
+    for (const request of requests) {
+      entry.requests.set(request.id, request)
+      entry.pending.add(request.id)
+    }
+  }
+
+  const waiting = (entry: Entry): ReadonlyArray<JobId> =>
+    [...entry.requests.keys()].filter((id) => {
+      const job = jobs.get(id)
+      return job?.batchId === entry.record.id && job.status === "IN_QUEUE"
+    })
+
+  const cancel = (entry: Entry, now: number, limit: number) => {
+    put(entry, BatchMachine.cancelled(entry.record, now), now)
+    entry.pending.clear()
+    const found = BatchMachine.isCancelling(entry.record) ? waiting(entry).slice(0, limit) : []
+    const { endpoint } = entry.record
+    const applied = found.map((id) => jobs.apply(id, { _tag: "Cancel", now, endpoint }))
+    return { batch: entry.record, applied, more: found.length === limit }
+  }
+
+  /** Lets jobs go, and then the batch. True when there is more of it. */
+  const remove = (entry: Entry, now: number, limit: number): boolean => {
+    const held = [...entry.requests.keys()].filter((id) => jobs.get(id)?.batchId === entry.record.id)
+    for (const id of held.slice(0, limit)) jobs.apply(id, { _tag: "Leave", now })
+    if (held.length > limit) return true
+    entries.delete(entry.record.id)
+    return false
+  }
+
+  return {
+    jobChanged: (before, after, now) => {
+      const entry = after.batchId === null ? undefined : entries.get(after.batchId)
+      if (entry === undefined) return false
+      put(entry, BatchMachine.jobChanged(entry.record, before.status, after.status, now), now)
+      return BatchMachine.mustCancel(entry.record, after.status)
+    },
+    isBusy: (endpoint) => ofEndpoint(endpoint).some(({ record }) => record.status !== "DRAFT" && record.endedAt === null),
+    service: {
+      create: (batch, requests, { maxOpen, maxRequests }) =>
+        Effect.sync(() => {
+          if (jobs.wasRemoved(batch.endpoint)) return { _tag: "EndpointGone" }
+          const open = ofEndpoint(batch.endpoint).filter(({ record }) => record.endedAt === null).length
+          if (open >= maxOpen) return { _tag: "TooMany", open }
+          const decided = BatchMachine.added(batch, requests.length, batch.createdAt, maxRequests)
+          if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
+          const entry: Entry = { record: decided.success, requests: new Map(), pending: new Set(), seq: ++seq }
+          entries.set(batch.id, entry)
+          keep(requests)(entry)
+          return { _tag: "Kept", batch: entry.record }
+        }),
+      add: (endpoint, id, requests, now, maxRequests) =>
+        Effect.sync(() =>
+          change(
+            find(endpoint, id),
+            (batch) => BatchMachine.added(batch, requests.length, now, maxRequests),
+            now,
+            keep(requests)
+          )
+        ),
+      drop: (endpoint, id, request, now) =>
+        Effect.sync(() => {
+          const entry = find(endpoint, id)
+          const known = [...entry?.requests.keys() ?? []].find((one) => one === request)
+          if (entry !== undefined && known === undefined) return { _tag: "Gone" }
+          return change(entry, (batch) => BatchMachine.dropped(batch, now), now, (entry) => {
+            if (known === undefined) return
+            entry.requests.delete(known)
+            entry.pending.delete(known)
+          })
+        }),
+      edit: (endpoint, id, changes, now) =>
+        Effect.sync(() => change(find(endpoint, id), (batch) => BatchMachine.edited(batch, changes, now), now)),
+      finalize: (endpoint, id, now, maxQueued) =>
+        Effect.sync(() => {
+          const entry = find(endpoint, id)
+          if (jobs.wasRemoved(endpoint)) return { _tag: "EndpointGone" }
+          if (entry?.record.status === "DRAFT") {
+            const notEnqueued = ofEndpoint(endpoint).reduce((sum, { record }) => sum + record.notEnqueued, 0)
+            const queued = jobs.queued(endpoint) + notEnqueued
+            if (queued + entry.record.total > maxQueued) return { _tag: "QueueFull", queued }
+          }
+          return change(entry, (batch) => BatchMachine.finalized(batch, now), now)
+        }),
+      enqueue: (id, limit, toJob) =>
+        Effect.sync(() => {
+          const entry = entries.get(id)
+          if (entry === undefined || !BatchMachine.hasPending(entry.record)) return { jobs: 0, more: false }
+          const next = [...entry.pending].slice(0, limit)
+          for (const one of next) {
+            const request = entry.requests.get(one)
+            if (request !== undefined) jobs.insert(toJob(entry.record, request))
+            entry.pending.delete(one)
+          }
+          entry.record = BatchMachine.enqueued(entry.record, next.length)
+          return { jobs: next.length, more: BatchMachine.hasPending(entry.record) }
+        }),
+      cancel: (endpoint, id, now, limit) =>
+        Effect.sync(() => {
+          const entry = find(endpoint, id)
+          return entry === undefined ? { batch: undefined, applied: [], more: false } : cancel(entry, now, limit)
+        }),
+      get: (endpoint, id) => Effect.sync(() => find(endpoint, id)?.record),
+      list: (endpoint, offset, limit) =>
+        Effect.sync(() =>
+          ofEndpoint(endpoint)
+            .sort((a, b) => b.record.createdAt - a.record.createdAt || b.seq - a.seq)
+            .slice(offset, offset + limit)
+            .map(({ record }) => record)
+        ),
+      requests: (endpoint, id, offset, limit) =>
+        Effect.sync(() => {
+          const entry = find(endpoint, id)
+          return entry === undefined
+            ? undefined
+            : { batch: entry.record, ids: [...entry.requests.keys()].slice(offset, offset + limit) }
+        }),
+      sweep: (now, limit) =>
+        Effect.sync(() => {
+          let more = false
+          for (const entry of [...entries.values()]) {
+            const { record } = entry
+            const isDue = (BatchMachine.dueAt(record) ?? Infinity) <= now
+            if (record.endedAt !== null && isDue) more = remove(entry, now, limit) || more
+            else if (record.status === "DRAFT" && (isDue || jobs.wasRemoved(record.endpoint))) cancel(entry, now, limit)
+          }
+          const all = [...entries.values()].map(({ record }) => record)
+          return { pending: all.filter(BatchMachine.hasPending), cancelling: all.filter(BatchMachine.isCancelling), more }
+        })
+    }
+  }
+}

@@ -1,0 +1,114 @@
+/**
+ * Log lines in memory, beside the jobs that they belong to. Gone with the process.
+ */
+import type { JobId } from "@stint/contract/Ids"
+import * as Effect from "effect/Effect"
+import {
+  bytesOf,
+  type JobLogStore,
+  type LogBatch,
+  type LogLine,
+  type LogPage,
+  type LogQuotas,
+  piecesOf,
+  READ_BYTES
+} from "../jobs/JobLogStore.ts"
+import type { JobHead } from "../jobs/JobRecord.ts"
+
+interface Piece {
+  readonly job: JobId
+  readonly lines: ReadonlyArray<LogLine>
+  readonly bytes: number
+}
+
+/** The lines of one job. */
+interface Log {
+  last: number
+  lines: number
+  bytes: number
+  /** Oldest first. */
+  readonly pieces: Set<Piece>
+}
+
+const NOTHING: LogPage = { lines: [], more: false, last: 0 }
+
+/** The store, and what the jobs' store tells it. */
+export const make = (headOf: (job: JobId) => JobHead | undefined, quotas: LogQuotas) => {
+  const logs = new Map<JobId, Log>()
+  /** All pieces, oldest first. */
+  const all = new Set<Piece>()
+  let total = 0
+
+  const drop = (piece: Piece) => {
+    all.delete(piece)
+    total -= piece.bytes
+    const log = logs.get(piece.job)
+    if (log === undefined) return
+    log.pieces.delete(piece)
+    log.lines -= piece.lines.length
+    log.bytes -= piece.bytes
+  }
+
+  const append = ({ job, lines, missed }: LogBatch) => {
+    const head = headOf(job)
+    if (head === undefined) return
+    const log = logs.get(job) ?? { last: 0, lines: 0, bytes: 0, pieces: new Set<Piece>() }
+    logs.set(job, log)
+    log.last += missed
+    for (const piece of piecesOf(lines, quotas)) {
+      const kept: Piece = {
+        job,
+        bytes: piece.bytes,
+        lines: piece.lines.map((line) => ({
+          ...line,
+          number: ++log.last,
+          chunk: line.attempt === head.attempt ? head.chunks : 0
+        }))
+      }
+      log.pieces.add(kept)
+      log.lines += kept.lines.length
+      log.bytes += kept.bytes
+      all.add(kept)
+      total += kept.bytes
+      for (const old of log.pieces) {
+        if (old === kept || (log.lines <= quotas.lines && log.bytes <= quotas.bytes)) break
+        drop(old)
+      }
+      for (const old of all) {
+        if (total <= quotas.totalBytes) break
+        drop(old)
+      }
+    }
+  }
+
+  const read = (job: JobId, after: number, limit: number): LogPage => {
+    const log = logs.get(job)
+    if (log === undefined) return NOTHING
+    const lines: Array<LogLine> = []
+    let bytes = 0
+    for (const piece of log.pieces) {
+      if ((piece.lines.at(-1)?.number ?? 0) <= after) continue
+      for (const line of piece.lines) {
+        if (line.number <= after) continue
+        if (lines.length === limit || bytes >= READ_BYTES) return { lines, more: true, last: log.last }
+        lines.push(line)
+        bytes += bytesOf(line)
+      }
+    }
+    return { lines, more: false, last: log.last }
+  }
+
+  const service: JobLogStore["Service"] = {
+    append: (batches) => Effect.sync(() => batches.forEach(append)),
+    read: (job, after, limit) => Effect.sync(() => read(job, after, limit))
+  }
+
+  return {
+    service,
+    /** The job is gone. */
+    remove: (job: JobId) => {
+      for (const piece of logs.get(job)?.pieces ?? []) drop(piece)
+      logs.delete(job)
+    }
+  }
+}

@@ -1,0 +1,415 @@
+/**
+ * Jobs in memory: the readable twin of the durable stores, and a store for tests and trials. Nothing survives the process.
+ *
+ * No operation looks through all jobs, but for lists and places in line, which look through those of one endpoint. What is ready, what is due and who has waited longest are heaps, and their nodes are hints:
+ *
+ * ```
+ *   change of a job --push--> heap        a node is never searched for or removed when its job moves on
+ *                              |
+ *   claim, tick, depth <--pop--+          a node that its job has outlived is dropped when it comes up
+ * ```
+ */
+import type { EndpointId, JobId } from "@stint/contract/Ids"
+import type { JsonText } from "@stint/contract/Json"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import { BatchStore } from "../batches/BatchStore.ts"
+import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
+import { ERROR_PREVIEW_LENGTH } from "../jobs/JobQuery.ts"
+import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
+import { dueAt, isReady, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
+import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
+import { type ApplyResult, CLAIM_EXPIRED_LIMIT, MAX_READ_CHARACTERS, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
+import { webhookJson } from "../jobs/JobJson.ts"
+import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
+import * as MemoryBatches from "./MemoryBatches.ts"
+import * as MemoryJobLogs from "./MemoryJobLogs.ts"
+import * as MemoryWebhooks from "./MemoryWebhooks.ts"
+import * as MinHeap from "./MinHeap.ts"
+import * as Tally from "../jobs/Tally.ts"
+import { WebhookStore } from "../webhooks/WebhookStore.ts"
+
+interface Entry {
+  head: JobHead
+  readonly input: JobInput
+  outcome: JobOutcome
+  chunks: Array<JsonText>
+  readonly key: SubmissionKey | undefined
+  /** Order of submission: the job's place in line, whenever it comes back to it. */
+  readonly order: number
+  /** The time of its valid node in `due`; undefined when it has none. */
+  dueNodeAt: number | undefined
+}
+
+/** A node that says of an entry what was true at some time. */
+interface HeapNode {
+  readonly entry: Entry
+  readonly at: number
+}
+
+/** The jobs of one endpoint. */
+interface EndpointJobs {
+  /** All that are kept. */
+  readonly all: Set<Entry>
+  /** Ready jobs, in the order in which they are claimed. */
+  readonly ready: MinHeap.MinHeap<Entry>
+  /** Waiting jobs that make the autoscaler start workers, by the time that they came into the queue. */
+  readonly oldest: MinHeap.MinHeap<HeapNode>
+  readonly running: Set<Entry>
+  readonly tally: Tally.Tally
+}
+
+/** The order in which jobs are claimed. */
+const comesBefore = (a: Entry, b: Entry): boolean =>
+  a.head.priority > b.head.priority || (a.head.priority === b.head.priority && a.order < b.order)
+
+const byTime = (a: HeapNode, b: HeapNode): boolean => a.at < b.at || (a.at === b.at && a.entry.order < b.entry.order)
+
+const isWaiting = (entry: Entry): boolean => isReady(entry.head)
+
+const keyOf = (endpoint: EndpointId, key: string): string => `${endpoint}\n${key}`
+
+const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
+
+/** From `start` on, not too many and not too much text. */
+const limitChunks = (chunks: ReadonlyArray<JsonText>, start: number, limit: number): ReadonlyArray<JsonText> => {
+  const some: Array<JsonText> = []
+  let characters = 0
+  for (const body of chunks.slice(start, start + limit)) {
+    some.push(body)
+    characters += body.length
+    if (characters >= MAX_READ_CHARACTERS) break
+  }
+  return some
+}
+
+const make = (
+  endpoints: Pick<Endpoints, "wasRemoved">,
+  outbox: Pick<ReturnType<typeof MemoryWebhooks.make>, "add">,
+  quotas: LogQuotas
+) => {
+  const entries = new Map<JobId, Entry>()
+  const logs = MemoryJobLogs.make((id) => entries.get(id)?.head, quotas)
+  /** By endpoint and idempotency key. */
+  const keys = new Map<string, Entry>()
+  const lines = new Map<EndpointId, EndpointJobs>()
+  const due = MinHeap.make(byTime)
+  let order = 0
+
+  const jobsOf = (endpoint: EndpointId): EndpointJobs => {
+    let line = lines.get(endpoint)
+    if (line === undefined) {
+      line = {
+        all: new Set(),
+        ready: MinHeap.make(comesBefore),
+        oldest: MinHeap.make(byTime),
+        running: new Set(),
+        tally: Tally.make()
+      }
+      lines.set(endpoint, line)
+    }
+    return line
+  }
+
+  /** The first waiting job of a line. Drops the nodes of jobs that moved on. */
+  const firstReady = (line: EndpointJobs): Entry | undefined => {
+    while (true) {
+      const entry = line.ready.peek()
+      if (entry === undefined || isWaiting(entry)) return entry
+      line.ready.pop()
+    }
+  }
+
+  const oldestQueuedAt = (line: EndpointJobs): number | null => {
+    while (true) {
+      const node = line.oldest.peek()
+      if (node === undefined) return null
+      if (isWaiting(node.entry) && node.entry.head.queuedAt === node.at) return node.at
+      line.oldest.pop()
+    }
+  }
+
+  /** Makes sure that the entry comes up in `due` in time. Too early is good enough: `takeDue` looks again. */
+  const schedule = (entry: Entry) => {
+    const at = dueAt(entry.head)
+    if (entry.dueNodeAt !== undefined && entry.dueNodeAt <= at) return
+    entry.dueNodeAt = at
+    due.push({ entry, at })
+  }
+
+  const takeDue = (now: number): Entry | undefined => {
+    while (true) {
+      const node = due.peek()
+      if (node === undefined || node.at > now) return undefined
+      due.pop()
+      if (node.entry.dueNodeAt !== node.at) continue
+      node.entry.dueNodeAt = undefined
+      if (dueAt(node.entry.head) === node.at) return node.entry
+      schedule(node.entry)
+    }
+  }
+
+  /** Puts the entry where its head says that it belongs. */
+  const index = (entry: Entry) => {
+    const line = jobsOf(entry.head.endpoint)
+    Tally.add(line.tally, entry.head, 1)
+    if (isWaiting(entry)) {
+      line.ready.push(entry)
+      if (!entry.head.lowPriority) line.oldest.push({ entry, at: entry.head.queuedAt })
+    } else {
+      // It may just have left the queue: its nodes go now, so that they do not pile up where nobody asks for the depth.
+      firstReady(line)
+      oldestQueuedAt(line)
+    }
+    if (entry.head.status === "IN_PROGRESS") line.running.add(entry)
+    schedule(entry)
+  }
+
+  const unindex = (entry: Entry) => {
+    const line = jobsOf(entry.head.endpoint)
+    Tally.add(line.tally, entry.head, -1)
+    line.running.delete(entry)
+  }
+
+  const remove = (entry: Entry) => {
+    const { endpoint, id } = entry.head
+    entries.delete(id)
+    logs.remove(id)
+    jobsOf(endpoint).all.delete(entry)
+    if (entry.key !== undefined) keys.delete(keyOf(endpoint, entry.key.key))
+    entry.dueNodeAt = undefined
+  }
+
+  /** Writes what the job's webhook is to be told of a change. */
+  const enqueueWebhook = ({ head, input, outcome }: Entry, event: JobMachineEvent, before: JobHead, chunk: JsonText | undefined) => {
+    const { endpoint, id: job, webhook } = head
+    const what = webhookEventOf(event, before, head)
+    if (webhook === null || what === undefined) return
+    const body = webhookJson({ ...head, ...outcome }, input, webhook, what, chunk)
+    const { traceparent, tracestate } = input
+    outbox.add({ job, endpoint, event: what, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
+  }
+
+  const apply = (entry: Entry, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
+    const before = entry.head
+    const decided = transition(before, event)
+    if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
+    unindex(entry)
+    if (decided.success._tag === "Remove") {
+      remove(entry)
+      return { _tag: "Removed", before }
+    }
+    entry.head = decided.success.job
+    entry.outcome = { ...entry.outcome, ...decided.success.outcome }
+    if (decided.success.discardChunks) entry.chunks = []
+    if (chunk !== undefined) entry.chunks.push(chunk)
+    index(entry)
+    enqueueWebhook(entry, event, before, chunk)
+    if (entry.head.batchId !== null && before.status !== entry.head.status) updateBatch(entry, before, event.now)
+    return { _tag: "Changed", before, after: entry.head }
+  }
+
+  const updateBatch = (entry: Entry, before: JobHead, now: number) => {
+    if (batches.jobChanged(before, entry.head, now)) apply(entry, { _tag: "Cancel", now, endpoint: entry.head.endpoint })
+  }
+
+  const insert = (job: JobRecord, key?: SubmissionKey) => {
+    const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
+    const entry: Entry = {
+      head,
+      input: { input, s3Config, traceparent, tracestate },
+      outcome: { progress, output, error, lastError },
+      chunks: [],
+      key,
+      order: ++order,
+      dueNodeAt: undefined
+    }
+    entries.set(job.id, entry)
+    jobsOf(job.endpoint).all.add(entry)
+    if (key !== undefined) keys.set(keyOf(job.endpoint, key.key), entry)
+    index(entry)
+  }
+
+  const batches = MemoryBatches.make({
+    insert: (job) => {
+      if (!entries.has(job.id)) insert(job)
+    },
+    get: (id) => entries.get(id)?.head,
+    apply: (id, event) => {
+      const entry = entries.get(id)
+      return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
+    },
+    queued: (endpoint) => {
+      const tally = lines.get(endpoint)?.tally
+      return tally === undefined ? 0 : tally.waiting + tally.delayed
+    },
+    wasRemoved: endpoints.wasRemoved
+  }, outbox)
+
+  /** All jobs of an endpoint that are IN_QUEUE, in order of submission. */
+  const queued = (endpoint: EndpointId): ReadonlyArray<Entry> =>
+    [...jobsOf(endpoint).all].filter(({ head }) => head.status === "IN_QUEUE")
+
+  const runningOf = (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all"): ReadonlyArray<Entry> => {
+    const all = filter === "all"
+      ? [...lines.values()].flatMap((line) => [...line.running])
+      : [...jobsOf(filter.endpoint).running].filter((entry) => entry.head.worker === filter.worker)
+    return all.sort((a, b) => a.order - b.order)
+  }
+
+  const summaryOf = ({ head, outcome }: Entry): JobSummary => ({ ...head, error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null })
+
+  /** Whether an endpoint has jobs that have not ended, or batches at work. */
+  const isBusy = (endpoint: EndpointId): boolean => {
+    if (batches.isBusy(endpoint)) return true
+    const tally = lines.get(endpoint)?.tally
+    return tally !== undefined && tally.waiting + tally.delayed + tally.running > 0
+  }
+
+  const service = JobStore.of({
+    durability: "none",
+    insert: (job, key) =>
+      Effect.suspend((): Effect.Effect<InsertResult> => {
+        const known = key === undefined ? undefined : keys.get(keyOf(job.endpoint, key.key))
+        if (known !== undefined) {
+          return Effect.succeed(
+            known.key?.fingerprint === key?.fingerprint
+              ? { _tag: "Known", job: recordOf(known) }
+              : { _tag: "KeyTaken", id: known.head.id }
+          )
+        }
+        if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
+        if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} is already kept`))
+        insert(job, key)
+        return Effect.succeed({ _tag: "Kept" })
+      }),
+    apply: (id, event) =>
+      Effect.sync(() => {
+        const entry = entries.get(id)
+        return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
+      }),
+    append: (id, event, body) =>
+      Effect.sync(() => {
+        const entry = entries.get(id)
+        return entry === undefined ? { _tag: "Missing" } : apply(entry, event, body)
+      }),
+    claim: (endpoint, limit, event) =>
+      Effect.sync(() => {
+        const line = jobsOf(endpoint)
+        const jobs: Array<JobRecord> = []
+        const expired: Array<ApplyResult> = []
+        while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
+          const entry = firstReady(line)
+          if (entry === undefined) break
+          line.ready.pop()
+          const applied = apply(entry, event)
+          if (entry.head.status === "IN_PROGRESS") jobs.push(recordOf(entry))
+          else expired.push(applied)
+        }
+        return { jobs, expired }
+      }),
+    tick: (event, limit) =>
+      Effect.sync(() => {
+        const applied: Array<ApplyResult> = []
+        while (applied.length < limit) {
+          const entry = takeDue(event.now)
+          if (entry === undefined) break
+          applied.push(apply(entry, event))
+        }
+        return applied
+      }),
+    applyRunning: (filter, event) => Effect.sync(() => runningOf(filter).map((entry) => apply(entry, event))),
+    applyWaiting: (endpoint, event, limit) =>
+      Effect.sync(() => queued(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
+    get: (id) =>
+      Effect.sync(() => {
+        const entry = entries.get(id)
+        return entry === undefined ? undefined : { ...entry.head, ...entry.outcome }
+      }),
+    drain: (id, limit) =>
+      Effect.sync(() => {
+        const entry = entries.get(id)
+        if (entry === undefined) return undefined
+        const chunks = limitChunks(entry.chunks, entry.head.drained, limit)
+        entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
+        const job = { ...entry.head, ...entry.outcome }
+        return { job, chunks, more: entry.head.drained < entry.chunks.length }
+      }),
+    peek: (id, after, limit) =>
+      Effect.sync(() => {
+        const entry = entries.get(id)
+        if (entry === undefined) return undefined
+        const start = after.attempt === entry.head.attempt ? after.chunk : 0
+        const chunks = limitChunks(entry.chunks, start, limit)
+        const job = { ...entry.head, ...entry.outcome }
+        return { job, chunks, from: start + 1, more: start + chunks.length < entry.chunks.length }
+      }),
+    list: (endpoint, { after, createdAfter = -Infinity, createdBefore = Infinity, limit, status, tag }) =>
+      Effect.sync(() => {
+        const found = [...jobsOf(endpoint).all].filter(({ head, order }) =>
+          (status === undefined || head.status === status) && (tag === undefined || head.tags.includes(tag)) &&
+          head.createdAt >= createdAfter && head.createdAt < createdBefore &&
+          (after === undefined || head.createdAt < after.createdAt || (head.createdAt === after.createdAt && order < after.seq))
+        ).sort((a, b) => b.head.createdAt - a.head.createdAt || b.order - a.order)
+        const page = found.slice(0, limit)
+        const last = found.length > page.length ? page.at(-1) : undefined
+        return {
+          jobs: page.map(summaryOf),
+          next: last === undefined ? null : { createdAt: last.head.createdAt, seq: last.order }
+        }
+      }),
+    ahead: (id, limit) =>
+      Effect.sync(() => {
+        const entry = entries.get(id)
+        if (entry === undefined || !isWaiting(entry)) return undefined
+        let jobs = 0
+        for (const other of jobsOf(entry.head.endpoint).all) {
+          if (!isWaiting(other) || !comesBefore(other, entry)) continue
+          if (jobs === limit) return { jobs, more: true }
+          jobs += 1
+        }
+        return { jobs, more: false }
+      }),
+    depth: (endpoint) =>
+      Effect.sync(() => {
+        const line = lines.get(endpoint)
+        return line === undefined
+          ? { ...Tally.make(), oldestQueuedAt: null }
+          : { ...line.tally, oldestQueuedAt: oldestQueuedAt(line) }
+      })
+  })
+
+  return { service, batches: batches.service, isBusy, logs: logs.service }
+}
+
+/** A job store with its batches, outbox and logs, of their own for each build of the layer. Knows no endpoints, and takes jobs for any. */
+export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore> = Layer.effectContext(Effect.gen(function*() {
+  const outbox = MemoryWebhooks.make()
+  const jobs = make({ wasRemoved: () => false }, outbox, yield* LogLimits)
+  return Context.make(JobStore, jobs.service).pipe(
+    Context.add(BatchStore, BatchStore.of(jobs.batches)),
+    Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+    Context.add(JobLogStore, JobLogStore.of(jobs.logs))
+  )
+}))
+
+/**
+ * All that a platform keeps, in memory: jobs, batches, their outbox, their logs and endpoints that know of each other. An endpoint with
+ * jobs is not removed, and one that was removed takes no more jobs.
+ */
+export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore | EndpointStore> = Layer
+  .effectContext(
+    Effect.gen(function*() {
+      const outbox = MemoryWebhooks.make()
+      const jobs = make({ wasRemoved: (id) => endpoints.wasRemoved(id) }, outbox, yield* LogLimits)
+      const endpoints = makeMemory(jobs.isBusy)
+      return Context.make(JobStore, jobs.service).pipe(
+        Context.add(BatchStore, BatchStore.of(jobs.batches)),
+        Context.add(WebhookStore, WebhookStore.of(outbox.service)),
+        Context.add(JobLogStore, JobLogStore.of(jobs.logs)),
+        Context.add(EndpointStore, endpoints.service)
+      )
+    })
+  )

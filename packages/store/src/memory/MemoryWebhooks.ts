@@ -1,0 +1,149 @@
+/**
+ * The webhook outbox in memory: part of the memory store, written by it in the same step as the change that is told.
+ */
+import type { JobId } from "@stint/contract/Ids"
+import * as Effect from "effect/Effect"
+import { randomUUID } from "node:crypto"
+import * as MinHeap from "./MinHeap.ts"
+import type { WebhookDelivery, WebhookEntry, WebhookStore } from "../webhooks/WebhookStore.ts"
+
+/** What a change tells. */
+export type NewDelivery = Pick<
+  WebhookDelivery,
+  "job" | "endpoint" | "event" | "url" | "body" | "traceparent" | "tracestate" | "createdAt"
+>
+
+/** A delivery that was just written. */
+export const newDelivery = (delivery: NewDelivery): WebhookDelivery => ({
+  ...delivery,
+  id: randomUUID(),
+  state: "pending",
+  attempts: 0,
+  nextAt: delivery.createdAt,
+  settledAt: null,
+  lastStatus: null,
+  lastError: null
+})
+
+interface Entry {
+  readonly seq: number
+  row: WebhookDelivery
+}
+
+/** A node that says when an entry was due at some time; dropped when that is no longer so. */
+interface HeapNode {
+  readonly entry: Entry
+  readonly at: number
+}
+
+/** An empty outbox. */
+export const make = (): { readonly service: WebhookStore["Service"]; readonly add: (delivery: NewDelivery) => void } => {
+  const entries = new Map<string, Entry>()
+  const due = MinHeap.make<HeapNode>((a, b) => a.at < b.at || (a.at === b.at && a.entry.seq < b.entry.seq))
+  /** By job: the progress that no sender has had yet. */
+  const unsentProgress = new Map<JobId, Entry>()
+  let seq = 0
+
+  const schedule = (entry: Entry) => {
+    if (entry.row.nextAt !== null) due.push({ entry, at: entry.row.nextAt })
+  }
+
+  const change = (entry: Entry, changes: Partial<WebhookDelivery>) => {
+    entry.row = { ...entry.row, ...changes }
+    schedule(entry)
+  }
+
+  const firstDue = (): Entry | undefined => {
+    while (true) {
+      const node = due.peek()
+      if (node === undefined) return undefined
+      if (entries.get(node.entry.row.id) === node.entry && node.entry.row.nextAt === node.at) return node.entry
+      due.pop()
+    }
+  }
+
+  const withoutBody = ({ body: _, traceparent: __, tracestate: ___, ...entry }: WebhookDelivery): WebhookEntry => entry
+
+  const remove = (limit: number, isToGo: (row: WebhookDelivery) => boolean): number => {
+    let removed = 0
+    for (const { row } of entries.values()) {
+      if (removed >= limit) break
+      if (row.state === "pending" || !isToGo(row)) continue
+      entries.delete(row.id)
+      removed += 1
+    }
+    return removed
+  }
+
+  const add = (delivery: NewDelivery) => {
+    const entry: Entry = { seq: ++seq, row: newDelivery(delivery) }
+    if (delivery.event === "progress") {
+      const superseded = unsentProgress.get(delivery.job)
+      if (superseded !== undefined) entries.delete(superseded.row.id)
+      unsentProgress.set(delivery.job, entry)
+    }
+    entries.set(entry.row.id, entry)
+    schedule(entry)
+  }
+
+  return {
+    add,
+    service: {
+      claimDue: (now, limit, leaseMs) =>
+        Effect.sync(() => {
+          const claimed: Array<WebhookDelivery> = []
+          while (claimed.length < limit) {
+            const entry = firstDue()
+            if (entry?.row.nextAt == null || entry.row.nextAt > now) break
+            due.pop()
+            if (unsentProgress.get(entry.row.job) === entry) unsentProgress.delete(entry.row.job)
+            change(entry, { attempts: entry.row.attempts + 1, nextAt: now + leaseMs })
+            claimed.push(entry.row)
+          }
+          return claimed
+        }),
+      settle: (id, attempt, outcome) =>
+        Effect.sync(() => {
+          const entry = entries.get(id)
+          if (entry?.row.state !== "pending" || entry.row.attempts !== attempt) return false
+          const settled = { settledAt: outcome.at, lastStatus: outcome.status, lastError: outcome.error }
+          switch (outcome._tag) {
+            case "Delivered":
+              change(entry, { ...settled, state: "delivered", nextAt: null })
+              break
+            case "Failed":
+              change(entry, { ...settled, state: "failed", nextAt: null })
+              break
+            case "Retry":
+              change(entry, { ...settled, nextAt: outcome.nextAt })
+          }
+          return true
+        }),
+      nextDueAt: Effect.sync(() => firstDue()?.row.nextAt ?? null),
+      list: ({ after = Infinity, endpoint, job, limit, state }) =>
+        Effect.sync(() => {
+          const found = [...entries.values()]
+            .filter(({ row, seq }) =>
+              seq < after && (endpoint === undefined || row.endpoint === endpoint) && (job === undefined || row.job === job) &&
+              (state === undefined || row.state === state)
+            )
+            .sort((a, b) => b.seq - a.seq)
+          const page = found.slice(0, limit)
+          return {
+            deliveries: page.map(({ row }) => withoutBody(row)),
+            next: found.length > page.length ? page.at(-1)?.seq ?? null : null
+          }
+        }),
+      get: (id) => Effect.sync(() => entries.get(id)?.row),
+      resend: (id, now) =>
+        Effect.sync(() => {
+          const entry = entries.get(id)
+          if (entry === undefined) return undefined
+          change(entry, { state: "pending", nextAt: now })
+          return withoutBody(entry.row)
+        }),
+      removeBefore: (time, limit) => Effect.sync(() => remove(limit, ({ settledAt }) => settledAt !== null && settledAt < time)),
+      removeEnded: (endpoint, limit) => Effect.sync(() => remove(limit, (row) => row.endpoint === endpoint))
+    }
+  }
+}

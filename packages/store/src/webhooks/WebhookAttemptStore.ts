@@ -1,0 +1,77 @@
+/**
+ * The seam for what became of each attempt to deliver a webhook: the fine print of the delivery log, beside the outbox.
+ *
+ * The outbox alone decides what is sent. This is written after it, so an attempt that the platform did not live to note is missing here,
+ * and sent again all the same.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type { QueueError } from "../QueueError.ts"
+
+/** One attempt. */
+export const WebhookAttempt = Schema.Struct({
+  /** The id of the delivery. */
+  delivery: Schema.String,
+  /** When it began. Milliseconds since 1970. */
+  at: Schema.Int,
+  durationMs: Schema.Int,
+  /** The receiver's HTTP status, where there was an answer. */
+  status: Schema.NullOr(Schema.Int),
+  /** Why it failed, in words; null where it did not. */
+  error: Schema.NullOr(Schema.String),
+  /** Whether it ended the delivery: delivered, or given up. */
+  final: Schema.Boolean
+})
+export type WebhookAttempt = typeof WebhookAttempt.Type
+
+/** How often a delivery was tried. */
+export interface AttemptCounts {
+  readonly all: number
+  /** Since it was last delivered or given up: after a resend, the retries begin anew. */
+  readonly sinceFinal: number
+}
+
+export class WebhookAttemptStore extends Context.Service<WebhookAttemptStore, {
+  readonly add: (attempt: WebhookAttempt) => Effect.Effect<void, QueueError>
+  /** The attempts of a delivery, oldest first. */
+  readonly list: (delivery: string) => Effect.Effect<ReadonlyArray<WebhookAttempt>, QueueError>
+  readonly attemptCounts: (delivery: string) => Effect.Effect<AttemptCounts, QueueError>
+  /** Removes up to `limit` attempts that began before `time`; how many there were. */
+  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, QueueError>
+}>()("@stint/store/WebhookAttemptStore") {}
+
+/** Counts attempts that are given oldest first. */
+const countAttempts = (attempts: ReadonlyArray<WebhookAttempt>): AttemptCounts => ({
+  all: attempts.length,
+  sinceFinal: attempts.length - 1 - attempts.findLastIndex(({ final }) => final)
+})
+
+/** Attempts in memory, gone with the process. */
+export const layerMemory: Layer.Layer<WebhookAttemptStore> = Layer.sync(WebhookAttemptStore, () => {
+  const attempts = new Map<string, ReadonlyArray<WebhookAttempt>>()
+  const of = (delivery: string): ReadonlyArray<WebhookAttempt> => attempts.get(delivery) ?? []
+  return WebhookAttemptStore.of({
+    add: (attempt) =>
+      Effect.sync(() => {
+        attempts.set(attempt.delivery, [...of(attempt.delivery), attempt])
+      }),
+    list: (delivery) => Effect.sync(() => of(delivery)),
+    attemptCounts: (delivery) => Effect.sync(() => countAttempts(of(delivery))),
+    removeBefore: (time, limit) =>
+      Effect.sync(() => {
+        let removed = 0
+        for (const [delivery, all] of attempts) {
+          if (removed >= limit) break
+          const old = all.filter(({ at }) => at < time).slice(0, limit - removed)
+          if (old.length === 0) continue
+          removed += old.length
+          const kept = all.slice(old.length)
+          if (kept.length === 0) attempts.delete(delivery)
+          else attempts.set(delivery, kept)
+        }
+        return removed
+      })
+  })
+})

@@ -1,0 +1,488 @@
+import { BatchId } from "@stint/contract/Batch"
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { isTerminal } from "@stint/contract/Job"
+import { JsonText } from "@stint/contract/Json"
+import { delayTime, dueAt, executionTime, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import type { JobHead } from "@stint/store/JobRecord"
+import * as Result from "effect/Result"
+import * as fc from "fast-check"
+import { assert, describe, it } from "vitest"
+
+const RED = EndpointId.make("red")
+const BLUE = EndpointId.make("blue")
+
+const fresh: JobHead = {
+  id: JobId.make("job"),
+  endpoint: RED,
+  status: "IN_QUEUE",
+  lowPriority: false,
+  priority: 0,
+  createdAt: 1_000,
+  queuedAt: 1_000,
+  notBefore: null,
+  ttlMs: 60_000,
+  expiresAt: 61_000,
+  executionTimeoutMs: 20_000,
+  leaseMs: 5_000,
+  maxAttempts: 3,
+  retry: null,
+  retentionMs: 30_000,
+  attempt: 0,
+  retries: 0,
+  worker: null,
+  startedAt: null,
+  leaseExpiresAt: null,
+  finishedAt: null,
+  chunks: 0,
+  drained: 0,
+  webhook: null,
+  tags: [],
+  batchId: null
+}
+
+/** An event without its time. */
+type Timeless = JobMachineEvent extends infer Event ? Event extends JobMachineEvent ? Omit<Event, "now"> : never : never
+
+const speaker = fc.record({
+  endpoint: fc.constantFrom(RED, RED, RED, BLUE),
+  worker: fc.constantFrom("ann", "ann", "bob"),
+  attempt: fc.option(fc.integer({ min: 0, max: 4 }), { nil: undefined })
+}).map(({ attempt, ...rest }) => (attempt === undefined ? rest : { ...rest, attempt }))
+
+const json = fc.constantFrom(JsonText.make("1"), JsonText.make("{}"))
+
+const timeless: fc.Arbitrary<Timeless> = fc.oneof(
+  fc.constantFrom<Timeless>(
+    { _tag: "Claim", worker: "ann" },
+    { _tag: "Claim", worker: "bob" },
+    { _tag: "Tick" },
+    { _tag: "Tick" },
+    { _tag: "Cancel", endpoint: RED },
+    { _tag: "Cancel", endpoint: BLUE },
+    { _tag: "Retry", endpoint: RED },
+    { _tag: "Retry", endpoint: BLUE },
+    { _tag: "Recover" }
+  ),
+  speaker.map((speaker) => ({ _tag: "Heartbeat" as const, ...speaker })),
+  fc.tuple(speaker, fc.option(fc.integer({ min: -1, max: 4 }), { nil: undefined }))
+    .map(([speaker, number]) => ({ _tag: "Chunk" as const, ...(number === undefined ? {} : { number }), ...speaker })),
+  fc.tuple(speaker, fc.option(fc.nat({ max: 200_000 }), { nil: undefined }))
+    .map(([speaker, notBefore]) => ({ _tag: "Return" as const, ...(notBefore === undefined ? {} : { notBefore }), ...speaker })),
+  speaker.map((speaker) => ({ _tag: "LoseLease" as const, cause: "Gone.", ...speaker })),
+  fc.tuple(speaker, json).map(([speaker, output]) => ({ _tag: "Progress" as const, output, ...speaker })),
+  fc.tuple(speaker, fc.option(json), fc.option(fc.constant("no such city")))
+    .map(([speaker, output, error]) => ({ _tag: "Finish" as const, output, error, ...speaker }))
+)
+
+const steps = fc.array(fc.record({ event: timeless, passes: fc.constantFrom(0, 1, 999, 5_000, 20_000, 60_000) }), {
+  maxLength: 40,
+  size: "max"
+})
+
+/** A job whose errors are retried, after a wait. */
+const patient: JobHead = { ...fresh, retry: { onError: true, backoff: { initialMs: 4_000, factor: 2.5, maxMs: 9_000 } } }
+
+/** Every state that a sequence of events reaches, with the event that meets it; ends when the job is removed. */
+const reach = function*(sequence: ReadonlyArray<{ readonly event: Timeless; readonly passes: number }>, from: JobHead) {
+  let job = Object.freeze({ ...from })
+  let now = fresh.createdAt
+  for (const { event: timeless, passes } of sequence) {
+    now += passes
+    const event = { ...timeless, now } as JobMachineEvent
+    const decided = transition(job, event)
+    yield { job, event, decided, now }
+    if (Result.isFailure(decided)) continue
+    if (decided.success._tag === "Remove") return
+    // The machine is pure: a state that it changed in place would throw.
+    job = Object.freeze({ ...decided.success.job })
+  }
+}
+
+/** Checks something for every state and event that can meet. */
+const always = (check: (meeting: ReturnType<typeof reach> extends Generator<infer Meeting> ? Meeting : never) => void) =>
+  fc.assert(
+    fc.property(steps, fc.constantFrom(fresh, patient), (sequence, from) => {
+      for (const meeting of reach(sequence, from)) check(meeting)
+    }),
+    { numRuns: 1_000 }
+  )
+
+/** The state after an event that is accepted. */
+const after = (job: JobHead, event: JobMachineEvent): JobHead => {
+  const decided = transition(job, event)
+  if (Result.isSuccess(decided) && decided.success._tag === "Put") return decided.success.job
+  return assert.fail(`${event._tag} was not accepted: ${JSON.stringify(decided)}`)
+}
+
+const claim = (job: JobHead, now: number, worker = "ann") => after(job, { _tag: "Claim", now, worker })
+
+const outcomeOf = (job: JobHead, event: JobMachineEvent) => {
+  const decided = transition(job, event)
+  return Result.isSuccess(decided) && decided.success._tag === "Put" ? decided.success.outcome : assert.fail("not accepted")
+}
+
+const rejectionOf = (job: JobHead, event: JobMachineEvent) => {
+  const decided = transition(job, event)
+  return Result.isFailure(decided) ? decided.failure : undefined
+}
+
+describe("rules for every sequence of events", () => {
+  it("the first end wins: nothing but a retry leaves it", () => {
+    always(({ decided, event, job }) => {
+      if (!isTerminal(job.status) || Result.isFailure(decided) || decided.success._tag === "Remove") return
+      assert.strictEqual(event._tag, "Retry")
+      assert.include(["FAILED", "TIMED_OUT"], job.status)
+    })
+  })
+
+  it("only a tick removes a job, when its retention is over", () => {
+    always(({ decided, event, job, now }) => {
+      if (Result.isFailure(decided) || decided.success._tag !== "Remove") return
+      assert.strictEqual(event._tag, "Tick")
+      assert.isAtLeast(now, (job.finishedAt ?? Infinity) + job.retentionMs)
+    })
+  })
+
+  it("a worker's word counts only for the job that it holds, on its endpoint, in its attempt", () => {
+    always(({ decided, event, job }) => {
+      if (!("worker" in event) || event._tag === "Claim" || Result.isFailure(decided)) return
+      assert.strictEqual(job.status, "IN_PROGRESS")
+      assert.strictEqual(event.worker, job.worker)
+      assert.strictEqual(event.endpoint, job.endpoint)
+      if (event.attempt !== undefined) assert.strictEqual(event.attempt, job.attempt)
+    })
+  })
+
+  it("the holder's word is never refused", () => {
+    always(({ decided, event, job }) => {
+      if (!("worker" in event) || event._tag === "Claim" || job.status !== "IN_PROGRESS") return
+      if (event.worker !== job.worker || event.endpoint !== job.endpoint) return
+      if (event._tag === "Chunk" && event.number !== undefined && event.number !== job.chunks + 1) return
+      if (event.attempt === undefined || event.attempt === job.attempt) assert.isTrue(Result.isSuccess(decided))
+    })
+  })
+
+  it("attempts never shrink, and grow by one with every claim and by nothing else", () => {
+    always(({ decided, event, job }) => {
+      if (Result.isFailure(decided) || decided.success._tag === "Remove") return
+      const handedOut = event._tag === "Claim" && decided.success.job.status === "IN_PROGRESS"
+      assert.strictEqual(decided.success.job.attempt, job.attempt + (handedOut ? 1 : 0))
+    })
+  })
+
+  it("a job is handed out only while it may live, and not before its backoff is over", () => {
+    always(({ decided, event, job, now }) => {
+      if (event._tag !== "Claim" || Result.isFailure(decided) || decided.success._tag === "Remove") return
+      assert.isNull(job.notBefore)
+      assert.strictEqual(decided.success.job.status, now < job.expiresAt ? "IN_PROGRESS" : "TIMED_OUT")
+    })
+  })
+
+  it("a backoff is set only in the queue, and ends before the job's life does", () => {
+    always(({ job }) => {
+      if (job.notBefore === null) return
+      assert.strictEqual(job.status, "IN_QUEUE")
+      assert.isBelow(job.notBefore, job.expiresAt)
+    })
+  })
+
+  it("a numbered chunk is kept once: only the next one changes anything", () => {
+    always(({ decided, event, job }) => {
+      if (event._tag !== "Chunk" || event.number === undefined || Result.isFailure(decided)) return
+      assert.strictEqual(event.number, job.chunks + 1)
+    })
+  })
+
+  it("every state has a next event: a tick then changes something, and none does before", () => {
+    always(({ job }) => {
+      const due = dueAt(job)
+      assert.isTrue(Number.isSafeInteger(due))
+      assert.isTrue(Result.isSuccess(transition(job, { _tag: "Tick", now: due })))
+      assert.deepStrictEqual(rejectionOf(job, { _tag: "Tick", now: due - 1 }), { _tag: "NotDue" })
+    })
+  })
+
+  it("ticks alone end every job and then remove it", () => {
+    always(({ job }) => {
+      let left: JobHead | undefined = job
+      for (let ticks = 0; left !== undefined && ticks < 2 + 2 * job.maxAttempts; ticks++) {
+        const decided = transition(left, { _tag: "Tick", now: dueAt(left) })
+        left = Result.isSuccess(decided) && decided.success._tag === "Put" ? decided.success.job : undefined
+      }
+      assert.isUndefined(left)
+    })
+  })
+
+  it("a lease is held exactly while running, an end is noted exactly when ended", () => {
+    always(({ job }) => {
+      assert.strictEqual(job.leaseExpiresAt !== null, job.status === "IN_PROGRESS")
+      assert.strictEqual(job.finishedAt !== null, isTerminal(job.status))
+      if (job.status === "IN_QUEUE") assert.isNull(job.startedAt)
+      if (job.status === "IN_PROGRESS") assert.isNotNull(job.startedAt)
+    })
+  })
+
+  it("a job never loses more workers than it has attempts", () => {
+    always(({ job }) => {
+      assert.isBelow(job.retries, job.maxAttempts)
+    })
+  })
+
+  it("who the job is and what its limits are never changes", () => {
+    always(({ decided, job }) => {
+      if (Result.isFailure(decided) || decided.success._tag === "Remove") return
+      for (
+        const key of [
+          "id",
+          "endpoint",
+          "lowPriority",
+          "priority",
+          "createdAt",
+          "ttlMs",
+          "executionTimeoutMs",
+          "leaseMs",
+          "maxAttempts",
+          "retry",
+          "retentionMs",
+          "webhook",
+          "tags"
+        ] as const
+      ) {
+        assert.strictEqual(decided.success.job[key], job[key])
+      }
+    })
+  })
+
+  it("back in the queue, nothing is left of the attempt before", () => {
+    always(({ decided, job }) => {
+      if (Result.isFailure(decided) || decided.success._tag === "Remove") return
+      const { discardChunks, job: next, outcome } = decided.success
+      assert.strictEqual(discardChunks, next.status === "IN_QUEUE" && job.status !== "IN_QUEUE")
+      if (!discardChunks) return
+      assert.deepInclude(next, { chunks: 0, drained: 0 })
+      // Of a running job only progress can have come out, of an ended one everything but progress.
+      const { lastError: _, ...rest } = outcome
+      assert.deepStrictEqual<unknown>(rest, isTerminal(job.status) ? { output: null, error: null } : { progress: null })
+    })
+  })
+
+  it("an end says all that came out", () => {
+    always(({ decided, job }) => {
+      if (Result.isFailure(decided) || decided.success._tag === "Remove") return
+      if (isTerminal(job.status) || !isTerminal(decided.success.job.status)) return
+      const { error, progress } = decided.success.outcome
+      assert.isNull(progress)
+      assert.hasAllKeys(decided.success.outcome, ["progress", "output", "error", "lastError"])
+      const { status } = decided.success.job
+      assert.strictEqual(error !== null, status === "FAILED" || status === "TIMED_OUT")
+    })
+  })
+
+  it("times are never negative, whatever the clock does", () => {
+    always(({ job }) => {
+      assert.isAtLeast(delayTime(job) ?? 0, 0)
+      assert.isAtLeast(executionTime(job) ?? 0, 0)
+      assert.strictEqual(delayTime(job) === undefined, job.startedAt === null)
+      assert.strictEqual(executionTime(job) === undefined, job.startedAt === null || !isTerminal(job.status))
+    })
+  })
+})
+
+describe("single transitions", () => {
+  const speaks = { endpoint: RED, worker: "ann" } as const
+
+  it("a claim starts an attempt with a whole lease", () => {
+    assert.deepStrictEqual(claim(fresh, 3_000), {
+      ...fresh,
+      status: "IN_PROGRESS",
+      attempt: 1,
+      worker: "ann",
+      startedAt: 3_000,
+      leaseExpiresAt: 8_000
+    })
+    assert.deepStrictEqual(rejectionOf(claim(fresh, 3_000), { _tag: "Claim", now: 3_001, worker: "bob" }), { _tag: "NotWaiting" })
+  })
+
+  it("every sign of life starts the lease anew", () => {
+    const running = claim(fresh, 3_000)
+    for (const _tag of ["Heartbeat", "Chunk"] as const) {
+      assert.strictEqual(after(running, { _tag, now: 7_000, ...speaks }).leaseExpiresAt, 12_000)
+    }
+    const progress = { _tag: "Progress", now: 7_000, output: JsonText.make("5"), ...speaks } as const
+    assert.strictEqual(after(running, progress).leaseExpiresAt, 12_000)
+    assert.deepStrictEqual(outcomeOf(running, progress), { progress: JsonText.make("5") })
+    assert.strictEqual(after(running, { _tag: "Chunk", now: 7_000, ...speaks }).chunks, 1)
+  })
+
+  it("a late sign of life counts while nobody has noticed", () => {
+    const running = claim(fresh, 3_000)
+    assert.strictEqual(after(running, { _tag: "Heartbeat", now: 9_000, ...speaks }).leaseExpiresAt, 14_000)
+  })
+
+  it("a lost lease goes back until the attempts are used up; an orderly return costs none", () => {
+    const lose = (job: JobHead) => after(job, { _tag: "LoseLease", now: 4_000, cause: "Gone.", ...speaks })
+    let job = lose(claim(fresh, 3_000))
+    assert.deepInclude(job, { status: "IN_QUEUE", retries: 1, queuedAt: 4_000, startedAt: null, worker: "ann" })
+    job = after(claim(job, 4_000), { _tag: "Return", now: 4_000, ...speaks })
+    assert.deepInclude(job, { status: "IN_QUEUE", retries: 1 })
+    job = lose(claim(job, 4_000))
+    assert.deepInclude(job, { status: "IN_QUEUE", retries: 2 })
+    const running = claim(job, 4_000)
+    assert.deepInclude(lose(running), { status: "FAILED", retries: 2, attempt: 4, finishedAt: 4_000 })
+    assert.strictEqual(
+      outcomeOf(running, { _tag: "LoseLease", now: 4_000, cause: "Gone.", ...speaks }).error,
+      "Gone. This was attempt 3 of 3."
+    )
+  })
+
+  it("a return may put the job off: until a time within its life, and never one that is over", () => {
+    const back = (notBefore: number) => after(claim(fresh, 3_000), { _tag: "Return", now: 4_000, notBefore, ...speaks })
+    assert.deepInclude(back(9_000), { status: "IN_QUEUE", retries: 0, notBefore: 9_000 })
+    assert.deepInclude(back(900_000), { status: "IN_QUEUE", notBefore: 60_999 })
+    assert.deepInclude(back(4_000), { status: "IN_QUEUE", notBefore: null })
+    assert.strictEqual(dueAt(back(9_000)), 9_000)
+    assert.deepInclude(after(back(9_000), { _tag: "Tick", now: 9_000 }), { status: "IN_QUEUE", notBefore: null, queuedAt: 9_000 })
+  })
+
+  it("of several timers the gravest speaks", () => {
+    const running = claim(fresh, 3_000)
+    assert.strictEqual(dueAt(running), 8_000)
+    // Woken late, with lease, execution timeout and ttl all over.
+    assert.strictEqual(after(running, { _tag: "Tick", now: 8_000 }).status, "IN_QUEUE")
+    assert.strictEqual(after(running, { _tag: "Tick", now: 23_000 }).status, "TIMED_OUT")
+    assert.include(outcomeOf(running, { _tag: "Tick", now: 23_000 }).error ?? "", "execution timeout (20 s) on worker ann")
+    assert.include(
+      outcomeOf(running, { _tag: "Tick", now: 61_000 }).error ?? "",
+      "time to live (60 s) ended while it was running"
+    )
+    assert.include(outcomeOf(fresh, { _tag: "Tick", now: 61_000 }).error ?? "", "while it was waiting for a worker")
+  })
+
+  it("after a restart a lease is whole again, and one that is longer stays", () => {
+    const running = claim(fresh, 3_000)
+    assert.strictEqual(after(running, { _tag: "Recover", now: 50_000 }).leaseExpiresAt, 55_000)
+    assert.strictEqual(after(running, { _tag: "Recover", now: 2_000 }).leaseExpiresAt, 8_000)
+    assert.strictEqual(rejectionOf(fresh, { _tag: "Recover", now: 2_000 })?._tag, "NotHeld")
+  })
+
+  it("a retry begins a new life of the same length, and the attempts go on", () => {
+    const failed = after(claim(fresh, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
+    const again = after(failed, { _tag: "Retry", now: 100_000, endpoint: RED })
+    assert.deepInclude(again, {
+      status: "IN_QUEUE",
+      createdAt: 1_000,
+      queuedAt: 100_000,
+      expiresAt: 160_000,
+      retries: 0,
+      attempt: 1
+    })
+    assert.strictEqual(claim(again, 100_000).attempt, 2)
+  })
+
+  it("a backoff doubles with every attempt that came to nothing, up to its limit, and chance shortens it to half at the most", () => {
+    const rule = { onError: true, backoff: { initialMs: 1_000, factor: 2, maxMs: 5_000 } }
+    const job: JobHead = { ...fresh, ttlMs: 1_000_000, expiresAt: 1_001_000, maxAttempts: 100, retry: rule }
+    const waits = (random: number | undefined) => {
+      let next = job
+      let now = 1_000
+      return [1, 2, 3, 4, 5].map(() => {
+        const failed = { _tag: "Finish", now, output: null, error: "busy", ...speaks } as const
+        const waiting = after(claim(next, now), random === undefined ? failed : { ...failed, random })
+        assert.deepInclude(waiting, { status: "IN_QUEUE", finishedAt: null })
+        const wait = (waiting.notBefore ?? now) - now
+        now += wait
+        next = after(waiting, { _tag: "Tick", now })
+        assert.deepInclude(next, { notBefore: null, queuedAt: now })
+        return wait
+      })
+    }
+    const longest = [1_000, 2_000, 4_000, 5_000, 5_000]
+    assert.deepStrictEqual(waits(undefined), longest)
+    for (const random of [0, 0.3, 0.999]) {
+      for (const [index, wait] of waits(random).entries()) {
+        assert.isAtMost(wait, longest[index] ?? 0)
+        assert.isAtLeast(wait, (longest[index] ?? 0) / 2)
+      }
+    }
+  })
+
+  it("jobs that one event sends back do not come back together", () => {
+    const rule = { onError: false, backoff: { initialMs: 100_000, factor: 1, maxMs: 100_000 } }
+    const times = Array.from({ length: 50 }, (_, n) => {
+      const job: JobHead = {
+        ...fresh,
+        id: JobId.make(`job ${n}`),
+        expiresAt: 10_000_000,
+        executionTimeoutMs: 1_000_000,
+        retry: rule
+      }
+      return after(claim(job, 3_000), { _tag: "Tick", now: 8_000, random: 0.5 }).notBefore
+    })
+    assert.isAbove(new Set(times).size, 40)
+  })
+
+  it("an error whose next attempt would begin after the job's life is the job's last", () => {
+    const job: JobHead = { ...fresh, retry: { onError: true, backoff: { initialMs: 50_000, factor: 1, maxMs: 50_000 } } }
+    const failed = after(claim(job, 2_000), { _tag: "Finish", now: 20_000, output: null, error: "busy", ...speaks })
+    assert.deepInclude(failed, { status: "FAILED", finishedAt: 20_000 })
+    const lost = { _tag: "LoseLease", now: 20_000, cause: "Gone.", ...speaks } as const
+    assert.strictEqual(
+      outcomeOf(claim(job, 2_000), lost).error,
+      "Gone. This was attempt 1 of 3, and the job's time to live ends before the next may begin."
+    )
+  })
+
+  it("errors are not retried unless somebody asks for it, and returned jobs wait for nothing", () => {
+    const error = { _tag: "Finish", now: 4_000, output: null, error: "busy", ...speaks } as const
+    assert.strictEqual(after(claim(fresh, 3_000), error).status, "FAILED")
+    const back = after(claim(patient, 3_000), { _tag: "Return", now: 4_000, ...speaks })
+    assert.deepInclude(back, { status: "IN_QUEUE", notBefore: null, retries: 0 })
+  })
+
+  it("a chunk that was kept is known by its number, and a gap is refused", () => {
+    const chunk = { _tag: "Chunk", now: 4_000, ...speaks } as const
+    const two = after(after(claim(fresh, 3_000), { ...chunk, number: 1 }), { ...chunk, number: 2 })
+    assert.strictEqual(two.chunks, 2)
+    assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 2 }), { _tag: "Repeated" })
+    assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 1 }), { _tag: "Repeated" })
+    assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 4 }), { _tag: "Gap", expected: 3 })
+    assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 0 }), { _tag: "Gap", expected: 3 })
+  })
+
+  it("a rejection says how things stand", () => {
+    const running = claim(fresh, 3_000)
+    const heartbeat = { _tag: "Heartbeat", now: 4_000, ...speaks } as const
+    assert.deepStrictEqual(rejectionOf(running, { ...heartbeat, worker: "bob" }), { _tag: "NotHeld", by: "ann", attempt: 1 })
+    assert.deepStrictEqual(rejectionOf(running, { ...heartbeat, attempt: 2 }), { _tag: "NotHeld", by: "ann", attempt: 1 })
+    assert.deepStrictEqual(rejectionOf(running, { ...heartbeat, endpoint: BLUE }), { _tag: "OtherEndpoint" })
+    assert.deepStrictEqual(rejectionOf(fresh, heartbeat), { _tag: "NotHeld", by: null, attempt: 0 })
+    const cancelled = after(running, { _tag: "Cancel", now: 4_000, endpoint: RED })
+    assert.deepStrictEqual(rejectionOf(cancelled, heartbeat), { _tag: "Ended", status: "CANCELLED", by: "ann", attempt: 1 })
+    assert.deepStrictEqual(rejectionOf(cancelled, { _tag: "Cancel", now: 4_000, endpoint: BLUE }), { _tag: "OtherEndpoint" })
+    assert.deepStrictEqual(rejectionOf(cancelled, { _tag: "Retry", now: 4_000, endpoint: RED }), {
+      _tag: "NotRetryable",
+      status: "CANCELLED"
+    })
+  })
+})
+
+describe("a job of a batch", () => {
+  const batchId = BatchId.make("batch_1")
+  const ended: JobHead = { ...fresh, batchId, status: "COMPLETED", startedAt: 1_000, finishedAt: 2_000 }
+
+  it("is kept beyond its retention, until its batch lets it go", () => {
+    const late = dueAt({ ...ended, batchId: null })
+    assert.isTrue(Result.isFailure(transition(ended, { _tag: "Tick", now: late + 1_000_000 })))
+    const left = Result.getOrThrow(transition(ended, { _tag: "Leave", now: late }))
+    const job = left._tag === "Put" ? left.job : assert.fail("the job was removed")
+    assert.deepStrictEqual(job, { ...ended, batchId: null })
+    assert.deepStrictEqual(Result.getOrThrow(transition(job, { _tag: "Tick", now: late })), { _tag: "Remove" })
+  })
+
+  it("has the timers of every job before it has ended, and is not let go then", () => {
+    const waiting: JobHead = { ...fresh, batchId }
+    assert.strictEqual(dueAt(waiting), dueAt(fresh))
+    assert.isTrue(Result.isFailure(transition(waiting, { _tag: "Leave", now: 5_000 })))
+    assert.isTrue(Result.isFailure(transition({ ...ended, batchId: null }, { _tag: "Leave", now: 5_000 })))
+  })
+})
