@@ -100,7 +100,7 @@ describe("HandlerBundle", () => {
         return [text, ...imports.map((path) => loaded(join(dirname(program), path)))].join("\n")
       }
       const atStart = loaded(program)
-      assert.include(atStart, "src/TakeLoop.ts")
+      assert.include(atStart, "src/runtime/TakeLoop.ts")
       assert.notInclude(atStart, "src/LocalJobQueue.ts")
       assert.notInclude(atStart, "__esm")
     }))

@@ -10,6 +10,6 @@ afterAll(() => rmSync(dataDir, { recursive: true, force: true }))
 
 suite("process", {
   layer: ProcessPool.layer({ dataDir }),
-  source: { type: "handler", file: join(import.meta.dirname, "fixtures/behaving.ts") },
+  source: { type: "handler", file: join(import.meta.dirname, "fixtures/scripted-worker.ts") },
   broken: { type: "handler", file: join(dataDir, "no such handler.ts") }
 })

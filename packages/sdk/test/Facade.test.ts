@@ -215,9 +215,9 @@ describe("the facade", () => {
   it("what is heavy is not loaded by a worker that does not use it", async () => {
     const { stub } = await start()
     const result = await stub.resultOf(stub.submit({ do: "modules" }))
-    expect(JSON.stringify(result)).toContain("/worker/src/TakeLoop.ts")
+    expect(JSON.stringify(result)).toContain("/worker/src/runtime/TakeLoop.ts")
     expect(JSON.stringify(result)).not.toMatch(
-      /aws-sdk|undici|opentelemetry|\/mime\/|worker-uploads|worker-downloads|volume-cache\/src\/Sync/
+      /aws-sdk|undici|opentelemetry|\/mime\/|worker-uploads|\/downloads\/src|\/otel\/src|\/worker-local\/src|volume-cache\/src\/Sync/
     )
   })
 })
