@@ -1,5 +1,6 @@
 /**
- * Type-checks the TypeScript of the documentation: every block of the README and of docs/ that is marked `ts`.
+ * Type-checks the TypeScript of the documentation: every block of the README and of docs/ that is marked `ts`. Checks its links, too: see
+ * `doc-links.ts`.
  *
  * A block is a module of its own. What it takes for granted stands before it in a comment, which readers do not see:
  *
@@ -18,6 +19,7 @@
 import { spawnSync } from "node:child_process"
 import { existsSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
+import { brokenLinks } from "./doc-links.ts"
 import { packages, readManifest, root } from "./workspace.ts"
 
 /** Ignored by git, and made anew each time. */
@@ -126,4 +128,6 @@ const { status, stdout } = spawnSync(join(root, "node_modules/.bin/tsc"), [
 })
 process.stdout.write(stdout.replaceAll(/^\.stint\/docs\/(.+?\.md)\.\d+\.ts/gm, "$1"))
 if (count === 0) process.stdout.write("No block of TypeScript was found in the documentation.\n")
-process.exitCode = count === 0 ? 1 : status ?? 1
+const broken = brokenLinks()
+for (const line of broken) process.stdout.write(`${line}\n`)
+process.exitCode = count === 0 || broken.length > 0 ? 1 : status ?? 1
