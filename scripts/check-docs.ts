@@ -1,5 +1,6 @@
 /**
  * Type-checks the TypeScript of the documentation: each block marked `ts` in the READMEs and in docs/.
+ * Checks its links too: see doc-links.ts.
  *
  * doc-blocks.ts says what a block is. A line keeps its number, so the compiler's messages name lines of the page.
  */
@@ -7,6 +8,7 @@ import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
 import { blocksOf, pagesOf } from "./doc-blocks.ts"
+import { brokenLinks } from "./doc-links.ts"
 import { packages, readManifest, root } from "./workspace.ts"
 
 /** Ignored by git, and made anew each time. */
@@ -61,4 +63,6 @@ const { status, stdout } = spawnSync(join(root, "node_modules/.bin/tsc"), [
 })
 process.stdout.write(stdout.replaceAll(/^\.stint\/docs\/(.+?\.md)\.\d+\.ts/gm, "$1"))
 if (count === 0) process.stdout.write("No block of TypeScript was found in the documentation.\n")
-process.exitCode = count === 0 ? 1 : status ?? 1
+const broken = brokenLinks()
+for (const line of broken) process.stdout.write(`${line}\n`)
+process.exitCode = count === 0 || broken.length > 0 ? 1 : status ?? 1
