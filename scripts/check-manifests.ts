@@ -103,7 +103,7 @@ for (const { folder, path, manifest } of packages) {
   }
 }
 
-// A name that says nothing gathers everything. The SDK's facade has the names of the specification, `utils` among them.
+// A name that says nothing gathers everything. The SDK's facade has the names of docs/spec/handler.md#facade, `utils` among them.
 for (const file of globSync("{packages,apps}/*/src/**/{utils,util,common,helpers,helper,misc}.ts", { cwd: root })) {
   if (file.startsWith("packages/sdk/")) continue
   problems.push(`${file}: a name that says nothing. Name the file after the one thing that it does.`)

@@ -1,5 +1,6 @@
 /**
- * P5: what a large backlog costs. A lone claim, and draining with 32 jobs on their way, where 1,000, 100,000 and a million jobs are ready, and where
+ * P5 (docs/spec/figures.md#performance):
+ * what a large backlog costs. A lone claim, and draining with 32 jobs on their way, where 1,000, 100,000 and a million jobs are ready, and where
  * 100,000 more wait for the end of a backoff and a million have ended.
  *
  * ```

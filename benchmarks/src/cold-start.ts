@@ -1,5 +1,5 @@
 /**
- * P7 and P8: what a cold start costs.
+ * P7 and P8 (docs/spec/figures.md#performance): what a cold start costs.
  *
  * - `bare`: `node handler.ts` of a handler that imports nothing and prints. The least that a cold start can cost.
  * - `sources`, `bundle`: a Stint handler in local test mode, as a process of its own, from its sources and as the bundle that the pool makes.

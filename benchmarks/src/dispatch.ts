@@ -1,5 +1,6 @@
 /**
- * P2: from a caller's request to the start of the handler, in a worker that waits; embedded platform, separate processes, one job after the
+ * P2 (docs/spec/figures.md#performance):
+ * from a caller's request to the start of the handler, in a worker that waits; embedded platform, separate processes, one job after the
  * other.
  *
  * ```

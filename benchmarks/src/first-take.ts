@@ -1,5 +1,5 @@
 /**
- * P8: from the start of a process to its first take, over `node` on an empty program.
+ * P8 (docs/spec/figures.md#performance): from the start of a process to its first take, over `node` on an empty program.
  *
  * - `bare`: `node -e 0`, to its end.
  * - `published`: a handler that imports the SDK as a registry gets it (`pnpm build` makes it), to its first take at a stub platform.

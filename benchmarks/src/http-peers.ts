@@ -1,5 +1,6 @@
 /**
- * P3: `/run` (a durable acknowledgement) and `/runsync` (the result) of a handler that does nothing, against the stacks that people would use
+ * P3 (docs/spec/figures.md#performance):
+ * `/run` (a durable acknowledgement) and `/runsync` (the result) of a handler that does nothing, against the stacks that people would use
  * instead, at 1, 16 and 64 connections.
  *
  * ```

@@ -1,5 +1,5 @@
 /**
- * P3: what the hot routes cost, against a bare `node:http` server that reads the body and answers as much.
+ * P3 (docs/spec/figures.md#performance): what the hot routes cost, against a bare `node:http` server that reads the body and answers as much.
  *
  * ```
  *   this process --starts--> server (echo | platform in memory | platform on SQLite, D2)   one after the other, anew in each round

@@ -1,5 +1,6 @@
 /**
- * P6: what a platform costs that has nothing to do: 100 endpoints, and 1,000 workers of theirs that wait for a job.
+ * P6 (docs/spec/figures.md#performance):
+ * what a platform costs that has nothing to do: 100 endpoints, and 1,000 workers of theirs that wait for a job.
  *
  * ```
  *   platform (SQLite, D2)   <--- 1,000 x job-take, a long poll      a process of its own, bare sockets

@@ -1,5 +1,5 @@
 /**
- * P4: the queue's core. Jobs a second through enqueue -> claim -> complete, with 32 on their way at once.
+ * P4 (docs/spec/figures.md#performance): the queue's core. Jobs a second through enqueue -> claim -> complete, with 32 on their way at once.
  *
  * ```
  *   32 callers enqueue 256 B each --> queue --> one worker with 32 lanes reads the input, completes with 64 B

@@ -1,5 +1,6 @@
 /**
- * P11: what tracing costs. Jobs a second through take -> handler -> done, without traces and with every job traced: empty jobs, one and 50 at a
+ * P11 (docs/spec/figures.md#performance):
+ * what tracing costs. Jobs a second through take -> handler -> done, without traces and with every job traced: empty jobs, one and 50 at a
  * time, and 50 that wait 10 ms each.
  *
  * ```

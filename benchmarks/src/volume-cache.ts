@@ -1,5 +1,6 @@
 /**
- * P9: what filling a worker's directories from the network volume costs, and keeping what is new, against copying them.
+ * P9 (docs/spec/figures.md#performance):
+ * what filling a worker's directories from the network volume costs, and keeping what is new, against copying them.
  *
  * - `small`: 20,000 files of 0.5 to 8.5 kB in 200 directories. `large`: 20 files of 100 MB. `both`: all of them.
  * - `sync`: directory to an empty mirror. `hydrate`: mirror to an empty disk. `one file`: a sync after one small file has changed.

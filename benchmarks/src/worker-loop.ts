@@ -1,5 +1,5 @@
 /**
- * P1: what the worker runtime costs. Jobs a second through take -> no-op handler -> done, at concurrency 1 and 50.
+ * P1 (docs/spec/figures.md#performance): what the worker runtime costs. Jobs a second through take -> no-op handler -> done, at concurrency 1 and 50.
  *
  * ```
  *   this process: a stub platform                     a process of its own, started anew each round

@@ -1,5 +1,5 @@
 /**
- * Things die, and nothing is lost (quality.md R1, R2, R6, R13). Real processes, real signals.
+ * Things die, and nothing is lost (R1, R2, R6, R13, docs/spec/figures.md#reliability). Real processes, real signals.
  */
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"

@@ -1,5 +1,6 @@
 /**
- * Faults between real processes, held against the history of what was seen on the wire (quality.md, R2, R3, R5, R8, R9, R10). Each test is
+ * Faults between real processes, held against the history of what was seen on the wire
+ * (R2, R3, R5, R8, R9, R10, docs/spec/figures.md#reliability). Each test is
  * sized for an ordinary run; `pnpm chaos --minutes N` looks for longer.
  */
 import { SeededRandom, History } from "@stint/store-testing"

@@ -14,7 +14,7 @@
  * | `reconcile` | 250 ms | how soon a new, changed or deleted endpoint is noticed; one reading of a list that stores keep in memory |
  * | `interval` | 1 s | how often an endpoint is looked at when nothing happens (five times less while nothing waits either); starting a worker for a job never waits for it |
  * | `settle` | 50 ms | at most one look at a busy endpoint in this time; longer costs less under load and scales a little later |
- * | `initLimit` | 7 min | a worker that has not called by then is killed and counts as a failed start (wire-facts 3.1) |
+ * | `initLimit` | 7 min | a worker that has not called by then is killed and counts as a failed start (docs/spec/endpoints.md#worker-supervision) |
  * | `stuckAfter` | 10 s | an idle worker that leaves waiting jobs alone for this long is replaced (see `WorkerHealth`) |
  * | `silentAfter` | 2 min | an idle worker that does not call for this long is replaced; more than the 90 s that one open take may last |
  * | `stopGrace` | 10 s | how long a worker without a job may take to leave before it is killed |

@@ -1,5 +1,5 @@
 /**
- * How many workers an endpoint should have. Pure: what is seen goes in, what to do comes out (wire-facts 3.2).
+ * How many workers an endpoint should have. Pure: what is seen goes in, what to do comes out (docs/spec/endpoints.md#scaling).
  *
  * Workers of the endpoint, by what they count for:
  *

@@ -3,11 +3,12 @@
  *
  * A worker is only ever judged by what it does towards the platform. In order:
  *
- * - *never called*: started `initLimit` ago and not heard of. Killed (wire-facts 3.1, "Init limit").
+ * - *never called*: started `initLimit` ago and not heard of. Killed (docs/spec/endpoints.md#worker-supervision).
  * - *unhealthy*: it reported a failed fitness check and is about to exit; helped along when it does not.
  * - *says goodbye*: it takes no more jobs (`refresh_worker`, or its own signal); helped along when it stays.
  * - *stuck*: it holds no job, a job waits, and it does not take it, for `stuckAfter`. That is what a frozen worker looks like once its
- *   lease is over, and one whose handler still runs a job that was cancelled or timed out and cannot be interrupted (specification 3): its
+ *   lease is over, and one whose handler still runs a job that was cancelled or timed out and cannot be interrupted
+ * (docs/spec/worker-lifecycle.md#cancelled-jobs): its
  *   heartbeat goes on, but it takes nothing.
  * - *silent*: holds no job and has not called for `silentAfter`, waiting jobs or not.
  *

@@ -16,7 +16,7 @@ import type { StartRequest, WorkerHandle, WorkerPool } from "@stint/pool/WorkerP
 
 /** How a worker's life went. */
 export type WorkerOutcome =
-  /** It never ran. `throttled`: for want of room, which is nobody's fault (wire-facts 4). `reason` is for people. */
+  /** It never ran. `throttled`: for want of room, which is nobody's fault (docs/spec/endpoints.md#worker-states). `reason` is for people. */
   | { readonly _tag: "NotStarted"; readonly state: "unhealthy" | "throttled"; readonly reason: string }
   | { readonly _tag: "Ended"; readonly exit: WorkerExit }
 

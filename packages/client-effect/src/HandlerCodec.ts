@@ -4,7 +4,7 @@
  * ```
  *   input             --encode-->  "input"
  *   "output"          --decode-->  output, or a list of it where the handler streams
- *   "output" absent   = {}: the handler returned an object without keys (specification 2.3)
+ *   "output" absent   = {}: the handler returned an object without keys (docs/spec/handler.md#returned-values)
  *   "error"           --decode-->  the declared failure: its JSON text, or the text itself; an exception is never one
  * ```
  */

@@ -1,5 +1,5 @@
 /**
- * How a job ended, read from its job object (specification 2.4, wire-facts 1.3). Pure.
+ * How a job ended, read from its job object (docs/spec/handler.md#exceptions, docs/spec/jobs-api.md#job-object). Pure.
  *
  * ```
  *   COMPLETED   its output
@@ -11,7 +11,7 @@
 import type { Job } from "@stint/contract/Job"
 import { isRecord, parseJson } from "./CallError.ts"
 
-/** An exception of a handler, as its worker reported it (specification 2.4). What it did not say is undefined. */
+/** An exception of a handler, as its worker reported it (docs/spec/handler.md#exceptions). What it did not say is undefined. */
 export interface Exception {
   readonly type: string
   readonly message: string

@@ -2,7 +2,7 @@
  * Who may call which surface. Declared here, implemented by the server.
  *
  * All three read the `Authorization` header: `Bearer KEY`, and the raw key, which is what workers and the described platform's own
- * documentation send (wire-facts 0, facts 1 and 2).
+ * documentation send (docs/spec/authentication.md#keys-in-requests).
  */
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
 import { Forbidden, TooManyRequests, Unauthorized } from "./Problem.ts"

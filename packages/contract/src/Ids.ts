@@ -17,14 +17,14 @@ export const EndpointId = Schema.String.check(
 export type EndpointId = typeof EndpointId.Type
 
 /**
- * The id of a job: a UUID for `/run`, `sync-` and a UUID for `/runsync` (wire-facts 1.1).
+ * The id of a job: a UUID for `/run`, `sync-` and a UUID for `/runsync` (docs/spec/jobs-api.md#job-ids).
  */
 export const JobId = Schema.String.check(Schema.isBetweenLength(1, 128)).pipe(Schema.brand("JobId"))
 export type JobId = typeof JobId.Type
 
 /**
  * The id of a worker. Chosen by whoever starts the worker: a pool, or the worker itself when it joins from outside
- * (specification 2.8, `PLATFORM_POD_ID`). Any string of up to 256 characters, because third-party workers choose freely.
+ * (docs/spec/environment.md#set-by-the-platform). Any string of up to 256 characters, because third-party workers choose freely.
  */
 export const WorkerId = Schema.String.check(Schema.isBetweenLength(1, 256)).pipe(Schema.brand("WorkerId"))
 export type WorkerId = typeof WorkerId.Type

@@ -1,5 +1,5 @@
 /**
- * The OpenAI route: whatever OpenAI's clients ask for becomes a normal job (wire-facts 1.7).
+ * The OpenAI route: whatever OpenAI's clients ask for becomes a normal job (docs/spec/openai-route.md#requests).
  *
  * ```
  *   /v2/{endpoint}/openai/v1/{route}     GET, POST, DELETE

@@ -1,5 +1,5 @@
 /**
- * Files out of the URLs that a job came with (specification 4.3, `download_files_from_urls`).
+ * Files out of the URLs that a job came with (docs/spec/downloads.md#downloading-files).
  *
  * ```
  *   url --GuardedHttp--> body --> file in the folder of the job's scope --> { path, name, size, contentType }

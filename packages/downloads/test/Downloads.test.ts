@@ -139,7 +139,8 @@ describe("a download", () => {
 })
 
 describe("a hostile server", () => {
-  it.effect("is not reached inside of the network (specification 4.3)", () =>
+  // docs/spec/downloads.md#address-guard
+  it.effect("is not reached inside of the network", () =>
     using({}, (directory) =>
       Effect.gen(function*() {
         const inside = yield* http((response) => response.end("inside"), "127.0.0.1")

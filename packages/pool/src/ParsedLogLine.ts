@@ -1,5 +1,6 @@
 /**
- * What a worker's line says: the lines of SDK loggers name their job and their level (specification 6, wire-facts 4), others are text.
+ * What a worker's line says: the lines of SDK loggers name their job and their level
+ * (docs/spec/logging.md#line-format, docs/spec/logging.md#lines-of-other-programs), others are text.
  *
  * ```
  *   {"requestId":"6090...","message":"loading","level":"INFO"}     the job's, from its log

@@ -15,7 +15,7 @@ export class SpawnFailed extends Schema.TaggedError<SpawnFailed>()("SpawnFailed"
 
 /**
  * There is no room for another worker: out of processes, memory or machines. Nothing is wrong with the worker itself, so it is shown as
- * throttled (wire-facts 4) and tried again.
+ * throttled (docs/spec/endpoints.md#worker-states) and tried again.
  */
 export class NoCapacity extends Schema.TaggedError<NoCapacity>()("NoCapacity", {
   /** What there is too little of, without a full stop. */

@@ -4,7 +4,8 @@ import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
 const line = (text: string, stream: "stdout" | "stderr" = "stdout") => ParsedLogLine.parse({ stream, text })
 
 describe("a worker's line", () => {
-  it("of an SDK's logger names its job, its level and its message (specification 6)", () => {
+  // docs/spec/logging.md#line-format
+  it("of an SDK's logger names its job, its level and its message", () => {
     expect(line(`{"requestId":"job-1","message":"two\\nlines","level":"WARN"}`)).toEqual({
       job: "job-1",
       level: "WARN",

@@ -1,5 +1,5 @@
 /**
- * The fitness checks that plain code registers before it calls `start` (specification 4.3).
+ * The fitness checks that plain code registers before it calls `start` (docs/spec/fitness-checks.md#registering-a-check).
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * The argument of `serverless.start`, and what can be wrong with it (specification 2.7).
+ * The argument of `serverless.start`, and what can be wrong with it (docs/spec/handler.md#start-configuration).
  */
 import type { FunctionJob, HandlerFunction, JobContext } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
@@ -18,7 +18,7 @@ export type Context = JobContext
  */
 export type Handler<Input = unknown> = HandlerFunction<Input>
 
-/** The argument of `serverless.start` (specification 2.7). */
+/** The argument of `serverless.start` (docs/spec/handler.md#start-configuration). */
 export interface StartConfig<Input> {
   /** Runs once per job: a function, or a `Handler` of `@stint/worker` that needs no more services. */
   readonly handler: Handler<Input> | Runnable

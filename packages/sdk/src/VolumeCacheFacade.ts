@@ -1,5 +1,5 @@
 /**
- * `VolumeCache` for plain code (specification 4.3).
+ * `VolumeCache` for plain code (docs/spec/volume-cache.md#using-a-cache).
  */
 import type { Handle, Options } from "@stint/worker-volume-cache/VolumeCache"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * The worker SDK, with the specification's own names.
+ * The worker SDK, with the names of docs/spec/handler.md#facade.
  *
  * ```ts
  * import * as sdk from "@stint/sdk"

@@ -1,5 +1,5 @@
 /**
- * The logger for plain handlers (specification 6): the same lines as the runtime's own.
+ * The logger for plain handlers (docs/spec/logging.md#line-format): the same lines as the runtime's own.
  *
  * A line belongs to the job that the caller runs for, and carries its id on a platform; `jobId` says which where that cannot be known.
  *
@@ -36,7 +36,7 @@ export const warn = (message: unknown, jobId?: string): void => write("WARN", me
 export const error = (message: unknown, jobId?: string): void => write("ERROR", message, jobId)
 
 /**
- * A value with all but its first and last character replaced by `*` (specification 4.3). A `Redacted` value is masked whole, and
+ * A value with all but its first and last character replaced by `*` (docs/spec/handler.md#secrets-in-logs). A `Redacted` value is masked whole, and
  * its length does not show.
  *
  * Short values are hardly masked: `ab` stays `ab`, and `a` becomes `aa`. Wrap what must not be seen in `Redacted.make`.
@@ -48,7 +48,7 @@ export const mask = (value: string | Redacted.Redacted<unknown>): string => {
 }
 
 /**
- * Logs a secret at level INFO, masked: `name: k****d` (specification 4.3).
+ * Logs a secret at level INFO, masked: `name: k****d` (docs/spec/handler.md#secrets-in-logs).
  *
  * Careful with short values: of one or two characters nothing is hidden, and the length always shows. A `Redacted` value is
  * masked whole.

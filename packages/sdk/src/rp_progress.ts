@@ -1,5 +1,5 @@
 /**
- * Progress of a running job, for plain handlers (specification 4.3).
+ * Progress of a running job, for plain handlers (docs/spec/progress.md#reporting-progress).
  */
 import { Progress } from "@stint/worker-progress/Progress"
 import type { JobRef } from "@stint/worker-progress/Progress"

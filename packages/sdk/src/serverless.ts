@@ -1,5 +1,6 @@
 /**
- * `serverless.start`: a handler becomes this process's program (specification 1, 2.7, 4.3).
+ * `serverless.start`: a handler becomes this process's program
+ * (docs/spec/handler.md#start-configuration, docs/spec/handler.md#facade, docs/spec/worker-lifecycle.md#start).
  */
 import * as Telemetry from "@stint/worker-telemetry/Telemetry"
 import * as Debugger from "@stint/worker-debugger/Debugger"
@@ -28,7 +29,7 @@ const plugins = Layer.mergeAll(
   rp_progress.layer.pipe(Layer.provideMerge(Progress.layer)),
   Debugger.layer,
   VolumeCacheFacade.layer,
-  // What the specification checks comes before what the handler's author checks.
+  // The automatic checks (docs/spec/fitness-checks.md#automatic-checks) come before what the handler's author checks.
   FitnessRegistration.layer.pipe(Layer.provide(Fitness.layer))
 )
 

@@ -1,5 +1,6 @@
 /**
- * Files in and files out, for plain handlers (specification 4.3). What does the work is loaded when it is first used.
+ * Files in and files out, for plain handlers
+ * (docs/spec/downloads.md#downloading-files, docs/spec/uploads.md#uploading-files). What does the work is loaded when it is first used.
  */
 import type { Options as Downloading } from "@stint/downloads/Downloads"
 import type { Credentials, Options } from "@stint/worker-uploads/Uploads"
@@ -8,7 +9,7 @@ import * as ManagedRuntime from "effect/ManagedRuntime"
 import { join, resolve } from "node:path"
 import { lazy, run } from "./PromiseRuntime.ts"
 
-/** A bucket's key and address, as callers send them in `s3Config` (wire-facts 1.2). */
+/** A bucket's key and address, as callers send them in `s3Config` (docs/spec/jobs-api.md#request-body). */
 export type BucketCredentials = Credentials
 
 /** What is kept with an uploaded object, under the names that S3 clients know. */
@@ -108,7 +109,8 @@ export const upload_in_memory_object = async (
  * Downloads what a job's input names into `jobs/{job_id}/downloaded_files` of the working directory, several at once, and answers with
  * the absolute paths in the order of the addresses.
  *
- * Addresses inside of the network are refused, however they are spelt and wherever redirects lead (specification 4.3). The first download
+ * Addresses inside of the network are refused, however they are spelt and wherever redirects lead
+ * (docs/spec/downloads.md#address-guard). The first download
  * that fails ends the others and rejects with the reason. The files stay until they are removed: they belong to the caller.
  *
  * @example

@@ -1,6 +1,6 @@
 /**
- * The facade's functions in a real worker process: each is a plugin of its own with tests of its own; here they are reached by the
- * specification's names.
+ * The facade's functions in a real worker process: each is a plugin of its own with tests of its own; here they are reached by the names of
+ * docs/spec/handler.md#facade.
  */
 import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs"

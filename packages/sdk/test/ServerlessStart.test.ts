@@ -33,7 +33,8 @@ const startWorker = (form: string, args: ReadonlyArray<string> = [], env: { read
   return worker
 }
 
-describe("serverless.start on a platform (specification 2.5, 2.7)", () => {
+// docs/spec/handler.md#generators, docs/spec/handler.md#start-configuration
+describe("serverless.start on a platform", () => {
   it.each<[string, unknown, ReadonlyArray<number>]>([
     ["sync", { output: { doubled: 6 } }, []],
     ["async", { output: { doubled: 6 } }, []],
@@ -76,7 +77,8 @@ describe("serverless.start on a platform (specification 2.5, 2.7)", () => {
   })
 })
 
-describe("serverless.start in local test mode (specification 4.2)", () => {
+// docs/spec/local-test-mode.md#one-job
+describe("serverless.start in local test mode", () => {
   it.each(["sync", "async", "Effect"])("%s", async (form) => {
     const { code, stdout } = await startWorker(form, ["--test_input", `{"input":{"from":3}}`]).ended
     expect(stdout).toMatch(/COMPLETED\n\{\n {2}"doubled": 6\n\}\n/)

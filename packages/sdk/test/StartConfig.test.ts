@@ -5,7 +5,8 @@ import * as fc from "fast-check"
 import * as sdk from "../src/index.ts"
 import { problemOf } from "../src/StartConfig.ts"
 
-describe("the config (specification 2.7)", () => {
+// docs/spec/handler.md#start-configuration
+describe("the config", () => {
   it.each<[string, unknown]>([
     ["a function", { handler: () => 1 }],
     ["a Handler", { handler: Handler.fromFunction(() => 1) }],
@@ -69,7 +70,8 @@ describe("the config (specification 2.7)", () => {
   })
 })
 
-describe("log.secret (specification 4.3)", () => {
+// docs/spec/handler.md#secrets-in-logs
+describe("log.secret", () => {
   it.each([
     ["abcdef", "a****f"],
     ["abc", "a*c"],

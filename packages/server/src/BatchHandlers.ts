@@ -1,5 +1,5 @@
 /**
- * Batches over the queue (wire-facts 1.6).
+ * Batches over the queue (docs/spec/batches.md#operations).
  *
  * Payloads cross as text, as those of `/run` do: a call's requests are cut out of its body, and results are spliced in as they are kept.
  */

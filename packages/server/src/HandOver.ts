@@ -1,7 +1,8 @@
 /**
  * Handing a job to a worker over a connection that may be gone.
  *
- * The protocol has no acknowledgement (wire-facts 5.3): the platform writes the job and hopes. What can be known is used:
+ * The protocol has no acknowledgement (docs/spec/worker-protocol.md#acknowledgement): the platform writes the job and hopes. What can be known is
+ * used:
  *
  * ```
  *   claimed --> [ one turn of the event loop ] --> written --> [ watched for a second ] --> the worker's

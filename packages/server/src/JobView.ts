@@ -12,7 +12,7 @@ import * as JobMachine from "@stint/store/JobMachine"
 import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/store/JobRecord"
 import { jobMembers } from "@stint/store/JobJson"
 
-/** The job object of wire-facts 1.3. */
+/** The job object (docs/spec/jobs-api.md#job-object). */
 export const jobText = (job: JobReport, endpoint: Endpoint): string => `{${jobMembers(job, endpoint).join(",")}}`
 
 /**
@@ -51,7 +51,10 @@ export const listedJob = (job: JobSummary, endpoint: Pick<Endpoint, "errorTraceb
 export const explainedText = (job: JobReport, endpoint: Endpoint, explanation: Explanation): string =>
   `{${[...jobMembers(job, endpoint), `"explain":${JSON.stringify(explanation)}`].join(",")}}`
 
-/** The answer of `/stream`. While chunks are left to be read the job is not reported as ended: clients stop reading at that (wire-facts 8). */
+/**
+ * The answer of `/stream`. While chunks are left to be read the job is not reported as ended: clients stop reading at that
+ * (docs/spec/streaming.md#end-of-a-stream).
+ */
 export const streamText = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {
   const shown: JobReport = more && isTerminal(job.status)
     ? { ...job, status: "IN_PROGRESS", finishedAt: null, output: null, error: null }
@@ -60,7 +63,7 @@ export const streamText = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyA
   return `{${[...jobMembers(shown, endpoint), `"stream":[${stream}]`].join(",")}}`
 }
 
-/** The job as its worker receives it (wire-facts 5.3). */
+/** The job as its worker receives it (docs/spec/worker-protocol.md#the-taken-job). */
 export const takenText = (job: JobRecord): string => {
   const parts = [
     `"id":${JSON.stringify(job.id)}`,

@@ -1,5 +1,5 @@
 /**
- * The jobs API over the queue (wire-facts 1.1).
+ * The jobs API over the queue (docs/spec/jobs-api.md#operations).
  *
  * Bodies are read and written as text: the handlers are raw ones of the same `HttpApi` that OpenAPI and clients come from.
  */

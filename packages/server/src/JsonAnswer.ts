@@ -5,7 +5,7 @@ import { HttpServerResponse } from "effect/http"
 
 const JSON_TEXT = { contentType: "application/json" } as const
 
-/** 200 with that JSON text. The content type is exactly the one that existing workers demand (wire-facts 5.3). */
+/** 200 with that JSON text. The content type is exactly the one that existing workers demand (docs/spec/worker-protocol.md#headers). */
 export const json = (
   text: string,
   headers?: Readonly<Record<string, string>>

@@ -1,7 +1,7 @@
 /**
  * Why a key was refused, in words: what was asked for, what the key opens, which platform this is, and the way out.
  *
- * 401 and 403 of such platforms are easily taken for one another, and for a 404 of the wrong host (users.md, pain 26). A refusal never
+ * 401 and 403 of such platforms are easily taken for one another, and for a 404 of the wrong host. A refusal never
  * repeats the key, and says nothing about a key to somebody who does not hold it.
  */
 import type { KeyEndpoints, KeyScope } from "@stint/contract/AccessKey"

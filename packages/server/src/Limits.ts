@@ -1,5 +1,5 @@
 /**
- * How large a request may be, and how long one may wait. Defaults follow wire-facts 1.1 and 5.3; they are settings, because a platform
+ * How large a request may be, and how long one may wait. Defaults follow docs/spec/jobs-api.md#limits; they are settings, because a platform
  * on one's own machines may well allow more.
  */
 import { HEARTBEAT_MILLIS } from "@stint/contract/JobEvents"
@@ -11,7 +11,7 @@ export interface LimitSettings {
   readonly runBytes: number
   /** Body of `/runsync`, in bytes. Default 20 MiB. */
   readonly runsyncBytes: number
-  /** A worker's result, in bytes. Default 20 MiB (specification 8). Larger results fail their job. */
+  /** A worker's result, in bytes. Default 20 MiB (docs/spec/jobs-api.md#limits). Larger results fail their job. */
   readonly resultBytes: number
   /** One streamed chunk or one progress value, in bytes. Default 1 MiB. */
   readonly chunkBytes: number
@@ -19,7 +19,7 @@ export interface LimitSettings {
   readonly controlBytes: number
   /** Whether large payloads have an object store to go to. Default: no. Says what a refusal advises. */
   readonly objectStore: boolean
-  /** Body of a call that adds requests to a batch, in bytes. Default 10 MiB. The limits of batches are those of wire-facts 1.6. */
+  /** Body of a call that adds requests to a batch, in bytes. Default 10 MiB. See docs/spec/batches.md#limits. */
   readonly batchBytes: number
   /** Requests of one batch. Default 5,000. */
   readonly batchRequests: number
@@ -55,8 +55,9 @@ export interface LimitSettings {
    */
   readonly workerWaitMs: number
   /**
-   * How long a worker's call that is refused is held back. Existing SDKs take again at once and without end when a take fails (wire-facts
-   * 5.3), so that a worker with a wrong key would otherwise cost all of a core. Default 1 s.
+   * How long a worker's call that is refused is held back. Existing SDKs take again at once and without end when a take fails
+   * (docs/spec/worker-protocol.md#taking-a-job),
+   * so that a worker with a wrong key would otherwise cost all of a core. Default 1 s.
    */
   readonly refusalWaitMs: number
 }

@@ -1,5 +1,5 @@
 /**
- * What a job says to an OpenAI client, from what the queue tells of it (wire-facts 1.7). Pure.
+ * What a job says to an OpenAI client, from what the queue tells of it (docs/spec/openai-route.md#responses-without-a-stream). Pure.
  *
  * ```
  *   not streamed   value                     value
@@ -90,7 +90,7 @@ export const answer = (job: JobReport, { chunks, first }: Heard): Answer => {
   const failure = ofJob(job)
   if (failure !== undefined) return { failure }
   if (chunks > 1) return { failure: tooMany(job, chunks) }
-  // A generator whose chunks nobody collected ends with an empty list (wire-facts 2.3).
+  // A generator whose chunks nobody collected ends with an empty list (docs/spec/worker-protocol.md#result-bodies).
   const output = job.output === null || (isEmptyList(job.output) && first !== undefined) ? first : job.output
   return output === undefined ? { text: "{}" } : answerOf(output)
 }

@@ -1,5 +1,5 @@
 /**
- * What goes wrong under `/v2/{endpoint}/openai`, in OpenAI's shape (wire-facts 1.7).
+ * What goes wrong under `/v2/{endpoint}/openai`, in OpenAI's shape (docs/spec/openai-route.md#errors).
  *
  * ```
  *   a problem of the platform      its status     {"error": {"message", "type", "param", "code"}}
@@ -144,7 +144,10 @@ const plain = (message: string): OpenAiFailure => ({
   final: true
 })
 
-/** A handler's error, as the queue keeps it (specification 2.4, wire-facts 2.3). Tracebacks are left out: they are in the job's status. */
+/**
+ * A handler's error, as the queue keeps it (docs/spec/handler.md#exceptions, docs/spec/worker-protocol.md#result-bodies). Tracebacks are left out:
+ * they are in the job's status.
+ */
 export const ofError = (text: string): OpenAiFailure => {
   const value = read(text)
   if (!Predicate.isObject(value)) return plain(text.split(/\s*\ntraceback: /, 1)[0] ?? "")

@@ -1,5 +1,5 @@
 /**
- * The OpenAI route over the queue (wire-facts 1.7).
+ * The OpenAI route over the queue (docs/spec/openai-route.md#requests).
  *
  * ```
  *   request --> a durable job --follow--> [ up to 45 s: the head is kept back ]

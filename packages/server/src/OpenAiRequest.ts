@@ -1,5 +1,5 @@
 /**
- * An OpenAI client's request as a job (wire-facts 1.7).
+ * An OpenAI client's request as a job (docs/spec/openai-route.md#handler-input).
  *
  * ```
  *   POST /v1/chat/completions  {"model": ...}    {"openai_route": "/v1/chat/completions", "openai_input": {"model": ...}}

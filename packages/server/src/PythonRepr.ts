@@ -1,7 +1,7 @@
 /**
  * Reads what Python's `repr` writes of plain data: `{'message': "can't", 'code': 400, 'param': None}`.
  *
- * Existing SDKs turn a generator's error object into such a text (wire-facts 1.7), which no JSON parser reads.
+ * Existing SDKs turn a generator's error object into such a text (docs/spec/openai-route.md#errors), which no JSON parser reads.
  */
 
 /** How deep values may be nested. An error is flat; a hostile text is not to use up the stack. */

@@ -1,7 +1,8 @@
 /**
  * Reading JSON bodies: one way for all routes, whatever their content type says.
  *
- * Existing workers label raw JSON as a form (wire-facts 5.4), and some clients send no content type at all, so the label is ignored and
+ * Existing workers label raw JSON as a form
+ * (docs/spec/worker-protocol.md#headers), and some clients send no content type at all, so the label is ignored and
  * the body is read as JSON. What is not JSON, not the right shape or too large is refused with a body that names the problem.
  */
 import { explain, InvalidRequest, PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"

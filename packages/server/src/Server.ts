@@ -66,7 +66,8 @@ export const layerRoutes = HotRoutes.layer.pipe(
 const layerServed = HttpRouter.serve(layerRoutes, {
   disableListenLog: true,
   disableLogger: true,
-  // A worker's id has up to 256 characters, encoded three times as many, and SDKs append to it without end (wire-facts 5.1). Node bounds
+  // A worker's id has up to 256 characters, encoded three times as many, and SDKs append to it without end
+  // (docs/spec/worker-protocol.md#appended-queries). Node bounds
   // the whole head of a request at 16 KiB.
   routerConfig: { maxParamLength: 16_384, caseSensitive: true }
 })

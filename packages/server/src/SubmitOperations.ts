@@ -1,5 +1,5 @@
 /**
- * Submitting jobs, over the queue: `/run` and `/runsync` (wire-facts 1.1).
+ * Submitting jobs, over the queue: `/run` and `/runsync` (docs/spec/jobs-api.md#submitting-a-job).
  *
  * Each is a request's answer, or its problem. Who may call, and by which route a request comes here, is for others to say: `JobsHandlers`
  * has them in the `HttpApi`, `HotRoutes` beside it.

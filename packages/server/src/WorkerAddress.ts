@@ -1,6 +1,6 @@
 /**
  * The sloppy addresses of existing worker SDKs: they append `&key=value` to the address that they were given, with or without a `?` in
- * it, so that a query may stand in the last path segment (wire-facts 5.1).
+ * it, so that a query may stand in the last path segment (docs/spec/worker-protocol.md#appended-queries).
  *
  * ```
  *   job-take/w-1?gpu=none&job_in_progress=0      last "w-1", gpu, job_in_progress

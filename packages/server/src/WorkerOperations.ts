@@ -1,5 +1,5 @@
 /**
- * What workers may do, over the queue (wire-facts 5): tolerant of how existing SDKs call, strict about whose job it is.
+ * What workers may do, over the queue (docs/spec/worker-protocol.md#overview): tolerant of how existing SDKs call, strict about whose job it is.
  *
  * Each operation is a request's answer, or its problem. Who may call, and by which route a request comes here, is for others to say:
  * `WorkerHandlers` has them in the `HttpApi`, `HotRoutes` beside it.
@@ -69,7 +69,7 @@ const MAX_BATCH = 1_000
 /** The most of an unhealthy worker's reason that is kept: it is shown and logged. */
 const REASON_LENGTH = 1_000
 
-/** `error` on the wire is a string; `null` is what some SDKs send for "none" (rulings, "`error` on the wire"). */
+/** `error` on the wire is a string; `null` is what some SDKs send for "none" (docs/spec/rulings.md#error-on-the-wire). */
 const errorText = (error: unknown, text: string): string | null =>
   error === undefined || error === null ? null : typeof error === "string" ? error : memberText(text, "error") ?? null
 
@@ -147,7 +147,7 @@ const make = Effect.gen(function*() {
     limits
   )
 
-  /** An existing SDK takes again at once and without end when a take fails (wire-facts 5.3): the refusal is held back. */
+  /** An existing SDK takes again at once and without end when a take fails (docs/spec/worker-protocol.md#taking-a-job): the refusal is held back. */
   const heldBack = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     Effect.tapError(effect, () => Effect.interruptible(Effect.sleep(limits.refusalWaitMs)))
 
@@ -195,7 +195,7 @@ const make = Effect.gen(function*() {
 
   /**
    * A result that cannot be kept fails its job with that reason, so that nobody waits for it and nobody runs the job again for another
-   * result of the kind (rulings, "20 MB").
+   * result of the kind (docs/spec/rulings.md#large-results).
    */
   const failResult = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
     Effect.ignore(queue.finish(holder, {
@@ -217,7 +217,8 @@ const make = Effect.gen(function*() {
       if (Buffer.byteLength(text) > limits.chunkBytes) {
         return yield* tooLarge(limits.chunkBytes, progressRemedy)
       }
-      // Progress that comes late is no fault of anybody's: it may overtake, or be overtaken by, the result (wire-facts 5.6).
+      // Progress that comes late is no fault of anybody's: it may overtake, or be overtaken by, the result
+      // (docs/spec/worker-protocol.md#delivering-progress).
       yield* queue.progress(holder, output ?? jsonNull).pipe(
         Effect.catchReason("QueueError", "LeaseLost", () => Effect.void),
         jobProblem

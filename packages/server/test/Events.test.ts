@@ -1,5 +1,5 @@
 /**
- * Events over a random course of a job and random cuts of its reader (quality.md, R9), and what a reader costs.
+ * Events over a random course of a job and random cuts of its reader (R9, docs/spec/figures.md#reliability), and what a reader costs.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { withHeartbeat } from "@stint/server/JobEvents"

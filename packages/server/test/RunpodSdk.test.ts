@@ -1,5 +1,5 @@
 /**
- * The published JavaScript client of the described platform, unmodified, pointed at `/v2` (wire-facts 8).
+ * The published JavaScript client of the described platform, unmodified, pointed at `/v2` (docs/spec/compatibility.md#required-behaviour).
  */
 import { expect, layer, vi } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * Which addresses a request that somebody else chose may go to (specification 4.3; IANA IPv4 and IPv6 special-purpose registries).
+ * Which addresses a request that somebody else chose may go to (docs/spec/downloads.md#address-guard; IANA IPv4 and IPv6 special-purpose registries).
  *
  * ```
  *   not an address, or with a zone ---------------------------> forbidden

@@ -1,6 +1,6 @@
 /**
  * HTTP requests to addresses that somebody else chose, which cannot be turned against the inside of a network
- * (specification 4.3, `download_files_from_urls` rule).
+ * (docs/spec/downloads.md#address-guard).
  *
  * ```
  *   URL --parse--> hop --resolve, check, pin--> answer --2xx..5xx--> status, headers, body (bounded)

@@ -1,5 +1,6 @@
 /**
- * The duty that empties the webhook outbox: at least once for every delivery that was written, whatever dies on the way (quality.md, R10).
+ * The duty that empties the webhook outbox: at least once for every delivery that was written, whatever dies on the way
+ * (R10, docs/spec/figures.md#reliability).
  *
  * ```
  *   a job changed, a timer, a place got free

@@ -1,5 +1,5 @@
 /**
- * The debugger: what a job's time went into, in the job's own output (specification 4.2, `--rp_debugger`).
+ * The debugger: what a job's time went into, in the job's own output (docs/spec/debugger.md#report).
  *
  * ```
  *   middleware:  next(job) with JobTimings in its context --> outcome --> "rp_debugger" in its output
@@ -168,7 +168,8 @@ export const layerWith = (
   )
 
 /**
- * The debugger as specified: with `--rp_debugger`, on a platform. Otherwise nothing is added to the worker at all, and outputs are what
+ * The debugger (docs/spec/debugger.md#when-it-is-active): with `--rp_debugger`, on a platform. Otherwise nothing is added to the worker at all, and
+ * outputs are what
  * they would be without it, byte for byte.
  */
 export const layer: Layer.Layer<never, never, DebugFields | JobMiddleware.JobMiddleware | WorkerConfig> = layerWith({})

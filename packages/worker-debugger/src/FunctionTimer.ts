@@ -1,5 +1,5 @@
 /**
- * Times every call of a function of a handler (specification 4.2).
+ * Times every call of a function of a handler (docs/spec/debugger.md#timers).
  *
  * ```
  *   function          from its call until it returns or throws

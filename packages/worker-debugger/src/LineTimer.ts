@@ -1,5 +1,5 @@
 /**
- * Times some lines of a handler function (specification 4.2).
+ * Times some lines of a handler function (docs/spec/debugger.md#timers).
  */
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Exit from "effect/Exit"

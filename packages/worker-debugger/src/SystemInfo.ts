@@ -1,5 +1,5 @@
 /**
- * The machine that a job ran on, for the debugger's report (specification 4.2, `system_info`).
+ * The machine that a job ran on, for the debugger's report (docs/spec/debugger.md#report).
  */
 import { VERSION } from "@stint/worker/Version"
 import * as Effect from "effect/Effect"

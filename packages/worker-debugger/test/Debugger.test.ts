@@ -25,7 +25,8 @@ const clock = () => {
   }
 }
 
-describe("the debugger's report (specification 4.2)", () => {
+// docs/spec/debugger.md#report
+describe("the debugger's report", () => {
   it.effect("stands under rp_debugger inside the output, with timings, system_info and ready_delay_ms", () => {
     const { layer } = on()
     return Effect.gen(function*() {

@@ -55,7 +55,8 @@ const bodyOf = Effect.fnUntraced(function*(options: Parameters<typeof start>[2])
   return stub.of("job-done", id).map(({ text }) => text)
 }, Effect.scoped)
 
-describe("--rp_debugger (specification 4.2)", () => {
+// docs/spec/debugger.md#when-it-is-active
+describe("--rp_debugger", () => {
   it.live("on a deployed endpoint puts the report into the output", () =>
     Effect.gen(function*() {
       const [body = ""] = yield* bodyOf({ argv: ["--rp_debugger"] })

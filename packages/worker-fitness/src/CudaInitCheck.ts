@@ -1,5 +1,5 @@
 /**
- * Does CUDA start, on every GPU (specification 8, "CUDA init")?
+ * Does CUDA start, on every GPU (docs/spec/fitness-checks.md#automatic-checks)?
  *
  * Where nothing can try it (see `CudaProbe`), the check passes.
  */

@@ -1,5 +1,6 @@
 /**
- * Does the GPU driver offer the CUDA version that handlers were built for (specification 2.8 `PLATFORM_MIN_CUDA_VERSION`, 8)?
+ * Does the GPU driver offer the CUDA version that handlers were built for
+ * (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks)?
  *
  * The version is the driver's, from the header of `nvidia-smi`: what a container brings along needs a driver that can run it. Where the
  * header has no version that can be read, the check passes with a line in the log.

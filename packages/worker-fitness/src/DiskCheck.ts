@@ -1,5 +1,5 @@
 /**
- * Is there enough free space on the disk (specification 2.8 `PLATFORM_MIN_DISK_PERCENT`, 8)?
+ * Is there enough free space on the disk (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks)?
  *
  * It looks at the file system of the working directory, which is where a handler writes. Space that is kept for root does not count as
  * free. A file system without a size, such as `/proc`, passes.

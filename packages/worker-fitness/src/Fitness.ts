@@ -1,5 +1,6 @@
 /**
- * The automatic checks of the machine, as its variables want them (specification 2.8, 3, 8; see `FitnessConfig`).
+ * The automatic checks of the machine, as its variables want them
+ * (docs/spec/fitness-checks.md#automatic-checks, docs/spec/fitness-checks.md#variables; see `FitnessConfig`).
  *
  * ```
  *   on a platform --> memory, disk, network --> nvidia-smi in the PATH? --> gpu_health, cuda_version, cuda_init, gpu_benchmark, gpu_test

@@ -1,5 +1,6 @@
 /**
- * The variables of the automatic checks (specification 2.8), each read under `PLATFORM_` and, where unset or blank, under `RUNPOD_`.
+ * The variables of the automatic checks (docs/spec/fitness-checks.md#variables), each read under `PLATFORM_` and, where unset or blank, under
+ * `RUNPOD_`.
  *
  * | variable | default | meaning |
  * |---|---|---|

@@ -1,5 +1,5 @@
 /**
- * Does every GPU work, and fast enough (specification 8, "compute benchmark"; wire-facts, "GPU benchmark 100 ms")?
+ * Does every GPU work, and fast enough (docs/spec/fitness-checks.md#automatic-checks)?
  *
  * The work is small: 32 MiB are filled and copied eight times, and what arrives is compared. The best of three rounds counts, so that a
  * neighbour's burst is no fault. A GPU of any age needs a few milliseconds for it; one that throttles, or whose link has broken down, many

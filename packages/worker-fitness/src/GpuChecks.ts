@@ -1,5 +1,5 @@
 /**
- * The GPU group: every check of a GPU, in the order in which they find most (specification 8).
+ * The GPU group: every check of a GPU, in the order in which they find most (docs/spec/fitness-checks.md#automatic-checks).
  *
  * ```
  *   gpu_health --> cuda_version --> cuda_init --> gpu_benchmark --> gpu_test

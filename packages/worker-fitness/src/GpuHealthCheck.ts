@@ -1,5 +1,5 @@
 /**
- * Do all GPUs answer, and is their memory sound (specification 8, "GPU health")?
+ * Do all GPUs answer, and is their memory sound (docs/spec/fitness-checks.md#automatic-checks)?
  *
  * It asks `nvidia-smi` for each GPU's name, memory, temperature and uncorrectable memory errors. The kernel's own reports of GPU faults (XID)
  * are not looked at: they are in the log of the host, which a container does not see. The faults that matter show here as a GPU that is

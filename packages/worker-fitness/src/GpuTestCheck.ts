@@ -1,5 +1,5 @@
 /**
- * Does a program of the user's own find the GPU healthy (specification 8, "GPU health binary"; ours: `PLATFORM_GPU_TEST_COMMAND`)?
+ * Does a program of the user's own find the GPU healthy (docs/spec/fitness-checks.md#automatic-checks; ours: `PLATFORM_GPU_TEST_COMMAND`)?
  *
  * The described SDK brings a program of its own along; this package has none to bring, because a GPU is not tested by JavaScript. What
  * matters to a handler (a kernel of its own, a link between GPUs) is best tested by what its image has anyway.

@@ -1,5 +1,5 @@
 /**
- * Is there enough memory (specification 2.8 `PLATFORM_MIN_MEMORY_GB`, 8)?
+ * Is there enough memory (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks)?
  *
  * What counts is the memory that is available now, not what the machine has: the smaller of what the machine has left and of what the
  * container's limit leaves (see `Cgroup`). A worker that finds its machine full of other work is as unfit as one on a small machine.
@@ -15,7 +15,7 @@ import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options {
-  /** Gigabytes of 1,073,741,824 bytes each, as the specification's own default of 4 counts them. */
+  /** Gigabytes of 1,073,741,824 bytes each, as in docs/spec/fitness-checks.md#automatic-checks. */
   readonly minimumGb: number
   /** What to change for another minimum, for the message: the name of a variable. Default: none. */
   readonly setting?: string

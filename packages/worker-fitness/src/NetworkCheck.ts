@@ -1,5 +1,5 @@
 /**
- * Can the platform be reached (specification 8: "network")?
+ * Can the platform be reached (docs/spec/fitness-checks.md#automatic-checks)?
  *
  * It opens a TCP connection to where jobs come from, and closes it. The described platform's own SDK connects to 8.8.8.8:53 instead. That
  * says little about the platform, and it fails on a machine that is closed to the internet on purpose, which serves jobs well.

@@ -29,7 +29,8 @@ const tried = Effect.fnUntraced(function*(options: CudaProbe.Options, limit?: nu
 /** A python3 of the shell. */
 const fake = (name: string, script: string) => ({ python: program(folder, name, script) })
 
-describe("what python3 says of CUDA (specification 8, \"CUDA init\", \"compute benchmark\")", () => {
+// docs/spec/fitness-checks.md#automatic-checks
+describe("what python3 says of CUDA", () => {
   it.live("two GPUs that work pass both, and python3 is run once", () =>
     Effect.gen(function*() {
       const runs = join(folder, "runs")

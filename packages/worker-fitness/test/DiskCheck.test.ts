@@ -7,7 +7,8 @@ import { reason } from "./CheckHarness.ts"
 const here = statfsSync(".")
 const percent = here.bavail / here.blocks * 100
 
-describe("the check \"disk\" (specification 2.8 and 8)", () => {
+// docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks
+describe("the check \"disk\"", () => {
   it.effect("passes where as much of the working directory's file system is free as is required", () =>
     Effect.gen(function*() {
       expect(yield* reason(DiskCheck.check({ minimumPercent: 0 }))).toBeUndefined()

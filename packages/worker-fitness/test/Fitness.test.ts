@@ -45,7 +45,8 @@ const temporaryEmpty = temporaryFolder()
 const withGpu = temporaryFolder()
 program(withGpu, "nvidia-smi", "echo asked; exit 9")
 
-describe("the automatic checks (specification 8, \"Startup checks\")", () => {
+// docs/spec/fitness-checks.md#automatic-checks
+describe("the automatic checks", () => {
   it.effect("are memory, disk and network, in this order, where there is no nvidia-smi", () =>
     Effect.gen(function*() {
       expect(yield* namesOf(PLATFORM)).toEqual(ALWAYS)
@@ -117,7 +118,8 @@ describe("the automatic checks (specification 8, \"Startup checks\")", () => {
     }))
 })
 
-describe("the variables reach the checks (specification 2.8)", () => {
+// docs/spec/fitness-checks.md#variables
+describe("the variables reach the checks", () => {
   const env = {
     ...PLATFORM,
     PATH: withGpu,

@@ -6,8 +6,9 @@ import * as Effect from "effect/Effect"
 const read = (env: { readonly [name: string]: string }) =>
   Effect.provideService(FitnessConfig.settings, ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))
 
-describe("the variables of the checks (specification 2.8)", () => {
-  it.effect("have the defaults of the specification", () =>
+// docs/spec/fitness-checks.md#variables
+describe("the variables of the checks", () => {
+  it.effect("have their defaults", () =>
     Effect.gen(function*() {
       expect(yield* read({})).toEqual({
         minimumMemoryGb: { value: 4, name: "PLATFORM_MIN_MEMORY_GB" },

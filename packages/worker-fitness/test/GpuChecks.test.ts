@@ -47,7 +47,8 @@ describe("the CUDA version of nvidia-smi", () => {
   })
 })
 
-describe("the check \"cuda_version\" (specification 2.8 and 8)", () => {
+// docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks
+describe("the check \"cuda_version\"", () => {
   const offering = (version: string) =>
     smi(`smi-${version.replace("/", "")}`, header(`1    Driver Version: 1    CUDA Version: ${version}   `))
   const check = (nvidiaSmi: string, minimum = "11.8") =>
@@ -91,7 +92,8 @@ describe("the check \"cuda_version\" (specification 2.8 and 8)", () => {
     }))
 })
 
-describe("the check \"gpu_health\" (specification 8)", () => {
+// docs/spec/fitness-checks.md#automatic-checks
+describe("the check \"gpu_health\"", () => {
   it.live.each<[string, string, string | undefined]>([
     ["sound GPUs", "0, NVIDIA H200, 143771, 31, 0\n1, NVIDIA H200, 143771, 30, 0", undefined],
     ["a GPU without such a count", "0, NVIDIA GeForce RTX 4090, 24564, 45, [N/A]", undefined],
@@ -143,7 +145,8 @@ describe("the check \"gpu_health\" (specification 8)", () => {
     }))
 })
 
-describe("the check \"gpu_test\" (specification 8, \"GPU health binary\")", () => {
+// docs/spec/fitness-checks.md#automatic-checks
+describe("the check \"gpu_test\"", () => {
   const setting = "PLATFORM_GPU_TEST_COMMAND"
 
   it.live("passes where the user's program ends with 0, and gives it its arguments", () =>

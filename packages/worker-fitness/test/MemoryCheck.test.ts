@@ -130,7 +130,8 @@ describe("the memory of a process", () => {
     }))
 })
 
-describe("the check \"memory\" (specification 2.8 and 8)", () => {
+// docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks
+describe("the check \"memory\"", () => {
   const on = (files: Files, options: MemoryCheck.Options) =>
     reason(MemoryCheck.check(options)).pipe(Effect.provideService(SystemFiles, reader(files)))
 

@@ -31,7 +31,8 @@ const server = Effect.acquireRelease(
   ({ close }) => Effect.promise(close)
 )
 
-describe("the check \"network\" (specification 8)", () => {
+// docs/spec/fitness-checks.md#automatic-checks
+describe("the check \"network\"", () => {
   it.live("passes where the platform's address takes a connection", () =>
     Effect.gen(function*() {
       const { connections, listen } = yield* server

@@ -133,7 +133,7 @@ const readBody = (body: string): { readonly [key: string]: unknown } => {
 const errorText = (error: unknown): string | undefined =>
   error === undefined ? undefined : typeof error === "string" ? error : JSON.stringify(error)
 
-/** The members of the job object (wire-facts 1.3), as JSON text without braces. */
+/** The members of the job object (docs/spec/jobs-api.md#job-object), as JSON text without braces. */
 export const jobJsonMembers = (job: LocalJob, workerId: string): string => {
   const parts = [`"id":${JSON.stringify(job.id)}`, `"status":"${job.status}"`]
   if (job.startedAt !== undefined) {

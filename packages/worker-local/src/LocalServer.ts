@@ -1,6 +1,6 @@
 /**
  * Local test mode with `--rp_serve_api`: the handler behind an HTTP API of its own, shaped as the deployed endpoint
- * (specification 4.2; rulings, "Local test mode").
+ * (docs/spec/local-test-mode.md#local-api, docs/spec/rulings.md#local-test-mode).
  *
  * It is a transport like the other two. What runs between is the runtime that runs in production, so that a handler behaves here
  * as it will there:
@@ -51,14 +51,14 @@ export interface Options {
   readonly jobs?: unknown
 }
 
-/** Where it listens unless the flags say otherwise (specification 4.2). */
+/** Where it listens unless the flags say otherwise (docs/spec/local-test-mode.md#flags). */
 export const DEFAULT_PORT = 8000
 /** This machine alone can reach it. */
 export const DEFAULT_HOST = "127.0.0.1"
 
 const MEBIBYTE = 1024 * 1024
 
-/** What a platform takes of a worker (specification 8, wire-facts 1.1). Bytes. */
+/** What a platform takes of a worker (docs/spec/local-test-mode.md#local-limits, docs/spec/jobs-api.md#limits). Bytes. */
 const LIMITS = { result: 20 * MEBIBYTE, chunk: MEBIBYTE }
 
 /** How long the end waits for answers on their way, and for webhooks. Milliseconds. */

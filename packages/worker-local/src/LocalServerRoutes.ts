@@ -19,7 +19,7 @@ import { WorkerConfig } from "@stint/worker/WorkerConfig"
 
 const MEBIBYTE = 1024 * 1024
 
-/** What a deployed endpoint takes (wire-facts 1.1). Bytes. */
+/** What a deployed endpoint takes (docs/spec/jobs-api.md#limits). Bytes. */
 const LIMITS = { run: 10 * MEBIBYTE, runsync: 20 * MEBIBYTE }
 
 /** How long calls wait unless they say otherwise, and the most that they may say. Milliseconds. */
@@ -103,7 +103,7 @@ export const make = Effect.fnUntraced(function*(jobs: LocalJobQueue.LocalJobQueu
 
   const stream = Effect.fnUntraced(function*(id: string, wait: number) {
     const { chunks, job, more } = yield* orMissing(id, yield* jobs.readStream(id, wait))
-    // While chunks are left the job is not said to have ended: clients stop reading at that (wire-facts 8).
+    // While chunks are left the job is not said to have ended: clients stop reading at that (docs/spec/streaming.md#end-of-a-stream).
     const shown = more && isTerminal(job.status)
       ? { ...job, status: "IN_PROGRESS" as const, endedAt: undefined, output: undefined, error: undefined }
       : job

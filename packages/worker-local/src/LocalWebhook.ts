@@ -1,6 +1,6 @@
 /**
  * Sends the results of local jobs to their `webhook`, as a deployed endpoint does: the job object with its `input` and `webhook`, once
- * it has ended, three tries at 0, 5 and 20 s (wire-facts 1.9).
+ * it has ended, three tries at 0, 5 and 20 s (docs/spec/local-test-mode.md#webhooks).
  *
  * Best effort: a webhook that fails is a WARN and changes nothing of the job. Any http or https address will do, this machine's own
  * included, because on a developer's machine that is where the receiver is.

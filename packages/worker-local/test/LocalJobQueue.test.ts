@@ -22,13 +22,15 @@ const text = (job: LocalJobQueue.LocalJob | undefined): unknown =>
   job === undefined ? undefined : JSON.parse(`{${LocalJobQueue.jobJsonMembers(job, "w1")}}`)
 
 describe("the jobs of the local API", () => {
-  it.effect("ids begin with test- (specification 2.1)", () =>
+  // docs/spec/jobs-api.md#job-ids
+  it.effect("ids begin with test-", () =>
     Effect.gen(function*() {
       const { submit } = yield* make
       expect(submit()).toMatch(/^test-[0-9a-f-]{36}$/)
     }))
 
-  it.effect("a job has the fields and times of the deployed endpoint (specification 2.1)", () =>
+  // docs/spec/jobs-api.md#job-object
+  it.effect("a job has the fields and times of the deployed endpoint", () =>
     Effect.gen(function*() {
       const { jobs, submit } = yield* make
       const id = submit({ input: { name: "Ada" }, s3Config: s3 })
@@ -46,7 +48,8 @@ describe("the jobs of the local API", () => {
       expect(text(jobs.find(id))).toMatchObject({ status: "COMPLETED", output: { n: 1e300 } })
     }))
 
-  it.effect("a result without output has none, not even the last progress (specification 2.3)", () =>
+  // docs/spec/handler.md#returned-values
+  it.effect("a result without output has none, not even the last progress", () =>
     Effect.gen(function*() {
       const { jobs, running } = yield* make
       const id = yield* running()
@@ -70,7 +73,8 @@ describe("the jobs of the local API", () => {
       expect(yield* jobs.awaitCompletion("test-unknown", 90_000)).toBeUndefined()
     }))
 
-  it.effect("chunks go out once, in order, and the end not before the last of them (wire-facts 1.1, 8)", () =>
+  // docs/spec/streaming.md#draining-chunks, docs/spec/streaming.md#end-of-a-stream
+  it.effect("chunks go out once, in order, and the end not before the last of them", () =>
     Effect.gen(function*() {
       const { jobs, running } = yield* make
       const id = yield* running()
@@ -121,7 +125,8 @@ describe("the jobs of the local API", () => {
       expect((yield* jobs.take(5)).map(({ id }) => id)).toEqual([next])
     }))
 
-  it.effect("policy.executionTimeout ends an attempt as TIMED_OUT and stops it (wire-facts 1.2)", () =>
+  // docs/spec/jobs-api.md#request-body
+  it.effect("policy.executionTimeout ends an attempt as TIMED_OUT and stops it", () =>
     Effect.gen(function*() {
       const { jobs, running } = yield* make
       const slow = yield* running({ input: 1, policy: { executionTimeout: 5_000 } })

@@ -107,7 +107,8 @@ const readAll = Effect.fnUntraced(function*(
   }
 })
 
-describe("the local API (specification 4.2; rulings, \"Local test mode\")", () => {
+// docs/spec/local-test-mode.md#local-api, docs/spec/rulings.md#local-test-mode
+describe("the local API", () => {
   it.live("POST /runsync runs the job and answers in the deployed endpoint's shape", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
@@ -139,7 +140,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
       expect(yield* api.status(receipt.id)).toEqual(value)
     }))
 
-  it.live("/runsync and /status answer IN_PROGRESS when their wait is over (specification 3)", () =>
+  // docs/spec/jobs-api.md#waiting-for-a-result
+  it.live("/runsync and /status answer IN_PROGRESS when their wait is over", () =>
     Effect.gen(function*() {
       const { open, opened } = door()
       const api = yield* serve(Handler.fromFunction(() => opened))
@@ -150,7 +152,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
       expect(yield* api.status(String(Reflect.get(Object(job), "id")))).toMatchObject({ status: "COMPLETED" })
     }))
 
-  it.live("a job that fails is FAILED with its error and the rest of the output (specification 2.3, 2.4)", () =>
+  // docs/spec/handler.md#returned-values, docs/spec/handler.md#exceptions
+  it.live("a job that fails is FAILED with its error and the rest of the output", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction((job) => {
         if (job.input === "throw") throw new RangeError("far")
@@ -163,7 +166,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
       expect(Object.keys(JSON.parse(error ?? ""))).toHaveLength(6)
     }))
 
-  it.live("generators are consumed: /stream has the chunks, and the end with or after the last (specification 2.5)", () =>
+  // docs/spec/handler.md#generators
+  it.live("generators are consumed: /stream has the chunks, and the end with or after the last", () =>
     Effect.gen(function*() {
       const api = yield* serve(countdown())
       const { id } = yield* api.run({ from: 3 })
@@ -172,7 +176,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
       expect(yield* api.status(id)).toMatchObject({ status: "COMPLETED", output: [] })
     }))
 
-  it.live("return_aggregate_stream gives the chunks to /runsync and /status, too (specification 2.5)", () =>
+  // docs/spec/handler.md#generators
+  it.live("return_aggregate_stream gives the chunks to /runsync and /status, too", () =>
     Effect.gen(function*() {
       const api = yield* serve(countdown(true))
       const { id, output } = yield* api.runsync({ from: 3 })
@@ -205,7 +210,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
       expect(yield* api.stream(id)).toMatchObject({ status: "COMPLETED", output: "plain", stream: [] })
     }))
 
-  it.live("progress shows as output while the job runs, and never after (specification 4.3)", () =>
+  // docs/spec/progress.md#reporting-progress
+  it.live("progress shows as output while the job runs, and never after", () =>
     Effect.gen(function*() {
       const { open, opened } = door()
       const api = yield* serve(Handler.fromFunction(() => Promise.resolve(opened)))
@@ -286,7 +292,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
       })
   )
 
-  it.live("an empty input object never hangs (rulings, \"Empty input object\")", () =>
+  // docs/spec/rulings.md#empty-input
+  it.live("an empty input object never hangs", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       expect(yield* api.post("/runsync", { input: {} }).pipe(Effect.flatMap((r) => Effect.promise(() => r.json()))))
@@ -303,7 +310,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
       expect(yield* api.runsync(2)).toMatchObject({ status: "COMPLETED" })
     }))
 
-  it.live("a result of more than 20 MiB fails its job with the reason, as on a platform (specification 8)", () =>
+  // docs/spec/local-test-mode.md#local-limits
+  it.live("a result of more than 20 MiB fails its job with the reason, as on a platform", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction(() => "x".repeat(20 * 1024 * 1024)))
       const { error, status } = yield* api.runsync(1)
@@ -322,7 +330,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
       expect(yield* api.status(id)).toMatchObject({ error: expect.stringMatching(/a chunk may have 1 MiB/) })
     }))
 
-  it.live("GET /health counts jobs and says what the worker does (wire-facts 1.4)", () =>
+  // docs/spec/jobs-api.md#health
+  it.live("GET /health counts jobs and says what the worker does", () =>
     Effect.gen(function*() {
       const { handler, open } = overlapping()
       const api = yield* serve(handler)
@@ -358,7 +367,8 @@ describe("the local API (specification 4.2; rulings, \"Local test mode\")", () =
     }))
 })
 
-describe("the documentation of the local API (specification 4.2)", () => {
+// docs/spec/local-test-mode.md#local-api
+describe("the documentation of the local API", () => {
   it.live("GET / is one readable page that needs nothing from outside and has the real address in its lines", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
@@ -395,7 +405,8 @@ describe("the documentation of the local API (specification 4.2)", () => {
       expect(text).not.toContain("alert(1)")
     }))
 
-  it.live("/docs leads to / with 307 (specification 7)", () =>
+  // docs/spec/local-test-mode.md#local-api
+  it.live("/docs leads to / with 307", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.call("GET", "/docs")
@@ -405,7 +416,8 @@ describe("the documentation of the local API (specification 4.2)", () => {
 })
 
 describe("requests that the local API refuses", () => {
-  it.live("GET /status/{id} is 405 with Allow: POST, whether there is such a job or not (specification 4.2, 7)", () =>
+  // docs/spec/local-test-mode.md#local-api
+  it.live("GET /status/{id} is 405 with Allow: POST, whether there is such a job or not", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const { id } = yield* api.runsync(1)
@@ -637,7 +649,8 @@ const receiver = (...statuses: Array<number>) =>
     (one) => Effect.sync(() => Reflect.get(one, "server").close())
   )
 
-describe("webhooks of local jobs (wire-facts 1.9)", () => {
+// docs/spec/local-test-mode.md#webhooks
+describe("webhooks of local jobs", () => {
   it.live("the whole job object goes to the webhook once the job has ended, with its input", () =>
     Effect.gen(function*() {
       const hook = yield* receiver()

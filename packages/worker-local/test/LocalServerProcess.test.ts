@@ -50,7 +50,8 @@ const serve = async (name: string, args: ReadonlyArray<string> = [], env: { read
   return { worker, url, line, post }
 }
 
-describe("a handler file with --rp_serve_api (specification 4.2)", () => {
+// docs/spec/local-test-mode.md#local-api
+describe("a handler file with --rp_serve_api", () => {
   it("answers /run, /status, /stream and /runsync, and ends with 0 on Ctrl-C", async () => {
     const { post, url, worker } = await serve("local")
     expect(await post("/runsync", { input: { from: 2 } })).toMatchObject({ status: "COMPLETED", output: [2, 1] })
@@ -134,7 +135,8 @@ describe("a handler file with --rp_serve_api (specification 4.2)", () => {
 describe("one handler file, unchanged, wherever it runs", () => {
   const chunks = [3, 2, 1]
 
-  it("in local test mode without a flag it is not consumed, and the flag that does is named (specification 4.2)", async () => {
+  // docs/spec/local-test-mode.md#one-job
+  it("in local test mode without a flag it is not consumed, and the flag that does is named", async () => {
     const { code, stdout } = await start("local", { args: ["--test_input", `{"input":{"from":3}}`] }).ended
     expect(stdout).toMatch(/COMPLETED\nThe handler is a generator.*--rp_serve_api/)
     expect(code).toBe(0)
@@ -160,7 +162,8 @@ describe("one handler file, unchanged, wherever it runs", () => {
   )
 })
 
-describe("local test mode without --rp_serve_api (specification 4.2)", () => {
+// docs/spec/local-test-mode.md#one-job
+describe("local test mode without --rp_serve_api", () => {
   it("says that the flags of the local API have no effect without it", async () => {
     const { code, stdout } = await start("worker", { args: ["--rp_api_port", "9000", "--test_input", `{"input":{"do":"echo"}}`] })
       .ended

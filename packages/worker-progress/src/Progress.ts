@@ -1,5 +1,5 @@
 /**
- * Progress: what callers see of a job while it runs (specification 4.3, `rp_progress.progress_update`; wire-facts 5.6).
+ * Progress: what callers see of a job while it runs (docs/spec/progress.md#reporting-progress, docs/spec/worker-protocol.md#delivering-progress).
  *
  * ```
  *   handler: Progress.update(value) --> JobProgress, one a job --> JobSource.progress --> GET /status/{id}: "output": value

@@ -29,7 +29,8 @@ const reporter = (times: ReadonlyArray<number>, end: Effect.Effect<unknown, Erro
 
 const slow = (after: number) => ({ after, how: 200 })
 
-describe("progress of a job (specification 4.3, wire-facts 5.6)", () => {
+// docs/spec/progress.md#reporting-progress, docs/spec/worker-protocol.md#delivering-progress
+describe("progress of a job", () => {
   it.effect("goes to the platform while the handler runs, and the handler does not wait for it", () => {
     const { layer, seen } = inMemory(reporter([0, 1_000, 2_000]), { answers: [slow(900), slow(900), slow(900)] })
     return Effect.gen(function*() {

@@ -6,7 +6,8 @@ import { Progress } from "../src/index.ts"
 import { overHttp } from "./ProgressWorker.ts"
 
 layer(ServerTest.layer(), { excludeTestServices: true })("on our platform", (it) => {
-  it.effect("progress is the output that /status shows until the result is there (specification 4.3)", () =>
+  // docs/spec/progress.md#reporting-progress
+  it.effect("progress is the output that /status shows until the result is there", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest.ServerTest).endpoint()
       let go = () => {}

@@ -4,11 +4,11 @@
  * ```
  *   credentials of the call          upload_file_to_bucket(..., bucket_creds)
  *        | none
- *   the job's s3Config               the caller's own bucket (wire-facts 1.2)
+ *   the job's s3Config               the caller's own bucket (docs/spec/uploads.md#destination)
  *        | none
- *   BUCKET_* variables               the endpoint's bucket (specification 2.8)
+ *   BUCKET_* variables               the endpoint's bucket (docs/spec/environment.md#other-variables)
  *        | unset
- *   a folder in the working directory (specification 4.3, "Upload rule")
+ *   a folder in the working directory (docs/spec/uploads.md#upload-rule)
  * ```
  *
  * The first that is there counts; none is ever completed from the next, so that no key is sent to an address that it was not made
@@ -77,7 +77,7 @@ export interface Environment {
   readonly region: string | undefined
 }
 
-/** The names of the three variables of specification 2.8. */
+/** The names of the three variables (docs/spec/uploads.md#destination). */
 export const VARIABLES = ["BUCKET_ENDPOINT_URL", "BUCKET_ACCESS_KEY_ID", "BUCKET_SECRET_ACCESS_KEY"] as const
 
 const variable = (name: string): Config.Config<string | undefined> =>

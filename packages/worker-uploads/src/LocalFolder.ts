@@ -1,5 +1,5 @@
 /**
- * A folder in place of a bucket (specification 4.3, "Upload rule").
+ * A folder in place of a bucket (docs/spec/uploads.md#upload-rule).
  *
  * A file appears under its name when it is whole: it is written beside it and renamed.
  */

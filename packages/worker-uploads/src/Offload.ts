@@ -1,5 +1,5 @@
 /**
- * Large results: uploads an output that is too large to be returned, and returns its address instead (rulings, "20 MB").
+ * Large results: uploads an output that is too large to be returned, and returns its address instead (docs/spec/rulings.md#large-results).
  *
  * ```
  *   handler -> output of 31 MB -> uploaded as JSON -> {"output_url": ..., "size": ..., "content_type": ..., "expires_at": ...}

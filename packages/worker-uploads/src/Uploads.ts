@@ -1,5 +1,5 @@
 /**
- * Sends files, bytes and streams to S3-compatible storage, and gives back an address that a caller can fetch (specification 4.3).
+ * Sends files, bytes and streams to S3-compatible storage, and gives back an address that a caller can fetch (docs/spec/uploads.md#uploading-files).
  *
  * Where it goes is drawn at the head of `Destination.ts`; how, at the head of `S3.ts`. Nothing of AWS is loaded before the first
  * upload.
@@ -36,7 +36,7 @@ export interface LayerOptions extends Partial<S3Objects.Tuning> {
   /** Where uploads are written while there is no bucket. Default: `local_upload` in the working directory. */
   readonly folder?: string
   /**
-   * Whether a job's own `s3Config` counts. Default: true, as wire-facts 1.2 demands. It makes this worker send results to an
+   * Whether a job's own `s3Config` counts. Default: true (docs/spec/uploads.md#destination). It makes this worker send results to an
    * address that the caller chose, with requests that the caller's key signs; turn it off where callers are not to be trusted with
    * the worker's network.
    */
@@ -188,7 +188,8 @@ export const stream = <E, R>(
 ): Effect.Effect<URL, UploadError | E, R | Uploads> => Effect.flatMap(Uploads, (uploads) => uploads.stream(data, options))
 
 /**
- * An upload's address as the specification's functions return it: of a file, its path, relative to the working directory where it
+ * An upload's address as the functions of docs/spec/uploads.md#uploading-files return it: of a file, its path, relative to the working directory
+ * where it
  * is below that; else the address itself.
  */
 export const toText = (url: URL): string => {

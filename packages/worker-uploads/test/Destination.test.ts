@@ -33,7 +33,8 @@ const badConfig = <A, E extends { readonly _tag: string; readonly message: strin
     return { reason: error.reason, message: error.message }
   })
 
-describe("the variables of a bucket (specification 2.8)", () => {
+// docs/spec/environment.md#other-variables
+describe("the variables of a bucket", () => {
   it.effect("all unset: uploads go to a folder", () =>
     Effect.gen(function*() {
       expect(yield* resolve({})).toEqual({ _tag: "Folder" })
@@ -114,7 +115,8 @@ describe("a bucket that nobody named", () => {
     }))
 })
 
-describe("a job's s3Config (wire-facts 1.2)", () => {
+// docs/spec/uploads.md#destination
+describe("a job's s3Config", () => {
   const s3Config = { ...KEY, bucketName: "theirs", endpointUrl: "https://minio.example", objectPath: "in/../box" }
 
   it.effect("is taken whole, and nothing of the environment is mixed in", () =>

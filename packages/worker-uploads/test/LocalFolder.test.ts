@@ -24,7 +24,8 @@ const withFolder = <A, E>(
     return yield* Effect.provide(test(inside, outside), layer(env, { folder: inside }))
   }))
 
-describe("without a bucket (specification 4.3, upload rule)", () => {
+// docs/spec/uploads.md#upload-rule
+describe("without a bucket", () => {
   it.effect("a file is written to the folder, and its address is a file: address", () =>
     withFolder((inside) =>
       Effect.gen(function*() {

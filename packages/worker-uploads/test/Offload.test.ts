@@ -23,7 +23,8 @@ const run = (output: unknown, options: Uploads.OffloadOptions = {}) =>
 
 const memory = Layer.mergeAll(UploadsTest.layer, JobMiddleware.layer)
 
-describe("an output that is too large (rulings, 20 MB)", () => {
+// docs/spec/rulings.md#large-results
+describe("an output that is too large", () => {
   it.effect("is uploaded as JSON, and the caller gets its address", () =>
     Effect.gen(function*() {
       const { lines, result } = yield* run(large)

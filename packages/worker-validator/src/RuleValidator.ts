@@ -67,7 +67,7 @@ export const make = <const R extends Rules>(rules: R): Validator<R> => {
 }
 
 /**
- * Checks one input by rules (specification 4.3). The rules are read each time; {@link make} reads them once.
+ * Checks one input by rules (docs/spec/validator.md#validating-an-input). The rules are read each time; {@link make} reads them once.
  *
  * @throws TypeError that names the rule which cannot be meant
  *

@@ -1,5 +1,5 @@
 /**
- * Directories of a worker that live on a network volume in between workers (specification 4.3).
+ * Directories of a worker that live on a network volume in between workers (docs/spec/volume-cache.md#using-a-cache).
  *
  * ```
  *   layer is built               the worker takes jobs                 the layer's scope closes

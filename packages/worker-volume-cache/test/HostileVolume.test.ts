@@ -1,5 +1,5 @@
 /**
- * A mirror that somebody else has written, to make the worker write or read outside of its directories (quality.md, archives).
+ * A mirror that somebody else has written, to make the worker write or read outside of its directories (docs/spec/volume-cache.md#rules).
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -9,7 +9,8 @@ const inside = (path: string) => path === ROOT || path.startsWith(`${ROOT}/`)
 const part = fc.constantFrom("..", ".", "", "a", "b", "...", "..a", "a..", " ", "~", "c:", "\\", "é", "\u202e", "%2e%2e")
 const crafted = fc.array(part, { maxLength: 6 }).map((parts) => parts.join("/"))
 
-describe("the guard of paths (quality.md, archives)", () => {
+// docs/spec/volume-cache.md#rules
+describe("the guard of paths", () => {
   it.each([
     "",
     ".",

@@ -34,7 +34,8 @@ const started = Effect.gen(function*() {
   return { kit, a }
 })
 
-describe("hydrate and sync (specification 4.3)", () => {
+// docs/spec/volume-cache.md#using-a-cache
+describe("hydrate and sync", () => {
   it.effect("what one worker leaves, the next cold one begins with: bytes, modes, times, links, empty directories", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
@@ -423,7 +424,8 @@ describe("limits", () => {
     }))
 })
 
-describe("without a volume (specification 4.3)", () => {
+// docs/spec/volume-cache.md#without-a-volume
+describe("without a volume", () => {
   it.effect.each<[string, { volume?: string; endpoint?: string }, string, RegExp]>([
     ["no volume", { endpoint: "e" }, "DEBUG", /neither \/platform-volume nor \/runpod-volume/],
     ["no endpoint id", { volume: "/" }, "DEBUG", /neither PLATFORM_ENDPOINT_ID nor RUNPOD_ENDPOINT_ID is set/],

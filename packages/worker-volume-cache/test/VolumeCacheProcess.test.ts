@@ -38,7 +38,8 @@ const folders = () => {
 /** Waits for something that another process brings about. */
 const until = (holds: () => boolean) => expect.poll(holds, { timeout: 20_000, interval: 20 }).toBe(true)
 
-describe("a worker (specification 3, 4.3)", () => {
+// docs/spec/worker-lifecycle.md#shutdown, docs/spec/volume-cache.md#using-a-cache
+describe("a worker", () => {
   const platform = async () => {
     const stub = await PlatformStub.start()
     opened.push(() => stub.down())

@@ -1,5 +1,5 @@
 /**
- * Best effort (specification 4.3): whatever breaks, the worker starts cold, nothing is raised, and the log says what to do.
+ * Best effort (docs/spec/volume-cache.md#best-effort): whatever breaks, the worker starts cold, nothing is raised, and the log says what to do.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"

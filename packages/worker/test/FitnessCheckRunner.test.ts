@@ -66,7 +66,8 @@ class Unready extends Schema.TaggedError<Unready>()("Unready", { message: Schema
 
 class ModelMissing extends Schema.TaggedError<ModelMissing>()("ModelMissing", { path: Schema.String }) {}
 
-describe("fitness checks (specification 3 and 7, rulings \"Fitness failure\", wire-facts 5.7)", () => {
+// docs/spec/fitness-checks.md#a-failed-check, docs/spec/worker-protocol.md#unhealthy-report
+describe("fitness checks", () => {
   it.effect("run one after the other, in the order in which they were added, and then the worker goes on", () => {
     const events: Array<string> = []
     const one = (name: string): Check => [

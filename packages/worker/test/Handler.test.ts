@@ -112,7 +112,8 @@ describe("Handler.make", () => {
       expect(error.length).toBeLessThan(4_000)
     }))
 
-  it.effect("obeys the signals of specification 2.3", () =>
+  // docs/spec/handler.md#returned-values
+  it.effect("obeys the signals error and refresh_worker", () =>
     Effect.gen(function*() {
       const Refresh = Handler.make("refresh", {
         input: Schema.Null,

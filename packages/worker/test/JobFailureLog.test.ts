@@ -9,7 +9,8 @@ const failing = Handler.fromFunction(({ input }) => {
   return { error: "the picture is empty" }
 })
 
-describe("the ERROR line of a failed job (specification 7)", () => {
+// docs/spec/handler.md#returned-values
+describe("the ERROR line of a failed job", () => {
   it.effect("says the error that the handler returned", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {

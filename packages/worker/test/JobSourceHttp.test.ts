@@ -44,7 +44,8 @@ const fail = (message: string): never => {
 const until = (stub: PlatformStub.PlatformStub, check: () => boolean) => Effect.promise(() => stub.until(check))
 const resultOf = (stub: PlatformStub.PlatformStub, id: string) => Effect.promise(() => stub.resultOf(id))
 
-describe("on the wire (wire-facts 5)", () => {
+// docs/spec/worker-protocol.md#overview
+describe("on the wire", () => {
   it.live("takes, runs and delivers", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()

@@ -5,7 +5,8 @@ import * as fc from "fast-check"
 import * as LogLine from "../src/runtime/LogLine.ts"
 import * as LogMemory from "../src/testing/LogMemory.ts"
 
-describe("a line (specification 6)", () => {
+// docs/spec/logging.md#line-format
+describe("a line", () => {
   it("is JSON with requestId, message and level on a platform", () => {
     const style: LogLine.Style = { level: "DEBUG", json: true }
     expect(LogLine.format(style, "INFO", "hello", "job-1")).toBe(`{"requestId":"job-1","message":"hello","level":"INFO"}`)

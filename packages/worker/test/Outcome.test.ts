@@ -19,7 +19,8 @@ class Money {
   }
 }
 
-describe("a returned value (specification 2.3)", () => {
+// docs/spec/handler.md#returned-values
+describe("a returned value", () => {
   it.each<[string, unknown, unknown]>([
     ["a dict", { a: 1 }, { output: { a: 1 } }],
     ["an error with other keys", { error: "bad", a: 1 }, { output: { a: 1 }, error: "bad" }],
@@ -77,7 +78,8 @@ describe("a returned value (specification 2.3)", () => {
   })
 })
 
-describe("an exception (specification 2.4)", () => {
+// docs/spec/handler.md#exceptions
+describe("an exception", () => {
   const fields = ["error_type", "error_message", "error_traceback", "hostname", "worker_id", "runpod_version"]
   const report = (thrown: unknown): Record<string, string> => JSON.parse(Outcome.exceptionText(thrown, identity))
 
@@ -151,7 +153,8 @@ describe("an exception (specification 2.4)", () => {
   })
 })
 
-describe("a stream (wire-facts 2.3)", () => {
+// docs/spec/worker-protocol.md#result-bodies
+describe("a stream", () => {
   it("ends with an empty list, or with all chunks", () => {
     expect(Outcome.fromStream([], undefined)).toEqual({ output: [] })
     expect(Outcome.fromStream([1, 2], undefined)).toEqual({ output: [1, 2] })

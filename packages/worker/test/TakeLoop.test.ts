@@ -177,7 +177,8 @@ describe("taking jobs", () => {
   })
 })
 
-describe("concurrency_modifier (specification 2.7)", () => {
+// docs/spec/worker-lifecycle.md#concurrency
+describe("concurrency_modifier", () => {
   it.effect("lets that many jobs run, taken as a batch", () => {
     const { layer } = services()
     const { finish, handler, running } = gates()

@@ -16,7 +16,8 @@ const minimal = {
   PLATFORM_POD_ID: "w1"
 }
 
-describe("addresses (wire-facts 5.1)", () => {
+// docs/spec/worker-protocol.md#addresses
+describe("addresses", () => {
   it.each<[string, string, string]>([
     ["with a query", `${base}/job-take/$ID?gpu=none`, `${base}/job-take/w%201?gpu=none`],
     ["with an empty query", `${base}/job-take/$ID?`, `${base}/job-take/w%201?`],
@@ -65,7 +66,8 @@ describe("addresses (wire-facts 5.1)", () => {
   })
 })
 
-describe("prefixes (rulings, \"Prefix\")", () => {
+// docs/spec/rulings.md#prefix
+describe("prefixes", () => {
   const environment = (prefix?: "PLATFORM_" | "RUNPOD_") =>
     workerEnvironment({
       baseUrl: "http://127.0.0.1:4600",
@@ -117,7 +119,8 @@ describe("prefixes (rulings, \"Prefix\")", () => {
 })
 
 describe("defaults", () => {
-  it("are those of specification 2.8", () => {
+  // docs/spec/environment.md#set-by-the-platform
+  it("are those of the platform", () => {
     const settings = read({ ...minimal, PLATFORM_POD_ID: undefined })
     expect(settings.identity.workerId).toMatch(/^[0-9a-f-]{36}$/)
     expect(settings.identity.hostname).not.toBe("")

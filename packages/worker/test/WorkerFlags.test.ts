@@ -5,7 +5,8 @@ import * as WorkerFlags from "../src/runtime/WorkerFlags.ts"
 const flags = (...argv: ReadonlyArray<string>) => Result.getOrThrow(WorkerFlags.read(argv, true))
 const mistake = (argv: ReadonlyArray<string>, local = true) => Result.getOrThrow(Result.flip(WorkerFlags.read(argv, local)))
 
-describe("the flags of local test mode (specification 4.2)", () => {
+// docs/spec/local-test-mode.md#flags
+describe("the flags of local test mode", () => {
   it("without flags all are unset", () => {
     expect(flags()).toEqual({
       testInput: undefined,

@@ -35,7 +35,8 @@ const temporaryFolder = () => {
   return folder
 }
 
-describe("the heartbeat (specification 2.6, wire-facts 5.7)", () => {
+// docs/spec/worker-protocol.md#heartbeat
+describe("the heartbeat", () => {
   it.each(["PLATFORM_", "RUNPOD_"] as const)("beats while a handler blocks its thread, under %s", async (prefix) => {
     const stub = await startStub()
     startWorker("worker", { env: stub.environment({ prefix, pingIntervalMs: 100 }) })
@@ -74,7 +75,8 @@ describe("the heartbeat (specification 2.6, wire-facts 5.7)", () => {
   })
 })
 
-describe("the end of the process (specification 3)", () => {
+// docs/spec/worker-lifecycle.md#exit-codes
+describe("the end of the process", () => {
   it.each(["SIGTERM", "SIGINT"] as const)("an idle worker ends at once with 0 after %s", async (signal) => {
     const stub = await startStub()
     const worker = startWorker("worker", { env: stub.environment() })
@@ -183,7 +185,8 @@ describe("a worker that cannot start", () => {
   })
 })
 
-describe("local test mode (specification 4.2)", () => {
+// docs/spec/local-test-mode.md#one-job
+describe("local test mode", () => {
   const local = async (name: string, files: { readonly [name: string]: string }, args: ReadonlyArray<string> = []) => {
     const folder = temporaryFolder()
     for (const [file, text] of Object.entries(files)) writeFileSync(join(folder, file), text)

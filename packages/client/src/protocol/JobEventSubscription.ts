@@ -133,7 +133,8 @@ const pageReader = () => {
 }
 
 /**
- * Reads a job's stream to its end: each program is what the next pages show. Every chunk is given to one reader only (wire-facts 1.1), and
+ * Reads a job's stream to its end: each program is what the next pages show. Every chunk is given to one reader only
+ * (docs/spec/streaming.md#draining-chunks), and
  * an answer that is lost takes its chunks with it.
  */
 const pollStream = (target: Target, id: string, operation: string): () => Program<ReadonlyArray<JobEvent>> => {

@@ -1,5 +1,5 @@
 /**
- * The calls of the jobs API (wire-facts 1.1) and the ways to wait, as programs that any driver performs.
+ * The calls of the jobs API (docs/spec/jobs-api.md#operations) and the ways to wait, as programs that any driver performs.
  *
  * ```
  *   runSync    POST runsync --ended--> the job

@@ -99,7 +99,7 @@ const json = (status: number, body: unknown, headers: Record<string, string> = {
 const problem = (status: number, kind: string, error: string, hint: string): Response =>
   json(status, { type: `/problems/${kind}`, title: kind, status, detail: error, error, hint })
 
-/** The six fields of an exception (specification 2.4). */
+/** The six fields of an exception (docs/spec/handler.md#exceptions). */
 const exceptionText = (cause: unknown): string =>
   JSON.stringify({
     error_type: cause instanceof Error ? cause.name : typeof cause,

@@ -1,5 +1,5 @@
 /**
- * Batches: many requests of one endpoint under one id (wire-facts 1.6), with an end of their own.
+ * Batches: many requests of one endpoint under one id (docs/spec/batches.md#batch-object), with an end of their own.
  */
 import * as Schema from "effect/Schema"
 import { Job, Policy, RunRequest, WebhookUrl } from "../jobs/Job.ts"
@@ -59,7 +59,7 @@ export const Batch = Schema.Struct({
 })
 export type Batch = typeof Batch.Type
 
-/** The answer of `POST /batch` (wire-facts 1.6). */
+/** The answer of `POST /batch` (docs/spec/batches.md#creating-a-batch). */
 export const BatchReceipt = Schema.Struct({ id: Schema.String, status: BatchStatus })
 export type BatchReceipt = typeof BatchReceipt.Type
 

@@ -1,5 +1,5 @@
 /**
- * Batches, as a part of the jobs API (wire-facts 1.6).
+ * Batches, as a part of the jobs API (docs/spec/batches.md#operations).
  *
  * ```
  *   /v2/{endpoint}/batch                          POST   a draft, with or without requests

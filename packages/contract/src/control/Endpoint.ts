@@ -1,7 +1,7 @@
 /**
  * Endpoints: what runs, on how many workers, and how long its jobs may take.
  *
- * Settings and defaults follow wire-facts 3.1 and 3.2; where a default differs, the field says why.
+ * Settings and defaults follow docs/spec/endpoints.md#endpoint-settings; where a default differs, the field says why.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -29,7 +29,7 @@ export const EndpointSource = Schema.Union([
 export type EndpointSource = typeof EndpointSource.Type
 
 /**
- * When to add workers (wire-facts 3.2). In both, the first waiting job of an endpoint without workers starts one at once, and jobs
+ * When to add workers (docs/spec/endpoints.md#scaling). In both, the first waiting job of an endpoint without workers starts one at once, and jobs
  * submitted with `lowPriority` start none.
  */
 export const Scaler = Schema.Union([
@@ -86,9 +86,9 @@ export const EndpointSpec = Schema.Struct({
    * there. Default: lost workers at once, errors never.
    */
   retry: Schema.optionalKey(Retry),
-  /** How long a finished job can be asked for. A day, where the described platform keeps 1 to 30 minutes (users.md, pain 21). */
+  /** How long a finished job can be asked for. A day, where the described platform keeps 1 to 30 minutes (docs/spec/job-lifecycle.md#retention). */
   retentionMs: withDefault(millis(1_000, 30 * 86_400_000), 86_400_000),
-  /** `none` strips `error_traceback` from what callers see (rulings, "`error` on the wire"). */
+  /** `none` strips `error_traceback` from what callers see (docs/spec/rulings.md#error-on-the-wire). */
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
   /** How often each key may call this endpoint, per kind of operation. Default: as often as it likes. A key's own limit stands in its place. */
   rateLimit: Schema.optionalKey(RateLimit),

@@ -1,5 +1,5 @@
 /**
- * The gauges of `/v2/{endpoint}/health` (wire-facts 1.4).
+ * The gauges of `/v2/{endpoint}/health` (docs/spec/jobs-api.md#health).
  */
 import * as Schema from "effect/Schema"
 

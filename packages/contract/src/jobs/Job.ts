@@ -1,11 +1,11 @@
 /**
- * A job as callers see it (specification 2.1, wire-facts 1.2 and 1.3).
+ * A job as callers see it (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#request-body).
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
 /**
- * Every status a job can have (rulings, "Statuses").
+ * Every status a job can have (docs/spec/rulings.md#statuses).
  *
  * ```
  *  IN_QUEUE --claim--> IN_PROGRESS --finish--> COMPLETED | FAILED
@@ -41,9 +41,9 @@ export const Job = Schema.Struct({
   delayTime: Schema.optionalKey(Schema.Int),
   /** How long the worker held the last attempt. Terminal jobs only. */
   executionTime: Schema.optionalKey(Schema.Int),
-  /** The handler's value; while IN_PROGRESS, the latest progress. Absent where the handler returned `{}` (specification 2.3). */
+  /** The handler's value; while IN_PROGRESS, the latest progress. Absent where the handler returned `{}` (docs/spec/handler.md#returned-values). */
   output: Schema.optionalKey(Schema.Json),
-  /** Why the job failed. For an exception, JSON text of the six fields of specification 2.4. */
+  /** Why the job failed. For an exception, JSON text of six fields (docs/spec/handler.md#exceptions). */
   error: Schema.optionalKey(Schema.String),
   /** How often the job went back to the queue because an attempt came to nothing. Absent while 0. */
   retries: Schema.optionalKey(Schema.Int),
@@ -54,7 +54,7 @@ export type Job = typeof Job.Type
 
 const millis = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
-/** 7 days, the longest that a job may live or run (wire-facts 1.2). */
+/** 7 days, the longest that a job may live or run (docs/spec/jobs-api.md#request-body). */
 export const MAX_JOB_MILLIS = 7 * 24 * 60 * 60 * 1000
 
 /**
@@ -81,7 +81,8 @@ export const Retry = Schema.Struct({
   /** How often the job may be given to a worker: 1 to 100. */
   maxAttempts: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 }))),
   /**
-   * Whether a handler's error is retried too. Default: false, an error fails the job at once (wire-facts 2.2); a lost worker is always
+   * Whether a handler's error is retried too. Default: false, an error fails the job at once
+   * (docs/spec/job-lifecycle.md#retries); a lost worker is always
    * retried.
    */
   onError: Schema.optionalKey(Schema.Boolean),
@@ -90,7 +91,7 @@ export const Retry = Schema.Struct({
 })
 export type Retry = typeof Retry.Type
 
-/** What a caller may ask for one job, over the endpoint's own settings (wire-facts 1.2). Milliseconds. */
+/** What a caller may ask for one job, over the endpoint's own settings (docs/spec/jobs-api.md#request-body). Milliseconds. */
 export const Policy = Schema.Struct({
   /** How long one attempt may run. 5 s to 7 days. */
   executionTimeout: Schema.optionalKey(millis(5_000, MAX_JOB_MILLIS)),
@@ -103,7 +104,7 @@ export const Policy = Schema.Struct({
 })
 export type Policy = typeof Policy.Type
 
-/** Where the worker uploads this job's results. Handed to the worker as it came (wire-facts 1.2). */
+/** Where the worker uploads this job's results. Handed to the worker as it came (docs/spec/jobs-api.md#request-body). */
 export const S3Config = Schema.Struct({
   accessId: Schema.String,
   accessSecret: Schema.String,
@@ -152,7 +153,7 @@ export const WebhookUrl = Schema.String.check(
   Schema.makeFilter((url) => isHttpUrl(url) || "a webhook is an http:// or https:// address")
 )
 
-/** A webhook with a choice of what it is told of. Ours; the described platform knows the address alone (wire-facts 1.2). */
+/** A webhook with a choice of what it is told of. Ours; the described platform knows the address alone (docs/spec/jobs-api.md#request-body). */
 export const Webhook = Schema.Struct({
   url: WebhookUrl,
   /** Default: `["completed"]`. */
@@ -165,7 +166,7 @@ export type Webhook = typeof Webhook.Type
 /**
  * The body of `/run` and `/runsync`.
  *
- * `input` is required and may be any JSON value, `{}` included (rulings, "Empty input object"). Unknown keys are ignored, as
+ * `input` is required and may be any JSON value, `{}` included (docs/spec/rulings.md#empty-input). Unknown keys are ignored, as
  * existing clients expect.
  */
 export const RunRequest = Schema.Struct({

@@ -1,5 +1,5 @@
 /**
- * The log lines of a job: what its handler logged and printed (specification 6, wire-facts 4).
+ * The log lines of a job: what its handler logged and printed (docs/spec/logging.md#a-jobs-lines, docs/spec/logging.md#lines-of-other-programs).
  *
  * ```
  *   worker --stdout, stderr--> platform --by job--> kept with the job --> GET events/{id}, as they come

@@ -1,5 +1,5 @@
 /**
- * The jobs API: what callers use (wire-facts 1.1).
+ * The jobs API: what callers use (docs/spec/jobs-api.md#operations).
  *
  * ```
  *   /v2/{endpoint}/run            POST   submit, answer at once

@@ -4,7 +4,7 @@
  * This module is part of every worker's import graph: it imports nothing.
  */
 
-/** The most characters of a message that are kept (specification 8). */
+/** The most characters of a message that are kept (docs/spec/logging.md#long-messages). */
 export const MAX_LOG_MESSAGE = 4_096
 
 const isHighSurrogate = (code: number) => code >= 0xd800 && code <= 0xdbff

@@ -1,8 +1,9 @@
 /**
- * The worker API: what workers use (wire-facts 5). The messages are in `WorkerProtocol.ts`.
+ * The worker API: what workers use (docs/spec/worker-protocol.md#overview). The messages are in `WorkerProtocol.ts`.
  *
  * Existing SDKs append `&key=value` to the addresses that they were given; where an address has no `?`, those land in the last path
- * segment. The server splits that segment at its first `&` (wire-facts 5.1), so `:worker` and `:id` here may carry such a tail.
+ * segment. The server splits that segment at its first `&`
+ * (docs/spec/worker-protocol.md#appended-queries), so `:worker` and `:id` here may carry such a tail.
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"

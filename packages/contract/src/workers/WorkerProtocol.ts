@@ -1,5 +1,6 @@
 /**
- * What a worker and the platform say to each other (specification 2.6, 2.8; wire-facts 5).
+ * What a worker and the platform say to each other
+ * (docs/spec/worker-protocol.md#heartbeat, docs/spec/environment.md#set-by-the-platform, docs/spec/worker-protocol.md#overview).
  *
  * ```
  *  worker                                      platform
@@ -17,12 +18,12 @@
  */
 import * as Schema from "effect/Schema"
 
-/** The two prefixes of worker variables: the specification's, and the one that existing workers read (rulings, "Prefix"). */
+/** The two prefixes of worker variables: ours, and the one that existing workers read (docs/spec/rulings.md#prefix). */
 export const ENV_PREFIXES = ["PLATFORM_", "RUNPOD_"] as const
 /** One of {@link ENV_PREFIXES}. */
 export type EnvPrefix = (typeof ENV_PREFIXES)[number]
 
-/** The names of the variables that the platform sets in a worker, without their prefix (specification 2.8). */
+/** The names of the variables that the platform sets in a worker, without their prefix (docs/spec/environment.md#set-by-the-platform). */
 export const WorkerVariable = {
   podId: "POD_ID",
   podHostname: "POD_HOSTNAME",
@@ -52,7 +53,7 @@ export interface WorkerEnvironment {
  * The variables that make a process a worker of an endpoint.
  *
  * `$ID` and `$RUNPOD_POD_ID` are placeholders that the worker's SDK fills in: in job-take `$ID` is the worker, elsewhere it is the
- * job (wire-facts 5.1). Every address ends in a query, because SDKs append `&key=value` to it.
+ * job (docs/spec/worker-protocol.md#addresses). Every address ends in a query, because SDKs append `&key=value` to it.
  */
 export const workerEnvironment = (options: WorkerEnvironment): Record<string, string> => {
   const base = `${options.baseUrl}/v2/${options.endpoint}`
@@ -80,7 +81,7 @@ export const workerEnvironment = (options: WorkerEnvironment): Record<string, st
 export const pingIntervalOf = (leaseMs: number): number => Math.max(250, Math.floor(leaseMs / 3))
 
 /**
- * A job as a worker receives it (wire-facts 5.3). Workers keep keys that they do not know.
+ * A job as a worker receives it (docs/spec/worker-protocol.md#the-taken-job). Workers keep keys that they do not know.
  */
 export const TakenJob = Schema.Struct({
   id: Schema.String,
@@ -92,7 +93,7 @@ export const TakenJob = Schema.Struct({
    */
   attempt: Schema.optionalKey(Schema.Int),
   s3Config: Schema.optionalKey(Schema.Json),
-  /** The batch that the job is a request of (wire-facts 1.6). */
+  /** The batch that the job is a request of (docs/spec/batches.md#starting-a-batch). */
   batchId: Schema.optionalKey(Schema.String),
   /** The caller's span (`TraceContext.ts`), where the request came with one. Ours. */
   traceparent: Schema.optionalKey(Schema.String),
@@ -101,14 +102,15 @@ export const TakenJob = Schema.Struct({
 export type TakenJob = typeof TakenJob.Type
 
 /**
- * The body of job-done: a result or, with `status: "IN_PROGRESS"`, progress (wire-facts 5.4, 5.6). Unknown keys are ignored.
+ * The body of job-done: a result or, with `status: "IN_PROGRESS"`, progress
+ * (docs/spec/worker-protocol.md#result-bodies, docs/spec/worker-protocol.md#delivering-progress). Unknown keys are ignored.
  *
  * `error` is a string on the wire; other SDKs send other JSON values, which are kept as their JSON text.
  */
 export const JobDone = Schema.Struct({
   output: Schema.optionalKey(Schema.Json),
   error: Schema.optionalKey(Schema.Json),
-  /** The worker wants to be recycled (specification 2.3, `refresh_worker`). */
+  /** The worker wants to be recycled (docs/spec/handler.md#returned-values). */
   stopPod: Schema.optionalKey(Schema.Json),
   status: Schema.optionalKey(Schema.Json)
 })
@@ -123,7 +125,7 @@ export const JobsToStop = Schema.Struct({ jobsToStop: Schema.Array(Schema.String
 export type JobsToStop = typeof JobsToStop.Type
 
 /**
- * A heartbeat: the JSON body of specification 2.6, or the query of wire-facts 5.7. `job_id` is a list of ids, or one string with
+ * A heartbeat (docs/spec/worker-protocol.md#heartbeat): a JSON body, or a query. `job_id` is a list of ids, or one string with
  * commas; absent when the worker is idle.
  */
 export const Ping = Schema.Struct({

@@ -11,7 +11,8 @@
  * Log lines come in between, each behind the chunk that was the latest when it was kept; those of earlier attempts before the next attempt.
  *
  * Every telling carries a position, which says all that was told before and with it. A reader that comes back with the last position it saw
- * is told every chunk and every line after it, none again, in order (quality.md, R9). Statuses are states, not events: one that came and went between
+ * is told every chunk and every line after it, none again, in order
+ * (R9, docs/spec/figures.md#reliability). Statuses are states, not events: one that came and went between
  * two looks is left out, except that an attempt is always announced before its first chunk and before an end that it led to. Of progress
  * only the latest value is told, and to a reader that comes back once more. A line that comes after the end is told to whoever comes back.
  *

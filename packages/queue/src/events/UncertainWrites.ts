@@ -9,7 +9,7 @@
  *   claim                     nobody: what was claimed comes back with the end of its lease
  * ```
  *
- * Without it such a job, submitted or ready again, would wait for the end of somebody's long poll (quality.md, R5).
+ * Without it such a job, submitted or ready again, would wait for the end of somebody's long poll (R5, docs/spec/figures.md#reliability).
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"

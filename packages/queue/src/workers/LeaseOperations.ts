@@ -50,7 +50,7 @@ export interface LeaseOperations {
     readonly waitMs: number
     /**
      * False: the worker says that it holds nothing, so a job that it was handed and never got is lost at once instead of at the end of its
-     * lease (wire-facts 2.2 and 5.3: there is no other acknowledgement).
+     * lease (docs/spec/worker-protocol.md#acknowledgement: there is no other acknowledgement).
      */
     readonly holding: boolean
   }) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
@@ -131,7 +131,8 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     yield* registry.seen(endpoint, worker)
     const until = now() + waitMs
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
-    // A worker that asks although it is to leave would ask again at once: existing ones do not pause between takes (wire-facts 5.3).
+    // A worker that asks although it is to leave would ask again at once: existing ones do not pause between takes
+    // (docs/spec/worker-protocol.md#taking-a-job).
     if (yield* registry.isDraining(endpoint, worker)) {
       yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_TAKE_DELAY_MILLIS)))
       return []

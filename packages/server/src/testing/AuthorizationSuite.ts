@@ -1,5 +1,5 @@
 /**
- * The rules of keys: which key opens which surface, and that no key is ever told to anybody (specification 5, wire-facts 0).
+ * The rules of keys: which key opens which surface, and that no key is ever told to anybody (docs/spec/authentication.md#keys-in-requests).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"

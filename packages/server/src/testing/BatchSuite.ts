@@ -1,5 +1,5 @@
 /**
- * The rules of batches on the wire (wire-facts 1.6).
+ * The rules of batches on the wire (docs/spec/batches.md#batch-object).
  */
 import { expect } from "@effect/vitest"
 import { Batch, BatchReceipt, BatchResults } from "@stint/contract/Batch"

@@ -1,5 +1,5 @@
 /**
- * The rules of the control API: endpoints and what their workers need to join (specification 2.8).
+ * The rules of the control API: endpoints and what their workers need to join (docs/spec/environment.md#set-by-the-platform).
  */
 import { expect } from "@effect/vitest"
 import { WorkerEnv } from "@stint/contract/ControlApi"

@@ -1,5 +1,6 @@
 /**
- * The rules of job-done and ping (specification 2.3 and 2.6, wire-facts 2, 5.4, 5.6 and 5.7).
+ * The rules of job-done and ping (docs/spec/worker-protocol.md#delivering-a-result, docs/spec/worker-protocol.md#delivering-progress,
+ * docs/spec/worker-protocol.md#heartbeat).
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * The rules of cancel, retry and purge-queue (wire-facts 1.1 and 2.2).
+ * The rules of cancel, retry and purge-queue (docs/spec/jobs-api.md#cancelling-a-job, docs/spec/job-lifecycle.md#transitions).
  */
 import { expect } from "@effect/vitest"
 import { JobQueue } from "@stint/queue/JobQueue"

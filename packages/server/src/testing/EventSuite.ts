@@ -1,5 +1,5 @@
 /**
- * The rules of events: a job followed over Server-Sent Events (contract, JobEvents.ts; quality.md, R9).
+ * The rules of events: a job followed over Server-Sent Events (contract, JobEvents.ts; R9, docs/spec/figures.md#reliability).
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * The rules of `?explain`: why a job is where it is (issue "why is it waiting?"; users.md).
+ * The rules of `?explain`: why a job is where it is (docs/spec/jobs-api.md#explaining-a-job).
  */
 import { expect } from "@effect/vitest"
 import type { Explanation } from "@stint/contract/Explanation"

@@ -1,5 +1,5 @@
 /**
- * The rules of status, status-sync and health (specification 2.1, wire-facts 1.3 and 1.4).
+ * The rules of status, status-sync and health (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#health).
  */
 import { expect } from "@effect/vitest"
 import { Job } from "@stint/contract/Job"

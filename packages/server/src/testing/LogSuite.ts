@@ -1,5 +1,5 @@
 /**
- * The rules of log lines: among a job's events, and page by page (contract, JobLogs.ts, JobEvents.ts; quality.md, R9).
+ * The rules of log lines: among a job's events, and page by page (contract, JobLogs.ts, JobEvents.ts; R9, docs/spec/figures.md#reliability).
  */
 import { expect } from "@effect/vitest"
 import { JobLogPage } from "@stint/contract/JobLogLine"

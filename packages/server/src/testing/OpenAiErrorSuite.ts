@@ -1,5 +1,5 @@
 /**
- * The rules of what goes wrong under the OpenAI route (wire-facts 1.7): OpenAI's shape everywhere, with a status that fits.
+ * The rules of what goes wrong under the OpenAI route (docs/spec/openai-route.md#errors): OpenAI's shape everywhere, with a status that fits.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"

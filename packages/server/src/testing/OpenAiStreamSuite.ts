@@ -1,5 +1,5 @@
 /**
- * The rules of streams of the OpenAI route (wire-facts 1.7): what is passed on, and how a stream ends.
+ * The rules of streams of the OpenAI route (docs/spec/openai-route.md#responses-with-a-stream): what is passed on, and how a stream ends.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,5 @@
 /**
- * The rules of the OpenAI route (wire-facts 1.7): what becomes of a request, what is answered, and how.
+ * The rules of the OpenAI route (docs/spec/openai-route.md#requests): what becomes of a request, what is answered, and how.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"

@@ -1,5 +1,6 @@
 /**
- * The rules of streams (specification 2.5, wire-facts 1.1, 5.5 and 8.4): reading drains, and the end is told with the last chunk or after it.
+ * The rules of streams (docs/spec/streaming.md#draining-chunks, docs/spec/streaming.md#end-of-a-stream,
+ * docs/spec/worker-protocol.md#delivering-chunks): reading drains, and the end is told with the last chunk or after it.
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"

@@ -1,5 +1,5 @@
 /**
- * The rules of run and runsync (specification 4.1, wire-facts 1.1 and 1.2).
+ * The rules of run and runsync (docs/spec/jobs-api.md#submitting-a-job, docs/spec/jobs-api.md#request-body).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"

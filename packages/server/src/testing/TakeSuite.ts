@@ -1,5 +1,6 @@
 /**
- * The rules of job-take, job-stop and the addresses of workers (wire-facts 5.1 to 5.3 and 5.8).
+ * The rules of job-take, job-stop and the addresses of workers
+ * (docs/spec/worker-protocol.md#taking-a-job, docs/spec/worker-protocol.md#stopping-jobs, docs/spec/worker-protocol.md#appended-queries).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"

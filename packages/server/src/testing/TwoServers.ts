@@ -1,6 +1,6 @@
 /**
  * Two servers over one store, whose answers get lost, and callers whose connections are cut: what a key stands for does not depend on where it
- * was heard first (quality.md, R3).
+ * was heard first (R3, docs/spec/figures.md#reliability).
  */
 import { describe, expect, it } from "@effect/vitest"
 import { JobReceipt } from "@stint/contract/Job"

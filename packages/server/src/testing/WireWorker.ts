@@ -1,6 +1,6 @@
 /**
  * A worker that speaks the wire as existing SDKs do: it knows nothing but the variables that it was given, fills in their placeholders and
- * appends `&key=value` (wire-facts 5.1).
+ * appends `&key=value` (docs/spec/worker-protocol.md#appended-queries).
  */
 import { ENV_PREFIXES, type EnvPrefix, type JobDone, JobsToStop, TakenJob, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import * as Effect from "effect/Effect"
@@ -33,7 +33,7 @@ export interface WireWorker {
   /** Takes until there is a job. */
   readonly next: Effect.Effect<TakenJob, WireFault>
   readonly takeBatch: (size: number) => Effect.Effect<ReadonlyArray<TakenJob>, WireFault>
-  /** Sends a body to job-done, in the labels of existing SDKs (wire-facts 5.4). `query` is appended. */
+  /** Sends a body to job-done, in the labels of existing SDKs (docs/spec/worker-protocol.md#headers). `query` is appended. */
   readonly deliver: (job: string, body: JobDone, query?: string) => Effect.Effect<Answer, NoAnswer>
   /** Delivers an output that has to be accepted. */
   readonly finish: (job: string, output: Schema.Json) => Effect.Effect<void, WireFault>
@@ -49,7 +49,7 @@ export interface WireWorker {
   readonly serve: (handler: (job: TakenJob) => Effect.Effect<JobDone, WireFault>) => Effect.Effect<void, never, Scope.Scope>
 }
 
-/** The labels that existing SDKs put on raw JSON (wire-facts 5.4). */
+/** The labels that existing SDKs put on raw JSON (docs/spec/worker-protocol.md#headers). */
 export const SDK_LABELS = { "content-type": "application/x-www-form-urlencoded", charset: "utf-8" } as const
 
 const accepted = (answer: Answer): Effect.Effect<void, UnexpectedAnswer> =>

@@ -2,7 +2,8 @@
  * What happened to jobs, as seen from outside, and whether that is allowed.
  *
  * A test records what it submitted, what workers were handed and delivered, what callers were told, in the order in which it learned of
- * it. {@link check} then holds the whole against the invariants of the queue (quality.md, R1 to R5 and R8 to R10). It knows nothing of stores,
+ * it. {@link check} then holds the whole against the invariants of the queue
+ * (R1 to R5 and R8 to R10, docs/spec/figures.md#reliability). It knows nothing of stores,
  * clocks or processes, so that one checker serves model tests, simulations and tests that kill real processes.
  */
 import { isTerminal, type JobStatus } from "@stint/contract/Job"

@@ -1,5 +1,6 @@
 /**
- * Whether every job that has not ended has a next event (quality.md, R5), looked up in the store itself: a row among the ready ones, a lease
+ * Whether every job that has not ended has a next event
+ * (R5, docs/spec/figures.md#reliability), looked up in the store itself: a row among the ready ones, a lease
  * with an end, or a timer.
  *
  * ```

@@ -1,5 +1,6 @@
 /**
- * What readers of a job's stream were told, held against what its workers wrote (quality.md, R9): every chunk of the attempt that ended,
+ * What readers of a job's stream were told, held against what its workers wrote
+ * (R9, docs/spec/figures.md#reliability): every chunk of the attempt that ended,
  * once, in order, whatever connections they were told over. A part of {@link History.check}.
  */
 

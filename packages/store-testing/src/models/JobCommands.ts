@@ -194,7 +194,7 @@ const byJob = (all: ReadonlyArray<ApplyResult>): ReadonlyArray<ApplyResult> => {
   return [...all].sort((a, b) => (key(a) < key(b) ? -1 : 1))
 }
 
-/** The rules that hold for every change, whatever led to it (quality.md, R2 and R5). */
+/** The rules that hold for every change, whatever led to it (R2 and R5, docs/spec/figures.md#reliability). */
 const assertLawful = (applied: ApplyResult, event: JobMachineEvent) => {
   if (applied._tag !== "Changed") return
   const { after, before } = applied

@@ -1,6 +1,6 @@
 /**
  * Thousands of idempotency keys, each submitted by several at once, on two queues over one store, which loses answers: one job a key
- * (quality.md, R3).
+ * (R3, docs/spec/figures.md#reliability).
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -25,7 +25,7 @@ const CALLERS = 4
 /** How many keys are on their way at once. */
 const WIDTH = 32
 
-/** The keys of a long run; the figure of quality.md. */
+/** The keys of a long run; the figure of R3 (docs/spec/figures.md#reliability). */
 const MANY = 100_000
 
 /** Sends again until there is an answer. */

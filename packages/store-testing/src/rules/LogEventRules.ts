@@ -1,5 +1,6 @@
 /**
- * Rules of following a job that logs: every line once, in order, among the other events, also across connections (quality.md, R9).
+ * Rules of following a job that logs: every line once, in order, among the other events, also across connections
+ * (R9, docs/spec/figures.md#reliability).
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"

@@ -9,7 +9,7 @@
  * ```
  *
  * The layer is built anew for every test, and has to give a store of its own each time. All timers run on the test clock, which starts at
- * 0; a store has no clock of its own. Titles name the invariants of quality.md (R1 to R15) where they show one.
+ * 0; a store has no clock of its own. Titles name the invariants (R1 to R15, docs/spec/figures.md#reliability) where they show one.
  */
 import { describe } from "@effect/vitest"
 import type * as Layer from "effect/Layer"

@@ -1,5 +1,5 @@
 /**
- * The batch as callers and its webhook see it (wire-facts 1.6).
+ * The batch as callers and its webhook see it (docs/spec/batches.md#batch-object).
  */
 import type { Batch } from "@stint/contract/Batch"
 import { type JsonText, toJsonText } from "@stint/contract/Json"

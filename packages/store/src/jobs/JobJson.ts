@@ -1,5 +1,5 @@
 /**
- * The job object of wire-facts 1.3 as JSON text, for whoever asks and for webhooks.
+ * The job object (docs/spec/jobs-api.md#job-object) as JSON text, for whoever asks and for webhooks.
  *
  * Payloads are kept as JSON text and are spliced in as they are: parsing and printing a 20 MB result each time would be the most
  * expensive thing that the platform does.
@@ -12,14 +12,14 @@ import * as Schema from "effect/Schema"
 import { delayTime, executionTime } from "./JobMachine.ts"
 import type { JobInput, JobReport, JobWebhook } from "./JobRecord.ts"
 
-/** The exception blob of specification 2.4: a JSON object, of which only the traceback has to be known here. */
+/** The exception blob (docs/spec/handler.md#exceptions): a JSON object, of which only the traceback has to be known here. */
 const ErrorBlob = Schema.fromJsonString(Schema.Record(Schema.String, Schema.Unknown))
 
 const decodeBlob = Schema.decodeUnknownOption(ErrorBlob)
 
 /**
- * The error without its traceback, where the endpoint keeps tracebacks from callers (rulings, "`error` on the wire"). Existing SDKs send a
- * generator's exception as a sentence that ends in its traceback (wire-facts 2.3).
+ * The error without its traceback, where the endpoint keeps tracebacks from callers (docs/spec/rulings.md#error-on-the-wire). Existing SDKs send a
+ * generator's exception as a sentence that ends in its traceback (docs/spec/worker-protocol.md#result-bodies).
  */
 const withoutTraceback = (error: string): string =>
   Option.match(decodeBlob(error), {
@@ -45,7 +45,8 @@ export const jobMembers = (job: JobReport, { errorTraceback }: Pick<Endpoint, "e
 }
 
 /**
- * The body of a webhook: the job object with `input` and `webhook` (wire-facts 1.3), and for a chunk with a `stream` that holds it, as
+ * The body of a webhook: the job object with `input` and `webhook`
+ * (docs/spec/jobs-api.md#job-object), and for a chunk with a `stream` that holds it, as
  * `/stream` shows it.
  */
 export const webhookJson = (

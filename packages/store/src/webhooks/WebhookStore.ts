@@ -11,7 +11,7 @@
  * ```
  *
  * A `JobStore`, or a `BatchStore`, writes the rows in the commit of the change that they tell of: what was never committed is never sent, and what was is sent
- * at least once (quality.md, R10). A sender that dies has its deliveries claimed again when its lease is over.
+ * at least once (R10, docs/spec/figures.md#reliability). A sender that dies has its deliveries claimed again when its lease is over.
  *
  * The body is the job object as it stood, so a delivery says the same however late it goes out, and outlives its job. Deliveries that are
  * done with are kept until this seam is asked to remove them; that is the sender's duty, seven days after they ended.
@@ -55,7 +55,8 @@ export const WebhookEntry = Schema.Struct({
 export type WebhookEntry = typeof WebhookEntry.Type
 
 /**
- * A delivery with what is sent: the job object of wire-facts 1.3, with `input` and `webhook`, made whole by `WebhookBodies`, and the span of
+ * A delivery with what is sent: the job object (docs/spec/webhooks.md#request), with `input` and `webhook`, made whole by `WebhookBodies`, and the
+ * span of
  * the request that submitted the job, where it came with one; for `batch.*` the batch object.
  */
 export const WebhookDelivery = Schema.Struct({

@@ -1,5 +1,6 @@
 /**
- * What the sender promises (quality.md, R10), over any stores: at least once for every change that was committed, whatever the receiver does
+ * What the sender promises (R10, docs/spec/figures.md#reliability), over any stores: at least once for every change that was committed, whatever the
+ * receiver does
  * and however often the sender dies.
  */
 import { assert, describe, it } from "@effect/vitest"

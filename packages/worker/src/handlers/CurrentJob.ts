@@ -4,7 +4,7 @@
 import type { TakenJob } from "@stint/contract/WorkerProtocol"
 import * as Context from "effect/Context"
 
-/** A job as it was taken: the fields of the protocol, and whatever else the platform put there (wire-facts 5.3). */
+/** A job as it was taken: the fields of the protocol, and whatever else the platform put there (docs/spec/worker-protocol.md#the-taken-job). */
 export interface ReceivedJob extends TakenJob {
   readonly [key: string]: unknown
 }

@@ -126,9 +126,9 @@ const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, 
  *
  * `input` decodes what the caller sent; input that does not fit fails the job with the path of each offending value. `output`
  * encodes the result. `error` declares the failures that callers can tell apart: their JSON text becomes the job's `error`. Any
- * other `Error` may be failed with or thrown, too; it is reported as an exception (specification 2.4).
+ * other `Error` may be failed with or thrown, too; it is reported as an exception (docs/spec/handler.md#exceptions).
  *
- * The signals of specification 2.3 hold for the encoded output as for any other: a top-level key `error` fails the job, and
+ * The signals (docs/spec/handler.md#returned-values) hold for the encoded output as for any other: a top-level key `error` fails the job, and
  * `refresh_worker` recycles the worker. A scope is open while `run` runs, and closes when the job ends or is stopped.
  *
  * @example
@@ -178,7 +178,8 @@ interface Ended<R> {
  *
  * As {@link make}, with `output` the Schema of one chunk. `aggregate` keeps the chunks and makes them the job's `output`, too, as
  * a list; it costs the memory to hold them all. Default: false, and `output` is an empty list. A chunk with a top-level key
- * `error` is not sent and fails the job (wire-facts 2.3). The stream is pulled one chunk at a time: a slow platform slows the
+ * `error` is not sent and fails the job (docs/spec/worker-protocol.md#result-bodies). The stream is pulled one chunk at a time: a slow platform
+ * slows the
  * handler.
  *
  * @example

@@ -1,5 +1,6 @@
 /**
- * Handlers that are plain functions (specification 2.5, 2.7): sync, async, generator and async generator.
+ * Handlers that are plain functions (docs/spec/handler.md#generators, docs/spec/handler.md#start-configuration): sync, async, generator and async
+ * generator.
  *
  * ```
  *   fn(job, { signal }) --> value                 the result
@@ -9,7 +10,7 @@
  *
  * Stopping a job fires the signal and, for a generator, calls its `return()`, so that its `finally` runs. Then it is given 2 s to
  * end; nothing in JavaScript can end a function from outside, so one that goes on is left behind with a WARN, and its result is
- * thrown away. A synchronous function cannot be stopped at all (specification 3).
+ * thrown away. A synchronous function cannot be stopped at all (docs/spec/worker-lifecycle.md#cancelled-jobs).
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -21,7 +22,7 @@ import { TypeId } from "./Runnable.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
 import * as RunningJob from "./RunningJob.ts"
 
-/** A job as a function gets it (specification 2.2), with whatever else the platform put there. */
+/** A job as a function gets it (docs/spec/handler.md#the-job), with whatever else the platform put there. */
 export interface FunctionJob<Input = unknown> {
   readonly id: string
   /** Exactly what the caller sent under `input`. Nothing checks that it is an `Input`; `Handler.make` does. */
@@ -49,7 +50,7 @@ export interface FunctionOptions {
   /** For logs and spans. Default: the function's own name. */
   readonly name?: string
   /**
-   * Makes the chunks of a generator the job's `output`, too (specification 2.5). Default: false; it costs the memory to hold
+   * Makes the chunks of a generator the job's `output`, too (docs/spec/handler.md#generators). Default: false; it costs the memory to hold
    * them.
    */
   readonly returnAggregateStream?: boolean
@@ -190,8 +191,8 @@ const consume = (
 /**
  * A handler out of a function.
  *
- * The function gets the job, and an `AbortSignal` in its second parameter. The result rules of specification 2.3 apply to what it
- * returns, or to each chunk that it yields; what it throws is reported as specification 2.4 says.
+ * The function gets the job, and an `AbortSignal` in its second parameter. The result rules (docs/spec/handler.md#returned-values) apply to what it
+ * returns, or to each chunk that it yields; what it throws is reported as an exception (docs/spec/handler.md#exceptions).
  */
 export const fromFunction = <Input>(fn: HandlerFunction<Input>, options: FunctionOptions = {}): Runnable => {
   const { returnAggregateStream = false } = options

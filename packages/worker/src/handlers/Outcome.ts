@@ -1,5 +1,6 @@
 /**
- * What a handler's end means on the wire (specification 2.3 and 2.4, wire-facts 2.3). Pure.
+ * What a handler's end means on the wire (docs/spec/handler.md#returned-values, docs/spec/handler.md#exceptions,
+ * docs/spec/worker-protocol.md#result-bodies). Pure.
  *
  * ```
  *  the handler ...                          job-done                                   the job is
@@ -13,7 +14,7 @@
  * ```
  *
  * `error` and `refresh_worker` are signals wherever they stand among the own top-level keys, whatever their JSON value; a key
- * whose value does not exist in JSON (undefined, a function, a symbol) is no key at all (rulings).
+ * whose value does not exist in JSON (undefined, a function, a symbol) is no key at all (docs/spec/rulings.md#returned-error).
  */
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -36,7 +37,7 @@ export const isFailed = (outcome: Outcome): outcome is Outcome & { readonly erro
 export const failed = (error: string): Outcome => ({ error })
 
 /**
- * The outcome of a generator whose chunks nobody wants: local test mode without a flag (rulings, "Local test mode"). Known by
+ * The outcome of a generator whose chunks nobody wants: local test mode without a flag (docs/spec/rulings.md#local-test-mode). Known by
  * identity.
  */
 export const UNCONSUMED: Outcome = { output: "<generator, not consumed>" }
@@ -125,7 +126,7 @@ const traceback = (error: unknown, depth: number): string => {
   return cause === undefined || depth >= MAX_CAUSES ? own : `${own}\n[cause]: ${traceback(cause, depth + 1)}`
 }
 
-/** The report of an exception: JSON text of exactly the six fields of specification 2.4. */
+/** The report of an exception: JSON text of exactly six fields (docs/spec/handler.md#exceptions). */
 export const exceptionText = (thrown: unknown, identity: Identity): string =>
   JSON.stringify({
     error_type: thrown instanceof Error ? errorName(thrown) : thrown === null ? "null" : typeof thrown,

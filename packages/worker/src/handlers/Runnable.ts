@@ -23,7 +23,7 @@ export interface Runnable<out R = never> {
    *
    * Without `emit` a handler that streams is not consumed, and its outcome is `Outcome.UNCONSUMED`. An exception, which is a
    * defect or a failure that the handler did not declare, stays a defect: whoever runs the handler reports it with the worker's
-   * name on it (specification 2.4).
+   * name on it (docs/spec/handler.md#exceptions).
    */
   readonly run: (job: ReceivedJob, emit: Emit | undefined) => Effect.Effect<Outcome, DeliveryError, R | CurrentJob>
 }

@@ -1,5 +1,5 @@
 /**
- * Local test mode: one job from a file, its result on the terminal, and the end (specification 4.2).
+ * Local test mode: one job from a file, its result on the terminal, and the end (docs/spec/local-test-mode.md#one-job).
  *
  * It is a transport like the other one, so what runs between is the runtime that runs in production:
  *
@@ -7,7 +7,7 @@
  *   test_input.json | --test_input JSON | jobs --take--> the worker --done--> the terminal --last one--> exit 0, or 1
  * ```
  *
- * Generators are not consumed in this mode; the result says so (rulings, "Local test mode").
+ * Generators are not consumed in this mode; the result says so (docs/spec/rulings.md#local-test-mode).
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -29,7 +29,7 @@ export class LocalTestError extends Schema.TaggedError<LocalTestError>()("LocalT
 /** How local test mode differs from its defaults. */
 export interface Options {
   /**
-   * Where the jobs come from, in place of `test_input.json`: one `{ input }`, or a list of them (specification 2.7,
+   * Where the jobs come from, in place of `test_input.json`: one `{ input }`, or a list of them (docs/spec/handler.md#start-configuration,
    * `jobs_fetcher`). It is asked once, for one job.
    */
   readonly jobs?: (needed: number) => unknown

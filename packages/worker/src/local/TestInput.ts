@@ -1,5 +1,5 @@
 /**
- * The `test_input.json` of a handler: what local test mode runs, and what the local API offers to try (specification 4.2).
+ * The `test_input.json` of a handler: what local test mode runs, and what the local API offers to try (docs/spec/local-test-mode.md#one-job).
  */
 import * as Predicate from "effect/Predicate"
 import { readFileSync } from "node:fs"

@@ -1,5 +1,6 @@
 /**
- * What has to be true of a machine before a worker may take jobs on it (specification 2.8, 3 and 4.3, `register_fitness_check`).
+ * What has to be true of a machine before a worker may take jobs on it
+ * (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#when-checks-run, docs/spec/fitness-checks.md#registering-a-check).
  *
  * ```
  *   plugins, handlers: add --> [ check, check, ... ] --all pass--> the first take

@@ -1,5 +1,5 @@
 /**
- * The end of a worker, in order (specification 3, "SIGTERM or SIGINT").
+ * The end of a worker, in order (docs/spec/worker-lifecycle.md#shutdown).
  *
  * ```
  *   no more takes --> goodbye, naming the jobs held --> wait until they are delivered --> goodbye, naming none

@@ -1,5 +1,6 @@
 /**
- * Checks the machine before the first take (specification 3, 7; rulings, "Fitness failure"; wire-facts 5.7).
+ * Checks the machine before the first take
+ * (docs/spec/fitness-checks.md#when-checks-run, docs/spec/fitness-checks.md#a-failed-check, docs/spec/rulings.md#fitness-failure).
  *
  * ```
  *   each check in turn --ok--> ... --ok--> the worker goes on to take jobs
@@ -31,10 +32,10 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 /** How long one check may take. Milliseconds. */
 export const CHECK_TIMEOUT = 60_000
 
-/** How long the report may take. Milliseconds (wire-facts 5.7). */
+/** How long the report may take. Milliseconds (docs/spec/worker-protocol.md#unhealthy-report). */
 export const REPORT_TIMEOUT = 2_000
 
-/** How many characters of the reason are reported (wire-facts 5.7). */
+/** How many characters of the reason are reported (docs/spec/worker-protocol.md#unhealthy-report). */
 export const MAX_REASON = 256
 
 /**

@@ -1,5 +1,5 @@
 /**
- * Tells the platform that this worker lives and which jobs it holds (specification 2.6, wire-facts 5.7).
+ * Tells the platform that this worker lives and which jobs it holds (docs/spec/worker-protocol.md#heartbeat).
  *
  * ```
  *   main thread                                    heartbeat's thread
@@ -7,8 +7,9 @@
  *     log              <-----------------says when beats stop arriving, and when they arrive again
  * ```
  *
- * It runs on a thread of its own, because a synchronous handler blocks this one and its job would be taken for lost (rulings,
- * "Heartbeat"). It starts with the first take, not before, which keeps about 20 ms out of a cold start. A beat that fails never
+ * It runs on a thread of its own, because a synchronous handler blocks this one and its job would be taken for lost
+ * (docs/spec/rulings.md#heartbeat-form).
+ * It starts with the first take, not before, which keeps about 20 ms out of a cold start. A beat that fails never
  * hurts the worker; a thread that dies is started again.
  */
 import * as Deferred from "effect/Deferred"

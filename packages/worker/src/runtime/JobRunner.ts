@@ -35,7 +35,9 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** What happens beside running a job. */
 export interface Options {
-  /** Recycles the worker after each job, as if each result had `refresh_worker` (wire-facts 5.9). Default: false. */
+  /**
+   * Recycles the worker after each job, as if each result had `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker). Default: false.
+   */
   readonly refreshWorker?: boolean
 }
 

@@ -1,5 +1,5 @@
 /**
- * How a line of a worker's log looks (specification 6).
+ * How a line of a worker's log looks (docs/spec/logging.md#line-format).
  *
  * On the platform, which is recognised by the endpoint's id among the variables, a line is JSON, so that the platform can file it
  * under its job; elsewhere it is for a human:

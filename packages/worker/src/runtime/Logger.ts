@@ -1,5 +1,5 @@
 /**
- * Effect's log in the form of specification 6.
+ * Effect's log in the form of docs/spec/logging.md#line-format.
  *
  * A job's lines carry its id: the runtime annotates everything that runs for a job with `requestId`, a handler's own `Effect.log`
  * included. Other annotations and log spans follow the message as `key=value`.
@@ -62,7 +62,7 @@ const stdoutLogger = (style: LogLine.Style): Layer.Layer<never> =>
     Layer.succeed(References.MinimumLogLevel, MINIMUM[style.level])
   )
 
-/** Replaces the default loggers by one that writes specification 6 to standard output. */
+/** Replaces the default loggers by one that writes the lines of docs/spec/logging.md#line-format to standard output. */
 export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(Effect.map(WorkerConfig, ({ log }) => stdoutLogger(log)))
 
 /** The same for code that runs outside of a worker, which has no settings: before it starts, or in a script. */

@@ -1,5 +1,5 @@
 /**
- * Listens for jobs that are to stop (specification 3, wire-facts 5.8).
+ * Listens for jobs that are to stop (docs/spec/worker-lifecycle.md#cancelled-jobs, docs/spec/worker-protocol.md#stopping-jobs).
  *
  * ```
  *   job-stop (long poll) --ids--> interrupt each --> job-stop ...
@@ -32,7 +32,7 @@ const ERROR_BACKOFF: Backoff.Limits = { initial: 1_000, max: 10_000 }
 
 /**
  * The waits while nobody answers. A connection that is lost every few seconds, by a proxy that does not like long polls, must not make a
- * cancel wait for more than 3 s (quality.md, R8).
+ * cancel wait for more than 3 s (R8, docs/spec/figures.md#reliability).
  */
 const UNREACHABLE_BACKOFF: Backoff.Limits = { initial: 500, max: 2_000 }
 

@@ -1,6 +1,6 @@
 /**
  * Takes jobs as long as there is room for them, and hands them to `JobRunner` (specification 3 "Worker loop", wire-facts 5.3 and
- * 5.9).
+ * docs/spec/worker-protocol.md#taking-a-job).
  *
  * ```
  *        +------------------------------------------------------------------+
@@ -37,7 +37,8 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 /** How many jobs are taken. */
 export interface Options {
   /**
-   * How many jobs may run at once, given how many may now; asked before each take (specification 2.7). Default: always 1, or what
+   * How many jobs may run at once, given how many may now; asked before each take
+   * (docs/spec/worker-lifecycle.md#concurrency). Default: always 1, or what
    * `--rp_api_concurrency` says in local test mode, which is also the most that this function can reach there.
    *
    * A change waits until no job is held, and no job is taken meanwhile. An exception or anything but a whole number of 1 or more
@@ -46,7 +47,7 @@ export interface Options {
   readonly concurrencyModifier?: (current: number) => number
 }
 
-/** How long a worker that takes too often stays away (wire-facts 5.3). Milliseconds. */
+/** How long a worker that takes too often stays away (docs/spec/worker-protocol.md#taking-a-job). Milliseconds. */
 export const RATE_LIMIT_DELAY = 5_000
 
 /** The waits while the platform does not answer. */
@@ -58,7 +59,7 @@ const MIN_LONG_POLL = 1_000
 /** The waits after such answers: short at first, because one may be a platform that restarts. */
 const EMPTY_POLL_BACKOFF: Backoff.Limits = { initial: 50, max: 1_000 }
 
-/** How often a waiting change of the concurrency looks whether all jobs are gone (specification 8). Milliseconds. */
+/** How often a waiting change of the concurrency looks whether all jobs are gone (docs/spec/worker-lifecycle.md#concurrency). Milliseconds. */
 const RESIZE_POLL_INTERVAL = 1_000
 
 const isRateLimited = ({ reason }: JobSourceError) => reason._tag === "Refused" && reason.status === 429
@@ -99,7 +100,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const { flags, unreachableLimit = Infinity } = yield* WorkerConfig
   const modifier = options.concurrencyModifier
 
-  /** The most jobs at once that the local API was asked to run (rulings, "Local test mode"). */
+  /** The most jobs at once that the local API was asked to run (docs/spec/rulings.md#local-test-mode). */
   const max = flags.serveApi ? flags.apiConcurrency : undefined
   let concurrency = max ?? 1
   /** Failed takes in a row, and empty answers in a row that came too fast. */

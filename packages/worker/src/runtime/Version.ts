@@ -3,5 +3,8 @@
  * the package's.
  */
 
-/** What the platform is told as `runpod_version`, in heartbeats and in the report of an exception (specification 2.4, 2.6). */
+/**
+ * What the platform is told as `runpod_version`, in heartbeats and in the report of an exception (docs/spec/handler.md#exceptions,
+ * docs/spec/worker-protocol.md#heartbeat).
+ */
 export const VERSION = "0.0.0"

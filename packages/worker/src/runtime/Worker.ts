@@ -187,7 +187,8 @@ export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer
 }
 
 /**
- * Runs the worker as this process's program, and ends the process with it (specification 1, 3, 4.2).
+ * Runs the worker as this process's program, and ends the process with it
+ * (docs/spec/worker-lifecycle.md#exit-codes, docs/spec/local-test-mode.md#detection).
  *
  * With the platform's variables set it is a worker: exit code 0 after SIGTERM, SIGINT or a result that asked for a fresh worker,
  * with everything it held delivered. Without them it is local test mode: exit code 0, or 1 when the job failed. A worker that

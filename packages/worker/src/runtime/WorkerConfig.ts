@@ -1,8 +1,9 @@
 /**
- * What a worker reads from its environment (specification 2.8, wire-facts 5.1).
+ * What a worker reads from its environment (docs/spec/environment.md#set-by-the-platform, docs/spec/worker-protocol.md#addresses).
  *
- * Every variable is read under `PLATFORM_` and, where unset or empty, under `RUNPOD_` (rulings, "Prefix"). Without
- * `WEBHOOK_GET_JOB`, or with `--test_input` or `--rp_serve_api`, the process is in local test mode (specification 4.2), whose flags
+ * Every variable is read under `PLATFORM_` and, where unset or empty, under `RUNPOD_` (docs/spec/rulings.md#prefix). Without
+ * `WEBHOOK_GET_JOB`, or with `--test_input` or `--rp_serve_api`, the process is in local test mode
+ * (docs/spec/local-test-mode.md#detection), whose flags
  * are described in `WorkerFlags`.
  *
  * | variable | default | meaning |
@@ -58,7 +59,7 @@ export class WorkerConfigError extends Schema.TaggedError<WorkerConfigError>()("
   message: Schema.String
 }) {}
 
-/** Who this worker is; goes into the report of an exception (specification 2.4). */
+/** Who this worker is; goes into the report of an exception (docs/spec/handler.md#exceptions). */
 export interface Identity {
   readonly workerId: string
   readonly hostname: string
@@ -70,7 +71,7 @@ export interface PingConfig {
   readonly url: string
   /** Milliseconds. */
   readonly interval: number
-  /** `json`: a POST as in specification 2.6. `query`: the GET of wire-facts 5.7, for variables that came as `RUNPOD_`. */
+  /** The form of docs/spec/worker-protocol.md#heartbeat. `json`: a POST. `query`: a GET, for variables that came as `RUNPOD_`. */
   readonly form: "json" | "query"
 }
 
@@ -137,13 +138,16 @@ export const logStyle = (env: Environment, argv: ReadonlyArray<string>): LogLine
   json: find(env, WorkerVariable.endpointId) !== undefined
 })
 
-/** Whether a process with these variables and this command line is in local test mode (specification 4.2, wire-facts 5.1). */
+/**
+ * Whether a process with these variables and this command line is in local test mode (docs/spec/local-test-mode.md#detection,
+ * docs/spec/worker-protocol.md#addresses).
+ */
 export const isLocal = (env: Environment, argv: ReadonlyArray<string>): boolean =>
   find(env, WorkerVariable.getJob) === undefined || WorkerFlags.requestsLocalMode(argv)
 
 const invalid = (variable: string, message: string) => new WorkerConfigError({ variable, message })
 
-/** Ends the address so that `&key=value` can be appended: some templates have no query (wire-facts 5.1). */
+/** Ends the address so that `&key=value` can be appended: some templates have no query (docs/spec/worker-protocol.md#addresses). */
 const withQuery = (url: string): string => url.includes("?") ? url : `${url}?`
 
 /** Appends a query value to an address of {@link Platform}. */

@@ -29,7 +29,7 @@ export interface ThreadReport {
 
 /**
  * Beats at once and then once an interval. A beat that fails is repeated after a quarter of the interval. One that is still
- * unanswered when the next is due is given that interval, too, and then dropped (wire-facts 5.7).
+ * unanswered when the next is due is given that interval, too, and then dropped (docs/spec/worker-protocol.md#heartbeat).
  */
 export const heartbeatThread = (): void => {
   const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads")

@@ -1,5 +1,5 @@
 /**
- * The other end of the wire: a small platform in this process, written from wire-facts 5, for tests of real workers.
+ * The other end of the wire: a small platform in this process, written from docs/spec/worker-protocol.md, for tests of real workers.
  *
  * ```
  *   submit --> waiting --job-take--> running --job-done----> results, or the latest progress
@@ -70,7 +70,7 @@ const PATH = /^\/v2\/([^/]+)\/([a-z-]+)\/([^/?&]+)(?:\/([^/?&]+))?[?&]?(.*)$/
 
 const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
 
-/** A body of job-done that is progress and no result (wire-facts 5.6). */
+/** A body of job-done that is progress and no result (docs/spec/worker-protocol.md#delivering-progress). */
 const decodeProgress = Schema.decodeUnknownOption(
   Schema.Struct({ status: Schema.Literal("IN_PROGRESS"), output: Schema.Json })
 )

@@ -18,7 +18,7 @@ export interface Result {
   readonly status: "COMPLETED" | "FAILED"
   /** Undefined where the caller would get no `output`. */
   readonly output: Schema.Json | undefined
-  /** For an exception, the JSON text of specification 2.4. */
+  /** For an exception, the JSON text of six fields (docs/spec/handler.md#exceptions). */
   readonly error: string | undefined
   /** What the handler streamed, in order. */
   readonly chunks: ReadonlyArray<Schema.Json>

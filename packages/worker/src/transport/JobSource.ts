@@ -1,7 +1,7 @@
 /**
  * Where jobs come from and results go: the transport of a worker, one attempt a call.
  *
- * The service knows how to say a thing; when to say it again is for the duties above it. `JobSourceHttp` speaks wire-facts 5 to a
+ * The service knows how to say a thing; when to say it again is for the duties above it. `JobSourceHttp` speaks docs/spec/worker-protocol.md to a
  * platform, `LocalTest` reads one job from a file, and `testing/JobSourceMemory` is a pair of queues.
  */
 import type { Ping } from "@stint/contract/WorkerProtocol"
@@ -48,7 +48,7 @@ export class JobSource extends Context.Service<JobSource, {
   readonly done: (job: ReceivedJob, body: string, stream: boolean) => Effect.Effect<void, JobSourceError>
   /** Delivers one chunk, the `number`th of this attempt, from 1: a platform that counts keeps it once, however often it comes. */
   readonly chunk: (job: ReceivedJob, body: string, number: number) => Effect.Effect<void, JobSourceError>
-  /** Shows a value to those who ask for the job's status while it runs (wire-facts 5.6). */
+  /** Shows a value to those who ask for the job's status while it runs (docs/spec/worker-protocol.md#delivering-progress). */
   readonly progress: (job: ReceivedJob, output: unknown) => Effect.Effect<void, JobSourceError>
   /** Ids of jobs to stop; waits for the first as long as the platform holds the request. Empty: none this time. */
   readonly stops: Effect.Effect<ReadonlyArray<string>, JobSourceError>

@@ -1,9 +1,10 @@
 /**
- * The transport that speaks to a platform (wire-facts 5).
+ * The transport that speaks to a platform (docs/spec/worker-protocol.md#overview).
  *
  * What is sent depends little on which platform it is: the key goes raw into `Authorization`, `attempt` is sent back where the
  * job came with one (ours fences with it, others ignore it), and results are JSON. Only their label differs: where the variables
- * came as `RUNPOD_`, they are labelled as that platform's own SDK labels them (wire-facts 5.4), because nothing else is known to
+ * came as `RUNPOD_`, they are labelled as that platform's own SDK labels them
+ * (docs/spec/worker-protocol.md#headers), because nothing else is known to
  * be accepted there.
  */
 import { TakenJob } from "@stint/contract/WorkerProtocol"
@@ -21,7 +22,7 @@ import { VERSION } from "../runtime/Version.ts"
 import { appendQuery, WorkerConfig } from "../runtime/WorkerConfig.ts"
 import type { JobAddress, Platform } from "../runtime/WorkerConfig.ts"
 
-/** The longest a take or a stop poll is held open; platforms answer before that. Milliseconds (wire-facts 5.3, 5.8). */
+/** The longest a take or a stop poll is held open; platforms answer before that. Milliseconds (docs/spec/worker-protocol.md#timings). */
 export const POLL_TIMEOUT = 90_000
 
 /** How long the platform may be silent about a result. Milliseconds. */
@@ -45,7 +46,7 @@ const decodeStops = Schema.decodeUnknownOption(Schema.Struct({ jobsToStop: Schem
 
 /**
  * A job out of one JSON value, undefined when it is none. A missing `input` becomes `{}`: the described platform loses an empty
- * input on the way, and its callers would wait for ever (wire-facts 1.8; rulings, "Empty input object").
+ * input on the way, and its callers would wait for ever (docs/spec/rulings.md#empty-input).
  */
 export const readJob = (value: unknown): ReceivedJob | undefined => {
   if (!Predicate.isObject(value)) return undefined
@@ -73,7 +74,7 @@ const errorText = (text: string): string => {
 
 const toJobSourceError = ({ status, text }: NodeHttpClient.HttpResponse) => new JobSourceError({ reason: new Refused({ status, text: errorText(text) }) })
 
-/** A poll that was held until the limit brought nothing, and is no error (wire-facts 5.3). */
+/** A poll that was held until the limit brought nothing, and is no error (docs/spec/worker-protocol.md#taking-a-job). */
 const emptyOnTimeout = <A>(poll: Effect.Effect<ReadonlyArray<A>, JobSourceError>): Effect.Effect<ReadonlyArray<A>, JobSourceError> =>
   Effect.catch(
     poll,
@@ -117,7 +118,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     )
   }
 
-  /** Jobs out of an answer; what is no job is left out, with a line in the log (wire-facts 5.3). */
+  /** Jobs out of an answer; what is no job is left out, with a line in the log (docs/spec/worker-protocol.md#the-taken-job). */
   const received = (answer: NodeHttpClient.HttpResponse): Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError> => {
     if (answer.status === 204 || answer.status === 400) return Effect.succeed([])
     if (answer.status !== 200) return Effect.fail(toJobSourceError(answer))

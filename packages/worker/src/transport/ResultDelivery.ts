@@ -89,7 +89,8 @@ const retryDecision = ({ reason }: JobSourceError): RetryDecision => {
 }
 
 /**
- * From here on a result may be refused; the described platform only advises (specification 8). Characters, which are bytes at
+ * From here on a result may be refused; the described platform only advises
+ * (docs/spec/worker-lifecycle.md#delivery-of-results). Characters, which are bytes at
  * least.
  */
 const LARGE_RESULT_BYTES = 20 * 1024 * 1024
