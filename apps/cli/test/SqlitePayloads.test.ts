@@ -3,11 +3,11 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
-import { DirectoryPayloadStore } from "@stint/payload-store"
-import { PayloadKey, PayloadStore } from "@stint/payload-store/PayloadStore"
-import { PayloadFaults } from "@stint/payload-store/testing"
-import { layer as layerPayloads } from "@stint/queue-payloads"
-import { payloadSuite, PayloadWorld } from "@stint/queue-payloads/testing"
+import { DirectoryPayloadStore } from "@stint/payloads"
+import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
+import { PayloadFaults } from "@stint/payloads-testing"
+import { layer as layerPayloads } from "@stint/payloads/Payloads"
+import { jobPayloadsSuite, TestPayloads } from "@stint/payloads-testing"
 import * as Sqlite from "@stint/store-sqlite"
 import { JobStore } from "@stint/store/JobStore"
 import { Scenario, StoreFaults } from "@stint/store-testing"
@@ -27,7 +27,7 @@ const tempFolder = Effect.acquireRelease(
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
 )
 
-payloadSuite(
+jobPayloadsSuite(
   "SQLite",
   Layer.unwrap(
     Effect.map(tempFolder, (folder) => Sqlite.layer({ file: join(folder, "stint.db"), durability: "D1", lockWaitMs: 0 }))
@@ -48,7 +48,7 @@ describe("the sweep as a duty", () => {
       const payloads = PayloadFaults.layer(
         DirectoryPayloadStore.layer({ folder: join(folder, "payloads") }).pipe(Layer.orDie)
       )
-      const platform = layerPayloads({ ...PayloadWorld.EVERYTHING, sweep: { interval: "10 minutes" } }).pipe(
+      const platform = layerPayloads({ ...TestPayloads.OFFLOAD_ALL, sweep: { interval: "10 minutes" } }).pipe(
         Layer.provideMerge(Layer.merge(StoreFaults.layer(stores).pipe(Layer.provideMerge(stores)), payloads))
       )
       yield* Effect.gen(function*() {

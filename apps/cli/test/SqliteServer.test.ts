@@ -2,7 +2,7 @@
  * The wire's rules over the store that the platform uses: the same suite that the server runs over memory.
  */
 import * as Sqlite from "@stint/store-sqlite"
-import { suite, twoServers } from "@stint/server/testing"
+import { suite, twoServersSuite } from "@stint/server-testing"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -14,4 +14,4 @@ afterAll(() => {
 })
 
 suite("SQLite", Sqlite.layer({ file: join(folder, "stint.db") }))
-twoServers("SQLite", Sqlite.layer({ file: join(folder, "two.db"), durability: "D1" }))
+twoServersSuite("SQLite", Sqlite.layer({ file: join(folder, "two.db"), durability: "D1" }))

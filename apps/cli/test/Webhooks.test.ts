@@ -3,7 +3,7 @@
  * command line.
  */
 import * as Sqlite from "@stint/store-sqlite"
-import { deliverySuite } from "@stint/webhooks/testing"
+import { webhookDeliverySuite } from "@stint/webhooks/testing"
 import { verify } from "@stint/webhooks/verify"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -15,7 +15,7 @@ import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
 
-deliverySuite(
+webhookDeliverySuite(
   "SQLite",
   Layer.unwrap(Effect.map(
     Effect.acquireRelease(

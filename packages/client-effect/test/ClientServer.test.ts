@@ -2,8 +2,8 @@
  * The client against the real server, over real sockets. Its workers are the tests' own.
  */
 import { expect, layer } from "@effect/vitest"
-import { ADMIN_KEY, layer as layerServer, ServerTest } from "@stint/server/testing/ServerTest"
-import { type Settings, type TestEndpoint, until } from "@stint/server/testing/TestEndpoint"
+import { ADMIN_KEY, layer as layerServer, ServerTest } from "@stint/server-testing/ServerTest"
+import { type Settings, type TestEndpoint, until } from "@stint/server-testing/TestEndpoint"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

@@ -2,7 +2,7 @@
  * The client behind connections that are cut after any number of bytes, against the real server.
  */
 import { expect, layer } from "@effect/vitest"
-import { ADMIN_KEY, layer as layerServer, ServerTest } from "@stint/server/testing/ServerTest"
+import { ADMIN_KEY, layer as layerServer, ServerTest } from "@stint/server-testing/ServerTest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"

@@ -1,7 +1,7 @@
 /**
  * Why a file was not downloaded. The messages never show a URL's query or its password.
  */
-import * as GuardedHttpError from "@stint/ssrf-guard/GuardedHttpError"
+import * as GuardedHttpError from "@stint/http-guard/GuardedHttpError"
 import * as Schema from "effect/Schema"
 
 /** The disk did not take it: no space, no permission, no such folder. */

@@ -17,11 +17,11 @@
  * `169.254.169.254`, where clouds hand out this machine's credentials.
  */
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
-import * as GuardedHttp from "@stint/ssrf-guard/GuardedHttp"
-import { GuardedHttpError, InvalidUrl, TooLarge } from "@stint/ssrf-guard/GuardedHttpError"
-import type { InvalidRange } from "@stint/ssrf-guard/IpAddress"
-import * as RequestUrl from "@stint/ssrf-guard/RequestUrl"
-import * as Resolver from "@stint/ssrf-guard/Resolver"
+import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
+import { GuardedHttpError, InvalidUrl, TooLarge } from "@stint/http-guard/GuardedHttpError"
+import type { InvalidRange } from "@stint/http-guard/IpAddress"
+import * as RequestUrl from "@stint/http-guard/RequestUrl"
+import * as Resolver from "@stint/http-guard/Resolver"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -159,14 +159,14 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
     const data = DataUrl.parse(url)
     if (data === undefined) {
       return yield* new GuardedHttpError({
-        url: RequestUrl.shown(url),
+        url: RequestUrl.redactedUrl(url),
         reason: new InvalidUrl({ detail: "it is not data:[type][;base64],... with whole base64" })
       })
     }
     const { bytes, contentType } = data
     if (bytes.byteLength > limit) {
       const reason = new TooLarge({ limit, announced: bytes.byteLength })
-      return yield* new GuardedHttpError({ url: RequestUrl.shown(url), reason })
+      return yield* new GuardedHttpError({ url: RequestUrl.redactedUrl(url), reason })
     }
     const name = SafeName.safe(options.name ?? SafeName.withEnding(SafeName.FALLBACK, contentType))
     return { ...(yield* folder.write(name, Stream.succeed(bytes))), contentType }
@@ -188,7 +188,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
 
   const download = (folder: TargetFolder.TargetFolder, url: string | URL, options: FileOptions) => {
     const text = typeof url === "string" ? url : url.href
-    const shown = RequestUrl.shown(url)
+    const redactedUrl = RequestUrl.redactedUrl(url)
     const once = folder.slots.withPermit(
       DataUrl.isDataUrl(text) ? fromData(folder, text, options) : fromHttp(folder, url, options)
     )
@@ -206,12 +206,12 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
         if (wait === undefined) {
           return yield* error._tag === "GuardedHttpError"
             ? new DownloadError({ url: error.url, reason: error.reason, tries })
-            : new DownloadError({ url: shown, reason: error, tries })
+            : new DownloadError({ url: redactedUrl, reason: error, tries })
         }
         yield* Effect.logWarning(`The download failed, trying again in ${wait} ms (${tries} of ${retries}). ${error.message}`)
         yield* Effect.sleep(wait)
       }
-    }).pipe(Effect.withSpan("download", { attributes: { "url.full": shown } }))
+    }).pipe(Effect.withSpan("download", { attributes: { "url.full": redactedUrl } }))
   }
 
   const asDownloadError = (url: string) => Effect.mapError((reason: WriteFailed) => new DownloadError({ url, reason, tries: 1 }))
@@ -222,7 +222,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
   return Downloads.of({
     file: (url, options = {}) =>
       folderOfScope.pipe(
-        asDownloadError(RequestUrl.shown(url)),
+        asDownloadError(RequestUrl.redactedUrl(url)),
         Effect.flatMap((folder) => download(folder, url, options))
       ),
     files: (urls, options = {}) =>

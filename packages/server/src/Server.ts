@@ -21,22 +21,22 @@ import { HttpRouter, HttpServer } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Layer from "effect/Layer"
 import * as ApiPage from "./ApiPage.ts"
-import * as Authorization from "./Authorization.ts"
-import * as BatchHandlers from "./BatchHandlers.ts"
-import * as ControlHandlers from "./ControlHandlers.ts"
-import * as Cors from "./Cors.ts"
-import * as Fallback from "./Fallback.ts"
-import * as Guards from "./Guards.ts"
-import * as HotRoutes from "./HotRoutes.ts"
-import * as JobsHandlers from "./JobsHandlers.ts"
-import * as KeyHandlers from "./KeyHandlers.ts"
-import * as LogHandlers from "./LogHandlers.ts"
-import * as OpenAiHandlers from "./OpenAiHandlers.ts"
-import * as PublicAddress from "./PublicAddress.ts"
-import * as SubmitOperations from "./SubmitOperations.ts"
-import * as WebhookHandlers from "./WebhookHandlers.ts"
-import * as WorkerHandlers from "./WorkerHandlers.ts"
-import * as WorkerOperations from "./WorkerOperations.ts"
+import * as AuthMiddleware from "./auth/AuthMiddleware.ts"
+import * as BatchHandlers from "./batches/BatchHandlers.ts"
+import * as ControlHandlers from "./control/ControlHandlers.ts"
+import * as Cors from "./http/Cors.ts"
+import * as Fallback from "./http/Fallback.ts"
+import * as AuthGuards from "./auth/AuthGuards.ts"
+import * as FastPath from "./FastPath.ts"
+import * as JobsHandlers from "./jobs/JobsHandlers.ts"
+import * as KeyHandlers from "./control/KeyHandlers.ts"
+import * as LogHandlers from "./jobs/LogHandlers.ts"
+import * as OpenAiHandlers from "./openai/OpenAiHandlers.ts"
+import * as PublicAddress from "./http/PublicAddress.ts"
+import * as SubmitOperations from "./jobs/SubmitOperations.ts"
+import * as WebhookHandlers from "./control/WebhookHandlers.ts"
+import * as WorkerHandlers from "./workers/WorkerHandlers.ts"
+import * as WorkerOperations from "./workers/WorkerOperations.ts"
 
 const layerApi = Layer.mergeAll(
   HttpApiBuilder.layer(Api, { openapiPath: Fallback.OPENAPI_PATH }).pipe(
@@ -50,7 +50,7 @@ const layerApi = Layer.mergeAll(
       KeyHandlers.layer,
       WebhookHandlers.layer
     ]),
-    Layer.provide(Authorization.layer)
+    Layer.provide(AuthMiddleware.layer)
   ),
   ApiPage.layer,
   Fallback.layer,
@@ -58,9 +58,9 @@ const layerApi = Layer.mergeAll(
 )
 
 /** All routes, for a router of the reader's choice. The hot ones come last: what all other layers put around the router is around them, too. */
-export const layerRoutes = HotRoutes.layer.pipe(
+export const layerRoutes = FastPath.layer.pipe(
   Layer.provideMerge(layerApi),
-  Layer.provide([Guards.layer, SubmitOperations.layer, WorkerOperations.layer])
+  Layer.provide([AuthGuards.layer, SubmitOperations.layer, WorkerOperations.layer])
 )
 
 const layerServed = HttpRouter.serve(layerRoutes, {
@@ -88,7 +88,7 @@ export {
   /** A Node HTTP server on the given address. */
   layer as layerNode,
   type ListenOptions
-} from "./NodeServer.ts"
+} from "./http/NodeServer.ts"
 
 /** The address that the server listens on; it may be one that nobody can call, like 0.0.0.0. */
 const listening: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(

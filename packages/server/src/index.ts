@@ -1,9 +1,9 @@
 /**
  * The HTTP surfaces of Stint.
  */
-export * as AccessKeys from "./AccessKeys.ts"
-export * as Authorization from "./Authorization.ts"
-export * as Cors from "./Cors.ts"
-export * as Limits from "./Limits.ts"
-export * as PublicAddress from "./PublicAddress.ts"
+export * as AccessKeys from "./auth/AccessKeys.ts"
+export * as AuthMiddleware from "./auth/AuthMiddleware.ts"
+export * as Cors from "./http/Cors.ts"
+export * as Limits from "./http/Limits.ts"
+export * as PublicAddress from "./http/PublicAddress.ts"
 export * as Server from "./Server.ts"

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as fc from "fast-check"
-import { memberText } from "../src/JsonMember.ts"
+import { memberText } from "../src/http/JsonMember.ts"
 
 /** JSON text with any spaces that JSON allows. */
 const spaced = fc.tuple(fc.jsonValue(), fc.integer({ min: 0, max: 4 })).map(([value, spaces]) =>

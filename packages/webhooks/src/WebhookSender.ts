@@ -26,8 +26,8 @@ import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import { type DeliveryOutcome, type WebhookDelivery, WebhookStore } from "@stint/store/WebhookStore"
-import { GuardedHttp } from "@stint/ssrf-guard/GuardedHttp"
-import * as RequestUrl from "@stint/ssrf-guard/RequestUrl"
+import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
+import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -37,9 +37,9 @@ import * as FiberSet from "effect/FiberSet"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
-import { attempt } from "./Attempt.ts"
-import * as Receivers from "./Receivers.ts"
-import * as RetryPlan from "./RetryPlan.ts"
+import { attemptDelivery } from "./DeliveryAttempt.ts"
+import * as HostLimiter from "./HostLimiter.ts"
+import * as RetrySchedule from "./RetrySchedule.ts"
 import * as WebhookSecrets from "./WebhookSecrets.ts"
 
 /** How to send. */
@@ -65,7 +65,7 @@ export interface Options {
 const CLAIM_LIMIT = 16
 
 /** What may be in hand of bodies; beyond, nothing is claimed until some are sent. Characters. */
-const MOST_CHARACTERS = 64 * 1024 * 1024
+const MAX_CHARACTERS = 64 * 1024 * 1024
 
 /** Beyond two time-outs: for the writes around them. Milliseconds. */
 const LEASE_MARGIN = 5_000
@@ -89,19 +89,19 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const memory = yield* PayloadMemoryBudget
 
   const timeout = Duration.toMillis(options.timeout ?? "15 seconds")
-  const plan = RetryPlan.make(options.pauses ?? RetryPlan.PAUSES, options.longestRetryAfter ?? "6 hours")
+  const plan = RetrySchedule.make(options.pauses ?? RetrySchedule.PAUSES, options.longestRetryAfter ?? "6 hours")
   const most = options.most ?? 512
   const interval = Duration.toMillis(options.interval ?? "1 second")
   const lease = 2 * timeout + LEASE_MARGIN + bodies.limitMs
-  const receivers = Receivers.make({ perHost: options.perHost ?? 8, timeout })
-  const isFull = () => receivers.held() >= most || receivers.characters() >= MOST_CHARACTERS
+  const hostLimiter = HostLimiter.make({ perHost: options.perHost ?? 8, timeout })
+  const isFull = () => hostLimiter.held() >= most || hostLimiter.characters() >= MAX_CHARACTERS
 
   const sending = yield* FiberSet.make()
   /** Open when it is time to look again: a place got free that a claim had waited for, or something is due earlier than was known. */
   const again = yield* Latch.make(false)
 
   /** Due again at a time, without having been tried. */
-  const putOff = (delivery: WebhookDelivery, now: number, nextAt: number) =>
+  const postpone = (delivery: WebhookDelivery, now: number, nextAt: number) =>
     store.settle(delivery.id, delivery.attempts, {
       _tag: "Retry",
       at: delivery.settledAt ?? now,
@@ -110,34 +110,34 @@ const make = Effect.fnUntraced(function*(options: Options) {
       nextAt
     })
 
-  const handBack = (delivery: WebhookDelivery) =>
-    Effect.flatMap(Clock.currentTimeMillis, (now) => putOff(delivery, now, now)).pipe(Effect.ignore)
+  const returnToOutbox = (delivery: WebhookDelivery) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => postpone(delivery, now, now)).pipe(Effect.ignore)
 
-  const conclude = Effect.fnUntraced(
-    function*(delivery: WebhookDelivery, answer: Effect.Success<ReturnType<typeof attempt>>, now: number) {
+  const outcomeOf = Effect.fnUntraced(
+    function*(delivery: WebhookDelivery, answer: Effect.Success<ReturnType<typeof attemptDelivery>>, now: number) {
       const base = { at: now, status: answer.status, error: answer.error }
       if (answer._tag === "Delivered") return { ...base, _tag: "Delivered" } satisfies DeliveryOutcome
       if (answer._tag === "Never") return { ...base, _tag: "Failed" } satisfies DeliveryOutcome
       const { sinceFinal } = yield* attempts.attemptCounts(delivery.id)
-      const pause = RetryPlan.pauseAfter(plan, sinceFinal + 1, answer.retryAfter, yield* Random.next)
+      const pause = RetrySchedule.retryDelay(plan, sinceFinal + 1, answer.retryAfter, yield* Random.next)
       return pause === undefined
         ? { ...base, _tag: "Failed" } satisfies DeliveryOutcome
         : { ...base, _tag: "Retry", nextAt: now + pause } satisfies DeliveryOutcome
     }
   )
 
-  const tellOfEnd = ({ endpoint, event, id, job, url }: WebhookDelivery, { error, _tag }: DeliveryOutcome) =>
+  const logFailedDelivery = ({ endpoint, event, id, job, url }: WebhookDelivery, { error, _tag }: DeliveryOutcome) =>
     _tag === "Failed"
       ? Effect.logWarning(
         `The webhook "${event}" of ${event.startsWith("batch.") ? "batch" : "job"} ${job} to ${
-          RequestUrl.shown(url)
+          RequestUrl.redactedUrl(url)
         } is given up. ${error ?? ""} ` +
           `When the receiver works again: stint webhooks resend ${endpoint} ${id}`
       )
       : Effect.void
 
   /** The delivery with its whole body, which is counted until it is sent; undefined, and due again in a while, where that cannot be had. */
-  const filled = (delivery: WebhookDelivery) =>
+  const withBody = (delivery: WebhookDelivery) =>
     bodies.resolve(delivery.body).pipe(
       Effect.tap((body) => body.length < BUDGET_THRESHOLD_BYTES ? Effect.void : memory.reserve(body.length)),
       Effect.map((body): WebhookDelivery => ({ ...delivery, body })),
@@ -157,16 +157,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** Sends a delivery whose turn has come, and notes how that ended. The duration of the request; undefined where none was made. */
   const deliver = Effect.fn("WebhookSender.deliver")(function*(kept: WebhookDelivery) {
-    const delivery = yield* filled(kept)
+    const delivery = yield* withBody(kept)
     if (delivery === undefined) {
       again.openUnsafe()
       return undefined
     }
     const secret = yield* Effect.provideService(WebhookSecrets.current(delivery.endpoint), WebhookSecretStore, secrets)
     const begun = yield* Clock.currentTimeMillis
-    const answer = yield* attempt(http, delivery, WebhookSecrets.validAt(secret, begun), timeout)
+    const answer = yield* attemptDelivery(http, delivery, WebhookSecrets.validAt(secret, begun), timeout)
     const ended = yield* Clock.currentTimeMillis
-    const outcome = yield* conclude(delivery, answer, ended)
+    const outcome = yield* outcomeOf(delivery, answer, ended)
     // Both are in one commit where the store groups writes; the outbox's is the one that counts.
     yield* Effect.all([
       store.settle(delivery.id, delivery.attempts, outcome),
@@ -180,17 +180,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
       })
     ], { concurrency: "unbounded" })
     if (outcome._tag === "Retry") again.openUnsafe()
-    yield* tellOfEnd(delivery, outcome)
+    yield* logFailedDelivery(delivery, outcome)
     return ended - begun
   }, Effect.scoped)
 
   /** Takes a delivery through its turn at the host. Whatever happens, its place is given back. */
-  const inTurn = (delivery: WebhookDelivery, place: Receivers.Place) => {
+  const deliverInSlot = (delivery: WebhookDelivery, place: HostLimiter.Slot) => {
     let duration: number | undefined
     return deliver(delivery).pipe(
       Effect.tap((millis) => Effect.sync(() => (duration = millis))),
       place.permits.withPermits(1),
-      Effect.onInterrupt(() => handBack(delivery)),
+      Effect.onInterrupt(() => returnToOutbox(delivery)),
       // What the store did not keep is claimed again when its lease is over.
       Effect.catchCause((cause) =>
         Cause.hasInterrupts(cause)
@@ -199,16 +199,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
       ),
       Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => {
         const wasFull = isFull()
-        place.leave(duration, now)
+        place.release(duration, now)
         if (wasFull) again.openUnsafe()
       }))
     )
   }
 
   const place = Effect.fnUntraced(function*(delivery: WebhookDelivery, now: number) {
-    const found = receivers.enter(hostOf(delivery.url), delivery.body.length, now)
-    if (typeof found === "number") yield* putOff(delivery, now, found)
-    else yield* FiberSet.run(sending, inTurn(delivery, found))
+    const found = hostLimiter.acquire(hostOf(delivery.url), delivery.body.length, now)
+    if (typeof found === "number") yield* postpone(delivery, now, found)
+    else yield* FiberSet.run(sending, deliverInSlot(delivery, found))
   })
 
   /** Claims once. True when there may be more. */

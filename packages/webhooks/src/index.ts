@@ -1,8 +1,8 @@
 /**
  * Webhooks: the duty that sends them, what they are signed with, and the way to verify them.
  */
-export * as RemovedEndpoints from "./RemovedEndpoints.ts"
-export * as RetryPlan from "./RetryPlan.ts"
+export * as EndpointCleanup from "./EndpointCleanup.ts"
+export * as RetrySchedule from "./RetrySchedule.ts"
 export * as Signature from "./Signature.ts"
 export * as Verify from "./Verify.ts"
 export * as WebhookRetention from "./WebhookRetention.ts"

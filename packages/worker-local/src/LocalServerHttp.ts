@@ -139,14 +139,14 @@ export const parseAs = <S extends Schema.ConstraintDecoder<unknown>>(schema: S, 
         })
     })
     return yield* Effect.mapError(decode(value), (failure) => {
-      const errors = fieldIssues(failure).slice(0, MOST_ISSUES).map(({ message, path }) => ({ path, message: excerpt(message) }))
+      const errors = fieldIssues(failure).slice(0, MAX_ISSUES).map(({ message, path }) => ({ path, message: excerpt(message) }))
       return new LocalApiError({ status: 400, error: errors.map(formatFieldIssue).join("; "), hint, errors })
     })
   })
 }
 
 /** The most offending values that an answer names: who has more, has them all from one mistake. */
-const MOST_ISSUES = 20
+const MAX_ISSUES = 20
 
 /** An address, read. */
 export interface Target {

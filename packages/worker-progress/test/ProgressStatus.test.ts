@@ -1,5 +1,5 @@
 import { expect, layer } from "@effect/vitest"
-import { ServerTest } from "@stint/server/testing"
+import { ServerTest } from "@stint/server-testing"
 import { Handler, RunningJob } from "@stint/worker"
 import * as Effect from "effect/Effect"
 import { Progress } from "../src/index.ts"

@@ -21,7 +21,7 @@
 import type { LogQuotas } from "@stint/store/JobLogStore"
 import type { AllowedOrigins } from "@stint/server/Cors"
 import { defaults as limitDefaults } from "@stint/server/Limits"
-import * as AddressGuard from "@stint/ssrf-guard/AddressGuard"
+import * as AddressGuard from "@stint/http-guard/AddressGuard"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -4,11 +4,11 @@
  * `payloads.json` in the data folder says where this platform's large payloads are, and by which name it has them there. Rows refer to them: without the
  * store, or with another, their jobs could be neither run nor shown, so the platform does not start then.
  */
-import { DirectoryPayloadStore } from "@stint/payload-store"
-import { S3PayloadStore } from "@stint/payload-store-s3"
-import type { PayloadError } from "@stint/payload-store/PayloadError"
-import { PayloadKey, PayloadStore } from "@stint/payload-store/PayloadStore"
-import * as Payloads from "@stint/queue-payloads"
+import { DirectoryPayloadStore } from "@stint/payloads"
+import { S3PayloadStore } from "@stint/payloads-s3"
+import type { PayloadError } from "@stint/payloads/PayloadError"
+import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
+import * as Payloads from "@stint/payloads/Payloads"
 import type { JobStore } from "@stint/store/JobStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import { bytesInWords } from "@stint/server/Limits"

@@ -40,9 +40,9 @@ import * as Cors from "@stint/server/Cors"
 import * as Limits from "@stint/server/Limits"
 import { PublicAddress } from "@stint/server/PublicAddress"
 import * as Server from "@stint/server/Server"
-import * as GuardedHttp from "@stint/ssrf-guard/GuardedHttp"
-import * as Resolver from "@stint/ssrf-guard/Resolver"
-import * as RemovedEndpoints from "@stint/webhooks/RemovedEndpoints"
+import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
+import * as Resolver from "@stint/http-guard/Resolver"
+import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
 import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
 import * as WebhookSender from "@stint/webhooks/WebhookSender"
 import * as Clock from "effect/Clock"
@@ -101,7 +101,7 @@ const layerStores = (options: PlatformOptions) =>
 
 /** Sends what the outbox holds, past the guard, and forgets it in time. The ranges were read with the settings. */
 const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
-  Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer(), RemovedEndpoints.layer).pipe(
+  Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer(), EndpointCleanup.layer).pipe(
     Layer.provide(GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
   )
 

@@ -1,9 +1,9 @@
 /**
  * Downloads without a network: a test says what each URL holds. Names, limits, retries and the folder are those of the real ones.
  */
-import { GuardedHttpError } from "@stint/ssrf-guard/GuardedHttpError"
-import { NotResolved } from "@stint/ssrf-guard/Resolver"
-import { GuardedHttpTest } from "@stint/ssrf-guard/testing"
+import { GuardedHttpError } from "@stint/http-guard/GuardedHttpError"
+import { NotResolved } from "@stint/http-guard/Resolver"
+import { GuardedHttpTest } from "@stint/http-guard/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { readFile } from "node:fs/promises"

@@ -1,0 +1,275 @@
+/**
+ * HTTP requests to addresses that somebody else chose, which cannot be turned against the inside of a network
+ * (docs/spec/downloads.md#address-guard).
+ *
+ * ```
+ *   URL --parse--> hop --resolve, check, pin--> answer --2xx..5xx--> status, headers, body (bounded)
+ *                   ^                             |
+ *                   +------- 3xx, at most 5 ------+   every hop is checked as the first was
+ * ```
+ *
+ * No proxy is used, whatever the environment says: a proxy would resolve the name again, out of the guard's sight.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { Readable } from "node:stream"
+import type { Pool } from "undici"
+import * as AddressGuard from "./AddressGuard.ts"
+import * as ResponseBody from "./ResponseBody.ts"
+import * as PinnedConnections from "./PinnedConnections.ts"
+import {
+  Cut,
+  GuardedHttpError,
+  Malformed,
+  type Reason,
+  Refused,
+  TimedOut,
+  TooLarge,
+  TooManyRedirects,
+  Unreachable,
+  Untrusted
+} from "./GuardedHttpError.ts"
+import type { InvalidRange } from "./IpAddress.ts"
+import * as Redirect from "./Redirect.ts"
+import * as RequestUrl from "./RequestUrl.ts"
+import * as Resolver from "./Resolver.ts"
+import { retryAfter } from "./RetryAfter.ts"
+
+/** What to ask for, and how much to take. */
+export interface Options {
+  /** Default: GET. */
+  readonly method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE"
+  /** Those that belong to the connection (`Host`, `Content-Length`, ...) are left out. */
+  readonly headers?: { readonly [name: string]: string }
+  readonly body?: string | Uint8Array
+  /** The largest body that is taken, decoded. Bytes. Default: 64 MiB, which fits into memory; ask for more when it goes to disk. */
+  readonly maxBytes?: number
+  /** How many redirects are followed. Default: 5. 0 fails at the first, which is right for a webhook. */
+  readonly maxRedirects?: number
+  /** Whether a redirect may lead from https to http. Default: false, because such an answer could come from anyone on the way. */
+  readonly allowDowngrade?: boolean
+  /** How long the server may think before it answers. Milliseconds. Default: 30 s. */
+  readonly headersTimeout?: number
+  /** How long the connection may be silent in the middle of the body, not counting a slow reader. Milliseconds. Default: 30 s. */
+  readonly idleTimeout?: number
+  /**
+   * How long everything may take, redirects and body included, a slow reader too. Milliseconds. Default: 15 minutes. It is what
+   * stops a server that sends a byte every few seconds for ever.
+   */
+  readonly totalTimeout?: number
+}
+
+/** An answer of any status. */
+export interface Response {
+  readonly status: number
+  /** Names in lower case; a header that came several times is joined by `, `. Values are Latin-1, as HTTP has them. */
+  readonly headers: { readonly [name: string]: string }
+  /** Where the answer came from, after redirects. */
+  readonly url: URL
+  /** The decoded body, once. Nothing is read before it is run; it ends with the request's scope. */
+  readonly body: Stream.Stream<Uint8Array, GuardedHttpError>
+}
+
+/** Makes requests. */
+export class GuardedHttp extends Context.Service<GuardedHttp, {
+  /** Requests the URL; an answer of any status is a success. The connection is given up when the scope closes. */
+  readonly request: (url: string | URL, options?: Options) => Effect.Effect<Response, GuardedHttpError, Scope.Scope>
+}>()("@stint/http-guard/GuardedHttp") {}
+
+/** How the client differs from its defaults. */
+export interface Settings extends AddressGuard.Rules {
+  /** For resolving a name, and again for connecting. Milliseconds. Default: 10 s. */
+  readonly connectTimeout?: number
+}
+
+const DEFAULTS = {
+  maxBytes: 64 * 1024 * 1024,
+  maxRedirects: 5,
+  headersTimeout: 30_000,
+  idleTimeout: 30_000,
+  totalTimeout: 15 * 60_000
+} as const
+
+const CONNECT_TIMEOUT = 10_000
+
+const USER_AGENT = "stint"
+
+interface Limits {
+  readonly maxBytes: number
+  readonly headersTimeout: number
+  readonly idleTimeout: number
+  readonly totalTimeout: number
+}
+
+/** What OpenSSL and Node call a certificate that does not hold. */
+const UNTRUSTED = /CERT|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(?:CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/
+
+/** What the connection, the decoder or the counter failed with. */
+const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reason => {
+  if (error instanceof TooLarge || error instanceof TimedOut) return error
+  const code = Predicate.isObject(error) && typeof error["code"] === "string" ? error["code"] : ""
+  if (code === "UND_ERR_CONNECT_TIMEOUT") return new TimedOut({ phase: "connect", limit: connectTimeout })
+  if (code === "UND_ERR_HEADERS_TIMEOUT") return new TimedOut({ phase: "headers", limit: limits.headersTimeout })
+  if (code === "UND_ERR_BODY_TIMEOUT") return new TimedOut({ phase: "body", limit: limits.idleTimeout })
+  if (code === "UND_ERR_HEADERS_OVERFLOW") return new Malformed({ detail: "its headers are too large" })
+  const said = error instanceof Error ? error.message : String(error)
+  if (error instanceof Error && error.name === "HTTPParserError") return new Malformed({ detail: said })
+  if (
+    code.startsWith("Z_") || code.startsWith("ERR_BROTLI") || code.startsWith("ERR__ERROR_FORMAT") || code.startsWith("ZSTD_")
+  ) {
+    return new Malformed({ detail: `its body cannot be decoded (${code})` })
+  }
+  if (UNTRUSTED.test(code)) return new Untrusted({ detail: code })
+  if (code === "EPROTO" || code.startsWith("ERR_SSL_")) return new Malformed({ detail: `no TLS (${code})` })
+  if (code === "UND_ERR_INVALID_ARG") return new Malformed({ detail: said })
+  return new Unreachable({ detail: code === "" || code.startsWith("UND_ERR_SOCKET") ? said : code })
+}
+
+const flatten = (headers: { readonly [name: string]: string | ReadonlyArray<string> | undefined }): Response["headers"] =>
+  Object.fromEntries(
+    Object.entries(headers).map(([name, value = ""]) => [name, typeof value === "string" ? value : value.join(", ")])
+  )
+
+/** One answer of one hop, with its body still on the wire. */
+interface Answer {
+  readonly status: number
+  readonly headers: Response["headers"]
+  readonly body: Readable
+}
+
+const make = Effect.fnUntraced(function*(settings: Settings) {
+  const guard = yield* Effect.fromResult(AddressGuard.make(settings))
+  const resolver = yield* Resolver.Resolver
+  const connectTimeout = settings.connectTimeout ?? CONNECT_TIMEOUT
+  const connections = yield* PinnedConnections.make({ guard, resolver, connectTimeout })
+
+  /** Sends one hop over the pool; the connection is given up with the scope. */
+  const send = (pool: Pool, hop: Redirect.Hop, limits: Limits): Effect.Effect<Answer, Reason, Scope.Scope> =>
+    Effect.acquireRelease(
+      Effect.tryPromise({
+        try: (signal) => {
+          const authorization = RequestUrl.basicAuthorization(hop.url)
+          return pool.request({
+            path: `${hop.url.pathname}${hop.url.search}`,
+            method: hop.method,
+            headers: {
+              ...(authorization === undefined ? {} : { authorization }),
+              "user-agent": USER_AGENT,
+              accept: "*/*",
+              ...hop.headers,
+              "accept-encoding": "identity"
+            },
+            body: hop.body ?? null,
+            headersTimeout: limits.headersTimeout,
+            bodyTimeout: limits.idleTimeout,
+            signal
+          })
+        },
+        catch: (error) => reasonOf(error, connectTimeout, limits)
+      }),
+      ({ body }) => Effect.sync(() => void body.destroy()),
+      { interruptible: true }
+    ).pipe(Effect.map(({ body, headers, statusCode }) => {
+      // A body that is given up says so as an error, which nobody may be left to hear.
+      body.on("error", () => {})
+      return { status: statusCode, headers: flatten(headers), body }
+    }))
+
+  /** The body as a stream, and the end of it at the deadline. */
+  const read = Effect.fnUntraced(function*(hop: Redirect.Hop, answer: Answer, limits: Limits, deadline: number) {
+    const fail = (reason: Reason) => new GuardedHttpError({ url: RequestUrl.redactedUrl(hop.url), reason })
+    if (hop.method === "HEAD" || answer.status === 204 || answer.status === 304) return Stream.empty
+    const announced = Number(answer.headers["content-length"] ?? "0")
+    if (announced > limits.maxBytes) return yield* fail(new TooLarge({ limit: limits.maxBytes, announced }))
+    const body = ResponseBody.make(answer.body, ResponseBody.encodingOf(answer.headers), limits.maxBytes)
+    if ("_tag" in body) return yield* fail(body)
+    const left = deadline - (yield* Clock.currentTimeMillis)
+    yield* Effect.sleep(left).pipe(
+      Effect.andThen(Effect.sync(() => answer.body.destroy(new TimedOut({ phase: "total", limit: limits.totalTimeout })))),
+      Effect.forkScoped
+    )
+    return Stream.fromAsyncIterable(body.chunks, (error) => {
+      const reason = reasonOf(error, connectTimeout, limits)
+      return fail(
+        reason._tag === "Unreachable" ? new Cut({ received: body.counter.received, detail: reason.detail }) : reason
+      )
+    })
+  })
+
+  const follow = Effect.fnUntraced(function*(first: Redirect.Hop, options: Options, limits: Limits, deadline: number) {
+    const scope = yield* Scope.Scope
+    const maxRedirects = options.maxRedirects ?? DEFAULTS.maxRedirects
+    let hop = first
+    for (let redirects = 0;; redirects++) {
+      const attempt = yield* Scope.fork(scope)
+      const { url } = hop
+      const wrap = Effect.mapError((reason: Reason) => new GuardedHttpError({ url: RequestUrl.redactedUrl(url), reason }))
+      const answer = yield* connections.to(url).pipe(
+        Effect.flatMap((pool) => send(pool, hop, limits)),
+        wrap,
+        Scope.provide(attempt)
+      )
+      yield* Effect.annotateCurrentSpan({ "server.address": url.hostname, "http.response.status_code": answer.status })
+      if (!Redirect.isRedirect(answer.status)) {
+        const body = yield* Scope.provide(read(hop, answer, limits, deadline), attempt)
+        const response: Response = { status: answer.status, headers: answer.headers, url, body }
+        return response
+      }
+      yield* Scope.close(attempt, Exit.void)
+      if (redirects === maxRedirects) return yield* wrap(Effect.fail(new TooManyRedirects({ limit: maxRedirects })))
+      hop = yield* wrap(Effect.fromResult(
+        Redirect.next(hop, answer.status, answer.headers["location"], options.allowDowngrade === true)
+      ))
+    }
+  })
+
+  return GuardedHttp.of({
+    request: Effect.fn("GuardedHttp.request")(function*(target, options = {}) {
+      const redactedUrl = RequestUrl.redactedUrl(target)
+      const fail = (reason: Reason) => Effect.fail(new GuardedHttpError({ url: redactedUrl, reason }))
+      const url = yield* Effect.catch(Effect.fromResult(RequestUrl.parse(target)), fail)
+      const limits = { ...DEFAULTS, ...options }
+      const deadline = (yield* Clock.currentTimeMillis) + limits.totalTimeout
+      const first: Redirect.Hop = {
+        url,
+        method: options.method ?? "GET",
+        headers: Redirect.requestHeaders(options.headers ?? {}),
+        body: options.body
+      }
+      return yield* Effect.timeoutOrElse(follow(first, options, limits, deadline), {
+        duration: limits.totalTimeout,
+        orElse: () => fail(new TimedOut({ phase: "total", limit: limits.totalTimeout }))
+      })
+    })
+  })
+})
+
+/** Requests the URL, see {@link GuardedHttp}. */
+export const request = (
+  url: string | URL,
+  options?: Options
+): Effect.Effect<Response, GuardedHttpError, GuardedHttp | Scope.Scope> =>
+  Effect.flatMap(GuardedHttp, (http) => http.request(url, options))
+
+/** Lets through an answer of 2xx; any other fails with `Refused`, which says when the server wants to be asked again. */
+export const success = Effect.fnUntraced(function*(response: Response) {
+  if (response.status >= 200 && response.status < 300) return response
+  const now = yield* Clock.currentTimeMillis
+  return yield* new GuardedHttpError({
+    url: RequestUrl.redactedUrl(response.url),
+    reason: new Refused({ status: response.status, retryAfter: retryAfter(response.headers["retry-after"], now) })
+  })
+})
+
+/** The client with these settings, over any resolver. Fails when a range cannot be read. */
+export const layerWith = (settings: Settings): Layer.Layer<GuardedHttp, InvalidRange, Resolver.Resolver> =>
+  Layer.effect(GuardedHttp, make(settings))
+
+/** The client that reaches public addresses only. */
+export const layer: Layer.Layer<GuardedHttp> = layerWith({}).pipe(Layer.provide(Resolver.layer), Layer.orDie)

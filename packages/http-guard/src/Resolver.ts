@@ -1,0 +1,54 @@
+/**
+ * From a host's name to its addresses.
+ *
+ * A service of its own, so that a test can say what a name resolves to, and so that the addresses that were checked are the ones
+ * that are connected to: nothing below resolves the name again.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { lookup } from "node:dns/promises"
+
+/** A name without an address. */
+export class NotResolved extends Schema.TaggedError<NotResolved>()("NotResolved", {
+  host: Schema.String,
+  detail: Schema.String,
+  /** The next try may find one: the name server did not answer. */
+  temporary: Schema.Boolean
+}) {}
+
+/** Resolves names. */
+export class Resolver extends Context.Service<Resolver, {
+  /** All addresses of the name, at least one. */
+  readonly resolve: (host: string) => Effect.Effect<ReadonlyArray<string>, NotResolved>
+}>()("@stint/http-guard/Resolver") {}
+
+const codeOf = (error: unknown): string =>
+  error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
+
+/** Resolves as every other program on this machine: by its hosts file and its name servers. */
+export const layer: Layer.Layer<Resolver> = Layer.succeed(Resolver, {
+  resolve: (host) =>
+    Effect.tryPromise({
+      try: async () => {
+        const found = await lookup(host, { all: true, order: "verbatim" })
+        return found.map(({ address }) => address)
+      },
+      catch: (error) => {
+        const code = codeOf(error)
+        return new NotResolved({ host, detail: code, temporary: code === "EAI_AGAIN" || code === "ETIMEOUT" })
+      }
+    })
+})
+
+/** Resolves by a table alone, for tests; names that are not in it do not exist. */
+export const layerTable = (table: { readonly [host: string]: ReadonlyArray<string> }): Layer.Layer<Resolver> =>
+  Layer.succeed(Resolver, {
+    resolve: (host) => {
+      const addresses = Object.hasOwn(table, host) ? table[host] : undefined
+      return addresses === undefined
+        ? Effect.fail(new NotResolved({ host, detail: "not in the resolver's table", temporary: false }))
+        : Effect.succeed(addresses)
+    }
+  })

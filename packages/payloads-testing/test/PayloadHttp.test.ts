@@ -1,0 +1,7 @@
+/**
+ * The whole HTTP conformance suite with every input and output in a payload store: nobody outside can tell.
+ */
+import { TestPayloads } from "@stint/payloads-testing"
+import { ServerTest, suite } from "@stint/server-testing"
+
+suite("memory with payloads", TestPayloads.withPayloads(ServerTest.layerMemory))

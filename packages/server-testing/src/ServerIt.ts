@@ -1,0 +1,11 @@
+/**
+ * What the tests of the suite run with.
+ */
+import type { Vitest } from "@effect/vitest"
+import type { JobLogs } from "@stint/queue/JobLogs"
+import type { JobQueue } from "@stint/queue/JobQueue"
+import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import type { ServerTest } from "./ServerTest.ts"
+
+/** `it` of a server under test. */
+export type ServerIt = Vitest.MethodsNonLive<ServerTest | JobLogs | JobQueue | WorkerRegistry>

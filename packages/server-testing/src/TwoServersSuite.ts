@@ -1,0 +1,86 @@
+/**
+ * Two servers over one store, whose answers get lost, and callers whose connections are cut: what a key stands for does not depend on where it
+ * was heard first (R3, docs/spec/figures.md#reliability).
+ */
+import { describe, expect, it } from "@effect/vitest"
+import { JobReceipt } from "@stint/contract/Job"
+import { JobStore } from "@stint/store/JobStore"
+import { SeededRandom, History, StoreFaults } from "@stint/store-testing"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as ServerTest from "./ServerTest.ts"
+import { type Answer, expectJson } from "./WireClient.ts"
+
+/** How many keys, and how many submit each at once. */
+const KEYS = 500
+const CALLERS = 3
+
+/** The share of calls that are hung up on while they are answered, and how soon. Milliseconds. */
+const CUT = { share: 0.1, within: 4 }
+
+/** Of all writes. */
+const SHARES = { failed: 0.01, lost: 0.01 }
+
+const receiptOf = expectJson(200, JobReceipt)
+
+const servers = Effect.fnUntraced(function*<E>(stores: Layer.Layer<ServerTest.Stores, E>) {
+  const shared = yield* Layer.build(stores)
+  const faulty = yield* Layer.build(StoreFaults.layer(Layer.succeed(JobStore, Context.get(shared, JobStore))))
+  const kept = Layer.succeedContext(Context.merge(shared, Context.pick(JobStore)(faulty)))
+  const scope = yield* Effect.scope
+  const server = Effect.suspend(() =>
+    Layer.buildWithMemoMap(ServerTest.layer({ stores: kept }), Layer.makeMemoMapUnsafe(), scope)
+  )
+  return {
+    faults: Context.get(faulty, StoreFaults.StoreFaults),
+    all: [Context.get(yield* server, ServerTest.ServerTest), Context.get(yield* server, ServerTest.ServerTest)] as const
+  }
+})
+
+/** Registers the rule. The stores are built once and shared. */
+export const twoServersSuite = <E>(name: string, stores: Layer.Layer<ServerTest.Stores, E>): void => {
+  describe(`two servers over ${name}`, () => {
+    it.live(
+      "R3: of keys that are submitted to two servers at once, over connections that are cut, each makes one job",
+      () =>
+        Effect.scoped(Effect.gen(function*() {
+          const { all, faults } = yield* servers(stores)
+          const seed = SeededRandom.runSeed()
+          const random = SeededRandom.seededRandom(seed)
+          const history = History.make()
+          const endpoint = yield* all[0].endpoint()
+          let clock = 0
+          const seen = { cut: 0, refused: 0 }
+          yield* faults.failRandomly(SHARES, random)
+
+          const submit = Effect.fnUntraced(function*(n: number) {
+            const key = `order ${Math.floor(n / CALLERS)}`
+            const { call } = all[n % 2 === 0 ? 0 : 1]
+            const once = call(endpoint.path("run"), { json: { input: { key } }, headers: { "idempotency-key": key } })
+            while (true) {
+              const answer: Option.Option<Answer> = random() < CUT.share
+                ? yield* Effect.timeoutOption(once, random() * CUT.within)
+                : Option.some(yield* once)
+              if (Option.isNone(answer)) seen.cut++
+              else if (answer.value.status === 503) seen.refused++
+              else {
+                const { id } = yield* receiptOf(answer.value)
+                return history.record({ _tag: "Submitted", at: clock++, job: id, key })
+              }
+            }
+          })
+          const numbers = Array.from({ length: KEYS * CALLERS }, (_, n) => n)
+          yield* Effect.forEach(numbers, submit, { concurrency: 24, discard: true })
+
+          expect(history.check({ ended: false }).filter(({ rule }) => rule === "R3"), `seed ${seed}`).toEqual([])
+          expect((yield* endpoint.health).jobs.inQueue, `seed ${seed}: jobs and keys`).toBe(KEYS)
+          // The faults were there.
+          expect(seen.cut).toBeGreaterThan(0)
+          expect(seen.refused).toBeGreaterThan(0)
+        })),
+      120_000
+    )
+  })
+}

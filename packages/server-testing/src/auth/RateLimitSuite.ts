@@ -1,0 +1,155 @@
+/**
+ * The rules of rate limits: who is counted for what, what a client is told, and what is never limited.
+ */
+import { expect } from "@effect/vitest"
+import { NewKey } from "@stint/contract/AccessKey"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+import { until } from "../TestEndpoint.ts"
+import { expectJson, expectProblem } from "../WireClient.ts"
+
+/** Long enough that nothing comes free while a test runs. */
+const DAY = 86_400_000
+
+const create = Effect.fnUntraced(function*(settings: Readonly<Record<string, unknown>>) {
+  const { call } = yield* ServerTest
+  return yield* Effect.flatMap(
+    call("/api/v1/keys", { json: { name: "test", endpoints: "all", ...settings } }),
+    expectJson(201, NewKey)
+  )
+})
+
+/** Registers the rules of rate limits. */
+export const rateLimits = (it: ServerIt): void => {
+  it.effect("none is set unless somebody sets one, and then nothing is said about limits", () =>
+    Effect.gen(function*() {
+      const { endpoint } = yield* ServerTest
+      const one = yield* endpoint()
+      const answer = yield* one.call(one.path("run"), { json: { input: 1 } })
+      expect(answer.headers.has("ratelimit")).toBe(false)
+      expect(answer.headers.has("ratelimit-policy")).toBe(false)
+    }))
+
+  it.effect("an endpoint's limit: every answer says what is left; beyond it 429 with Retry-After, and nothing is kept", () =>
+    Effect.gen(function*() {
+      const { endpoint } = yield* ServerTest
+      const one = yield* endpoint({ rateLimit: { limit: 2, perMs: DAY } })
+      const run = one.call(one.path("run"), { json: { input: 1 } })
+      const first = yield* run
+      expect(first.headers.get("ratelimit-policy")).toBe("\"run\";q=2;w=86400")
+      expect(first.headers.get("ratelimit")).toMatch(/^"run";r=1;t=43200$/)
+      // What is wrong is counted like what is right, and says what is left.
+      const wrong = yield* one.call(one.path("run"), { json: {} })
+      expect([wrong.status, wrong.headers.get("ratelimit")]).toEqual([400, expect.stringMatching(/^"run";r=0;t=/)])
+      const refused = yield* run
+      const problem = yield* expectProblem(429)(refused)
+      expect(problem.error).toMatch(/may call run of the endpoint ".*" 2 times in 1 d; this was one more/)
+      expect(problem.retryAfter).toBeGreaterThan(43_000)
+      expect(refused.headers.get("retry-after")).toBe(String(problem.retryAfter))
+      expect(refused.headers.get("ratelimit")).toMatch(/^"run";r=0;t=/)
+      expect((yield* one.health).jobs.inQueue).toBe(1)
+    }))
+
+  it.effect("Retry-After is honest: after that long the call is admitted", () =>
+    Effect.gen(function*() {
+      const { endpoint } = yield* ServerTest
+      const one = yield* endpoint({ rateLimit: { limit: 1, perMs: 1_000 } })
+      const purge = one.call(one.path("purge-queue"), { method: "POST" })
+      expect((yield* purge).status).toBe(200)
+      const refused = yield* purge
+      expect([refused.status, refused.headers.get("retry-after")]).toEqual([429, "1"])
+      expect((yield* until(purge, ({ status }) => status === 200)).status).toBe(200)
+    }))
+
+  it.effect("kinds of operation, endpoints and keys are counted apart; GET and POST of one kind together", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const rateLimit = { limit: 1, perMs: DAY }
+      const [one, two] = [yield* endpoint({ rateLimit }), yield* endpoint({ rateLimit })]
+      const { secret } = yield* create({})
+      const { id } = yield* one.run(1)
+      const calls = [
+        one.call(one.path(`status/${id}`)),
+        one.call(one.path(`stream/${id}`)),
+        one.call(one.path(`cancel/${id}`), { method: "POST" }),
+        one.call(one.path(`status-sync/${id}`)),
+        two.call(two.path(`status/${id}`)),
+        call(one.path(`status/${id}`), { authorization: secret })
+      ]
+      const statuses = yield* Effect.forEach(calls, (one) => Effect.map(one, ({ status }) => status))
+      expect(statuses).toEqual([200, 200, 200, 200, 404, 200])
+      expect((yield* one.call(one.path(`status/${id}`), { method: "POST" })).status).toBe(429)
+      expect((yield* call(one.path(`status/${id}`), { authorization: secret })).status).toBe(429)
+    }))
+
+  it.effect("a key's own limit holds beside the endpoint's: the tighter of the two counts, and the refusal names it", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint({ rateLimit: { limit: 2, perMs: DAY } })
+      const tight = yield* create({ rateLimit: { limit: 1, perMs: DAY } })
+      const loose = yield* create({ rateLimit: { limit: 3, perMs: DAY } })
+      const count = (authorization: string) =>
+        Effect.map(
+          Effect.forEach([1, 2, 3, 4], () => call(one.path("run"), { authorization, json: { input: 1 } })),
+          (answers) => answers.filter(({ status }) => status === 200).length
+        )
+      expect([yield* count(tight.secret), yield* count(loose.secret)]).toEqual([1, 2])
+      const refused = yield* Effect.flatMap(
+        call(one.path("run"), { authorization: tight.secret, json: { input: 1 } }),
+        expectProblem(429)
+      )
+      expect(refused.hint).toContain("rateLimit of the key")
+      const other = yield* call(one.path("run"), { authorization: loose.secret, json: { input: 1 } })
+      expect((yield* expectProblem(429)(other)).hint).toContain("rateLimit of the endpoint")
+      expect(other.headers.get("ratelimit-policy")).toBe("\"run\";q=2;w=86400, \"run-key\";q=3;w=86400")
+      expect(other.headers.get("ratelimit")).toMatch(/^"run";r=0;t=\d+, "run-key";r=1;t=\d+$/)
+    }))
+
+  it.effect("calls that wait count as open until they are answered or given up", () =>
+    Effect.gen(function*() {
+      const { endpoint } = yield* ServerTest
+      const one = yield* endpoint({ rateLimit: { limit: 1_000, perMs: 1_000, concurrent: 1 } })
+      const worker = yield* one.worker()
+      const runsync = one.call(one.path("runsync"), { json: { input: 1 } })
+      const waiting = yield* Effect.forkChild(runsync)
+      const job = yield* worker.next
+      const refused = yield* runsync
+      expect((yield* expectProblem(429)(refused)).error).toContain("1 calls of runsync open at once")
+      expect(refused.headers.get("retry-after")).toBe("1")
+      expect(refused.headers.get("ratelimit")).toContain("\"runsync-open\";r=0")
+      yield* worker.finish(job.id, "done")
+      expect((yield* Fiber.join(waiting)).json).toMatchObject({ status: "COMPLETED" })
+      // One that hangs up makes room as well.
+      const given = yield* Effect.forkChild(runsync)
+      yield* worker.next
+      yield* Fiber.interrupt(given)
+      const next = yield* Effect.forkChild(until(runsync, ({ status }) => status !== 429))
+      yield* worker.finish((yield* worker.next).id, "again")
+      expect((yield* Fiber.join(next)).json).toMatchObject({ status: "COMPLETED" })
+    }))
+
+  it.effect("health, workers and operators are never limited", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint({ rateLimit: { limit: 1, perMs: DAY, concurrent: 1 } })
+      const worker = yield* one.worker()
+      for (let i = 0; i < 5; i++) {
+        expect((yield* one.call(one.path("health"))).status).toBe(200)
+        expect((yield* worker.call(worker.addresses.ping)).status).toBe(200)
+        expect((yield* call(`/api/v1/endpoints/${one.id}`)).status).toBe(200)
+      }
+    }))
+
+  it.effect("a key that is refused counts for nobody", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint({ rateLimit: { limit: 1, perMs: DAY } })
+      for (let i = 0; i < 3; i++) {
+        const refused = yield* call(one.path("run"), { authorization: "wrong", json: { input: 1 } })
+        expect([refused.status, refused.headers.has("ratelimit")]).toEqual([401, false])
+      }
+      expect((yield* one.call(one.path("run"), { json: { input: 1 } })).status).toBe(200)
+    }))
+}

@@ -1,0 +1,252 @@
+/**
+ * The rules of the control API: endpoints and what their workers need to join (docs/spec/environment.md#set-by-the-platform).
+ */
+import { expect } from "@effect/vitest"
+import { WorkerEnv } from "@stint/contract/ControlApi"
+import { Endpoint } from "@stint/contract/Endpoint"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { randomUUID } from "node:crypto"
+import { ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+import { expectJson, expectProblem } from "../WireClient.ts"
+import * as WireWorker from "../WireWorker.ts"
+
+const DEFAULTS = {
+  workers: { min: 0, max: 3, idleTimeoutMs: 5_000 },
+  scaler: { type: "QUEUE_DELAY", value: 4 },
+  executionTimeoutMs: 600_000,
+  ttlMs: 86_400_000,
+  leaseMs: 30_000,
+  maxAttempts: 2,
+  retentionMs: 86_400_000,
+  errorTraceback: "full",
+  env: {}
+}
+
+const external = { type: "external" }
+
+/** Specs that are refused, and the path of what is wrong with them. */
+const BAD_SPECS: ReadonlyArray<readonly [spec: unknown, path: ReadonlyArray<string | number>]> = [
+  [[], []],
+  ["hello", []],
+  [null, []],
+  [{ source: external }, ["id"]],
+  [{ id: "no-source" }, ["source"]],
+  [{ id: "-leading", source: external }, ["id"]],
+  [{ id: "has space", source: external }, ["id"]],
+  [{ id: "x".repeat(64), source: external }, ["id"]],
+  [{ id: "", source: external }, ["id"]],
+  [{ id: 7, source: external }, ["id"]],
+  [{ id: "a", source: { type: "nonsense" } }, ["source"]],
+  [{ id: "a", source: { type: "handler" } }, ["source", "file"]],
+  [{ id: "a", source: { type: "command", command: [] } }, ["source", "command", 0]],
+  [{ id: "a", source: { type: "command", command: ["run", ""] } }, ["source", "command", 1]],
+  [{ id: "a", source: external, workers: { min: 4, max: 2 } }, ["workers"]],
+  [{ id: "a", source: external, workers: { max: -1 } }, ["workers", "max"]],
+  [{ id: "a", source: external, workers: { max: 1.5 } }, ["workers", "max"]],
+  [{ id: "a", source: external, scaler: { type: "REQUEST_COUNT", value: 0 } }, ["scaler", "value"]],
+  [{ id: "a", source: external, leaseMs: 10 }, ["leaseMs"]],
+  [{ id: "a", source: external, leaseMs: "30000" }, ["leaseMs"]],
+  [{ id: "a", source: external, maxAttempts: 0 }, ["maxAttempts"]],
+  [{ id: "a", source: external, errorTraceback: "some" }, ["errorTraceback"]],
+  [{ id: "a", source: external, env: { KEY: 1 } }, ["env", "KEY"]]
+]
+
+const reading = (it: ServerIt) => {
+  it.effect("create: 201 with every default filled in; get and list give the same", () =>
+    Effect.gen(function*() {
+      const { call } = yield* ServerTest
+      const id = `c-${randomUUID()}`
+      const created = yield* call("/api/v1/endpoints", { json: { id, source: { type: "handler", file: "/h.ts" } } })
+      const endpoint = yield* expectJson(201, Endpoint)(created)
+      expect(created.json).toEqual({
+        id,
+        source: { type: "handler", file: "/h.ts" },
+        ...DEFAULTS,
+        createdAt: expect.any(Number)
+      })
+      expect((yield* call(`/api/v1/endpoints/${id}`)).json).toEqual(endpoint)
+      const list = yield* Effect.flatMap(
+        call("/api/v1/endpoints"),
+        expectJson(200, Schema.Struct({ endpoints: Schema.Array(Endpoint) }))
+      )
+      expect(list.endpoints.filter((one) => one.id === id)).toEqual([endpoint])
+      const ids = list.endpoints.map((one) => one.id)
+      expect(ids).toEqual(ids.toSorted())
+    }))
+
+  it.effect("create: every setting is kept as it was given", () =>
+    Effect.gen(function*() {
+      const { call } = yield* ServerTest
+      const spec = {
+        id: `c-${randomUUID()}`,
+        source: { type: "command", command: ["python", "-u", "h.py"], directory: "/srv" },
+        workers: { min: 1, max: 9, idleTimeoutMs: 0 },
+        scaler: { type: "REQUEST_COUNT", value: 2.5 },
+        executionTimeoutMs: 5_000,
+        ttlMs: 10_000,
+        leaseMs: 1_000,
+        maxAttempts: 7,
+        retentionMs: 1_000,
+        errorTraceback: "none",
+        env: { KEY: "value", EMPTY: "" }
+      }
+      const created = yield* call("/api/v1/endpoints", { json: spec })
+      expect(created).toMatchObject({ status: 201, json: { ...spec, createdAt: expect.any(Number) } })
+    }))
+
+  it.effect("create: an id that is taken is a conflict, and changes nothing", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint({ maxAttempts: 5 })
+      const problem = yield* Effect.flatMap(
+        call("/api/v1/endpoints", { json: { id: one.id, source: external } }),
+        expectProblem(409)
+      )
+      expect(problem.hint).toContain(`PUT /api/v1/endpoints/${one.id}`)
+      expect((yield* call(`/api/v1/endpoints/${one.id}`)).json).toEqual(one.endpoint)
+    }))
+
+  it.effect("create and put: a bad spec is refused with the path of what is wrong", () =>
+    Effect.gen(function*() {
+      const { call } = yield* ServerTest
+      for (const [spec, path] of BAD_SPECS) {
+        const said = JSON.stringify(spec)
+        const problem = yield* Effect.flatMap(call("/api/v1/endpoints", { json: spec }), expectProblem(400))
+        expect(problem.errors?.map((error) => error.path), said).toContainEqual(path)
+        expect(problem.error, said).toContain(path.join(".").replaceAll(/\.(\d+)/g, "[$1]"))
+        if (path[0] === "id" || path.length === 0) continue
+        const put = yield* Effect.flatMap(call("/api/v1/endpoints/a", { method: "PUT", json: spec }), expectProblem(400))
+        expect(put.errors?.map((error) => error.path), said).toContainEqual(path)
+      }
+      yield* Effect.flatMap(call("/api/v1/endpoints/a"), expectProblem(404))
+    }))
+
+  it.effect("create: a spec with very many faults names the first of them", () =>
+    Effect.gen(function*() {
+      const { call } = yield* ServerTest
+      const env = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`KEY_${i}`, i]))
+      const answer = yield* call("/api/v1/endpoints", { json: { id: "a", source: external, env } })
+      const problem = yield* expectProblem(400)(answer)
+      expect(problem.errors?.[0]?.path).toEqual(["env", "KEY_0"])
+      expect(answer.text.length).toBeLessThan(20_000)
+    }))
+}
+
+const changing = (it: ServerIt) => {
+  it.effect("put: creates under the id of the address, whatever the body says; replaces, and keeps when it was created", () =>
+    Effect.gen(function*() {
+      const { call } = yield* ServerTest
+      const id = `c-${randomUUID()}`
+      const path = `/api/v1/endpoints/${id}`
+      const created = yield* Effect.flatMap(
+        call(path, { method: "PUT", json: { id: "another", source: external, maxAttempts: 9 } }),
+        expectJson(200, Endpoint)
+      )
+      expect(created).toMatchObject({ id, maxAttempts: 9 })
+      const replaced = yield* Effect.flatMap(
+        call(path, { method: "PUT", json: { source: external, leaseMs: 2_000 } }),
+        expectJson(200, Endpoint)
+      )
+      expect(replaced).toEqual({ ...created, leaseMs: 2_000, maxAttempts: 2 })
+      expect((yield* call(path)).json).toEqual(replaced)
+      yield* Effect.flatMap(
+        call("/api/v1/endpoints/has%20space", { method: "PUT", json: { source: external } }),
+        expectProblem(400)
+      )
+    }))
+
+  it.effect("put: later jobs get the new settings, waiting ones keep theirs", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint({ maxAttempts: 1 })
+      const worker = yield* one.worker()
+      const early = yield* one.run("early")
+      yield* call(`/api/v1/endpoints/${one.id}`, { method: "PUT", json: { source: external, maxAttempts: 5 } })
+      const late = yield* one.run("late")
+      yield* worker.takeBatch(2)
+      // It held both and says now that it holds none.
+      expect(yield* worker.take(false)).toMatchObject({ id: late.id, attempt: 2 })
+      expect((yield* one.status(early.id)).status).toBe("FAILED")
+    }))
+
+  it.effect("delete: 204, and then it is not there", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint()
+      const path = `/api/v1/endpoints/${one.id}`
+      expect(yield* call(path, { method: "DELETE" })).toMatchObject({ status: 204, text: "" })
+      for (const method of ["GET", "DELETE"]) yield* Effect.flatMap(call(path, { method }), expectProblem(404))
+      yield* Effect.flatMap(call(`${path}/worker-env`), expectProblem(404))
+      const problem = yield* Effect.flatMap(call(one.path("run"), { json: { input: 1 } }), expectProblem(404))
+      expect(problem).toMatchObject({ type: "/problems/endpoint-not-found", error: expect.stringContaining(one.id) })
+    }))
+
+  it.effect("delete: 409 while there are waiting or running jobs, with how many and what to do", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint()
+      const worker = yield* one.worker()
+      const remove = call(`/api/v1/endpoints/${one.id}`, { method: "DELETE" })
+      yield* one.run(1)
+      yield* one.run(2)
+      const { id } = yield* worker.next
+      const problem = yield* Effect.flatMap(remove, expectProblem(409))
+      expect(problem.error).toMatch(/1 waiting and 1 running/)
+      expect(problem.hint).toContain("purge-queue")
+      yield* one.purge
+      yield* Effect.flatMap(remove, expectProblem(409))
+      yield* worker.finish(id, 1)
+      expect((yield* remove).status).toBe(204)
+    }))
+
+  it.effect("worker-env: both prefixes, or the one that is asked for; the same after a restart of the worker", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint({ leaseMs: 3_000 })
+      const path = `/api/v1/endpoints/${one.id}/worker-env`
+      const names = [
+        "WEBHOOK_GET_JOB",
+        "WEBHOOK_POST_OUTPUT",
+        "WEBHOOK_POST_STREAM",
+        "WEBHOOK_PING",
+        "PING_INTERVAL",
+        "AI_API_KEY",
+        "ENDPOINT_ID"
+      ]
+      const both = yield* Effect.flatMap(call(path), expectJson(200, WorkerEnv))
+      for (const prefix of ["PLATFORM_", "RUNPOD_"] as const) {
+        const only = yield* Effect.flatMap(call(`${path}?prefix=${prefix}`), expectJson(200, WorkerEnv))
+        expect(Object.keys(only.variables).toSorted()).toEqual(names.map((name) => prefix + name).toSorted())
+        expect(both.variables).toMatchObject(only.variables)
+        expect(only.variables[`${prefix}ENDPOINT_ID`]).toBe(one.id)
+        expect(only.variables[`${prefix}PING_INTERVAL`]).toBe("1000")
+        // Both sets make a worker that works.
+        const worker = WireWorker.make(only.variables, "joined", prefix)
+        const { id } = yield* one.run(prefix)
+        expect(yield* worker.next).toMatchObject({ id, input: prefix })
+        yield* worker.ping([id])
+        yield* worker.stream(id, [1])
+        yield* worker.finish(id, "done")
+        expect(yield* one.status(id)).toMatchObject({ status: "COMPLETED", output: "done", workerId: "joined" })
+      }
+      expect(Object.keys(both.variables)).toHaveLength(2 * names.length)
+      expect((yield* Effect.flatMap(call(path), expectJson(200, WorkerEnv))).variables).toEqual(both.variables)
+    }))
+
+  it.effect("worker-env: a prefix that does not exist is refused with those that do", () =>
+    Effect.gen(function*() {
+      const { call, endpoint } = yield* ServerTest
+      const one = yield* endpoint()
+      const problem = yield* Effect.flatMap(call(`/api/v1/endpoints/${one.id}/worker-env?prefix=MY_`), expectProblem(400))
+      expect(problem.errors?.[0]?.path).toEqual(["prefix"])
+      expect(problem.error).toMatch(/PLATFORM_.*RUNPOD_/)
+    }))
+}
+
+/** Registers the rules of the control API. */
+export const control = (it: ServerIt): void => {
+  reading(it)
+  changing(it)
+}

@@ -1,0 +1,251 @@
+/**
+ * What cannot be understood: each fault has a JSON answer that names the problem and the way out, and the server goes on as if nothing had
+ * been.
+ */
+import { expect } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { bodyOf, head, isWhole, statusOf } from "../RawSocket.ts"
+import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+import { type Call, expectProblem } from "../WireClient.ts"
+
+const MEBIBYTE = 1024 * 1024
+
+const KEY = { authorization: `Bearer ${ADMIN_KEY}` }
+
+/** A body that comes in chunks and says nothing of its length. */
+const chunked = (size: number): ReadableStream =>
+  new ReadableStream({
+    start: (controller) => {
+      controller.enqueue(new TextEncoder().encode("{\"input\":\""))
+    },
+    pull: (() => {
+      const block = new Uint8Array(256 * 1024).fill(120)
+      let left = size
+      return (controller: ReadableStreamDefaultController<Uint8Array>) => {
+        controller.enqueue(block)
+        left -= block.length
+        if (left <= 0) controller.close()
+      }
+    })()
+  })
+
+const understanding = (it: ServerIt) => {
+  it.effect("what is no JSON, or no object with `input`, is 400", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const bodies: ReadonlyArray<readonly [body: string, error: RegExp]> = [
+        ["", /empty/],
+        ["   \n", /empty/],
+        ["hello", /not JSON.*hello/],
+        ["{\"input\":", /not JSON/],
+        ["{'input': 1}", /not JSON/],
+        ["{\"input\": 1} {}", /not JSON/],
+        ["{\"input\": NaN}", /not JSON/],
+        ["input=1", /not JSON/],
+        ["[]", /object/],
+        ["[{\"input\":1}]", /object/],
+        ["null", /object/],
+        ["\"input\"", /object/],
+        ["42", /object/],
+        ["{}", /input/],
+        ["{\"Input\": 1}", /input/],
+        ["{\"data\":{\"input\":1}}", /input/]
+      ]
+      for (const operation of ["run", "runsync"]) {
+        for (const [body, error] of bodies) {
+          const problem = yield* Effect.flatMap(
+            endpoint.call(endpoint.path(operation), { method: "POST", body }),
+            expectProblem(400)
+          )
+          expect(problem.error, body).toMatch(error)
+          expect(problem.hint, body).toContain("\"input\"")
+          expect(problem.type).toBe("/problems/invalid-request")
+        }
+      }
+      expect((yield* endpoint.health).jobs.inQueue).toBe(0)
+      expect(yield* server.works).toBe(true)
+    }))
+
+  it.effect("a value of a wrong type or out of its range is 400 with its path", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const cases: ReadonlyArray<readonly [rest: object, path: ReadonlyArray<string>]> = [
+        [{ policy: 5 }, ["policy"]],
+        [{ policy: { ttl: "1h" } }, ["policy", "ttl"]],
+        [{ policy: { ttl: 9_999 } }, ["policy", "ttl"]],
+        [{ policy: { ttl: 10_000.5 } }, ["policy", "ttl"]],
+        [{ policy: { ttl: 8 * 24 * 3600 * 1000 } }, ["policy", "ttl"]],
+        [{ policy: { executionTimeout: 4_999 } }, ["policy", "executionTimeout"]],
+        [{ policy: { executionTimeout: null } }, ["policy", "executionTimeout"]],
+        [{ policy: { lowPriority: "yes" } }, ["policy", "lowPriority"]],
+        [{ s3Config: {} }, ["s3Config", "bucketName"]],
+        [{ s3Config: { accessId: 1, accessSecret: "b", bucketName: "c", endpointUrl: "d" } }, ["s3Config", "accessId"]]
+      ]
+      for (const [rest, path] of cases) {
+        const problem = yield* Effect.flatMap(
+          endpoint.call(endpoint.path("run"), { json: { input: {}, ...rest } }),
+          expectProblem(400)
+        )
+        expect(problem.errors?.map((error) => error.path), JSON.stringify(rest)).toContainEqual(path)
+        expect(problem.error).toContain(path.join("."))
+      }
+      const problem = yield* Effect.flatMap(
+        endpoint.call(endpoint.path("run"), { json: { policy: { ttl: 1, lowPriority: 2 } } }),
+        expectProblem(400)
+      )
+      expect(problem.errors).toHaveLength(3)
+    }))
+
+  it.effect("what a message repeats of a value is short", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const long = "x".repeat(MEBIBYTE)
+      for (const body of [`{"input":1,"policy":{"ttl":"${long}"}}`, `{"input":1,"policy":"${long}"}`, long, `{"${long}":1}`]) {
+        const answer = yield* endpoint.call(endpoint.path("run"), { body })
+        yield* expectProblem(400)(answer)
+        expect(answer.text.length).toBeLessThan(2_000)
+      }
+      const answer = yield* endpoint.call(endpoint.path(`status/${"x".repeat(10_000)}`))
+      yield* expectProblem(404)(answer)
+      expect(answer.text.length).toBeLessThan(2_000)
+      const nowhere = yield* endpoint.call(`/${"x".repeat(10_000)}`)
+      yield* expectProblem(404)(nowhere)
+      expect(nowhere.text.length).toBeLessThan(2_000)
+    }))
+
+  it.effect("two megabytes of brackets are an input like any other, and a bad policy like any other", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const worker = yield* endpoint.worker()
+      const deep = `${"[".repeat(MEBIBYTE)}${"]".repeat(MEBIBYTE)}`
+      const objects = `${"{\"a\":".repeat(200_000)}1${"}".repeat(200_000)}`
+      for (const input of [deep, objects]) {
+        expect((yield* endpoint.call(endpoint.path("run"), { body: `{"input":${input}}` })).status).toBe(200)
+        expect((yield* worker.call(worker.addresses.take)).text).toContain(input)
+      }
+      for (const value of [deep, objects]) {
+        for (const rest of [`"policy":{"ttl":${value}}`, `"s3Config":{"accessId":${value}}`]) {
+          const answer = yield* endpoint.call(endpoint.path("run"), { body: `{"input":1,${rest}}` })
+          yield* expectProblem(400)(answer)
+          expect(answer.text.length).toBeLessThan(4_000)
+        }
+      }
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      expect((yield* worker.call(worker.addresses.done(id), { body: `{"output":${deep}}` })).status).toBe(200)
+      expect((yield* endpoint.call(endpoint.path(`status/${id}`))).text).toContain(deep)
+      expect(yield* server.works).toBe(true)
+    }))
+
+  it.effect("an endpoint that does not exist is 404 and names those that do", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      yield* server.endpoint({ id: "0-first" })
+      const calls: ReadonlyArray<readonly [path: string, call: Call]> = [
+        ["run", { json: { input: 1 } }],
+        ["runsync", { json: { input: 1 } }],
+        ["status/x", {}],
+        ["status/x", { method: "POST" }],
+        ["status-sync/x", {}],
+        ["stream/x", {}],
+        ["cancel/x", { method: "POST" }],
+        ["retry/x", { method: "POST" }],
+        ["purge-queue", { method: "POST" }],
+        ["health", {}]
+      ]
+      for (const name of ["nowhere", "__proto__", "constructor", "%F0%9F%92%A5", "a%2Fb", "x".repeat(5_000)]) {
+        for (const [path, call] of calls) {
+          const problem = yield* Effect.flatMap(server.call(`/v2/${name}/${path}`, call), expectProblem(404))
+          expect(problem.type).toBe("/problems/endpoint-not-found")
+          expect(problem.hint).toContain("0-first")
+        }
+      }
+    }))
+
+  it.effect("a query value given twice, or not a number, does no harm", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const { id } = yield* endpoint.run({})
+      yield* endpoint.cancel(id)
+      for (
+        const query of ["wait=1&wait=2", "wait[]=1", "wait=", "wait", "wait=%00", "wait=1e400", "wait=-1e400", "=&&=", "%ff=%fe"]
+      ) {
+        const answer = yield* endpoint.call(endpoint.path(`stream/${id}?${query}`))
+        expect([200, 400], `${query}: ${answer.text}`).toContain(answer.status)
+        if (answer.status === 400) yield* expectProblem(400)(answer)
+      }
+      expect(yield* server.logs.pipe(Effect.map((lines) => lines.filter((line) => line.includes("fault of the platform")))))
+        .toEqual([])
+    }))
+}
+
+const sizing = (it: ServerIt) => {
+  it.effect("a body of 30 MB is 413 and names the limit and the way out, with and without a content-length", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      for (const [operation, limit] of [["run", 10 * MEBIBYTE], ["runsync", 20 * MEBIBYTE]] as const) {
+        for (const body of [`{"input":"${"x".repeat(30_000_000)}"}`, chunked(30_000_000)]) {
+          const problem = yield* Effect.flatMap(endpoint.call(endpoint.path(operation), { body }), expectProblem(413))
+          expect(problem).toMatchObject({
+            type: "/problems/payload-too-large",
+            limit,
+            error: expect.stringContaining(`${limit / MEBIBYTE} MiB`),
+            hint: expect.stringContaining("object store")
+          })
+        }
+      }
+      expect((yield* endpoint.health).jobs.inQueue).toBe(0)
+      expect(yield* server.works).toBe(true)
+    }))
+
+  it.effect("a body just within the limit is taken, one byte more is not", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const frame = "{\"input\":\"\"}".length
+      const of = (bytes: number) => `{"input":"${"x".repeat(bytes - frame)}"}`
+      expect((yield* endpoint.call(endpoint.path("run"), { body: of(10 * MEBIBYTE) })).status).toBe(200)
+      yield* Effect.flatMap(endpoint.call(endpoint.path("run"), { body: of(10 * MEBIBYTE + 1) }), expectProblem(413))
+    }))
+
+  it.effect("a client that goes on sending a body that was refused gets the answer all the same", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const socket = yield* server.connect
+      yield* socket.write(head(`POST ${endpoint.path("run")}`, { ...KEY, "content-length": "30000000" }))
+      for (let i = 0; i < 30; i++) yield* socket.write("x".repeat(100_000))
+      const answer = yield* socket.until(isWhole)
+      expect(statusOf(answer)).toBe(413)
+      expect(JSON.parse(bodyOf(answer))).toMatchObject({ status: 413, limit: 10 * MEBIBYTE })
+      expect(yield* server.works).toBe(true)
+    }))
+
+  it.effect("the head of a request over Node's limit is 431, in JSON", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const bombs = [
+        head("GET /v2/x/health", { "x-bomb": "y".repeat(100_000) }),
+        head("GET /v2/x/health", Object.fromEntries(Array.from({ length: 5_000 }, (_, i) => [`x-${i}`, "y"]))),
+        head(`GET /v2/x/health?q=${"y".repeat(100_000)}`)
+      ]
+      for (const bomb of bombs) {
+        const socket = yield* server.connect
+        yield* socket.write(bomb)
+        const answer = yield* socket.closed
+        expect(statusOf(answer)).toBe(431)
+        expect(JSON.parse(bodyOf(answer))).toMatchObject({ status: 431, error: expect.any(String), hint: expect.any(String) })
+      }
+      expect(yield* server.works).toBe(true)
+    }))
+}
+
+/** Registers the rules of what cannot be understood. */
+export const badInput = (it: ServerIt): void => {
+  understanding(it)
+  sizing(it)
+}

@@ -1,0 +1,102 @@
+/**
+ * What no HTTP library would send: each fault has an answer, and the server goes on as if nothing had been.
+ */
+import { expect } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { bodyOf, head, isWhole, statusOf } from "../RawSocket.ts"
+import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+
+const KEY = { authorization: `Bearer ${ADMIN_KEY}` }
+
+/** Registers the rules of connections. */
+export const connections = (it: ServerIt): void => {
+  it.effect("what is no HTTP is 400, in JSON", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const texts = [
+        "hello\r\n\r\n",
+        "\u0016\u0003\u0001\u0002\u0000\u0001\u0000\u0001",
+        "GET / HTTP/9.9\r\n\r\n",
+        "GET /\u0000 HTTP/1.1\r\nhost: x\r\n\r\n",
+        "BREW /coffee HTTP/1.1\r\nhost: x\r\n\r\n",
+        "GET / HTTP/1.1\r\nhost: x\r\nbad header\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: -1\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n",
+        "POST / HTTP/1.1\r\nhost: x\r\ncontent-length: 3\r\ntransfer-encoding: chunked\r\n\r\n"
+      ]
+      for (const text of texts) {
+        const socket = yield* server.connect
+        yield* socket.write(text)
+        const answer = yield* socket.closed
+        expect(statusOf(answer), JSON.stringify(text)).toBe(400)
+        expect(JSON.parse(bodyOf(answer)), JSON.stringify(text)).toMatchObject({ status: 400, hint: expect.any(String) })
+      }
+      const empty = yield* server.connect
+      yield* empty.halfClose
+      expect(yield* empty.closed).toBe("")
+      expect(yield* server.works).toBe(true)
+    }))
+
+  it.effect("sloppy requests: absolute addresses, lower-case names, an upgrade offer, two at once", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const health = endpoint.path("health")
+      const body = "{\"input\":1}"
+      const length = { "content-length": String(body.length) }
+      const upgrade = { connection: "Upgrade, HTTP2-Settings", upgrade: "h2c", "http2-settings": "AAMAAABkAAQAoAAAAAIAAAAA" }
+      const requests: ReadonlyArray<readonly [text: string, status: number]> = [
+        [head(`GET http://elsewhere${health}`, KEY), 200],
+        [head(`GET ${health}`, { AUTHORIZATION: ADMIN_KEY }), 200],
+        [head(`GET //v2//${endpoint.id}//health/`, KEY), 200],
+        [head(`GET ${health}#fragment`, KEY), 200],
+        // What curl offers with --http2.
+        [head(`GET ${health}`, { ...KEY, ...upgrade }), 200],
+        [head(`POST ${endpoint.path("run")}`, { ...KEY, ...upgrade, ...length }) + body, 200],
+        [head(`POST ${endpoint.path("run")}`, { ...KEY, ...length, expect: "100-continue" }) + body, 200],
+        [head(`POST ${endpoint.path("run")}`, { ...KEY, "transfer-encoding": "chunked" }) + `b\r\n${body}\r\n0\r\n\r\n`, 200]
+      ]
+      for (const [text, status] of requests) {
+        const socket = yield* server.connect
+        yield* socket.write(text)
+        const answer = (yield* socket.until((received) => isWhole(received.replace("HTTP/1.1 100 Continue\r\n\r\n", ""))))
+          .replace("HTTP/1.1 100 Continue\r\n\r\n", "")
+        expect(statusOf(answer), text).toBe(status)
+      }
+      const socket = yield* server.connect
+      yield* socket.write(head(`GET ${health}`, KEY) + head(`GET ${endpoint.path("status/x")}`, KEY))
+      const both = yield* socket.until((received) => received.includes("job-not-found"))
+      expect(both.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 404"])
+    }))
+
+  it.effect("a body that comes slowly, or never to its end, holds nobody up", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const body = "{\"input\":\"slow\"}"
+      const start = head(`POST ${endpoint.path("run")}`, { ...KEY, "content-length": String(body.length) })
+      const slow = yield* server.connect
+      yield* slow.write(start.slice(0, 30))
+      expect(yield* server.works).toBe(true)
+      yield* slow.write(start.slice(30) + body.slice(0, 5))
+      const cut = yield* server.connect
+      yield* cut.write(start + body.slice(0, 5))
+      const half = yield* server.connect
+      yield* half.write(start + body.slice(0, 5))
+      expect(yield* server.works).toBe(true)
+      yield* cut.reset
+      yield* half.halfClose
+      yield* half.closed
+      expect(yield* server.works).toBe(true)
+      yield* slow.write(body.slice(5))
+      expect(statusOf(yield* slow.until(isWhole))).toBe(200)
+      expect((yield* endpoint.health).jobs.inQueue).toBe(1)
+    }))
+
+  it.effect("a fault of the client is not logged as one of the platform", () =>
+    Effect.gen(function*() {
+      const logs = yield* (yield* ServerTest).logs
+      expect(logs.filter((line) => /ERROR|fault of the platform/i.test(line))).toEqual([])
+    }))
+}

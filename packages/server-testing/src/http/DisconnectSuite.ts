@@ -1,0 +1,169 @@
+/**
+ * Clients that hang up, at the worst moment: no job is lost by it, and none pays for it.
+ */
+import { expect } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { head } from "../RawSocket.ts"
+import { ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+import { until } from "../TestEndpoint.ts"
+
+/**
+ * Ways to hang up of which the platform can know afterwards whether the answer arrived. Of a FIN that crosses the answer nobody can: see
+ * "asks again" below.
+ */
+const VERBS = ["reset", "halfClose"] as const
+
+/** Turns of the event loop between a submit and the hang-up: before, while and after the job is handed over. */
+const MOST_TURNS = 8
+
+const turn = Effect.promise(() => new Promise<void>((done) => setImmediate(done)))
+
+/** Registers the rules of hanging up. */
+export const disconnects = (it: ServerIt): void => {
+  it.effect("a worker that hangs up while it waits is handed nothing", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
+      const gone = yield* endpoint.worker()
+      const living = yield* endpoint.worker()
+      const waiting = yield* Effect.forkChild(gone.call(gone.addresses.take))
+      yield* until(endpoint.health, ({ workers }) => workers.idle === 1)
+      yield* Fiber.interrupt(waiting)
+      const { id } = yield* endpoint.run({})
+      expect(yield* living.next).toMatchObject({ id })
+      yield* living.finish(id, "done")
+    }))
+
+  it.effect("a worker that hangs up in the instant in which a job is submitted has the job or has it not: none is lost", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      // One attempt, and a lease that does not end in time: what is not given back stays lost.
+      const endpoint = yield* server.endpoint({ maxAttempts: 1, leaseMs: 60_000 })
+      const gone = yield* endpoint.worker()
+      const address = gone.addresses.take.slice(server.baseUrl.length)
+      let received = 0
+      const back: Array<string> = []
+      for (let round = 0; round < 4 * 2 * MOST_TURNS * VERBS.length; round++) {
+        const socket = yield* server.connect
+        yield* socket.write(head(`GET ${address}`, { authorization: gone.key }))
+        if (round % 2 === 0) yield* until(endpoint.health, ({ workers }) => workers.idle === 1)
+        const submitting = yield* Effect.forkChild(endpoint.run(round))
+        for (let turns = Math.trunc(round / 2) % MOST_TURNS; turns > 0; turns--) yield* turn
+        const verb = VERBS[Math.trunc(round / 2 / MOST_TURNS) % VERBS.length] ?? "reset"
+        yield* socket[verb]
+        const { id } = yield* Fiber.join(submitting)
+        // What came after FIN was sent has come all the same.
+        if (verb === "halfClose") yield* socket.closed
+        const has = (yield* socket.received).includes(id)
+        if (has && (yield* gone.deliver(id, { output: "by the one that hung up" })).status === 200) {
+          received++
+        } else {
+          yield* endpoint.until(id, ({ status }) => status === "IN_QUEUE")
+          back.push(id)
+          // Out of the way of the next round, whose worker would take it.
+          yield* (yield* endpoint.worker()).next
+        }
+      }
+      // The race was one: it went both ways.
+      expect(received).toBeGreaterThan(0)
+      expect(back.length).toBeGreaterThan(0)
+      for (const id of back) expect(Object.keys(yield* endpoint.status(id))).not.toContain("retries")
+      const { jobs } = yield* endpoint.health
+      expect(jobs).toEqual({ completed: received, failed: 0, inProgress: back.length, inQueue: 0, retried: 0 })
+    }))
+
+  it.effect("R8: a worker that hangs up in the instant in which it is told to stop a job is told so when it asks again", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint({ leaseMs: 60_000 })
+      const worker = yield* endpoint.worker()
+      const address = worker.addresses.stop.slice(server.baseUrl.length)
+      let heard = 0
+      for (let round = 0; round < 4 * MOST_TURNS * VERBS.length; round++) {
+        const { id } = yield* endpoint.run(round)
+        yield* worker.next
+        const socket = yield* server.connect
+        yield* socket.write(head(`GET ${address}`, { authorization: worker.key }))
+        const cancelling = yield* Effect.forkChild(endpoint.cancel(id))
+        for (let turns = round % MOST_TURNS; turns > 0; turns--) yield* turn
+        const verb = VERBS[Math.trunc(round / MOST_TURNS) % VERBS.length] ?? "reset"
+        yield* socket[verb]
+        yield* Fiber.join(cancelling)
+        if (verb === "halfClose") yield* socket.closed
+        if ((yield* socket.received).includes(id)) heard++
+        else yield* until(worker.stops, (stops) => stops.includes(id))
+      }
+      expect(heard).toBeLessThan(4 * MOST_TURNS * VERBS.length)
+    }))
+
+  it.effect("a worker that hung up with a job and asks again, holding nothing, gets it again", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint({ leaseMs: 60_000 })
+      const worker = yield* endpoint.worker()
+      for (let round = 0; round < 50; round++) {
+        const taking = yield* Effect.forkChild(worker.call(worker.addresses.take))
+        yield* until(endpoint.health, ({ workers }) => workers.idle === 1)
+        const submitting = yield* Effect.forkChild(endpoint.run(round))
+        for (let turns = round % MOST_TURNS; turns > 0; turns--) yield* turn
+        yield* Fiber.interrupt(taking)
+        const { id } = yield* Fiber.join(submitting)
+        expect(yield* worker.take(false)).toMatchObject({ id, input: round })
+        yield* worker.finish(id, "done")
+        expect((yield* endpoint.status(id)).status).toBe("COMPLETED")
+      }
+    }))
+
+  it.effect("a job whose worker has said something since stays the worker's when the connection is cut", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint({ maxAttempts: 1, leaseMs: 60_000 })
+      const worker = yield* endpoint.worker()
+      const path = (address: string) => address.slice(server.baseUrl.length)
+      const answers = (received: string) => received.split("HTTP/1.1 200 ").length - 1
+      for (let round = 0; round < 20; round++) {
+        const socket = yield* server.connect
+        const { id } = yield* endpoint.run(round)
+        yield* socket.write(head(`GET ${path(worker.addresses.take)}`, { authorization: worker.key }))
+        yield* socket.until((received) => received.includes(id))
+        const progress = `{"status":"IN_PROGRESS","output":${round}}`
+        yield* socket.write(
+          head(`POST ${path(worker.addresses.done(id))}`, {
+            authorization: worker.key,
+            "content-type": "application/json",
+            "content-length": String(progress.length)
+          }) + progress
+        )
+        yield* socket.until((received) => answers(received) === 2)
+        yield* socket.reset
+        // Time for the server to see it, before the result comes over another connection.
+        expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
+        for (let turns = MOST_TURNS; turns > 0; turns--) yield* turn
+        expect((yield* worker.deliver(id, { output: "kept" })).status).toBe(200)
+        expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: "kept" })
+      }
+    }))
+
+  it.effect("a connection that carries many jobs is watched once", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const worker = yield* endpoint.worker()
+      const warnings: Array<Error> = []
+      const warn = (warning: Error) => warnings.push(warning)
+      yield* Effect.acquireRelease(
+        Effect.sync(() => process.on("warning", warn)),
+        () => Effect.sync(() => process.off("warning", warn))
+      )
+      const socket = yield* server.connect
+      const address = worker.addresses.take.slice(server.baseUrl.length)
+      for (let round = 0; round < 30; round++) {
+        const { id } = yield* endpoint.run(round)
+        yield* socket.write(head(`GET ${address}`, { authorization: worker.key }))
+        yield* socket.until((received) => received.includes(id))
+      }
+      yield* turn
+      expect(warnings).toEqual([])
+    }))
+}

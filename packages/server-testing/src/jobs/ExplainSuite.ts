@@ -1,0 +1,152 @@
+/**
+ * The rules of `?explain`: why a job is where it is (docs/spec/jobs-api.md#explaining-a-job).
+ */
+import { expect } from "@effect/vitest"
+import type { Explanation } from "@stint/contract/Explanation"
+import { ExplainedJob } from "@stint/contract/JobsApi"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import * as Effect from "effect/Effect"
+import { ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+import type { TestEndpoint } from "../TestEndpoint.ts"
+import { expectJson } from "../WireClient.ts"
+
+const decode = expectJson(200, ExplainedJob)
+
+const why = (endpoint: TestEndpoint, job: string): Effect.Effect<Explanation> =>
+  Effect.flatMap(endpoint.call(endpoint.path(`status/${job}?explain`)), decode).pipe(
+    Effect.flatMap(({ explain }) => explain === undefined ? Effect.die("no explanation") : Effect.succeed(explain)),
+    Effect.orDie
+  )
+
+/** Registers the rules of explanations. */
+export const explanations = (it: ServerIt): void => {
+  it.effect("explain: is there only where it was asked for; the rest is the job as ever", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const { id } = yield* endpoint.run(1)
+      const job = yield* endpoint.status(id)
+      for (const query of ["?explain", "?explain=true", "?explain=1", "?explain="]) {
+        const { explain, ...rest } = yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}${query}`)), decode)
+        expect(explain, query).toBeDefined()
+        expect(rest).toEqual(job)
+      }
+      for (const query of ["", "?explain=false", "?explain=0"]) {
+        expect((yield* endpoint.call(endpoint.path(`status/${id}${query}`))).json, query).toEqual(job)
+      }
+      const posted = yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}?explain`), { method: "POST" }), decode)
+      expect(posted.explain?.reason).toBe("external")
+    }))
+
+  it.effect("explain: an endpoint whose workers join from outside and none has says how one joins", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const { id } = yield* endpoint.run(1)
+      const explain = yield* why(endpoint, id)
+      expect(explain).toMatchObject({ reason: "external", position: { place: 1, of: 1, more: false }, workers: { max: null } })
+      expect(explain.words).toContain(`stint worker-env ${endpoint.id}`)
+    }))
+
+  it.effect("explain: names the place in line and how many there are, by priority", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const low = yield* endpoint.run(1)
+      const mid = yield* endpoint.run(2)
+      yield* endpoint.run(3, { priority: 9 })
+      expect((yield* why(endpoint, low.id)).position).toEqual({ place: 2, of: 3, more: false })
+      const { position, words } = yield* why(endpoint, mid.id)
+      expect(position).toEqual({ place: 3, of: 3, more: false })
+      expect(words).toContain("2 jobs come before it")
+    }))
+
+  it.effect("explain: workers.max 0 is a pause, and says so", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint({
+        source: { type: "command", command: ["nothing"] },
+        workers: { min: 0, max: 0 }
+      })
+      const { id } = yield* endpoint.run(1)
+      const { reason, words } = yield* why(endpoint, id)
+      expect(reason).toBe("paused")
+      expect(words).toContain("workers.max is 0")
+    }))
+
+  it.effect("explain: all workers that may be are busy", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint({
+        source: { type: "command", command: ["nothing"] },
+        workers: { min: 0, max: 1 }
+      })
+      const worker = yield* endpoint.worker()
+      const running = yield* endpoint.run(1)
+      yield* worker.next
+      const { id } = yield* endpoint.run(2)
+      const { reason, words, workers } = yield* why(endpoint, id)
+      expect([reason, workers.running, workers.max]).toEqual(["behind", 1, 1])
+      expect(words).toContain("workers.max")
+      const { lease, position, reason: other, words: same } = yield* why(endpoint, running.id)
+      expect(other).toBe("running")
+      expect(position).toBeUndefined()
+      expect(lease).toEqual({ worker: worker.id, attempt: 1, expiresAt: expect.any(Number) })
+      expect(same).toContain(worker.id)
+    }))
+
+  it.effect("explain: workers that do not start, or have no room, with the reason and the time of the next try", () =>
+    Effect.gen(function*() {
+      const registry = yield* WorkerRegistry
+      const endpoint = yield* (yield* ServerTest).endpoint({ source: { type: "command", command: ["nothing"] } })
+      const { id } = yield* endpoint.run(1)
+      expect((yield* why(endpoint, id)).reason).toBe("next")
+      const retryAt = Date.now() + 60_000
+      yield* registry.failing(
+        endpoint.endpoint.id,
+        "w",
+        "unhealthy",
+        "it ended with code 1: Cannot find module './gone.ts'.",
+        retryAt
+      )
+      const failing = yield* why(endpoint, id)
+      expect(failing).toMatchObject({ reason: "failing", nextRetryAt: retryAt, workers: { unhealthy: 1 } })
+      expect(failing.cause).toContain("gone.ts")
+      expect(failing.words).toMatch(/no worker starts: .*gone\.ts'. The next try is in/)
+      yield* registry.failing(endpoint.endpoint.id, "w", "throttled", "the host is full")
+      const throttled = yield* why(endpoint, id)
+      expect([throttled.reason, throttled.workers.throttled]).toEqual(["throttled", 1])
+      expect(throttled.words).toContain("the host is full")
+      yield* registry.gone(endpoint.endpoint.id, "w")
+      yield* registry.starting(endpoint.endpoint.id, "w2")
+      expect((yield* why(endpoint, id)).reason).toBe("starting")
+    }))
+
+  it.effect("explain: a backoff with the time of its end and why the attempt before came to nothing", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run(1, {
+        policy: { retry: { maxAttempts: 3, onError: true, backoff: { initialMs: 60_000, factor: 2, maxMs: 60_000 } } }
+      })
+      yield* worker.next
+      yield* worker.deliver(id, { error: "no luck" })
+      const explain = yield* why(endpoint, id)
+      expect(explain).toMatchObject({ reason: "backoff", cause: "no luck", attempts: { made: 1, most: 3 } })
+      expect(explain.nextRetryAt).toBeGreaterThan(Date.now())
+      expect(explain.position).toBeUndefined()
+      expect(explain.words).toContain("no luck")
+    }))
+
+  it.effect("explain: an ended job waits for nothing", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const { id } = yield* endpoint.run(1)
+      yield* endpoint.cancel(id)
+      const explain = yield* why(endpoint, id)
+      expect(explain.reason).toBe("ended")
+      expect(explain.expiresAt).toBeUndefined()
+    }))
+
+  it.effect("explain: no such job is 404", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      expect((yield* endpoint.call(endpoint.path("status/nope?explain"))).status).toBe(404)
+    }))
+}

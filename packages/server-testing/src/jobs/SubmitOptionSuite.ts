@@ -1,0 +1,212 @@
+/**
+ * The rules of what a request may say besides its input: priority, tags, retries, idempotency keys, webhooks.
+ */
+import { expect } from "@effect/vitest"
+import { JobQueue } from "@stint/queue/JobQueue"
+import * as Effect from "effect/Effect"
+import { dataOf } from "../EventReader.ts"
+import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+import { expectProblem } from "../WireClient.ts"
+
+/** Registers the rules of request options. */
+export const submitOptions = (it: ServerIt): void => {
+  it.effect("run: higher priorities are taken first, equal ones in the order of their submission", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      for (const priority of [0, 5, -3, 5, 100]) yield* endpoint.run(priority, { priority })
+      expect((yield* worker.takeBatch(5)).map(({ input }) => input)).toEqual([100, 5, 5, 0, -3])
+    }))
+
+  it.effect("run: policy.retry tries an error again after its backoff, up to its attempts", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({}, {
+        policy: { retry: { maxAttempts: 2, onError: true, backoff: { initialMs: 20, factor: 1, maxMs: 20 } } }
+      })
+      yield* worker.next
+      yield* worker.deliver(id, { error: "first" })
+      expect(yield* endpoint.status(id)).toMatchObject({ status: "IN_QUEUE", retries: 1 })
+      expect(yield* worker.next).toMatchObject({ id, attempt: 2 })
+      yield* worker.deliver(id, { error: "second" })
+      expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED", error: "second", retries: 1 })
+    }))
+
+  it.effect("run: a webhook is kept with its events, as an address alone for the end", () =>
+    Effect.gen(function*() {
+      const queue = yield* JobQueue
+      const one = yield* (yield* ServerTest).endpoint()
+      const short = yield* one.run({}, { webhook: "https://example.com/a" })
+      const long = yield* one.run({}, { webhook: { url: "https://example.com/b", events: ["start", "completed"] } })
+      const webhookOf = (id: string) => Effect.map(queue.get(one.endpoint.id, id), ({ webhook }) => webhook)
+      expect(yield* webhookOf(short.id)).toMatchObject({ url: "https://example.com/a", events: ["completed"] })
+      expect(yield* webhookOf(long.id)).toMatchObject({ url: "https://example.com/b", events: ["start", "completed"] })
+    }))
+
+  it.effect("run: the same idempotency key and body is the same job, in whatever state it is", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const send = endpoint.call(endpoint.path("run"), { json: { input: 1 }, headers: { "idempotency-key": "order 1" } })
+      const first = yield* send
+      expect((yield* send).json).toEqual(first.json)
+      const { id } = first.json as { readonly id: string }
+      expect((yield* worker.next).id).toBe(id)
+      yield* worker.finish(id, "done")
+      const again = yield* send
+      expect([again.status, again.json, again.headers.get("x-job-id")]).toEqual([200, { id, status: "COMPLETED" }, id])
+      expect((yield* endpoint.health).jobs).toMatchObject({ completed: 1, inQueue: 0 })
+      // Of another endpoint it is another key.
+      const other = yield* (yield* ServerTest).endpoint()
+      const elsewhere = yield* other.call(other.path("run"), { json: { input: 1 }, headers: { "idempotency-key": "order 1" } })
+      expect(elsewhere.headers.get("x-job-id")).not.toBe(id)
+    }))
+
+  it.effect("run: of requests with one key that come at once one becomes a job", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const answers = yield* Effect.forEach(
+        Array.from({ length: 12 }),
+        () => endpoint.call(endpoint.path("run"), { json: { input: 1, idempotencyKey: "k" } }),
+        { concurrency: "unbounded" }
+      )
+      expect(new Set(answers.map(({ headers }) => headers.get("x-job-id"))).size).toBe(1)
+      expect((yield* endpoint.health).jobs.inQueue).toBe(1)
+    }))
+
+  it.effect("runsync: the same key waits for the same job, and is answered with its result when it has ended", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const call = { json: { input: "once" }, headers: { "idempotency-key": "s" } }
+      const send = (wait: number) => endpoint.call(endpoint.path(`runsync?wait=${wait}`), call)
+      const first = yield* send(25)
+      const id = first.headers.get("x-job-id")
+      expect(first.json).toEqual({ id, status: "IN_QUEUE" })
+      yield* worker.serve(() => Effect.succeed({ output: "result" }))
+      expect((yield* send(10_000)).json).toMatchObject({ id, status: "COMPLETED", output: "result" })
+      expect((yield* send(10_000)).json).toMatchObject({ id, status: "COMPLETED", output: "result" })
+      expect((yield* endpoint.health).jobs).toMatchObject({ completed: 1, inQueue: 0 })
+    }))
+
+  it.effect("run: one key and another body is 409, says which job the key stands for, and keeps nothing", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const { id } = yield* endpoint.run(1, { idempotencyKey: "k" })
+      for (
+        const [operation, body] of [["run", { input: 2 }], ["run", { input: 1, priority: 1 }], ["runsync", { input: 2 }]] as const
+      ) {
+        const answer = yield* endpoint.call(endpoint.path(operation), { json: body, headers: { "idempotency-key": "k" } })
+        const problem = yield* expectProblem(409)(answer)
+        expect(problem.error).toContain(id)
+        expect(problem.hint).toContain("another key")
+      }
+      expect((yield* endpoint.health).jobs.inQueue).toBe(1)
+    }))
+
+  it.effect("run: the header counts where a key stands in the body as well", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const send = (header: string, body: string) =>
+        endpoint.call(endpoint.path("run"), { json: { input: 1, idempotencyKey: body }, headers: { "idempotency-key": header } })
+      const first = yield* send("h", "b1")
+      expect((yield* send("h", "b2")).headers.get("x-job-id")).toBe(first.headers.get("x-job-id"))
+      expect((yield* send("h2", "b1")).headers.get("x-job-id")).not.toBe(first.headers.get("x-job-id"))
+    }))
+
+  it.effect("run: an option of a wrong type is 400 with the path of the field, and nothing is kept", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const cases: ReadonlyArray<readonly [path: ReadonlyArray<string | number>, rest: object]> = [
+        [["priority"], { priority: "high" }],
+        [["priority"], { priority: 101 }],
+        [["priority"], { priority: 0.5 }],
+        [["tags"], { tags: "one" }],
+        [["tags", 1], { tags: ["one", ""] }],
+        [["tags"], { tags: Array.from({ length: 17 }, (_, n) => `t${n}`) }],
+        [["policy"], { policy: 1 }],
+        [["policy", "ttl"], { policy: { ttl: 1 } }],
+        [["policy", "retry", "maxAttempts"], { policy: { retry: { maxAttempts: 0 } } }],
+        [["policy", "retry", "onError"], { policy: { retry: { onError: "yes" } } }],
+        [["policy", "retry", "backoff", "initialMs"], { policy: { retry: { backoff: {} } } }],
+        [["idempotencyKey"], { idempotencyKey: "" }],
+        [["webhook"], { webhook: "ftp://example.com" }],
+        [["webhook"], { webhook: 5 }]
+      ]
+      for (const [path, rest] of cases) {
+        const answer = yield* endpoint.call(endpoint.path("run"), { json: { input: 1, ...rest } })
+        const problem = yield* expectProblem(400)(answer)
+        expect(problem.errors?.map((one) => one.path), JSON.stringify(rest)).toContainEqual(path)
+      }
+      const long = yield* endpoint.call(endpoint.path("run"), {
+        json: { input: 1 },
+        headers: { "idempotency-key": "k".repeat(256) }
+      })
+      expect((yield* expectProblem(400)(long)).errors?.[0]?.path).toEqual(["Idempotency-Key"])
+      expect((yield* endpoint.health).jobs.inQueue).toBe(0)
+    }))
+
+  it.effect("run: options that nobody knows are ignored, at any depth", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const answer = yield* endpoint.call(endpoint.path("run"), {
+        json: { input: 1, colour: "red", policy: { colour: 1, retry: { colour: 2 } }, webhook: { url: "http://a.b", colour: 3 } }
+      })
+      expect(answer.status).toBe(200)
+    }))
+
+  it.effect("run and runsync name the job in a header", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      for (const operation of ["run", "runsync?wait=25"]) {
+        const answer = yield* endpoint.call(endpoint.path(operation), { json: { input: 1 } })
+        expect(answer.headers.get("x-job-id"), operation).toBe((answer.json as { readonly id: string }).id)
+      }
+    }))
+
+  it.effect("runsync: when the wait gets long the head comes first, with the job's id; the body is the job as ever", () =>
+    Effect.gen(function*() {
+      const { baseUrl, endpoint: make } = yield* ServerTest
+      const endpoint = yield* make()
+      const worker = yield* endpoint.worker()
+      const response = yield* Effect.promise(() =>
+        fetch(baseUrl + endpoint.path("runsync"), {
+          method: "POST",
+          body: "{\"input\":1}",
+          headers: { authorization: `Bearer ${ADMIN_KEY}` }
+        })
+      )
+      // The head is here, and nobody has taken the job.
+      expect(response.status).toBe(200)
+      const id = response.headers.get("x-job-id") ?? ""
+      expect(response.headers.get("content-type")).toMatch(/^application\/json/)
+      expect((yield* endpoint.status(id)).status).toBe("IN_QUEUE")
+      expect((yield* worker.next).id).toBe(id)
+      yield* worker.finish(id, "late")
+      const text = yield* Effect.promise(() => response.text())
+      expect(yield* dataOf({ id: "", event: "", data: text })).toEqual(yield* endpoint.status(id))
+      expect(text.startsWith("{\"id\":")).toBe(true)
+    }))
+
+  it.effect("runsync: a caller that is cut off while it waits goes on with status-sync and the id from the head", () =>
+    Effect.gen(function*() {
+      const { baseUrl, endpoint: make } = yield* ServerTest
+      const endpoint = yield* make()
+      const worker = yield* endpoint.worker()
+      const controller = new AbortController()
+      const response = yield* Effect.promise(() =>
+        fetch(baseUrl + endpoint.path("runsync"), {
+          method: "POST",
+          body: "{\"input\":1}",
+          headers: { authorization: `Bearer ${ADMIN_KEY}` },
+          signal: controller.signal
+        })
+      )
+      controller.abort()
+      const id = response.headers.get("x-job-id") ?? ""
+      yield* worker.serve(() => Effect.succeed({ output: "kept" }))
+      expect(yield* endpoint.statusSync(id, LIMITS.maxWaitMs)).toMatchObject({ id, status: "COMPLETED", output: "kept" })
+    }))
+}

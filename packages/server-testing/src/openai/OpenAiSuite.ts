@@ -1,0 +1,188 @@
+/**
+ * The rules of the OpenAI route (docs/spec/openai-route.md#requests): what becomes of a request, what is answered, and how.
+ */
+import { expect } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { ask, chat, dataOf, expectError, open } from "./OpenAiCaller.ts"
+import { ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+import { until } from "../TestEndpoint.ts"
+
+/** A server, an endpoint and its worker. */
+const start = Effect.fnUntraced(function*(settings?: Parameters<ServerTest["Service"]["endpoint"]>[0]) {
+  const server = yield* ServerTest
+  const endpoint = yield* server.endpoint(settings)
+  return { server, endpoint, worker: yield* endpoint.worker() }
+})
+
+const part = (content: string) => ({ object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })
+
+/** Registers the rules of requests and of whole answers. */
+export const openAi = (it: ServerIt): void => {
+  it.effect("a POST becomes a job with its route and its body, and what its handler returns is the answer, with the job's id", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start()
+      const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
+      const job = yield* worker.next
+      expect(job.input).toEqual({ openai_route: "/v1/chat/completions", openai_input: chat().json })
+      const completion = { id: "chatcmpl-1", object: "chat.completion", choices: [], error: null }
+      yield* worker.finish(job.id, completion)
+      const answer = yield* Fiber.join(answering)
+      expect([answer.status, answer.json]).toEqual([200, completion])
+      expect(answer.headers.get("content-type")).toBe("application/json")
+      expect(answer.headers.get("x-job-id")).toBe(job.id)
+      expect(answer.headers.get("x-request-id")).toBe(job.id)
+      expect(yield* endpoint.status(job.id)).toMatchObject({ status: "COMPLETED", output: completion })
+    }))
+
+  it.effect("a GET becomes a job with its bare route; what neither says is named: a query, another method", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start()
+      const cases: ReadonlyArray<readonly [route: string, method: string, input: unknown]> = [
+        ["models", "GET", { openai_route: "/v1/models" }],
+        ["models/", "GET", { openai_route: "/v1/models" }],
+        ["models/org%2Fname", "GET", { openai_route: "/v1/models/org/name" }],
+        ["files?limit=2&a=x&a=y", "GET", { openai_route: "/v1/files", openai_query: { limit: "2", a: ["x", "y"] } }],
+        ["models/m", "DELETE", { openai_route: "/v1/models/m", openai_method: "DELETE" }],
+        ["responses/r/cancel", "POST", { openai_route: "/v1/responses/r/cancel", openai_method: "POST" }]
+      ]
+      for (const [route, method, input] of cases) {
+        const answering = yield* Effect.forkChild(ask(endpoint, route, { method }))
+        const job = yield* worker.next
+        expect(job.input).toEqual(input)
+        yield* worker.finish(job.id, { object: "list", data: [] })
+        expect((yield* Fiber.join(answering)).json).toEqual({ object: "list", data: [] })
+      }
+    }))
+
+  it.effect("body and answer cross the platform as they were written, down to the last digit", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start()
+      const body = "{ \"b\": 18446744073709551615,\n \"1\": 1e400 }"
+      const answering = yield* Effect.forkChild(
+        ask(endpoint, "chat/completions", { body, headers: { "content-type": "text/plain" } })
+      )
+      const taken = yield* until(worker.call(worker.addresses.take), ({ status }) => status === 200)
+      expect(taken.text).toContain(`"openai_input":${body}}`)
+      const { id } = taken.json as { readonly id: string }
+      yield* worker.call(worker.addresses.done(id), { body: "{\"output\":[{\"n\":18446744073709551615, \"1\":1.0}]}" })
+      expect((yield* Fiber.join(answering)).text).toBe("{\"n\":18446744073709551615, \"1\":1.0}")
+    }))
+
+  it.effect("an answer is a value, the only element of a list, or the JSON in a text", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start()
+      const cases: ReadonlyArray<readonly [output: unknown, answer: string]> = [
+        [{ a: 1 }, "{\"a\":1}"],
+        [[{ a: 1 }], "{\"a\":1}"],
+        ["{\"a\": 1}", "{\"a\": 1}"],
+        [["{\"a\": 1}"], "{\"a\": 1}"],
+        ["plain words", "\"plain words\""],
+        [[1, 2], "[1,2]"],
+        [undefined, "{}"]
+      ]
+      for (const [output, expected] of cases) {
+        const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
+        const { id } = yield* worker.next
+        yield* worker.deliver(id, JSON.parse(JSON.stringify({ output })))
+        const answer = yield* Fiber.join(answering)
+        expect([answer.status, answer.text]).toEqual([200, expected])
+      }
+    }))
+
+  it.effect("a generator's only chunk is the answer, collected or not; more than one is nobody's to choose from", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start()
+      for (const output of [[], [{ a: 1 }]]) {
+        const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat({ stream: false })))
+        const { id } = yield* worker.next
+        yield* worker.stream(id, [{ a: 1 }])
+        yield* worker.deliver(id, { output }, "&isStream=true")
+        expect((yield* Fiber.join(answering)).text).toBe("{\"a\":1}")
+      }
+      const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
+      const { id } = yield* worker.next
+      yield* worker.stream(id, [part("a"), part("b")])
+      yield* worker.deliver(id, { output: [] }, "&isStream=true")
+      const error = yield* Effect.flatMap(Fiber.join(answering), expectError(502))
+      expect(error).toMatchObject({ code: "unexpected_stream", message: expect.stringContaining("2 chunks") })
+    }))
+
+  it.effect("an attempt that is lost is tried again, and only the accepted one is answered", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start({ maxAttempts: 2 })
+      const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
+      const { id } = yield* worker.next
+      yield* worker.stream(id, [{ lost: true }])
+      // It asks for another job and holds none: the first is lost.
+      yield* worker.take(false)
+      yield* worker.stream(id, [{ kept: true }])
+      yield* worker.deliver(id, { output: [] }, "&isStream=true")
+      expect((yield* Fiber.join(answering)).json).toEqual({ kept: true })
+    }))
+
+  it.effect("Idempotency-Key: the same request is the same job and the same answer; another one is 409", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start()
+      const headers = { "idempotency-key": "order-1" }
+      const first = yield* Effect.forkChild(ask(endpoint, "chat/completions", { ...chat(), headers }))
+      const { id } = yield* worker.next
+      const second = yield* Effect.forkChild(ask(endpoint, "chat/completions", { ...chat(), headers }))
+      yield* worker.finish(id, { n: 1 })
+      for (const answer of [yield* Fiber.join(first), yield* Fiber.join(second)]) {
+        expect([answer.headers.get("x-job-id"), answer.text]).toEqual([id, "{\"n\":1}"])
+      }
+      const later = yield* ask(endpoint, "chat/completions", { ...chat(), headers })
+      expect([later.headers.get("x-job-id"), later.text]).toEqual([id, "{\"n\":1}"])
+      const other = yield* ask(endpoint, "chat/completions", { ...chat({ seed: 1 }), headers })
+      expect(yield* expectError(409)(other)).toMatchObject({ type: "invalid_request_error", code: "conflict" })
+    }))
+
+  it.effect("the endpoint's rate limit counts it as an operation of its own, and tells with OpenAI's words and the usual headers", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start({ rateLimit: { limit: 1, perMs: 86_400_000 } })
+      yield* worker.serve(() => Effect.succeed({ output: { data: [] } }))
+      const first = yield* ask(endpoint, "models")
+      expect([first.status, first.headers.get("ratelimit")]).toEqual([200, expect.stringMatching(/^"openai";r=0;t=/)])
+      const refused = yield* ask(endpoint, "models")
+      const error = yield* expectError(429)(refused)
+      expect(error).toMatchObject({ type: "rate_limit_error", code: "rate_limit_exceeded", param: null })
+      expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(0)
+      expect(refused.headers.get("x-should-retry")).toBeNull()
+    }))
+
+  it.effect("a caller that hangs up cancels its job, whether it waits or runs, so that no worker writes for nobody", () =>
+    Effect.gen(function*() {
+      const { endpoint, worker } = yield* start()
+      const only = Effect.map(
+        endpoint.call(endpoint.path("requests")),
+        ({ json }) => (json as { readonly requests: ReadonlyArray<{ readonly id: string; readonly status: string }> }).requests[0]
+      )
+      const waiting = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
+      yield* until(endpoint.health, ({ jobs }) => jobs.inQueue === 1)
+      yield* Fiber.interrupt(waiting)
+      yield* until(only, (job) => job?.status === "CANCELLED")
+
+      const running = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
+      const { id } = yield* worker.next
+      yield* Fiber.interrupt(running)
+      yield* endpoint.until(id, ({ status }) => status === "CANCELLED")
+      expect(yield* worker.stops).toEqual([id])
+    }))
+
+  it.effect("a caller that hangs up and has sent an Idempotency-Key comes back for its answer", () =>
+    Effect.gen(function*() {
+      const { endpoint, server, worker } = yield* start()
+      const headers = { "idempotency-key": "order-2" }
+      const running = yield* Effect.forkChild(ask(endpoint, "chat/completions", { ...chat({ stream: true }), headers }))
+      const { id } = yield* worker.next
+      yield* worker.stream(id, [part("a")])
+      yield* Fiber.interrupt(running)
+      const reading = yield* open(server, endpoint, chat({ stream: true }).json, headers)
+      yield* worker.stream(id, [part("b")])
+      yield* worker.finish(id, [])
+      expect(dataOf(yield* reading.whole)).toEqual([JSON.stringify(part("a")), JSON.stringify(part("b")), "[DONE]"])
+      expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED" })
+    }))
+}

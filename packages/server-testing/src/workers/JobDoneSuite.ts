@@ -1,0 +1,350 @@
+/**
+ * The rules of job-done and ping (docs/spec/worker-protocol.md#delivering-a-result, docs/spec/worker-protocol.md#delivering-progress,
+ * docs/spec/worker-protocol.md#heartbeat).
+ */
+import { expect } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { ServerTest } from "../ServerTest.ts"
+import type { ServerIt } from "../ServerIt.ts"
+import { until } from "../TestEndpoint.ts"
+import { expectProblem } from "../WireClient.ts"
+import { SDK_LABELS } from "../WireWorker.ts"
+
+const results = (it: ServerIt) => {
+  it.effect("job-done: raw UTF-8 JSON under a form's label and a stray charset header", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const answer = yield* worker.deliver(id, { output: { text: "grüße 漢字 😀", form: "a=b&c=d" } })
+      expect(answer).toMatchObject({ status: 200, text: "" })
+      expect(yield* endpoint.status(id)).toMatchObject({
+        status: "COMPLETED",
+        output: { text: "grüße 漢字 😀", form: "a=b&c=d" }
+      })
+    }))
+
+  it.effect("job-done: any label, or none, and keys that nobody knows", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const body = new TextEncoder().encode("{\"output\":7,\"logs\":\"x\",\"event\":\"prestart_failed\",\"batchId\":3}")
+      for (
+        const headers of [SDK_LABELS, { "content-type": "text/html" }, {}, { "content-type": "application/json; charset=latin1" }]
+      ) {
+        const { id } = yield* endpoint.run({})
+        yield* worker.next
+        expect((yield* worker.call(worker.addresses.done(id), { body, headers })).status).toBe(200)
+        expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: 7 })
+      }
+    }))
+
+  it.effect("job-done: the same result again is 200 and changes nothing; a different one neither", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      yield* worker.finish(id, "first")
+      const before = yield* endpoint.status(id)
+      for (const body of [{ output: "first" }, { output: "second" }, { error: "no" }, { status: "IN_PROGRESS", output: 3 }]) {
+        expect(yield* worker.deliver(id, body)).toMatchObject({ status: 200, text: "" })
+        expect(yield* endpoint.status(id)).toEqual(before)
+      }
+    }))
+
+  it.effect("job-done: a result of another worker is refused, and says why", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker("holder")
+      const stranger = yield* endpoint.worker("stranger")
+      const { id } = yield* endpoint.run({})
+      yield* Effect.flatMap(stranger.deliver(id, { output: 0 }), expectProblem(409))
+      yield* worker.next
+      const problem = yield* Effect.flatMap(stranger.deliver(id, { output: 0 }), expectProblem(409))
+      expect(problem).toMatchObject({ type: "/problems/conflict", error: expect.stringContaining("\"holder\"") })
+      yield* worker.finish(id, "mine")
+      yield* Effect.flatMap(stranger.deliver(id, { output: 0 }), expectProblem(409))
+      expect(yield* endpoint.status(id)).toMatchObject({ output: "mine", workerId: "holder" })
+    }))
+
+  it.effect("job-done: a result that names its attempt is taken for that attempt only", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      expect(yield* worker.take(false)).toMatchObject({ attempt: 1 })
+      expect(yield* worker.take(false)).toMatchObject({ attempt: 2 })
+      yield* Effect.flatMap(worker.deliver(id, { output: "old" }, "&attempt=1"), expectProblem(409))
+      yield* Effect.flatMap(worker.call(`${worker.addresses.stream(id)}&attempt=1`, { json: { output: 0 } }), expectProblem(409))
+      // Late progress is nobody's fault, but it is not shown.
+      expect((yield* worker.deliver(id, { status: "IN_PROGRESS", output: "old" }, "&attempt=1")).status).toBe(200)
+      expect(yield* endpoint.status(id)).toEqual({
+        id,
+        status: "IN_PROGRESS",
+        delayTime: expect.any(Number),
+        retries: 1,
+        workerId: worker.id
+      })
+      expect((yield* worker.deliver(id, { output: "new" }, "&attempt=2")).status).toBe(200)
+      expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: "new" })
+    }))
+
+  it.effect("job-done: a job that nobody knows is 404, whatever its id looks like", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      for (const id of ["nobody-knows", "x".repeat(300), "a b", "%", "💥", "../../etc"]) {
+        for (const address of [worker.addresses.done(id), worker.addresses.stream(id)]) {
+          const problem = yield* Effect.flatMap(worker.call(address, { json: { output: 1 } }), expectProblem(404))
+          expect(problem.type).toBe("/problems/job-not-found")
+        }
+        const known = yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${encodeURIComponent(id)}`)), expectProblem(404))
+        expect(known.type).toBe("/problems/job-not-found")
+      }
+      yield* Effect.flatMap(
+        worker.call(worker.addresses.done("").replace("/?", "/&x=1?"), { json: { output: 1 } }),
+        expectProblem(404)
+      )
+    }))
+
+  it.effect("job-done: progress is shown while the job runs; the latest counts", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      for (const output of ["one", { two: 2 }, null]) {
+        yield* worker.progress(id, output)
+        expect(yield* endpoint.status(id)).toMatchObject({ status: "IN_PROGRESS", output })
+      }
+      yield* worker.finish(id, "done")
+      yield* worker.progress(id, "late")
+      expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: "done" })
+    }))
+
+  it.effect("job-done: stopPod delivers the result and gives the worker no more jobs", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const other = yield* endpoint.worker()
+      const { id } = yield* endpoint.run(1)
+      yield* worker.next
+      const waiting = yield* Effect.forkChild(worker.take())
+      expect((yield* worker.deliver(id, { output: 1, stopPod: true })).status).toBe(200)
+      expect(yield* Fiber.join(waiting)).toBeUndefined()
+      expect((yield* endpoint.status(id)).status).toBe("COMPLETED")
+      const next = yield* endpoint.run(2)
+      expect(yield* worker.take()).toBeUndefined()
+      expect(yield* other.next).toMatchObject({ id: next.id })
+    }))
+
+  it.effect("job-done: a result over the limit is refused, and its job FAILED with that reason", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const large = JSON.stringify({ output: "x".repeat(20 * 1024 * 1024) })
+      const chunked = () => new Response(large).body ?? ""
+      for (const body of [large, chunked()]) {
+        const { id } = yield* endpoint.run({})
+        yield* worker.next
+        const waiting = yield* Effect.forkChild(endpoint.statusSync(id))
+        const answer = yield* worker.call(worker.addresses.done(id), { body, headers: SDK_LABELS })
+        const problem = yield* expectProblem(413)(answer)
+        expect(problem).toMatchObject({ limit: 20 * 1024 * 1024, error: expect.stringContaining("20 MiB") })
+        expect(problem.hint).toMatch(/object store/)
+        const job = yield* Fiber.join(waiting)
+        expect(job).toMatchObject({ status: "FAILED", error: expect.stringContaining("20 MiB") })
+        expect(job.error).toContain("object store")
+      }
+    }))
+
+  it.effect("job-done: a stranger's large result fails nobody's job", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const stranger = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const body = JSON.stringify({ output: "x".repeat(20 * 1024 * 1024) })
+      yield* Effect.flatMap(stranger.call(stranger.addresses.done(id), { body }), expectProblem(413))
+      expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
+    }))
+
+  it.effect("job-done: a result that is no JSON is refused, and its job FAILED with that reason: sent again it would be no better", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      for (const body of ["{\"output\":NaN}", "{\"output\": {\"loss\": -Infinity}}", "", "oops", "[1]", "\"output\"", "null"]) {
+        const { id } = yield* endpoint.run({})
+        yield* worker.next
+        const problem = yield* Effect.flatMap(
+          worker.call(worker.addresses.done(id), { method: "POST", body, headers: SDK_LABELS }),
+          expectProblem(400)
+        )
+        const job = yield* endpoint.status(id)
+        expect(job).toMatchObject({ status: "FAILED", error: expect.stringContaining(problem.error) })
+      }
+    }))
+
+  it.effect("job-done: progress that is no JSON, or over its limit, is refused and the job goes on", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const send = (body: string) => worker.call(worker.addresses.done(id), { body, headers: SDK_LABELS })
+      yield* Effect.flatMap(send("{\"status\": \"IN_PROGRESS\", \"output\": NaN}"), expectProblem(400))
+      const large = JSON.stringify({ status: "IN_PROGRESS", output: "x".repeat(1024 * 1024) })
+      const problem = yield* Effect.flatMap(send(large), expectProblem(413))
+      expect(problem.limit).toBe(1024 * 1024)
+      expect(yield* endpoint.status(id)).toEqual({
+        id,
+        status: "IN_PROGRESS",
+        delayTime: expect.any(Number),
+        workerId: worker.id
+      })
+      yield* worker.finish(id, "fine")
+    }))
+}
+
+const beats = (it: ServerIt) => {
+  it.effect("ping: extends the leases of the jobs that it names, and of no others; a lost lease returns the job, then fails it", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint({ leaseMs: 1_000 })
+      const worker = yield* endpoint.worker()
+      const held = yield* endpoint.run("held")
+      const lost = yield* endpoint.run("lost")
+      yield* worker.takeBatch(2)
+      const beating = yield* Effect.forkChild(Effect.forever(Effect.andThen(worker.ping([held.id]), Effect.sleep(200))))
+      const returned = yield* endpoint.until(lost.id, (job) => job.status !== "IN_PROGRESS")
+      expect(returned).toEqual({ id: lost.id, status: "IN_QUEUE", retries: 1, workerId: worker.id })
+      expect((yield* endpoint.status(held.id)).status).toBe("IN_PROGRESS")
+      // The worker, which may still be at it, is told to stop.
+      expect(yield* until(worker.stops, (ids) => ids.length > 0)).toEqual([lost.id])
+      yield* Effect.flatMap(worker.deliver(lost.id, { output: "too late" }), expectProblem(409))
+      const second = yield* endpoint.worker("silent-too")
+      expect(yield* second.next).toMatchObject({ id: lost.id, attempt: 2 })
+      const failed = yield* endpoint.until(lost.id, (job) => job.status === "FAILED")
+      expect(failed.error).toMatch(/silent-too.*silent for 1 s/)
+      expect((yield* endpoint.status(held.id)).status).toBe("IN_PROGRESS")
+      yield* Fiber.interrupt(beating)
+      yield* worker.finish(held.id, "done")
+    }))
+
+  it.effect("ping: by GET and by POST, with ids as a string with commas, a list, null or nothing", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const a = yield* endpoint.run("a")
+      const b = yield* endpoint.run("b")
+      yield* worker.takeBatch(2)
+      const ping = worker.addresses.ping
+      const forms = [
+        worker.call(`${ping}&job_id=${a.id},${b.id}&runpod_version=1.12.0`),
+        worker.call(`${ping}&job_id=${a.id}&job_id=${b.id}`),
+        worker.call(`${ping}&job_id=${encodeURIComponent(`${a.id}, ${b.id}`)}`),
+        worker.call(`${ping}&job_id=`),
+        worker.call(ping),
+        worker.call(ping, { json: { job_id: [a.id, b.id], runpod_version: "1.12.0" } }),
+        worker.call(ping, { json: { job_id: `${a.id},${b.id}` } }),
+        worker.call(ping, { json: { job_id: null, runpod_version: null } }),
+        worker.call(ping, { json: { job_id: [], unknown: { key: 1 } } }),
+        worker.call(ping, { json: {} }),
+        worker.call(ping, { body: JSON.stringify({ job_id: [a.id] }), headers: SDK_LABELS }),
+        worker.call(ping, { method: "POST" })
+      ]
+      for (const form of forms) expect(yield* form).toMatchObject({ status: 200, text: "" })
+      expect(yield* worker.stops).toEqual([])
+    }))
+
+  it.effect("ping: every form extends leases", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint({ leaseMs: 1_000 })
+      const worker = yield* endpoint.worker()
+      const ping = worker.addresses.ping
+      const ids = yield* Effect.forEach(Array.from({ length: 10 }), () => Effect.map(endpoint.run({}), ({ id }) => id))
+      const silent = (yield* endpoint.run("silent")).id
+      yield* worker.takeBatch(11)
+      const beating = yield* Effect.all([
+        worker.call(`${ping}&job_id=${ids.slice(0, 2).join(",")}`),
+        worker.call(`${ping}&job_id=${ids[2]}&job_id=${ids[3]}`),
+        worker.call(`${ping.replace("?", "&")}&job_id=${ids.slice(4, 6).join(",")}`),
+        worker.call(ping, { json: { job_id: ids.slice(6, 8) } }),
+        worker.call(ping, { json: { job_id: ids.slice(8, 10).join(",") } })
+      ]).pipe(Effect.delay(150), Effect.forever, Effect.forkChild)
+      yield* endpoint.until(silent, (job) => job.retries === 1)
+      for (const id of ids) expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
+      yield* Fiber.interrupt(beating)
+    }))
+
+  it.effect("ping: a job that is not this worker's any more becomes a stop signal", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      yield* worker.ping(["never-was"])
+      expect(yield* worker.stops).toEqual(["never-was"])
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      yield* worker.finish(id, 1)
+      // The beat was under way when the result arrived.
+      yield* worker.ping([id])
+      expect(yield* worker.stops).toEqual([])
+    }))
+
+  it.effect("ping: what is no heartbeat is refused, ids that cannot be are not", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      for (const body of ["[]", "nope", "3", "{\"job_id\":7}", "{\"job_id\":[7]}", "{\"job_id\":{}}"]) {
+        yield* Effect.flatMap(worker.call(worker.addresses.ping, { method: "POST", body }), expectProblem(400))
+      }
+      yield* worker.ping(["x".repeat(500)])
+      expect((yield* worker.call(worker.addresses.ping, { json: { job_id: ["", "💥", "x".repeat(500)] } })).status).toBe(200)
+    }))
+
+  it.effect("ping: a failed fitness check shows as an unhealthy worker, until it is well", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { addresses, call } = worker
+      for (
+        const report of [
+          call(`${addresses.ping}&status=unhealthy&check=memory&reason=${encodeURIComponent("2 GB of 4 GB")}`),
+          call(addresses.ping, { json: { status: "unhealthy", check: "memory", reason: "2 GB of 4 GB" } })
+        ]
+      ) {
+        expect((yield* report).status).toBe(200)
+        expect((yield* endpoint.health).workers).toMatchObject({ unhealthy: 1, idle: 0, ready: 0 })
+        yield* worker.ping([])
+        expect((yield* endpoint.health).workers).toMatchObject({ unhealthy: 0, idle: 1, ready: 1 })
+      }
+    }))
+
+  it.effect("ping: a goodbye returns what was handed out and is not named, unstarted; the rest is finished", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
+      const worker = yield* endpoint.worker()
+      const other = yield* endpoint.worker()
+      const kept = yield* endpoint.run("kept")
+      const back = yield* endpoint.run("back")
+      yield* worker.takeBatch(2)
+      const waiting = yield* Effect.forkChild(worker.take())
+      expect((yield* worker.call(worker.addresses.ping, { json: { status: "exiting", job_id: [kept.id] } })).status).toBe(200)
+      expect(yield* Fiber.join(waiting)).toBeUndefined()
+      expect(yield* endpoint.status(back.id)).toEqual({ id: back.id, status: "IN_QUEUE", workerId: worker.id })
+      expect(yield* other.next).toMatchObject({ id: back.id, input: "back" })
+      yield* other.finish(back.id, "other")
+      yield* worker.finish(kept.id, "worker")
+      expect(yield* endpoint.status(back.id)).toMatchObject({ status: "COMPLETED", output: "other" })
+      expect(yield* endpoint.status(kept.id)).toMatchObject({ status: "COMPLETED", output: "worker" })
+    }))
+}
+
+/** Registers the rules of delivering results and of beating. */
+export const jobDone = (it: ServerIt): void => {
+  results(it)
+  beats(it)
+}

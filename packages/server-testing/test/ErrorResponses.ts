@@ -1,0 +1,158 @@
+/**
+ * Gets every error that the OpenAPI document describes out of a real server, operation by operation: with a wrong key, with a key for
+ * something else, with an address that is none, with a body that is too large, once too often, and while the stores are away.
+ */
+import { expect, layer } from "@effect/vitest"
+import { NewKey } from "@stint/contract/AccessKey"
+import { JobStore } from "@stint/store/JobStore"
+import { KeyStore } from "@stint/store/KeyStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { layer as layerServer, layerMemory, ServerTest, type Stores } from "../src/ServerTest.ts"
+import { expectJson } from "../src/WireClient.ts"
+import { type Described, OPERATIONS } from "./OpenApiResponses.ts"
+
+const DAY = 86_400_000
+
+/** Bodies above this are too large here. Bytes. */
+const LIMIT = 2_000
+
+class Outage extends Context.Service<Outage, { isOn: boolean }>()("@stint/server/test/AnswerSweep/Outage") {}
+
+/** A store of which everything but `always` fails while there is an outage. */
+const fragile = <Store extends object>(
+  store: Store,
+  outage: { readonly isOn: boolean },
+  always: ReadonlyArray<string>
+): Store => {
+  const failure = Effect.suspend(() =>
+    Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "any", cause: new Error("away") }) }))
+  )
+  return new Proxy(store, {
+    get: (target, name) => {
+      const member: unknown = Reflect.get(target, name)
+      if (typeof name !== "string" || always.includes(name)) return member
+      if (Effect.isEffect(member)) return Effect.suspend(() => outage.isOn ? failure : member)
+      if (typeof member !== "function") return member
+      return (...args: ReadonlyArray<unknown>) => outage.isOn ? failure : Reflect.apply(member, target, args)
+    }
+  })
+}
+
+const outage = Layer.sync(Outage, () => ({ isOn: false }))
+
+/** What is there in an outage, too: keys are known while their store is away, because the seam wants it, and listeners are told nothing. */
+const ALWAYS: Readonly<Record<string, ReadonlyArray<string>>> = { [KeyStore.key]: ["get"], [JobStore.key]: ["subscribe"] }
+
+const stores: Layer.Layer<Stores, never, Outage> = Layer.effectContext(Effect.gen(function*() {
+  const on = yield* Outage
+  const { mapUnsafe } = yield* Layer.build(layerMemory)
+  return Context.makeUnsafe<Stores>(
+    new Map(Array.from(mapUnsafe, ([key, store]) => [key, fragile<object>(store, on, ALWAYS[key] ?? [])]))
+  )
+}))
+
+const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
+  template.startsWith("/api/") ? "control" : /\/(?:job-|ping)/.test(template) ? "worker" : "jobs"
+
+/** A body that is as it should be, for operations that read one. */
+const bodyOf = ({ method, template }: Described, endpoint: string): object | undefined => {
+  if (method === "GET" || method === "DELETE") return undefined
+  if (/\/(?:run|runsync)$/.test(template)) return { input: 1 }
+  if (/\/batch(?:\/\{id\}\/requests)?$/.test(template)) return { requests: [] }
+  if (/\/job-(?:done|stream)\//.test(template)) return { output: 1 }
+  if (template === "/api/v1/endpoints") return { id: "made-in-an-outage", source: { type: "external" } }
+  if (template === "/api/v1/endpoints/{endpoint}") return { id: endpoint, source: { type: "external" } }
+  if (template === "/api/v1/keys") return { name: "k", endpoints: "all" }
+  if (template === "/api/v1/keys/{key}") return { name: "k" }
+  return {}
+}
+
+/** Registers a test for each described error of each operation. */
+export const sweep = (): void => {
+  layer(
+    layerServer({
+      stores: Layer.provideMerge(stores, outage),
+      limits: {
+        runBytes: LIMIT,
+        runsyncBytes: LIMIT,
+        resultBytes: LIMIT,
+        chunkBytes: LIMIT,
+        controlBytes: LIMIT,
+        batchBytes: LIMIT
+      }
+    }).pipe(Layer.provideMerge(outage)),
+    { excludeTestServices: true }
+  )("every described error", (it) => {
+    for (const operation of OPERATIONS) {
+      const surface = surfaceOf(operation)
+      it.effect(`${operation.name} is answered`, () =>
+        Effect.gen(function*() {
+          const { call, endpoint } = yield* ServerTest
+          const away = yield* Outage
+          const one = yield* endpoint({ rateLimit: { limit: 1, perMs: DAY } })
+          const other = yield* endpoint()
+          const worker = yield* one.worker()
+          const create = (json: object) => Effect.flatMap(call("/api/v1/keys", { json }), expectJson(201, NewKey))
+          const { key } = yield* create({ name: "k", endpoints: [one.id] })
+          const stranger = yield* create({ name: "stranger", endpoints: [other.id], scopes: ["jobs", "worker"] })
+
+          const workers = yield* create({ name: "workers", endpoints: "all", scopes: ["worker"] })
+          const roaming = surface === "worker" ? { authorization: workers.secret } : {}
+
+          const send = (
+            place: Readonly<Record<string, string>> = {},
+            over: { readonly authorization?: string; readonly json?: unknown } = {}
+          ) => {
+            const at: Readonly<Record<string, string>> = {
+              endpoint: one.id,
+              id: "no-such-job",
+              worker: "w-1",
+              key: key.id,
+              delivery: "no-such-delivery",
+              ...place
+            }
+            const json = "json" in over ? over.json : bodyOf(operation, at["endpoint"] ?? "")
+            return call(operation.template.replaceAll(/\{(\w+)\}/g, (_, name: string) => at[name] ?? `no-such-${name}`), {
+              method: operation.method,
+              authorization: over.authorization ?? (surface === "worker" ? worker.key : "Bearer test-admin-key-0123456789"),
+              ...(json === undefined ? {} : { json })
+            })
+          }
+          const parameters = [...operation.template.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) => name)
+          const [first = ""] = parameters
+          const last = parameters.at(-1) ?? ""
+          const missing = first === "key" ? { key: "0000000000000000" } : { [first]: "no-such-endpoint" }
+          const large = "x".repeat(LIMIT)
+          const ways: Readonly<Record<string, ReturnType<typeof send>>> = {
+            400: first === "" ? send({}, { json: "no object" }) : send({ [last]: "%zz" }),
+            401: send({}, { authorization: "wrong" }),
+            403: send({}, { authorization: stranger.secret }),
+            404: first === ""
+              ? send({}, { json: { name: "k", endpoints: ["no-such-endpoint"] } })
+              : send(missing, roaming),
+            413: send({}, { json: { ...bodyOf(operation, one.id), input: large, output: large, name: large } }),
+            429: Effect.andThen(send({ endpoint: one.id }), send({ endpoint: one.id })),
+            503: Effect.acquireUseRelease(
+              Effect.sync(() => {
+                away.isOn = true
+              }),
+              () => send({ endpoint: other.id }, roaming),
+              () =>
+                Effect.sync(() => {
+                  away.isOn = false
+                })
+            )
+          }
+          for (const status of Object.keys(operation.operation.responses)) {
+            // A body is nothing that a GET has, so it cannot be too large; and what goes to a handler waits for one.
+            const isElsewhere = operation.method === "GET" && (status === "413" || (status === "429" && last === "route"))
+            const way = isElsewhere ? undefined : ways[status]
+            if (way !== undefined) expect((yield* way).status, `${operation.name} ${status}`).toBe(Number(status))
+          }
+        }))
+    }
+  })
+}

@@ -1,0 +1,28 @@
+import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
+import { layerMemory } from "../src/ServerTest.ts"
+import { suite } from "../src/HttpSuite.ts"
+import { sweep } from "./ErrorResponses.ts"
+import { DescribedAnswers } from "./OpenApiResponses.ts"
+
+const answers = new DescribedAnswers()
+let stop = () => {}
+
+beforeAll(() => {
+  stop = answers.watch()
+})
+
+afterAll(() => stop())
+
+suite("memory", layerMemory)
+sweep()
+
+describe("the OpenAPI document", () => {
+  it("describes every answer that was got above: its status, its body and its headers", async () => {
+    await answers.settled()
+    expect([...answers.wrong].toSorted()).toEqual([])
+  })
+
+  it("describes no answer that nobody gets", () => {
+    expect(answers.unseen).toEqual([])
+  })
+})

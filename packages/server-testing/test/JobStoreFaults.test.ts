@@ -1,0 +1,71 @@
+/**
+ * What callers and workers see when the job store fails: a 503 that says that nothing was kept, and a platform that goes on when the store
+ * is back.
+ */
+import { expect, layer } from "@effect/vitest"
+import * as EndpointStore from "@stint/store/EndpointStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import { StoreFaults } from "@stint/store-testing"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { layer as layerServer, layerMemory, LIMITS, ServerTest } from "../src/ServerTest.ts"
+import { expectProblem } from "../src/WireClient.ts"
+
+const faulty = StoreFaults.layer(MemoryJobStore.layer)
+
+layer(
+  layerServer({ stores: Layer.mergeAll(layerMemory, faulty, EndpointStore.layerMemory) }).pipe(
+    Layer.provideMerge(faulty)
+  ),
+  { excludeTestServices: true }
+)("a store that fails", (it) => {
+  it.effect("is a 503 for whoever writes; nothing is kept, and the next request is as good as ever", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const faults = yield* StoreFaults.StoreFaults
+      const endpoint = yield* server.endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run("before")
+      yield* worker.next
+
+      yield* faults.failNextWrites(Infinity)
+      const calls = [
+        endpoint.call(endpoint.path("run"), { json: { input: "lost" } }),
+        endpoint.call(endpoint.path("runsync"), { json: { input: "lost" } }),
+        endpoint.call(endpoint.path(`stream/${id}`)),
+        endpoint.call(endpoint.path(`cancel/${id}`), { method: "POST" }),
+        endpoint.call(endpoint.path(`retry/${id}`), { method: "POST" }),
+        endpoint.call(endpoint.path("purge-queue"), { method: "POST" }),
+        worker.call(worker.addresses.done(id), { json: { output: 1 } }),
+        worker.call(worker.addresses.done(id), { json: { status: "IN_PROGRESS", output: 1 } }),
+        worker.call(worker.addresses.stream(id), { json: { output: 1 } }),
+        worker.call(`${worker.addresses.ping}&job_id=${id}`)
+      ]
+      for (const call of calls) {
+        const problem = yield* Effect.flatMap(call, expectProblem(503))
+        expect(problem.error).toMatch(/nothing of this request was kept/)
+        // What went wrong is for the platform's log, not for callers.
+        expect(JSON.stringify(problem)).not.toContain("the disk is full")
+      }
+      // A worker would ask again at once and without end.
+      for (const address of [worker.addresses.take, worker.addresses.takeBatch]) {
+        const [duration, answer] = yield* Effect.timed(worker.call(address))
+        yield* expectProblem(503)(answer)
+        expect(Duration.toMillis(duration)).toBeGreaterThanOrEqual(LIMITS.refusalWaitMs - 5)
+      }
+      expect((yield* server.logs).join("\n")).toContain("the disk is full")
+
+      yield* faults.failNextWrites(0)
+      expect(yield* endpoint.status(id)).toEqual({
+        id,
+        status: "IN_PROGRESS",
+        delayTime: expect.any(Number),
+        workerId: worker.id
+      })
+      expect((yield* endpoint.health).jobs).toMatchObject({ inQueue: 0, inProgress: 1 })
+      yield* worker.finish(id, "after")
+      expect((yield* endpoint.status(id)).output).toBe("after")
+      expect(yield* server.works).toBe(true)
+    }))
+})

@@ -1,0 +1,140 @@
+import { describe, expect, it } from "@effect/vitest"
+import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { bodyOf, head, statusOf } from "../src/RawSocket.ts"
+import { ADMIN_KEY, layer, ServerTest } from "../src/ServerTest.ts"
+import { until } from "../src/TestEndpoint.ts"
+import { expectProblem } from "../src/WireClient.ts"
+
+describe("Limits", () => {
+  it.live("a wait above the most is pulled down", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      for (const wait of [101, 300_000, 999_999_999]) {
+        const [duration, job] = yield* Effect.timed(endpoint.runsync({}, wait))
+        expect(job.status).toBe("IN_QUEUE")
+        expect(Duration.toMillis(duration)).toBeGreaterThanOrEqual(95)
+        expect(Duration.toMillis(duration)).toBeLessThan(2_000)
+      }
+    }).pipe(Effect.provide(layer({ limits: { maxWaitMs: 100 } }))))
+
+  it.live("sizes are those that were set, and named in the refusal", () =>
+    Effect.gen(function*() {
+      const { call, endpoint: create } = yield* ServerTest
+      const endpoint = yield* create()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run({})
+      yield* worker.next
+      const body = JSON.stringify({ input: "x".repeat(2_000), output: "x".repeat(2_000) })
+      const calls = [
+        endpoint.call(endpoint.path("run"), { body }),
+        endpoint.call(endpoint.path("runsync"), { body }),
+        worker.call(worker.addresses.done(id), { body }),
+        worker.call(worker.addresses.stream(id), { body }),
+        worker.call(worker.addresses.ping, { body }),
+        call("/api/v1/endpoints", { body }),
+        call("/api/v1/endpoints/x", { method: "PUT", body })
+      ]
+      for (const call of calls) {
+        const problem = yield* Effect.flatMap(call, expectProblem(413))
+        expect(problem).toMatchObject({ limit: 1_000, error: expect.stringContaining("1000 bytes") })
+        expect(problem.hint.length).toBeGreaterThan(10)
+      }
+      expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED", error: expect.stringContaining("1000 bytes") })
+    }).pipe(Effect.provide(layer({
+      limits: { runBytes: 1_000, runsyncBytes: 1_000, resultBytes: 1_000, chunkBytes: 1_000, controlBytes: 1_000 }
+    }))))
+
+  it.live("the refusal of what could move to an object store says so where there is none, and how the limit is raised", () =>
+    Effect.gen(function*() {
+      const hints = (objectStore: boolean) =>
+        Effect.gen(function*() {
+          const endpoint = yield* (yield* ServerTest).endpoint()
+          const worker = yield* endpoint.worker()
+          const { id } = yield* endpoint.run({})
+          yield* worker.next
+          const body = JSON.stringify({ input: "x".repeat(2_000), output: "x".repeat(2_000) })
+          const hint = (call: ReturnType<typeof endpoint.call>) =>
+            Effect.map(Effect.flatMap(call, expectProblem(413)), ({ hint }) => hint)
+          return {
+            chunk: yield* hint(worker.call(worker.addresses.stream(id), { body })),
+            moved: [
+              [yield* hint(endpoint.call(endpoint.path("run"), { body })), "STINT_LIMIT_RUN)"],
+              [yield* hint(endpoint.call(endpoint.path("runsync"), { body })), "STINT_LIMIT_RUNSYNC)"],
+              [yield* hint(worker.call(worker.addresses.done(id), { body })), "STINT_LIMIT_RESULT)"]
+            ] as const
+          }
+        }).pipe(Effect.provide(layer({
+          limits: { runBytes: 1_000, runsyncBytes: 1_000, resultBytes: 1_000, chunkBytes: 1_000, objectStore }
+        })))
+      for (const objectStore of [false, true]) {
+        const { chunk, moved } = yield* hints(objectStore)
+        for (const [hint, variable] of moved) {
+          expect(hint).toContain(variable)
+          expect(hint.includes("STINT_PAYLOADS")).toBe(!objectStore)
+        }
+        expect(chunk).toContain("STINT_LIMIT_CHUNK)")
+        expect(chunk).not.toContain("STINT_PAYLOADS")
+      }
+    }))
+
+  it.live("large bodies that do not fit into memory together are 503 with Retry-After before they are read; small ones go through", () => {
+    const memory = PayloadMemoryBudget.make(3 * 1024 * 1024)
+    const size = 2 * 1024 * 1024
+    return Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const first = yield* server.connect
+      const line = `POST ${endpoint.path("run")}`
+      const text = JSON.stringify({ input: "x".repeat(size) })
+      yield* first.write(head(line, { authorization: ADMIN_KEY, "content-length": String(text.length) }) + text.slice(0, 1_000))
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === text.length)
+      const refused = yield* endpoint.call(endpoint.path("run"), { body: text })
+      const problem = yield* expectProblem(503)(refused)
+      expect(problem).toMatchObject({
+        error: expect.stringContaining("2 MiB"),
+        hint: expect.stringContaining("STINT_PAYLOADS_MEMORY")
+      })
+      expect(refused.headers.get("retry-after")).toBe("1")
+      yield* endpoint.run({ small: true })
+      yield* first.write(text.slice(1_000))
+      yield* until(Effect.map(endpoint.health, ({ jobs }) => jobs.inQueue), (jobs) => jobs === 2)
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+      yield* endpoint.run("x".repeat(size))
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+    }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
+  })
+
+  it.live("one body that is larger than the memory for large ones goes through alone, and its answer is counted until it is written", () => {
+    const memory = PayloadMemoryBudget.make(1)
+    const size = 2 * 1024 * 1024
+    return Effect.gen(function*() {
+      const endpoint = yield* (yield* ServerTest).endpoint()
+      const worker = yield* endpoint.worker()
+      const { id } = yield* endpoint.run("x".repeat(size))
+      expect((yield* worker.next).input).toHaveLength(size)
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+      yield* worker.finish(id, "y".repeat(size))
+      expect((yield* endpoint.status(id)).output).toHaveLength(size)
+      yield* until(Effect.sync(memory.reserved), (reserved) => reserved === 0)
+    }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
+  })
+
+  it.live("a request that does not arrive in time is 408, in JSON", () =>
+    Effect.gen(function*() {
+      const server = yield* ServerTest
+      const endpoint = yield* server.endpoint()
+      const line = `POST ${endpoint.path("run")}`
+      for (const sent of [line, head(line, { authorization: ADMIN_KEY, "content-length": "100" }) + "{"]) {
+        const socket = yield* server.connect
+        yield* socket.write(sent)
+        const answer = yield* socket.closed
+        expect(statusOf(answer)).toBe(408)
+        expect(JSON.parse(bodyOf(answer))).toMatchObject({ status: 408, hint: expect.any(String) })
+      }
+      expect(yield* server.works).toBe(true)
+      expect(yield* server.logs).toEqual([])
+    }).pipe(Effect.provide(layer({ listen: { requestTimeout: "200 millis" } }))))
+})

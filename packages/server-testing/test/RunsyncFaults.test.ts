@@ -1,0 +1,64 @@
+/**
+ * What a caller of `/runsync` sees when the store fails after the job was kept: an answer that says so.
+ */
+import { expect, layer } from "@effect/vitest"
+import { JobStore } from "@stint/store/JobStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { ADMIN_KEY, layer as layerServer, layerMemory, ServerTest } from "../src/ServerTest.ts"
+import { expectProblem } from "../src/WireClient.ts"
+
+/** Whether jobs can be read. */
+class Reads extends Context.Service<Reads, { broken: boolean }>()("@stint/server/test/Reads") {}
+
+const layerReads = Layer.sync(Reads, () => ({ broken: false }))
+
+/** The memory store, of which jobs can be made unreadable. */
+const layerStores = Layer.effect(
+  JobStore,
+  Effect.map(Effect.all({ store: JobStore, reads: Reads }), ({ reads, store }) => ({
+    ...store,
+    get: (id: Parameters<typeof store.get>[0]) =>
+      Effect.suspend(() =>
+        reads.broken
+          ? Effect.fail(
+            new QueueError({ reason: new StoreUnavailable({ operation: "get", cause: new Error("the disk is gone") }) })
+          )
+          : store.get(id)
+      )
+  }))
+).pipe(Layer.provideMerge(layerMemory), Layer.provide(layerReads))
+
+layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)), { excludeTestServices: true })(
+  "runsync over a store that fails",
+  (it) => {
+    it.effect("is answered with the job as it was kept, so that its caller asks again; the log says why", () =>
+      Effect.gen(function*() {
+        const server = yield* ServerTest
+        const reads = yield* Reads
+        const endpoint = yield* server.endpoint()
+        const worker = yield* endpoint.worker()
+        const response = yield* Effect.promise(() =>
+          fetch(`${server.baseUrl}${endpoint.path("runsync")}`, {
+            method: "POST",
+            body: "{\"input\":1}",
+            headers: { authorization: ADMIN_KEY }
+          })
+        )
+        const id = response.headers.get("x-job-id") ?? ""
+        yield* worker.next
+        reads.broken = true
+        yield* worker.finish(id, "done")
+        expect(yield* Effect.promise(() => response.json())).toEqual({ id, status: "IN_QUEUE" })
+        expect((yield* server.logs).join("\n")).toContain(`The wait for the end of job ${id} broke off`)
+        yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}`)), expectProblem(503))
+        // The same where it fails at once.
+        const { headers, json } = yield* endpoint.call(endpoint.path("runsync"), { json: { input: 2 } })
+        expect(json).toEqual({ id: headers.get("x-job-id"), status: "IN_QUEUE" })
+        reads.broken = false
+        expect(yield* endpoint.statusSync(id)).toMatchObject({ status: "COMPLETED", output: "done" })
+      }))
+  }
+)

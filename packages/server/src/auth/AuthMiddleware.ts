@@ -1,0 +1,60 @@
+/**
+ * The guards of the surfaces, where the `HttpApi` has them.
+ */
+import { ControlAuthorization, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
+import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
+import { Forbidden, TooManyRequests, Unauthorized } from "@stint/contract/Problem"
+import * as Effect from "effect/Effect"
+import { HttpRouter } from "effect/http"
+import type { HttpApiEndpoint } from "effect/http-api"
+import * as Layer from "effect/Layer"
+import { AuthGuards } from "./AuthGuards.ts"
+import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
+
+/** What a call does: the part of its path after the endpoint. GET and POST of the same are the same. */
+const operationOf = ({ path }: HttpApiEndpoint.Top): string => path.split("/")[3] ?? ""
+
+const endpointOf = Effect.map(HttpRouter.params, ({ endpoint = "" }) => endpoint)
+
+const layerJobs = Layer.effect(
+  JobsAuthorization,
+  Effect.map(AuthGuards, ({ caller }) => ({
+    key: (respond, { credential, endpoint }) =>
+      Effect.flatMap(endpointOf, (id) => caller(respond, credential, id, operationOf(endpoint)))
+  }))
+)
+
+const isRefusal = (error: unknown): error is Unauthorized | Forbidden | TooManyRequests =>
+  error instanceof Unauthorized || error instanceof Forbidden || error instanceof TooManyRequests
+
+/** The guard of the jobs API, refusing in OpenAI's shape. */
+const layerOpenAi = Layer.effect(
+  OpenAiAuthorization,
+  Effect.map(JobsAuthorization, ({ key }) => ({
+    key: (respond, options) =>
+      Effect.catchIf(
+        key(respond, options),
+        isRefusal,
+        (refusal) => Effect.succeed(OpenAiErrorResponse.response(OpenAiErrorResponse.ofProblem(refusal)))
+      )
+  }))
+)
+
+const layerControl = Layer.effect(
+  ControlAuthorization,
+  Effect.map(AuthGuards, ({ operator }) => ({ key: (respond, { credential }) => operator(respond, credential) }))
+)
+
+const layerWorker = Layer.effect(
+  WorkerAuthorization,
+  Effect.map(AuthGuards, ({ worker }) => ({
+    key: (respond, { credential }) => Effect.flatMap(endpointOf, (id) => worker(respond, credential, id))
+  }))
+)
+
+/** All guards. */
+export const layer: Layer.Layer<
+  JobsAuthorization | OpenAiAuthorization | ControlAuthorization | WorkerAuthorization,
+  never,
+  AuthGuards
+> = Layer.mergeAll(layerOpenAi.pipe(Layer.provideMerge(layerJobs)), layerControl, layerWorker)

@@ -1,0 +1,181 @@
+/**
+ * Rate limits of the jobs API: for each key, on each endpoint, for each kind of operation.
+ *
+ * What was used is kept in this process's memory: a restart forgets it, and several servers in front of one queue each count on their own.
+ * A shared count would cost every request a write to a database, which is more than most requests cost altogether
+ * (docs/decisions/0009-keys-at-rest.md).
+ *
+ * The endpoint's limit holds for every key, and a key's own limit beside it: a call has to be within both. One that is refused by either
+ * is counted by neither.
+ *
+ * The headers follow draft-ietf-httpapi-ratelimit-headers-11; what is the key's own has `-key` in its name:
+ *
+ * ```
+ *   RateLimit-Policy: "run";q=1000;w=10, "run-open";q=200;qu="concurrent-requests", "run-key";q=100;w=10
+ *   RateLimit: "run";r=997;t=1, "run-open";r=199, "run-key";r=97;t=1
+ * ```
+ */
+import type { RateLimit } from "@stint/contract/RateLimit"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as LeakyBucket from "./LeakyBucket.ts"
+
+/** What is counted together. */
+export interface Subject {
+  /** A key's id. */
+  readonly key: string
+  readonly endpoint: string
+  /** `run`, `status`, `cancel`, ... */
+  readonly operation: string
+}
+
+/** Whose limit it is. */
+export type Owner = "endpoint" | "key"
+
+/** The limits that a call has to be within: of the endpoint, of the key, of both. */
+export type Limits = { readonly [By in Owner]?: RateLimit | undefined }
+
+/** What a call was refused for. */
+export interface Rejection {
+  readonly by: Owner
+  readonly limit: RateLimit
+  /** Too often, or too many open at once. */
+  readonly why: "rate" | "open"
+  /** When to come again, in whole seconds; 1 at least. Exact for the rate, a guess where too many calls are open. */
+  readonly retryAfter: number
+}
+
+/** The answer to one call. */
+export interface Permit {
+  /** Undefined where the call was admitted. */
+  readonly refused: Rejection | undefined
+  /** What to tell the client about its limits. */
+  readonly headers: Readonly<Record<string, string>>
+  /** Has to be called once, when an admitted call is over. */
+  readonly release: () => void
+}
+
+export class RateLimiter extends Context.Service<RateLimiter, {
+  /** Counts a call, or refuses it. */
+  readonly acquire: (subject: Subject, limits: Limits) => Permit
+  /** How many subjects are remembered. */
+  readonly size: () => number
+}>()("@stint/server/RateLimiter") {}
+
+/** Below this many subjects nothing is swept. */
+const FEW = 1_024
+
+/** What was used of one limit. */
+interface Count {
+  readonly rate: LeakyBucket.Rate
+  meter: LeakyBucket.Meter | undefined
+}
+
+interface Usage {
+  readonly counts: Map<Owner, Count>
+  open: number
+}
+
+/** One limit, and how things stand with it. */
+interface LimitReading {
+  readonly by: Owner
+  readonly limit: RateLimit
+  readonly reading: LeakyBucket.Reading
+}
+
+const OWNERS = ["endpoint", "key"] as const
+
+const seconds = (millis: number): number => Math.ceil(millis / 1_000)
+
+const headersOf = (operation: string, readings: ReadonlyArray<LimitReading>, open: number) => {
+  const policies: Array<string> = []
+  const states: Array<string> = []
+  for (const { by, limit, reading } of readings) {
+    const name = by === "key" ? `${operation}-key` : operation
+    policies.push(`"${name}";q=${limit.limit};w=${seconds(limit.perMs)}`)
+    states.push(`"${name}";r=${reading.remaining};t=${seconds(reading.resetMs)}`)
+    if (limit.concurrent === undefined) continue
+    policies.push(`"${name}-open";q=${limit.concurrent};qu="concurrent-requests"`)
+    states.push(`"${name}-open";r=${Math.max(0, limit.concurrent - open)}`)
+  }
+  return { "ratelimit-policy": policies.join(", "), ratelimit: states.join(", ") }
+}
+
+/** What refuses the call; of several limits the one that does so for longest. */
+const rejectionFor = (readings: ReadonlyArray<LimitReading>, open: number): Rejection | undefined =>
+  readings.flatMap(({ by, limit, reading }): ReadonlyArray<Rejection> => {
+    const isFull = limit.concurrent !== undefined && open >= limit.concurrent
+    if (reading.admitted && !isFull) return []
+    return [{ by, limit, why: isFull ? "open" : "rate", retryAfter: Math.max(1, seconds(reading.waitMs)) }]
+  }).toSorted((a, b) => b.retryAfter - a.retryAfter)[0]
+
+/** Limits that are counted in memory. */
+export const layer: Layer.Layer<RateLimiter> = Layer.effect(
+  RateLimiter,
+  Effect.gen(function*() {
+    const clock = yield* Clock.Clock
+    const usages = new Map<string, Usage>()
+    let sweepAt = FEW
+
+    const isIdle = ({ counts, open }: Usage, now: number) =>
+      open === 0 && [...counts.values()].every(({ meter, rate }) => LeakyBucket.peek(rate, meter, now).resetMs === 0)
+
+    /** Forgets whoever has used nothing for so long that it makes no difference. */
+    const sweep = (now: number) => {
+      for (const [subject, usage] of usages) {
+        if (isIdle(usage, now)) usages.delete(subject)
+      }
+      sweepAt = Math.max(FEW, 2 * usages.size)
+    }
+
+    const usageOf = (subject: string, now: number): Usage => {
+      const known = usages.get(subject)
+      if (known !== undefined) return known
+      if (usages.size >= sweepAt) sweep(now)
+      const usage: Usage = { counts: new Map(), open: 0 }
+      usages.set(subject, usage)
+      return usage
+    }
+
+    /** A limit that was changed starts anew; what is open stays open. */
+    const countOf = ({ counts }: Usage, by: Owner, { limit, perMs }: RateLimit): Count => {
+      const known = counts.get(by)
+      if (known !== undefined && known.rate.limit === limit && known.rate.perMs === perMs) return known
+      const count: Count = { rate: { limit, perMs }, meter: undefined }
+      counts.set(by, count)
+      return count
+    }
+
+    return RateLimiter.of({
+      size: () => usages.size,
+      acquire: ({ endpoint, key, operation }, limits) => {
+        const now = Math.floor(clock.currentTimeMillisUnsafe())
+        const usage = usageOf(`${key} ${endpoint} ${operation}`, now)
+        const held = OWNERS.flatMap((by) => {
+          const limit = limits[by]
+          return limit === undefined ? [] : [{ by, limit, count: countOf(usage, by, limit) }]
+        })
+        const before = held.map(({ by, count, limit }) => ({ by, limit, reading: LeakyBucket.peek(limit, count.meter, now) }))
+        const refused = rejectionFor(before, usage.open)
+        if (refused !== undefined) {
+          return { refused, headers: headersOf(operation, before, usage.open), release: () => {} }
+        }
+        const after = held.map(({ by, count, limit }) => {
+          const reading = LeakyBucket.consume(limit, count.meter, now)
+          count.meter = reading.meter
+          return { by, limit, reading }
+        })
+        usage.open += 1
+        return {
+          refused: undefined,
+          headers: headersOf(operation, after, usage.open),
+          release: () => {
+            usage.open -= 1
+          }
+        }
+      }
+    })
+  })
+)

@@ -1,0 +1,99 @@
+/**
+ * The control API: endpoints and what their workers need to join.
+ */
+import { Api } from "@stint/contract/Api"
+import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
+import { Conflict, explain } from "@stint/contract/Problem"
+import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import { JobQueue } from "@stint/queue/JobQueue"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { HttpServerRequest } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import * as Predicate from "effect/Predicate"
+import * as Redacted from "effect/Redacted"
+import { AccessKeys } from "../auth/AccessKeys.ts"
+import { Limits } from "../http/Limits.ts"
+import { PublicAddress } from "../http/PublicAddress.ts"
+import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
+import { decoder, readJson } from "../http/RequestBody.ts"
+
+const specHint =
+  "An endpoint is a JSON object like {\"id\": \"hello\", \"source\": {\"type\": \"handler\", \"file\": \"/path/handler.ts\"}}."
+
+const decodeSpec = decoder(EndpointSpec, specHint)
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "control",
+  Effect.fnUntraced(function*(handlers) {
+    const endpoints = yield* EndpointStore
+    const queue = yield* JobQueue
+    const keys = yield* AccessKeys
+    const address = yield* PublicAddress
+    const limits = yield* Limits
+    const findEndpoint = yield* endpointFinder
+
+    const read = (request: HttpServerRequest.HttpServerRequest) =>
+      readJson(request, limits.controlBytes, "An endpoint's settings are short.", specHint)
+
+    const keep = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
+      const endpoint: Endpoint = { ...spec, createdAt }
+      yield* mapStoreErrors(endpoints.put(endpoint))
+      return endpoint
+    })
+
+    return handlers
+      .handle("listEndpoints", () => Effect.map(mapStoreErrors(endpoints.list), (list) => ({ endpoints: list })))
+      .handleRaw(
+        "createEndpoint",
+        Effect.fnUntraced(function*({ request }) {
+          const spec = yield* decodeSpec((yield* read(request)).value)
+          const endpoint: Endpoint = { ...spec, createdAt: yield* Clock.currentTimeMillis }
+          if (yield* mapStoreErrors(endpoints.create(endpoint))) return endpoint
+          return yield* new Conflict(explain(
+            `There is an endpoint "${spec.id}" already.`,
+            `Change it with PUT /api/v1/endpoints/${spec.id}, or choose another id.`
+          ))
+        })
+      )
+      .handle("getEndpoint", ({ params }) => findEndpoint(params.endpoint))
+      .handleRaw(
+        "putEndpoint",
+        Effect.fnUntraced(function*({ params, request }) {
+          const { value } = yield* read(request)
+          const spec = yield* decodeSpec(Predicate.isObject(value) ? { ...value, id: params.endpoint } : value)
+          const known = yield* mapStoreErrors(endpoints.get(params.endpoint))
+          return yield* keep(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))
+        })
+      )
+      .handle(
+        "deleteEndpoint",
+        Effect.fnUntraced(function*({ params }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          if ((yield* mapStoreErrors(endpoints.remove(endpoint.id))) !== "busy") return
+          const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
+          return yield* new Conflict(explain(
+            `The endpoint "${endpoint.id}" has ${depth.waiting + depth.delayed} waiting and ${depth.running} running jobs.`,
+            `Empty its queue first (POST /v2/${endpoint.id}/purge-queue), let the running jobs end or cancel them, then delete it.`
+          ))
+        })
+      )
+      .handle(
+        "workerEnv",
+        Effect.fnUntraced(function*({ params, query }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          return {
+            variables: workerEnvironment({
+              baseUrl: address.baseUrl,
+              endpoint: endpoint.id,
+              key: Redacted.value(keys.workerKey(endpoint.id)),
+              pingIntervalMs: pingIntervalOf(endpoint.leaseMs),
+              ...(query.prefix === undefined ? {} : { prefix: query.prefix })
+            })
+          }
+        })
+      )
+  })
+)

@@ -1,0 +1,222 @@
+/**
+ * The control API's part for keys: made, shown, changed, rotated, revoked.
+ */
+import type { AccessKey, KeyEndpoints } from "@stint/contract/AccessKey"
+import { DEFAULT_ROTATION_GRACE_MILLIS, KeyPatch, KeyRotation, KeySpec } from "@stint/contract/AccessKey"
+import { Api } from "@stint/contract/Api"
+import { Conflict, explain, InvalidRequest, KeyNotFound } from "@stint/contract/Problem"
+import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { HttpEffect, type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import * as Struct from "effect/Struct"
+import * as KeySecret from "../auth/KeySecret.ts"
+import { Limits } from "../http/Limits.ts"
+import { excerpt } from "../http/ProblemJson.ts"
+import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
+import { decoder, parseJson, readText } from "../http/RequestBody.ts"
+
+/**
+ * How long a key that ended is still known, so that whoever uses it is told why it does not work any more. It is forgotten when the next
+ * key is made after that.
+ */
+const ENDED_KEY_RETENTION_MILLIS = 30 * 86_400_000
+
+const specHint = "A key is a JSON object like {\"name\": \"ci\", \"scopes\": [\"jobs\"], \"endpoints\": [\"hello\"]}."
+const patchHint =
+  "Send what changes, for example {\"name\": \"ci\"} or {\"rateLimit\": {\"limit\": 100, \"perMs\": 10000}}; null takes a " +
+  "limit or an expiry away."
+const rotationHint = "Send nothing, or how long the present secret stays valid: {\"graceMs\": 3600000}."
+
+const strict = { unknown: "error" } as const
+const decodeSpec = decoder(KeySpec, specHint, strict)
+const decodePatch = decoder(KeyPatch, patchHint, strict)
+const decodeRotation = decoder(KeyRotation, rotationHint, strict)
+
+const statusOf = (key: KeyRecord, now: number): AccessKey["status"] => {
+  if (key.revokedAt !== undefined) return "REVOKED"
+  return key.expiresAt !== undefined && key.expiresAt <= now ? "EXPIRED" : "ACTIVE"
+}
+
+/** A key without its digests. */
+const viewOf = (key: KeyRecord, now: number): AccessKey => {
+  const previousUntil = Math.max(...key.previous.map(({ until }) => until))
+  const status = statusOf(key, now)
+  return {
+    ...Struct.omit(key, ["digest", "previous"]),
+    status,
+    ...(status === "ACTIVE" && previousUntil > now ? { previousUntil } : {})
+  }
+}
+
+/** Answers with a secret are for the one who asked, not for a cache. */
+const unstored = HttpEffect.appendPreResponseHandler((_, response) =>
+  Effect.succeed(HttpServerResponse.setHeader(response, "cache-control", "no-store"))
+)
+
+const invalid = (path: string, message: string, hint: string) =>
+  new InvalidRequest({ ...explain(`${path}: ${message}`, hint), errors: [{ path: [path], message }] })
+
+const keyMissing = (id: string) =>
+  new KeyNotFound(explain(
+    `There is no key "${excerpt(id)}".`,
+    "A key goes by its id, the 16 characters after `stint_` in its secret: `stint keys list`. Keys that ended are forgotten after 30 days."
+  ))
+
+const ended = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
+  new Conflict(explain(
+    `The key "${key.name}" (${key.id}) is ${status}.`,
+    status === "REVOKED"
+      ? "That is for good. Make another: `stint keys create NAME`."
+      : "Give it another expiry first (PATCH /api/v1/keys/{key} with expiresAt), or make another: `stint keys create NAME`."
+  ))
+
+/** When a key ended; undefined while it has not. */
+const endOf = ({ expiresAt, revokedAt }: KeyRecord): number | undefined => revokedAt ?? expiresAt
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "keys",
+  Effect.fnUntraced(function*(handlers) {
+    const store = yield* KeyStore
+    const limits = yield* Limits
+    const findEndpoint = yield* endpointFinder
+
+    const read = (request: HttpServerRequest.HttpServerRequest, hint: string, whenEmpty?: string) =>
+      Effect.flatMap(
+        readText(request, limits.controlBytes, "A key's settings are short."),
+        (text) =>
+          Effect.map(parseJson(whenEmpty !== undefined && text.trim() === "" ? whenEmpty : text, hint), ({ value }) => value)
+      )
+
+    const find = Effect.fnUntraced(function*(id: string) {
+      const key = yield* store.get(id)
+      return key ?? (yield* keyMissing(id))
+    })
+
+    /** A misspelt endpoint would make a key that opens nothing, or one day something else. */
+    const checkEndpoints = (endpoints: KeyEndpoints | undefined) =>
+      endpoints === undefined || endpoints === "all" ? Effect.void : Effect.forEach(endpoints, findEndpoint, { discard: true })
+
+    const checkExpiry = (expiresAt: number | null | undefined, now: number, hint: string) =>
+      typeof expiresAt === "number" && expiresAt <= now
+        ? Effect.fail(invalid("expiresAt", `${new Date(expiresAt).toISOString()} is not in the future`, hint))
+        : Effect.void
+
+    /** What a new key may not be, a changed one may not become. */
+    const checkScopes = ({ scopes }: KeyRecord, patch: KeyPatch) => {
+      const isAdmin = (patch.scopes ?? scopes).includes("admin")
+      if (isAdmin && patch.endpoints !== undefined && patch.endpoints !== "all") {
+        return Effect.fail(invalid("endpoints", "a key with the scope admin opens every endpoint", patchHint))
+      }
+      if (!isAdmin && scopes.includes("admin") && patch.endpoints === undefined) {
+        const message = "name the endpoints that the key opens without the scope admin, or say \"all\""
+        return Effect.fail(invalid("endpoints", message, patchHint))
+      }
+      return Effect.void
+    }
+
+    const forget = Effect.fnUntraced(function*(now: number) {
+      for (const key of yield* store.list) {
+        if ((endOf(key) ?? now) < now - ENDED_KEY_RETENTION_MILLIS) yield* store.remove(key.id)
+      }
+    })
+
+    const change = Effect.fnUntraced(function*(id: string, edit: (key: KeyRecord) => KeyRecord) {
+      const key = yield* find(id)
+      return (yield* mapStoreErrors(store.update(key.id, edit))) ?? (yield* keyMissing(id))
+    })
+
+    return handlers
+      .handle(
+        "listKeys",
+        Effect.fnUntraced(function*() {
+          const now = yield* Clock.currentTimeMillis
+          return { keys: (yield* mapStoreErrors(store.list)).map((key) => viewOf(key, now)) }
+        })
+      )
+      .handleRaw(
+        "createKey",
+        Effect.fnUntraced(function*({ request }) {
+          const { endpoints, expiresAt, name, rateLimit, scopes } = yield* decodeSpec(yield* read(request, specHint))
+          const now = yield* Clock.currentTimeMillis
+          yield* checkExpiry(expiresAt, now, specHint)
+          yield* checkEndpoints(endpoints)
+          yield* mapStoreErrors(forget(now))
+          const id = KeySecret.newId()
+          const { secret, ...kept } = KeySecret.mint(id)
+          const key: KeyRecord = {
+            id,
+            name,
+            scopes: scopes ?? ["jobs"],
+            endpoints: endpoints ?? "all",
+            createdAt: now,
+            ...kept,
+            previous: [],
+            ...(expiresAt === undefined ? {} : { expiresAt }),
+            ...(rateLimit === undefined ? {} : { rateLimit })
+          }
+          yield* mapStoreErrors(store.put(key))
+          yield* unstored
+          return { key: viewOf(key, now), secret }
+        })
+      )
+      .handle(
+        "getKey",
+        Effect.fnUntraced(function*({ params }) {
+          return viewOf(yield* find(params.key), yield* Clock.currentTimeMillis)
+        })
+      )
+      .handleRaw(
+        "patchKey",
+        Effect.fnUntraced(function*({ params, request }) {
+          const patch = yield* decodePatch(yield* read(request, patchHint))
+          const key = yield* find(params.key)
+          const now = yield* Clock.currentTimeMillis
+          if (key.revokedAt !== undefined) return yield* ended(key, "REVOKED")
+          yield* checkScopes(key, patch)
+          yield* checkExpiry(patch.expiresAt, now, patchHint)
+          yield* checkEndpoints(patch.endpoints)
+          const changed = yield* change(key.id, ({ expiresAt, rateLimit, ...rest }) => {
+            const until = patch.expiresAt === undefined ? expiresAt : patch.expiresAt
+            const limit = patch.rateLimit === undefined ? rateLimit : patch.rateLimit
+            return {
+              ...rest,
+              name: patch.name ?? rest.name,
+              scopes: patch.scopes ?? rest.scopes,
+              endpoints: patch.scopes?.includes("admin") === true ? "all" : patch.endpoints ?? rest.endpoints,
+              ...(typeof until === "number" ? { expiresAt: until } : {}),
+              ...(limit === undefined || limit === null ? {} : { rateLimit: limit })
+            }
+          })
+          return viewOf(changed, now)
+        })
+      )
+      .handleRaw(
+        "rotateKey",
+        Effect.fnUntraced(function*({ params, request }) {
+          const { graceMs } = yield* decodeRotation(yield* read(request, rotationHint, "{}"))
+          const key = yield* find(params.key)
+          const now = yield* Clock.currentTimeMillis
+          const status = statusOf(key, now)
+          if (status !== "ACTIVE") return yield* ended(key, status)
+          const minted = KeySecret.mint(key.id)
+          const changed = yield* change(
+            key.id,
+            (before) => KeySecret.rotated(before, minted, graceMs ?? DEFAULT_ROTATION_GRACE_MILLIS, now)
+          )
+          yield* unstored
+          return { key: viewOf(changed, now), secret: minted.secret }
+        })
+      )
+      .handle(
+        "revokeKey",
+        Effect.fnUntraced(function*({ params }) {
+          const now = yield* Clock.currentTimeMillis
+          const revoked = yield* change(params.key, (key) => ({ ...key, revokedAt: key.revokedAt ?? now }))
+          return viewOf(revoked, now)
+        })
+      )
+  })
+)

@@ -1,0 +1,153 @@
+/**
+ * The control API's part for webhooks: the delivery log, resending, and the secrets that deliveries are signed with.
+ */
+import { Api } from "@stint/contract/Api"
+import { JobId } from "@stint/contract/Ids"
+import { explain } from "@stint/contract/Problem"
+import {
+  DEFAULT_SECRET_GRACE_MILLIS,
+  DeliveryNotFound,
+  type WebhookDeliveryLine,
+  WebhookSecretRotation,
+  type WebhookSigningSecret
+} from "@stint/contract/WebhooksApi"
+import type { QueueError } from "@stint/store/QueueError"
+import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
+import { WebhookBodies } from "@stint/store/WebhookBodies"
+import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
+import { type WebhookEntry, WebhookStore } from "@stint/store/WebhookStore"
+import * as WebhookSecrets from "@stint/webhooks/WebhookSecrets"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { HttpEffect, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import * as Redacted from "effect/Redacted"
+import * as Schema from "effect/Schema"
+import { Limits } from "../http/Limits.ts"
+import { excerpt } from "../http/ProblemJson.ts"
+import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
+import { decoder, parseJson, readText } from "../http/RequestBody.ts"
+
+const PAGE = 50
+
+const rotationHint = "Send nothing, or how long the present secret signs too: {\"graceMs\": 3600000}."
+const decodeRotation = decoder(WebhookSecretRotation, rotationHint, { unknown: "error" })
+const decodeBody = Schema.decodeSync(Schema.fromJsonString(Schema.Json))
+const isJobId = Schema.is(JobId)
+
+/** Answers with a secret are for the one who asked, not for a cache. */
+const unstored = HttpEffect.appendPreResponseHandler((_, response) =>
+  Effect.succeed(HttpServerResponse.setHeader(response, "cache-control", "no-store"))
+)
+
+const deliveryMissing = (id: string, endpoint: string) =>
+  new DeliveryNotFound(explain(
+    `There is no webhook delivery "${excerpt(id)}" on the endpoint "${endpoint}".`,
+    `Look for it with: stint webhooks list ${endpoint}. Deliveries are kept for seven days after they ended.`
+  ))
+
+const lineOf = (entry: WebhookEntry, attemptCount: number): WebhookDeliveryLine => ({
+  id: entry.id,
+  job: entry.job,
+  endpoint: entry.endpoint,
+  event: entry.event,
+  url: entry.url,
+  state: entry.state,
+  createdAt: entry.createdAt,
+  nextAt: entry.nextAt,
+  attemptCount,
+  lastStatus: entry.lastStatus,
+  lastError: entry.lastError
+})
+
+const secretOf = ({ createdAt, endpoint, previous, secret }: WebhookSecret, now: number): WebhookSigningSecret => ({
+  endpoint,
+  secret: Redacted.value(secret),
+  createdAt,
+  ...(previous !== null && previous.until > now ? { previousUntil: previous.until } : {})
+})
+
+export const layer = HttpApiBuilder.group(
+  Api,
+  "webhooks",
+  Effect.fnUntraced(function*(handlers) {
+    const store = yield* WebhookStore
+    const attempts = yield* WebhookAttemptStore
+    const secrets = yield* WebhookSecretStore
+    const bodies = yield* WebhookBodies
+    const limits = yield* Limits
+    const findEndpoint = yield* endpointFinder
+
+    const toLine = (entry: WebhookEntry) => Effect.map(mapStoreErrors(attempts.attemptCounts(entry.id)), ({ all }) => lineOf(entry, all))
+
+    const find = Effect.fnUntraced(function*(params: { readonly endpoint: string; readonly delivery: string }) {
+      const endpoint = yield* findEndpoint(params.endpoint)
+      const delivery = yield* mapStoreErrors(store.get(params.delivery))
+      return delivery?.endpoint === endpoint.id ? delivery : yield* deliveryMissing(params.delivery, endpoint.id)
+    })
+
+    const answer = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, QueueError, WebhookSecretStore>) {
+      const secret = yield* mapStoreErrors(Effect.provideService(change, WebhookSecretStore, secrets))
+      yield* unstored
+      return secretOf(secret, yield* Clock.currentTimeMillis)
+    })
+
+    return handlers
+      .handle(
+        "listDeliveries",
+        Effect.fnUntraced(function*({ params, query }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const { cursor, job, limit, state } = query
+          // What is no job's id is no job's delivery.
+          if (job !== undefined && !isJobId(job)) return { deliveries: [], cursor: null }
+          const page = yield* mapStoreErrors(store.list({
+            endpoint: endpoint.id,
+            job,
+            state,
+            limit: limit ?? PAGE,
+            after: cursor === undefined ? undefined : Number(cursor)
+          }))
+          return {
+            deliveries: yield* Effect.forEach(page.deliveries, toLine),
+            cursor: page.next === null ? null : String(page.next)
+          }
+        })
+      )
+      .handle(
+        "getDelivery",
+        Effect.fnUntraced(function*({ params }) {
+          const delivery = yield* find(params)
+          const tried = yield* mapStoreErrors(attempts.list(delivery.id))
+          return {
+            ...lineOf(delivery, tried.length),
+            attempts: tried.map(({ at, durationMs, error, status }) => ({ at, durationMs, status, error })),
+            body: decodeBody(yield* mapStoreErrors(bodies.resolve(delivery.body)))
+          }
+        })
+      )
+      .handle(
+        "resendDelivery",
+        Effect.fnUntraced(function*({ params }) {
+          const { endpoint, id } = yield* find(params)
+          const resent = yield* mapStoreErrors(store.resend(id, yield* Clock.currentTimeMillis))
+          return resent === undefined ? yield* deliveryMissing(id, endpoint) : yield* toLine(resent)
+        })
+      )
+      .handle(
+        "getSecret",
+        Effect.fnUntraced(function*({ params }) {
+          return yield* answer(WebhookSecrets.current((yield* findEndpoint(params.endpoint)).id))
+        })
+      )
+      .handleRaw(
+        "rotateSecret",
+        Effect.fnUntraced(function*({ params, request }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const text = yield* readText(request, limits.controlBytes, "A rotation's settings are short.")
+          const { value } = yield* parseJson(text.trim() === "" ? "{}" : text, rotationHint)
+          const { graceMs } = yield* decodeRotation(value)
+          return yield* answer(WebhookSecrets.rotate(endpoint.id, graceMs ?? DEFAULT_SECRET_GRACE_MILLIS))
+        })
+      )
+  })
+)

@@ -1,0 +1,94 @@
+/**
+ * A job's events as text of Server-Sent Events (contract, JobEvents.ts).
+ *
+ * ```
+ *   JobQueue.follow --pulled--> text --pulled--> the connection
+ *                      ^ silence: a comment        |
+ *                      +-- a full connection: nothing is pulled, so nothing is read and nothing is held
+ * ```
+ *
+ * A reader that is told nothing for a while gets a comment, without losing its place: the pull that is under way goes on.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
+import * as Effect from "effect/Effect"
+import { HttpServerResponse } from "effect/http"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { jobJson } from "./JobView.ts"
+import { logLineForCaller } from "./LogView.ts"
+import * as TimedPull from "../http/TimedPull.ts"
+
+/** JSON as lines of an event: it may have line breaks between its tokens, a line of `data` has none. */
+export const dataLines = (json: string): string => `data: ${json.replaceAll(/\r\n|\r|\n/g, "\ndata: ")}`
+
+const dataOf = (event: JobEvent, endpoint: Endpoint): string => {
+  const { attempt } = event
+  switch (event._tag) {
+    case "Status": {
+      const { job, status } = event
+      const worker = status === "IN_PROGRESS" && job.worker !== null ? `,"workerId":${JSON.stringify(job.worker)}` : ""
+      return `{"id":${JSON.stringify(job.id)},"status":"${status}","attempt":${attempt}${worker}}`
+    }
+    case "Progress":
+      return `{"attempt":${attempt},"output":${event.output}}`
+    case "Chunk":
+      return `{"attempt":${attempt},"number":${event.number},"output":${event.output}}`
+    case "Log":
+      return JSON.stringify(logLineForCaller(event.line))
+    case "End":
+      return jobJson(event.job, endpoint)
+  }
+}
+
+const KIND_OF = { Status: "status", Progress: "progress", Chunk: "chunk", Log: "log", End: "end" } as const
+
+/** Those of some kinds, the end in any case; all where nobody says which. */
+export const filterKinds = <E>(
+  events: Stream.Stream<JobEvent, E>,
+  kinds: ReadonlyArray<JobEventKind> | undefined
+): Stream.Stream<JobEvent, E> =>
+  kinds === undefined ? events : Stream.filter(events, ({ _tag }) => _tag === "End" || kinds.includes(KIND_OF[_tag]))
+
+/** One event. */
+export const sseEvent = (event: JobEvent, endpoint: Endpoint): string =>
+  `id: ${event.position}\nevent: ${KIND_OF[event._tag]}\n${dataLines(dataOf(event, endpoint))}\n\n`
+
+/** A stream with `comment` between its elements, wherever there was none for `millis`. */
+export const withHeartbeat = <E>(events: Stream.Stream<string, E>, millis: number, comment: string): Stream.Stream<string, E> =>
+  Stream.unwrap(
+    Effect.map(TimedPull.make(events), (within) =>
+      Stream.fromPull(Effect.succeed(Effect.map(
+        within(millis),
+        Option.getOrElse(() => [comment] as const)
+      ))))
+  )
+
+const FIRST = `retry: ${RETRY_MILLIS}\n\n`
+const ALIVE = ": alive\n\n"
+
+const encoder = new TextEncoder()
+
+/** The answer to one reader. What fails once it has begun ends it: the reader comes back and is told then. */
+export const response = <E>(
+  events: Stream.Stream<JobEvent, E>,
+  endpoint: Endpoint,
+  heartbeatMs: number
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.stream(
+    Stream.make(FIRST).pipe(
+      Stream.concat(withHeartbeat(Stream.map(events, (event) => sseEvent(event, endpoint)), heartbeatMs, ALIVE)),
+      Stream.catch((error) =>
+        Stream.fromEffectDrain(
+          Effect.logWarning(`A reader of a job's events was cut off: ${String(error)}. It comes back by itself.`)
+        )
+      ),
+      Stream.map((text) => encoder.encode(text))
+    ),
+    {
+      contentType: "text/event-stream",
+      // The last one is for nginx, which holds answers back otherwise.
+      headers: { "cache-control": "no-cache", "x-accel-buffering": "no" }
+    }
+  )

@@ -1,0 +1,79 @@
+/**
+ * Jobs as JSON text, for callers and for workers.
+ *
+ * Payloads are kept as JSON text and are spliced in as they are: parsing and printing a 20 MB result for every status call would be the
+ * most expensive thing that the server does.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { Explanation } from "@stint/contract/Explanation"
+import { isTerminal } from "@stint/contract/Job"
+import type { ListedJob } from "@stint/contract/JobList"
+import * as JobMachine from "@stint/store/JobMachine"
+import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/store/JobRecord"
+import { jobMembers } from "@stint/store/JobJson"
+
+/** The job object (docs/spec/jobs-api.md#job-object). */
+export const jobJson = (job: JobReport, endpoint: Endpoint): string => `{${jobMembers(job, endpoint).join(",")}}`
+
+/**
+ * An error that is not the job's own or not all of it, without its traceback where the endpoint keeps tracebacks from callers. What was cut
+ * off in the middle cannot be parsed, so everything from the traceback on is left out.
+ */
+export const errorForCaller = (error: string, { errorTraceback }: Pick<Endpoint, "errorTraceback">): string =>
+  errorTraceback === "full" ? error : error.split(/\s*\ntraceback: |,?\s*"error_traceback"/, 1)[0] ?? ""
+
+/** The answer to whoever submits a job or changes one. */
+export const receiptJson = (job: JobHead): string => `{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`
+
+/** A job in a list. */
+export const jobListItem = (job: JobSummary, endpoint: Pick<Endpoint, "errorTraceback">): ListedJob => {
+  const delayTime = JobMachine.delayTime(job)
+  const executionTime = JobMachine.executionTime(job)
+  return {
+    id: job.id,
+    status: job.status,
+    createdAt: job.createdAt,
+    ...(job.startedAt === null ? {} : { startedAt: job.startedAt }),
+    ...(job.finishedAt === null ? {} : { finishedAt: job.finishedAt }),
+    ...(delayTime === undefined ? {} : { delayTime }),
+    ...(executionTime === undefined ? {} : { executionTime }),
+    attempt: job.attempt,
+    ...(job.retries === 0 ? {} : { retries: job.retries }),
+    ...(job.worker === null ? {} : { workerId: job.worker }),
+    priority: job.priority,
+    tags: job.tags,
+    ...(job.batchId === null ? {} : { batchId: job.batchId }),
+    ...(job.error === null ? {} : { error: errorForCaller(job.error, endpoint) })
+  }
+}
+
+/** The job object with why it is where it is. */
+export const explainedJobJson = (job: JobReport, endpoint: Endpoint, explanation: Explanation): string =>
+  `{${[...jobMembers(job, endpoint), `"explain":${JSON.stringify(explanation)}`].join(",")}}`
+
+/**
+ * The answer of `/stream`. While chunks are left to be read the job is not reported as ended: clients stop reading at that
+ * (docs/spec/streaming.md#end-of-a-stream).
+ */
+export const streamJson = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {
+  const shown: JobReport = more && isTerminal(job.status)
+    ? { ...job, status: "IN_PROGRESS", finishedAt: null, output: null, error: null }
+    : job
+  const stream = chunks.map((chunk) => `{"output":${chunk}}`).join(",")
+  return `{${[...jobMembers(shown, endpoint), `"stream":[${stream}]`].join(",")}}`
+}
+
+/** The job as its worker receives it (docs/spec/worker-protocol.md#the-taken-job). */
+export const claimedJobJson = (job: JobRecord): string => {
+  const parts = [
+    `"id":${JSON.stringify(job.id)}`,
+    `"input":${job.input}`,
+    `"delayTime":${JobMachine.delayTime(job) ?? 0}`,
+    `"attempt":${job.attempt}`
+  ]
+  if (job.batchId !== null) parts.push(`"batchId":${JSON.stringify(job.batchId)}`)
+  if (job.s3Config !== null) parts.push(`"s3Config":${job.s3Config}`)
+  if (job.traceparent !== null) parts.push(`"traceparent":${JSON.stringify(job.traceparent)}`)
+  if (job.tracestate !== null) parts.push(`"tracestate":${JSON.stringify(job.tracestate)}`)
+  return `{${parts.join(",")}}`
+}

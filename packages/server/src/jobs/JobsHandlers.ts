@@ -1,0 +1,160 @@
+/**
+ * The jobs API over the queue (docs/spec/jobs-api.md#operations).
+ *
+ * Bodies are read and written as text: the handlers are raw ones of the same `HttpApi` that OpenAPI and clients come from.
+ */
+import { Api } from "@stint/contract/Api"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { JobQueue } from "@stint/queue/JobQueue"
+import type { JobHead } from "@stint/store/JobRecord"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import { HttpApiBuilder } from "effect/http-api"
+import { explain } from "./JobExplainer.ts"
+import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
+import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
+import { json } from "../http/JsonResponse.ts"
+import { answer } from "../http/BodyAdmission.ts"
+import { Limits, clampWait } from "../http/Limits.ts"
+import { endpointFinder, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { SubmitOperations } from "./SubmitOperations.ts"
+
+/** Whether `?explain` asks for it: named alone, or with any value that is no "no". */
+const wantsExplanation = (explain: string | undefined): boolean => explain !== undefined && explain !== "false" && explain !== "0"
+
+/** Where a reader of events was: a browser says it in a header, and an empty one is none. */
+const lastEventIdOf = (request: HttpServerRequest.HttpServerRequest, lastEventId: string | undefined): string | undefined =>
+  request.headers["last-event-id"] || lastEventId || undefined
+
+/** The handlers of the jobs API. */
+export const layer = HttpApiBuilder.group(
+  Api,
+  "jobs",
+  Effect.fnUntraced(function*(handlers) {
+    const queue = yield* JobQueue
+    const registry = yield* WorkerRegistry
+    const limits = yield* Limits
+    const findEndpoint = yield* endpointFinder
+    const { run, runsync } = yield* SubmitOperations
+
+    const receipt = (job: JobHead) => json(receiptJson(job))
+
+    const explained = Effect.fnUntraced(function*(endpoint: Endpoint, id: string) {
+      const { ahead, job } = yield* mapLookupErrors(queue.position(endpoint.id, id))
+      const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
+      const workers = yield* registry.list(endpoint.id)
+      const now = yield* Clock.currentTimeMillis
+      return yield* answer(explainedJobJson(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
+    })
+
+    const status = Effect.fnUntraced(function*({ params, query }: {
+      readonly params: { readonly endpoint: string; readonly id: string }
+      readonly query: { readonly explain?: string }
+    }) {
+      const endpoint = yield* findEndpoint(params.endpoint)
+      if (wantsExplanation(query.explain)) return yield* explained(endpoint, params.id)
+      return yield* answer(jobJson(yield* mapLookupErrors(queue.get(endpoint.id, params.id)), endpoint))
+    })
+
+    const statusSync = Effect.fnUntraced(function*({ params, query }: {
+      readonly params: { readonly endpoint: string; readonly id: string }
+      readonly query: { readonly wait?: string }
+    }) {
+      const endpoint = yield* findEndpoint(params.endpoint)
+      const wait = clampWait(query.wait, limits.syncWaitMs, limits)
+      return yield* answer(jobJson(yield* mapLookupErrors(queue.awaitEnd(endpoint.id, params.id, wait)), endpoint))
+    })
+
+    const stream = Effect.fnUntraced(function*({ params, query }: {
+      readonly params: { readonly endpoint: string; readonly id: string }
+      readonly query: { readonly wait?: string }
+    }) {
+      const endpoint = yield* findEndpoint(params.endpoint)
+      const wait = clampWait(query.wait, limits.streamWaitMs, limits)
+      const { chunks, job, more } = yield* mapLookupErrors(queue.drain(endpoint.id, params.id, wait))
+      return yield* answer(streamJson(job, endpoint, chunks, more))
+    })
+
+    return handlers
+      .handleRaw("run", ({ params, request }) => run(params.endpoint, request))
+      .handleRaw("runsync", ({ params, query, request }) => runsync(params.endpoint, request, query.wait))
+      .handleRaw("status", status)
+      .handleRaw("statusByPost", status)
+      .handleRaw("statusSync", statusSync)
+      .handleRaw("statusSyncByPost", statusSync)
+      .handleRaw("stream", stream)
+      .handleRaw("streamByPost", stream)
+      .handleRaw(
+        "events",
+        Effect.fnUntraced(function*({ params, query, request }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const after = lastEventIdOf(request, query.lastEventId)
+          const options = { logs: query.events?.includes("log") ?? true }
+          // Looked at here, so that what cannot be followed is refused while there is a status to say it with.
+          const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
+          if (after !== undefined && (yield* mapListErrors(queue.isCaughtUp(job, after, options)))) {
+            return HttpServerResponse.empty({ status: 204 })
+          }
+          const followed = queue.follow(endpoint.id, job.id, after, options)
+          return eventsResponse(filterKinds(followed, query.events), endpoint, limits.heartbeatMs)
+        })
+      )
+      .handle(
+        "requests",
+        Effect.fnUntraced(function*({ params, query }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const { cursor, jobs } = yield* mapListErrors(queue.list(endpoint.id, query))
+          return { requests: jobs.map((job) => jobListItem(job, endpoint)), cursor }
+        })
+      )
+      .handleRaw(
+        "cancel",
+        Effect.fnUntraced(function*({ params }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          return receipt(yield* mapLookupErrors(queue.cancel(endpoint.id, params.id)))
+        })
+      )
+      .handleRaw(
+        "retry",
+        Effect.fnUntraced(function*({ params }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          return receipt(yield* mapJobErrors(queue.retry(endpoint.id, params.id)))
+        })
+      )
+      .handle(
+        "purgeQueue",
+        Effect.fnUntraced(function*({ params }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          return { removed: yield* mapStoreErrors(queue.purge(endpoint.id)), status: "completed" as const }
+        })
+      )
+      .handle(
+        "health",
+        Effect.fnUntraced(function*({ params }) {
+          const endpoint = yield* findEndpoint(params.endpoint)
+          const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
+          const workers = yield* registry.list(endpoint.id)
+          const count = (...states: ReadonlyArray<string>) => workers.filter((worker) => states.includes(worker.state)).length
+          return {
+            jobs: {
+              completed: depth.completed,
+              failed: depth.failed,
+              inProgress: depth.running,
+              inQueue: depth.waiting + depth.delayed,
+              retried: depth.retried
+            },
+            workers: {
+              idle: count("idle"),
+              initializing: count("initializing"),
+              ready: count("idle"),
+              running: count("running", "draining"),
+              throttled: count("throttled"),
+              unhealthy: count("unhealthy")
+            }
+          }
+        })
+      )
+  })
+)

@@ -1,0 +1,96 @@
+/**
+ * What a caller may say of a job besides its input (contract, RunRequest): read here, decided on by the queue.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import type { JobId } from "@stint/contract/Ids"
+import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
+import { jsonNull } from "@stint/contract/Json"
+import type { InvalidRequest, PayloadTooLarge, Unavailable } from "@stint/contract/Problem"
+import { traceContextOf } from "@stint/contract/TraceContext"
+import type { Submission } from "@stint/queue/JobQueue"
+import * as Effect from "effect/Effect"
+import type { HttpServerRequest } from "effect/http"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import { memberText } from "../http/JsonMember.ts"
+import { type LimitSettings, remedyFor } from "../http/Limits.ts"
+import { decoder, readJson } from "../http/RequestBody.ts"
+
+const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
+
+/** The body of `/run`; `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
+const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
+
+/** What a body says that says nothing but its input, as most do. */
+const INPUT_ALONE: typeof RunRequest.Type = { input: null }
+
+/** Whether a body is an object with an input and nothing else, so that there is nothing to decode. */
+const isInputAlone = (body: unknown): boolean => {
+  if (typeof body !== "object" || body === null || Array.isArray(body)) return false
+  const keys = Object.keys(body)
+  return keys.length === 1 && keys[0] === "input"
+}
+
+const HEADER = "Idempotency-Key"
+
+const decodeKey = decoder(
+  Schema.Struct({ [HEADER]: IdempotencyKey }),
+  `Send a key of your own making in ${HEADER}, for example a UUID, or leave the header out.`
+)
+
+/** The key that a request carries in its header. Fails with 400 where it cannot be one. */
+export const readIdempotencyKey = (
+  request: HttpServerRequest.HttpServerRequest
+): Effect.Effect<string | undefined, InvalidRequest> => {
+  const header = request.headers[HEADER.toLowerCase()]
+  return header === undefined ? Effect.undefined : Effect.map(decodeKey({ [HEADER]: header }), (keys) => keys[HEADER])
+}
+
+/** A webhook in its long form; the address alone is told of the end. */
+export const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
+  typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
+
+const remedy = "Send a link to the data instead of the data: put it in an object store and pass its address in \"input\"."
+
+/** How large a request may be, and what its sender is told where it is larger. */
+export interface SubmissionLimit {
+  readonly bytes: number
+  readonly remedy: string
+}
+
+/** The limits of `/run` and `/runsync`. */
+export const submissionLimits = (
+  limits: LimitSettings
+): { readonly run: SubmissionLimit; readonly runsync: SubmissionLimit } => ({
+  run: { bytes: limits.runBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUN", true, limits) },
+  runsync: { bytes: limits.runsyncBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUNSYNC", true, limits) }
+})
+
+/** A job from a request. */
+export const readSubmission = Effect.fnUntraced(function*(
+  endpoint: Endpoint,
+  request: HttpServerRequest.HttpServerRequest,
+  limit: SubmissionLimit,
+  id: JobId
+): Effect.fn.Return<
+  Submission,
+  InvalidRequest | PayloadTooLarge | Unavailable,
+  HttpServerRequest.HttpServerRequest | Scope.Scope
+> {
+  const key = yield* readIdempotencyKey(request)
+  const body = yield* readJson(request, limit.bytes, limit.remedy, runHint)
+  const alone = isInputAlone(body.value)
+  const { idempotencyKey, policy, priority, s3Config, tags, webhook } = alone ? INPUT_ALONE : yield* decodeRun(body.value)
+  return {
+    endpoint,
+    id,
+    input: memberText(body.text, "input") ?? jsonNull,
+    s3Config: s3Config === undefined ? undefined : memberText(body.text, "s3Config"),
+    policy,
+    priority,
+    tags,
+    webhook: webhookOf(webhook),
+    trace: traceContextOf(request.headers),
+    idempotencyKey: key ?? idempotencyKey
+  }
+})

@@ -1,0 +1,306 @@
+/**
+ * What workers may do, over the queue (docs/spec/worker-protocol.md#overview): tolerant of how existing SDKs call, strict about whose job it is.
+ *
+ * Each operation is a request's answer, or its problem. Who may call, and by which route a request comes here, is for others to say:
+ * `WorkerHandlers` has them in the `HttpApi`, `HotRoutes` beside it.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { JobId, WorkerId } from "@stint/contract/Ids"
+import { jsonNull } from "@stint/contract/Json"
+import type { JobNotFound } from "@stint/contract/Problem"
+import { explain, InvalidRequest } from "@stint/contract/Problem"
+import { Ping, pingJobs } from "@stint/contract/WorkerProtocol"
+import { type LeaseHolder, JobQueue } from "@stint/queue/JobQueue"
+import type { JobRecord } from "@stint/store/JobRecord"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import { type HttpServerRequest, HttpServerResponse } from "effect/http"
+import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import * as DeliveryWatch from "./DeliveryWatch.ts"
+import { claimedJobJson } from "../jobs/JobView.ts"
+import { json } from "../http/JsonResponse.ts"
+import { memberText } from "../http/JsonMember.ts"
+import { answer } from "../http/BodyAdmission.ts"
+import { Limits, remedyFor } from "../http/Limits.ts"
+import { excerpt } from "../http/ProblemJson.ts"
+import { endpointFinder, jobNotFound, mapJobErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { decoder, parseJson, readJson, readText, tooLarge } from "../http/RequestBody.ts"
+import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
+
+const resultHint =
+  "A result is a JSON object like {\"output\": ...} or {\"error\": \"...\"}. NaN and Infinity are not JSON: send null instead."
+
+/** The body of job-done. Its values came out of `JSON.parse`, so only its shape is in question. */
+const decodeDone = decoder(
+  Schema.Struct({
+    output: Schema.optionalKey(Schema.Unknown),
+    error: Schema.optionalKey(Schema.Unknown),
+    stopPod: Schema.optionalKey(Schema.Unknown),
+    status: Schema.optionalKey(Schema.Unknown)
+  }),
+  resultHint
+)
+
+/** Whether what cannot be read was meant as progress and not as a result. */
+const looksLikeProgress = (text: string): boolean => /"status"\s*:\s*"IN_PROGRESS"/.test(text)
+
+const chunkHint = "A chunk is a JSON object like {\"output\": ...}. NaN and Infinity are not JSON: send null instead."
+
+const decodeChunk = decoder(Schema.Struct({ output: Schema.Unknown }), chunkHint)
+
+const pingHint = "A heartbeat is a JSON object like {\"job_id\": [\"...\"], \"runpod_version\": \"...\"}."
+
+const decodePing = decoder(Ping, pingHint)
+
+const isJobId = Schema.is(JobId)
+
+const isWorkerId = Schema.is(WorkerId)
+
+const noContent = HttpServerResponse.empty({ status: 204 })
+/** Its length is said, because Node would send an empty body in chunks otherwise. */
+const accepted = HttpServerResponse.empty({ status: 200, headers: { "content-length": "0" } })
+
+/** The most jobs that one batch take hands out. */
+const MAX_BATCH = 1_000
+
+/** The most of an unhealthy worker's reason that is kept: it is shown and logged. */
+const REASON_LENGTH = 1_000
+
+/** `error` on the wire is a string; `null` is what some SDKs send for "none" (docs/spec/rulings.md#error-on-the-wire). */
+const errorText = (error: unknown, text: string): string | null =>
+  error === undefined || error === null ? null : typeof error === "string" ? error : memberText(text, "error") ?? null
+
+const attemptOf = (address: WorkerUrl): number | undefined => {
+  const attempt = Number(address.get("attempt"))
+  return Number.isInteger(attempt) && attempt > 0 ? attempt : undefined
+}
+
+/** Which chunk it is, where the worker counts them; a number that cannot be one is refused, for it would lose or double a chunk. */
+const chunkOf = (address: WorkerUrl): Effect.Effect<number | undefined, InvalidRequest> => {
+  const text = address.get("chunk")
+  if (text === undefined) return Effect.succeed(undefined)
+  if (/^[1-9]\d{0,8}$/.test(text)) return Effect.succeed(Number(text))
+  return new InvalidRequest({
+    ...explain(`"${excerpt(text)}" is no number of a chunk.`, "Count the chunks of an attempt from 1, or leave `chunk` out."),
+    errors: [{ path: ["chunk"], message: "expected a whole number from 1" }]
+  })
+}
+
+/** The worker that an address names. */
+const workerOf = (address: WorkerUrl): Effect.Effect<string, InvalidRequest> =>
+  isWorkerId(address.last)
+    ? Effect.succeed(address.last)
+    : new InvalidRequest(explain(
+      address.last === ""
+        ? "The address names no worker."
+        : `The worker's id has ${address.last.length} characters; at most 256 are allowed.`,
+      "A worker's address ends in its id, like .../job-take/my-worker. Its SDK takes the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
+    ))
+
+const pingOf = (address: WorkerUrl) => {
+  const jobs = address.all("job_id")
+  const ping: Record<string, unknown> = jobs.length === 0 ? {} : { job_id: jobs.join(",") }
+  for (const key of ["runpod_version", "status", "check", "reason"]) {
+    const value = address.get(key)
+    if (value !== undefined) ping[key] = value
+  }
+  return ping
+}
+
+const single = (jobs: ReadonlyArray<JobRecord>) => jobs.map(claimedJobJson).join("")
+const many = (jobs: ReadonlyArray<JobRecord>) => `[${jobs.map(claimedJobJson).join(",")}]`
+
+const batchSize = (address: WorkerUrl) => {
+  const size = Math.trunc(Number(address.get("batch_size")))
+  return Number.isNaN(size) ? 1 : Math.min(MAX_BATCH, Math.max(1, size))
+}
+
+interface WorkerRequest {
+  readonly params: { readonly endpoint: string; readonly worker: string }
+  readonly request: HttpServerRequest.HttpServerRequest
+}
+
+interface JobRequest extends WorkerRequest {
+  readonly params: WorkerRequest["params"] & { readonly id: string }
+}
+
+const make = Effect.gen(function*() {
+  const queue = yield* JobQueue
+  const registry = yield* WorkerRegistry
+  const limits = yield* Limits
+  const findEndpointNow = yield* endpointFinder
+  const watchDelivery = yield* DeliveryWatch.make
+  const resultRemedy = remedyFor(
+    "Upload the result to an object store and return its address.",
+    "STINT_LIMIT_RESULT",
+    true,
+    limits
+  )
+  const chunkRemedy = remedyFor("Yield smaller chunks.", "STINT_LIMIT_CHUNK", false, limits)
+  const progressRemedy = remedyFor(
+    "Send shorter progress: it is what callers see until the result is there.",
+    "STINT_LIMIT_CHUNK",
+    false,
+    limits
+  )
+
+  /** An existing SDK takes again at once and without end when a take fails (docs/spec/worker-protocol.md#taking-a-job): the refusal is held back. */
+  const delayRefusal = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+    Effect.tapError(effect, () => Effect.interruptible(Effect.sleep(limits.refusalWaitMs)))
+
+  const findEndpoint = (id: string) => delayRefusal(findEndpointNow(id))
+
+  /** Jobs that did not reach their worker go back, unless they have moved on meanwhile. */
+  const returnUnstarted = (endpoint: Endpoint, worker: string, jobs: ReadonlyArray<JobRecord>) =>
+    Effect.forEach(
+      jobs,
+      ({ attempt, id }) =>
+        Effect.flatMap(queue.get(endpoint.id, id), (job) =>
+          job.attempt === attempt ? queue.returnJobs(endpoint.id, worker, [id]) : Effect.void).pipe(Effect.ignore),
+      { discard: true }
+    )
+
+  const take = (
+    limitOf: (address: WorkerUrl) => number,
+    render: (jobs: ReadonlyArray<JobRecord>) => string
+  ) =>
+    Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+      const address = parseWorkerUrl(request.url)
+      const endpoint = yield* findEndpoint(params.endpoint)
+      const worker = yield* delayRefusal(workerOf(address))
+      const jobs = yield* delayRefusal(mapStoreErrors(queue.take({
+        endpoint: endpoint.id,
+        worker,
+        limit: limitOf(address),
+        waitMs: limits.workerWaitMs,
+        holding: address.get("job_in_progress") !== "0"
+      })))
+      if (jobs.length === 0) return noContent
+      yield* watchDelivery(request, returnUnstarted(endpoint, worker, jobs))
+      return yield* answer(render(jobs))
+    }, Effect.uninterruptible)
+
+  const holderOf = Effect.fnUntraced(function*({ params, request }: JobRequest): Effect.fn.Return<
+    LeaseHolder,
+    JobNotFound | Effect.Error<ReturnType<typeof findEndpoint>>
+  > {
+    const address = parseWorkerUrl(request.url)
+    const endpoint = yield* findEndpoint(params.endpoint)
+    if (!isJobId(address.last)) return yield* jobNotFound(address.last)
+    return { endpoint: endpoint.id, worker: params.worker, job: address.last, attempt: attemptOf(address) }
+  })
+
+  /**
+   * A result that cannot be kept fails its job with that reason, so that nobody waits for it and nobody runs the job again for another
+   * result of the kind (docs/spec/rulings.md#large-results).
+   */
+  const failResult = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
+    Effect.ignore(queue.finish(holder, {
+      output: null,
+      error: `The worker delivered a result that cannot be kept. ${problem.error} ${problem.hint}`
+    }))
+
+  const done = Effect.fnUntraced(function*(call: JobRequest) {
+    const holder = yield* holderOf(call)
+    const text = yield* readText(call.request, limits.resultBytes, resultRemedy).pipe(
+      Effect.tapErrorTag("PayloadTooLarge", (problem) => failResult(holder, problem))
+    )
+    const body = yield* parseJson(text, resultHint).pipe(
+      Effect.flatMap(({ value }) => decodeDone(value)),
+      Effect.tapError((problem) => looksLikeProgress(text) ? Effect.void : failResult(holder, problem))
+    )
+    const output = memberText(text, "output") ?? null
+    if (body.status === "IN_PROGRESS") {
+      if (Buffer.byteLength(text) > limits.chunkBytes) {
+        return yield* tooLarge(limits.chunkBytes, progressRemedy)
+      }
+      // Progress that comes late is no fault of anybody's: it may overtake, or be overtaken by, the result
+      // (docs/spec/worker-protocol.md#delivering-progress).
+      yield* queue.progress(holder, output ?? jsonNull).pipe(
+        Effect.catchReason("QueueError", "LeaseLost", () => Effect.void),
+        mapJobErrors
+      )
+      return accepted
+    }
+    // Told before the result ends the job, so that the worker is given no other one in between.
+    if (body.stopPod === true) yield* queue.drainWorker(holder.endpoint, holder.worker)
+    yield* mapJobErrors(queue.finish(holder, { output, error: errorText(body.error, text) }))
+    return accepted
+  })
+
+  const chunk = Effect.fnUntraced(function*(call: JobRequest) {
+    const holder = yield* holderOf(call)
+    const { text, value } = yield* readJson(call.request, limits.chunkBytes, chunkRemedy, chunkHint)
+    yield* decodeChunk(value)
+    const number = yield* chunkOf(parseWorkerUrl(call.request.url))
+    yield* mapJobErrors(queue.append(holder, memberText(text, "output") ?? jsonNull, number))
+    return accepted
+  })
+
+  const hear = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping) {
+    if (ping.status === "unhealthy") {
+      const reason = `fitness check ${ping.check ?? "(unnamed)"} failed: ${ping.reason ?? "no reason given"}`.slice(
+        0,
+        REASON_LENGTH
+      )
+      yield* Effect.logWarning(`Worker ${worker} of endpoint ${endpoint.id} is unhealthy: ${reason}.`)
+      yield* registry.failing(endpoint.id, worker, "unhealthy", reason)
+      return accepted
+    }
+    const jobs = pingJobs(ping)
+    if (ping.status === "exiting") yield* mapStoreErrors(queue.workerExiting(endpoint.id, worker, jobs))
+    else yield* mapStoreErrors(queue.heartbeat(endpoint.id, worker, jobs))
+    return accepted
+  })
+
+  const stop = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+    const endpoint = yield* findEndpoint(params.endpoint)
+    const worker = yield* delayRefusal(workerOf(parseWorkerUrl(request.url)))
+    const stopSignals = yield* delayRefusal(mapStoreErrors(queue.stopSignals(endpoint.id, worker, limits.workerWaitMs)))
+    if (stopSignals.length === 0) return noContent
+    // Told once: what did not arrive is told with the next call, and not with a heartbeat that may be far away.
+    yield* watchDelivery(request, queue.requeueStopSignals(endpoint.id, worker, stopSignals))
+    return json(JSON.stringify({ jobsToStop: stopSignals }))
+  }, Effect.uninterruptible)
+
+  const ping = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+    const address = parseWorkerUrl(request.url)
+    const endpoint = yield* findEndpoint(params.endpoint)
+    const worker = yield* workerOf(address)
+    return yield* hear(endpoint, worker, yield* decodePing(pingOf(address)))
+  })
+
+  const pingByPost = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
+    const address = parseWorkerUrl(request.url)
+    const endpoint = yield* findEndpoint(params.endpoint)
+    const worker = yield* workerOf(address)
+    const text = yield* readText(request, limits.chunkBytes, "A heartbeat names jobs; it carries no data.")
+    // The query form, sent by POST, has no body.
+    const { value } = text.trim() === "" ? { value: {} } : yield* parseJson(text, pingHint)
+    const ping = yield* decodePing(Predicate.isObject(value) ? { ...pingOf(address), ...value } : value)
+    return yield* hear(endpoint, worker, ping)
+  })
+
+  return {
+    /** Run it uninterruptibly: it opens up where it waits. */
+    take: take(() => 1, single),
+    /** The same. */
+    takeBatch: take(batchSize, many),
+    done,
+    chunk,
+    stop,
+    ping,
+    pingByPost
+  }
+})
+
+/** What workers may do. Built once, whatever routes lead to it: it watches the connections that jobs were handed over. */
+export class WorkerOperations extends Context.Service<WorkerOperations, Effect.Success<typeof make>>()(
+  "@stint/server/WorkerOperations"
+) {}
+
+/** The operations over the queue. */
+export const layer = Layer.effect(WorkerOperations, make)

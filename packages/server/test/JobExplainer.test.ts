@@ -1,0 +1,139 @@
+import { describe, expect, it } from "@effect/vitest"
+import { Explanation } from "@stint/contract/Explanation"
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import type { JobReport } from "@stint/store/JobRecord"
+import { explain, type ExplainInput } from "@stint/server/JobExplainer"
+import * as Schema from "effect/Schema"
+import * as fc from "fast-check"
+
+const NOW = 1_790_000_000_000
+
+const job: JobReport = {
+  id: JobId.make("j"),
+  endpoint: EndpointId.make("e"),
+  status: "IN_QUEUE",
+  lowPriority: false,
+  priority: 0,
+  createdAt: NOW - 5_000,
+  queuedAt: NOW - 5_000,
+  notBefore: null,
+  ttlMs: 60_000,
+  expiresAt: NOW + 55_000,
+  executionTimeoutMs: 60_000,
+  leaseMs: 30_000,
+  maxAttempts: 3,
+  retry: null,
+  retentionMs: 60_000,
+  attempt: 0,
+  retries: 0,
+  worker: null,
+  startedAt: null,
+  leaseExpiresAt: null,
+  finishedAt: null,
+  chunks: 0,
+  drained: 0,
+  webhook: null,
+  tags: [],
+  batchId: null,
+  progress: null,
+  output: null,
+  error: null,
+  lastError: null
+}
+
+const worker = (state: ExplainInput["workers"][number]["state"], rest: Partial<ExplainInput["workers"][number]> = {}) => ({
+  state,
+  reason: null,
+  retryAt: null,
+  firstSeenAt: NOW - 3_000,
+  ...rest
+})
+
+const facts = (rest: Partial<ExplainInput>): ExplainInput => ({
+  job,
+  ahead: { jobs: 0, more: false },
+  depth: { waiting: 1 },
+  endpoint: {
+    id: EndpointId.make("e"),
+    source: { type: "command", command: ["x"] },
+    workers: { min: 0, max: 2, idleTimeoutMs: 5_000 },
+    errorTraceback: "full"
+  },
+  workers: [],
+  now: NOW,
+  ...rest
+})
+
+const isExplanation = Schema.is(Explanation)
+
+describe("explain", () => {
+  it("says what a person would say, with the figures and what to do", () => {
+    const words = (rest: Partial<ExplainInput>) => explain(facts(rest)).words
+    expect(words({})).toBe("It is the first in line; a worker is being started for it.")
+    expect(words({ ahead: { jobs: 3, more: false }, workers: [worker("running"), worker("running")] })).toBe(
+      "3 jobs come before it, and all 2 workers that the endpoint may have (workers.max) are busy. It is taken when one is free; " +
+        "a higher workers.max adds some."
+    )
+    expect(words({ workers: [worker("initializing")] })).toBe("It is the first in line; 1 worker is starting, the first for 3 s.")
+    const gone = worker("unhealthy", { reason: "exit code 1.\n  at line 1", retryAt: NOW + 4_200 })
+    expect(words({ workers: [gone] })).toBe(
+      "It is the first in line, and no worker starts: exit code 1. The next try is in 4.2 s."
+    )
+    expect(words({ job: { ...job, lowPriority: true } })).toContain("starts no worker")
+    expect(words({ job: { ...job, notBefore: NOW + 90_000, attempt: 1, lastError: "no luck\nat line 1" } })).toBe(
+      "Attempt 1 of 3 came to nothing: no luck. The next begins in 90 s at the earliest."
+    )
+    expect(words({ ahead: { jobs: 10_000, more: true }, workers: [worker("idle")] })).toBe(
+      "More than 10000 jobs come before it; 1 worker is idle and takes the next job in a moment."
+    )
+  })
+
+  it("keeps tracebacks from callers where the endpoint does", () => {
+    const lastError = JSON.stringify({ error_message: "m", error_traceback: "at secret.ts" })
+    const one = facts({ job: { ...job, notBefore: NOW + 1, attempt: 1, lastError } })
+    expect(JSON.stringify(explain(one))).toContain("secret.ts")
+    const none = { ...one, endpoint: { ...one.endpoint, errorTraceback: "none" as const } }
+    expect(JSON.stringify(explain(none))).not.toContain("secret.ts")
+  })
+
+  it("of any state of any job gives an explanation of the contract's shape, in words", () => {
+    const time = fc.integer({ min: NOW - 1e9, max: NOW + 1e9 })
+    const reports = fc.record({
+      status: fc.constantFrom(...["IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"] as const),
+      attempt: fc.integer({ min: 0, max: 5 }),
+      worker: fc.option(fc.string({ minLength: 1 })),
+      startedAt: fc.option(time),
+      leaseExpiresAt: fc.option(time),
+      notBefore: fc.option(time),
+      lastError: fc.option(fc.string()),
+      lowPriority: fc.boolean()
+    }).map((rest) => ({ ...job, ...rest }))
+    const workers = fc.array(
+      fc.record({
+        state: fc.constantFrom(...["initializing", "idle", "running", "draining", "unhealthy", "throttled"] as const),
+        reason: fc.option(fc.string()),
+        retryAt: fc.option(time),
+        firstSeenAt: time
+      }),
+      { maxLength: 5 }
+    )
+    const endpoints = fc.record({ max: fc.integer({ min: 0, max: 4 }), external: fc.boolean() })
+    const aheads = fc.option(fc.record({ jobs: fc.nat(20), more: fc.boolean() }))
+    fc.assert(
+      fc.property(reports, workers, endpoints, aheads, fc.nat(20), (job, workers, { external, max }, ahead, waiting) => {
+        const base = facts({}).endpoint
+        const source = external ? { type: "external" as const } : base.source
+        const endpoint = { ...base, source, workers: { ...base.workers, max } }
+        const said = explain(facts({ job, workers, endpoint, ahead, depth: { waiting } }))
+        expect(isExplanation(said)).toBe(true)
+        expect(said.words).toMatch(/^[A-Z0-9].*[.]$/s)
+        if (said.nextRetryAt !== undefined) expect(said.nextRetryAt).toBeGreaterThan(NOW)
+        if (said.position !== undefined) expect(said.position.place).toBeLessThanOrEqual(said.position.of)
+        if (workers.some(({ state }) => state === "idle") && said.reason !== "next") {
+          expect(["ended", "running", "backoff"]).toContain(said.reason)
+        }
+      }),
+      { numRuns: 500 }
+    )
+  })
+})

@@ -1,0 +1,228 @@
+/**
+ * The pure parts of the OpenAI route: what Python writes is read as it was meant, however chunks are cut a stream says the same, and nothing
+ * that a handler says breaks it.
+ */
+import { describe, expect, it } from "@effect/vitest"
+import { EndpointId, JobId } from "@stint/contract/Ids"
+import { JsonText, toJsonText } from "@stint/contract/Json"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { submitted } from "@stint/store/JobMachine"
+import type { JobReport } from "@stint/store/JobRecord"
+import * as OpenAiResponse from "@stint/server/OpenAiResponse"
+import * as OpenAiErrorResponse from "@stint/server/OpenAiErrorResponse"
+import * as PythonRepr from "@stint/server/PythonRepr"
+import * as fc from "fast-check"
+
+const job: JobReport = {
+  ...submitted({
+    id: JobId.make("job-1"),
+    endpoint: EndpointId.make("chat"),
+    input: JsonText.make("{}"),
+    s3Config: null,
+    traceparent: null,
+    tracestate: null,
+    lowPriority: false,
+    priority: 0,
+    createdAt: 0,
+    ttlMs: 60_000,
+    executionTimeoutMs: 60_000,
+    leaseMs: 30_000,
+    maxAttempts: 3,
+    retry: null,
+    retentionMs: 60_000,
+    webhook: null,
+    tags: []
+  }),
+  attempt: 1
+}
+
+const chunk = (output: JsonText, index: number): JobEvent => ({
+  _tag: "Chunk",
+  position: "",
+  attempt: 1,
+  number: index + 1,
+  output
+})
+
+const end = (rest: Partial<JobReport>): JobEvent => ({
+  _tag: "End",
+  position: "",
+  attempt: 1,
+  job: { ...job, status: "COMPLETED", finishedAt: 1, ...rest }
+})
+
+/** All that a stream says of these tellings. */
+const sayAll = (tellings: ReadonlyArray<JobEvent>): string => {
+  let state = OpenAiResponse.EMPTY_STREAM
+  let text = ""
+  for (const told of tellings) {
+    const next = OpenAiResponse.nextStep(state, told)
+    state = next.state
+    text += next.text
+    if (next.over) break
+  }
+  return text
+}
+
+/** As Python writes it. Numbers that JSON and Python write alike. */
+const repr = (value: unknown): string => {
+  if (value === null) return "None"
+  if (value === true) return "True"
+  if (value === false) return "False"
+  if (typeof value === "number") return String(value)
+  if (typeof value === "string") {
+    const quote = value.includes("'") && !value.includes("\"") ? "\"" : "'"
+    const inner = Array.from(value, (character) => {
+      const code = character.codePointAt(0) ?? 0
+      if (character === "\\" || character === quote) return `\\${character}`
+      if (character === "\n") return "\\n"
+      if (character === "\r") return "\\r"
+      if (character === "\t") return "\\t"
+      if (code < 0x20 || (code >= 0x7f && code < 0xa1)) return `\\x${code.toString(16).padStart(2, "0")}`
+      if (code === 0x2028) return "\\u2028"
+      return code === 0xe0001 ? "\\U000e0001" : character
+    })
+    return quote + inner.join("") + quote
+  }
+  if (Array.isArray(value)) return `[${value.map(repr).join(", ")}]`
+  return `{${Object.entries(value as object).map(([key, one]) => `${repr(key)}: ${repr(one)}`).join(", ")}}`
+}
+
+const data = fc.letrec((tie) => ({
+  value: fc.oneof(
+    { maxDepth: 4 },
+    fc.constantFrom(null, true, false, "\u2028", "\u{E0001}", "it's \"so\"", "\\'"),
+    fc.integer(),
+    fc.string({ unit: "binary" }),
+    fc.array(tie("value"), { maxLength: 4 }),
+    fc.dictionary(fc.string(), tie("value"), { maxKeys: 4, noNullPrototype: true })
+  )
+})).value
+
+describe("Python's repr", () => {
+  it("is read as the value that it was made of", () => {
+    fc.assert(fc.property(data, (value) => {
+      expect(PythonRepr.parse(repr(value))).toEqual(value)
+    }))
+  })
+
+  it("of tuples, floats and one-element tuples is read, and what is no plain data is not", () => {
+    expect(PythonRepr.parse("{'a': (1, 2.5, -3e-05), 'b': ('x',), 1: None, 'c': {}, 'd': []}")).toEqual({
+      a: [1, 2.5, -3e-05],
+      b: ["x"],
+      1: null,
+      c: {},
+      d: []
+    })
+    for (
+      const text of ["", "{", "{'a'}", "{'a': }", "{'a': 1", "<object>", "nan", "{'a': Decimal('1')}", "'open", "'\\q'", "1 2"]
+    ) {
+      expect(PythonRepr.parse(text), text).toBeUndefined()
+    }
+    expect(PythonRepr.parse("[".repeat(100_000))).toBeUndefined()
+  })
+
+  it("never throws, whatever the text is", () => {
+    fc.assert(fc.property(fc.string({ unit: fc.constantFrom(..."{}[]()'\":,\\x0aNoneTrue1.-e ".split("")) }), (text) => {
+      PythonRepr.parse(text)
+      expect(OpenAiErrorResponse.ofError(text).status).toBeGreaterThanOrEqual(400)
+    }))
+  })
+})
+
+describe("a stream", () => {
+  it("of text says the same however it is cut into chunks", () => {
+    const events = fc.array(fc.record({ data: fc.json({ maxDepth: 2 }), line: fc.constantFrom("\n", "\r\n") }), {
+      minLength: 1,
+      maxLength: 5
+    })
+    fc.assert(fc.property(events, fc.array(fc.nat(400)), (events, cuts) => {
+      const text = events.map(({ data, line }) => `data: ${data}${line}${line}`).join("")
+      const places = [0, ...cuts.filter((cut) => cut < text.length).toSorted((a, b) => a - b), text.length]
+      const parts = places.slice(1).map((place, index) => text.slice(places[index], place))
+      // A part that looks like a chunk's JSON on its own can stand only where an event begins, which no cut within one makes.
+      expect(sayAll([...parts.map((part, index) => chunk(toJsonText(part), index)), end({ output: JsonText.make("[]") })])).toBe(
+        text
+      )
+    }))
+  })
+
+  it("of any chunks is made of whole events, and [DONE] is the last", () => {
+    const object = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }))
+    fc.assert(fc.property(fc.array(object, { minLength: 1, maxLength: 5 }), fc.integer({ min: 0, max: 3 }), (objects, spaces) => {
+      const text = sayAll([
+        ...objects.map((one, index) => chunk(JsonText.make(JSON.stringify(one, null, spaces)), index)),
+        end({})
+      ])
+      const lines = text.split("\n\n")
+      expect(lines.at(-1)).toBe("")
+      expect(lines.at(-2)).toBe("data: [DONE]")
+      expect(lines.slice(0, -2).map((event) => JSON.parse(event.replaceAll(/^data: /gm, "")))).toEqual(
+        JSON.parse(JSON.stringify(objects))
+      )
+    }))
+  })
+
+  it("of a list that a handler returned says each of its elements", () => {
+    expect(sayAll([end({ output: JsonText.make("[{\"n\":1},\"data: 2\\n\\n\"]") })])).toBe(
+      "data: {\"n\":1}\n\ndata: 2\n\ndata: [DONE]\n\n"
+    )
+  })
+
+  it("says why the attempt before was lost, without the traceback", () => {
+    const lost = (lastError: string | null) =>
+      sayAll([chunk(JsonText.make("{}"), 0), {
+        _tag: "Status",
+        position: "",
+        attempt: 1,
+        status: "IN_QUEUE",
+        job: { ...job, lastError }
+      }])
+    expect(lost("Worker w was silent.")).toContain("was sent: Worker w was silent. Send the request again")
+    expect(lost(null)).toContain("was sent. Send the request again")
+    expect(lost("{\"error_message\":\"x\",\"error_traceback\":\"sec")).toContain("was sent. Send the request again")
+  })
+})
+
+describe("a job that did not end well", () => {
+  it("is 504 when it took too long, 499 when it was cancelled", () => {
+    expect(OpenAiErrorResponse.ofJob({ ...job, status: "TIMED_OUT", error: "It ran for more than 5 s." })).toMatchObject({
+      status: 504,
+      error: { type: "timeout_error", code: "timed_out", message: "It ran for more than 5 s." },
+      final: true
+    })
+    expect(OpenAiErrorResponse.ofJob({ ...job, status: "CANCELLED" })).toMatchObject({ status: 499, error: { code: "cancelled" } })
+    expect(OpenAiErrorResponse.ofJob({ ...job, status: "COMPLETED" })).toBeUndefined()
+  })
+
+  it("has the status that its error's type stands for where it names none", () => {
+    const statusOf = (type: string) => OpenAiErrorResponse.ofError(JSON.stringify({ message: "m", type })).status
+    expect(Object.fromEntries(
+      [
+        "invalid_request_error",
+        "BadRequestError",
+        "authentication_error",
+        "PermissionDeniedError",
+        "not_found_error",
+        "ConflictError",
+        "UnprocessableEntityError",
+        "rate_limit_error",
+        "overloaded_error",
+        "TimeoutError",
+        "server_error"
+      ].map((type) => [type, statusOf(type)])
+    )).toEqual({
+      invalid_request_error: 400,
+      BadRequestError: 400,
+      authentication_error: 401,
+      PermissionDeniedError: 403,
+      not_found_error: 404,
+      ConflictError: 409,
+      UnprocessableEntityError: 422,
+      rate_limit_error: 429,
+      overloaded_error: 503,
+      TimeoutError: 504,
+      server_error: 500
+    })
+  })
+})

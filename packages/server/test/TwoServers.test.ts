@@ -1,4 +1,0 @@
-import { layerMemory } from "../src/testing/ServerTest.ts"
-import { twoServers } from "../src/testing/TwoServers.ts"
-
-twoServers("memory", layerMemory)
