@@ -41,7 +41,11 @@ const quantile = (values: ReadonlyArray<number>, q: number): number => {
 export const quantiles = (title: string, unit: string, rounds: ReadonlyArray<ReadonlyArray<number>>): void => {
   const rows = ([["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["worst", 1]] as const).map(([name, q]) => {
     const figures = sorted(rounds.map((round) => quantile(round, q)))
-    return [name, formatFigure(median(figures)), `${formatFigure(figures[0] ?? Number.NaN)} - ${formatFigure(figures.at(-1) ?? Number.NaN)}`]
+    return [
+      name,
+      formatFigure(median(figures)),
+      `${formatFigure(figures[0] ?? Number.NaN)} - ${formatFigure(figures.at(-1) ?? Number.NaN)}`
+    ]
   })
   const table = tableOf([["", `median ${unit}`, "range"], ...rows])
   process.stdout.write(`${title} (${rounds.length} rounds, Node ${process.versions.node})\n\n${table}\n`)

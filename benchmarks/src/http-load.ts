@@ -5,9 +5,9 @@
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
+import { KEY } from "./BenchmarkPlatform.ts"
 import { type Answer, open, requestBytes } from "./HttpConnection.ts"
 import { Load, type Measurement, type Operation } from "./HttpMessages.ts"
-import { KEY } from "./BenchmarkPlatform.ts"
 
 const WORKERS = 8
 

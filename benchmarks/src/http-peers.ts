@@ -23,11 +23,11 @@ import process from "node:process"
 import { setTimeout as pause } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
+import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
 import { type Load, Measurement } from "./PeerMessages.ts"
 import { freePort, hasRedis, installPeers, PEERS, startRedis } from "./Peers.ts"
-import { KEY, startPlatform } from "./BenchmarkPlatform.ts"
 import { processTreeOf, usageOf } from "./ProcessUsage.ts"
-import { median, formatFigure, tableOf } from "./Rounds.ts"
+import { formatFigure, median, tableOf } from "./Rounds.ts"
 import { OUTPUT } from "./SubjectProcess.ts"
 
 const { values } = parseArgs({

@@ -19,8 +19,8 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import process from "node:process"
 import { fileURLToPath } from "node:url"
-import { Listening, type Load, Measurement, type Operation, CpuTime } from "./HttpMessages.ts"
-import { median, formatFigure, tableOf } from "./Rounds.ts"
+import { CpuTime, Listening, type Load, Measurement, type Operation } from "./HttpMessages.ts"
+import { formatFigure, median, tableOf } from "./Rounds.ts"
 
 const [rounds = "5", subjects = "echo,memory,D2"] = process.argv.slice(2)
 const ROUNDS = Number(rounds)

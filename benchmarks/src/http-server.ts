@@ -16,8 +16,8 @@ import * as Schema from "effect/Schema"
 import { createServer } from "node:http"
 import type { AddressInfo } from "node:net"
 import process from "node:process"
-import { type Listening, Operation } from "./HttpMessages.ts"
 import { KEY } from "./BenchmarkPlatform.ts"
+import { type Listening, Operation } from "./HttpMessages.ts"
 
 const [kind = "echo"] = process.argv.slice(2)
 

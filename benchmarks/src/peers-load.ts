@@ -3,9 +3,9 @@
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
+import { KEY } from "./BenchmarkPlatform.ts"
 import { open, requestBytes } from "./HttpConnection.ts"
 import { Load, type Measurement } from "./PeerMessages.ts"
-import { KEY } from "./BenchmarkPlatform.ts"
 
 const body = JSON.stringify({ input: { text: "x".repeat(256 - `{"input":{"text":""}}`.length) } })
 

@@ -1,6 +1,6 @@
 /** The worker that `tracing.ts` measures. Traced where the environment asks for it. */
-import { Telemetry } from "@stint/worker-telemetry"
 import { Handler, Worker } from "@stint/worker"
+import { Telemetry } from "@stint/worker-telemetry"
 import * as Layer from "effect/Layer"
 import { setTimeout } from "node:timers/promises"
 

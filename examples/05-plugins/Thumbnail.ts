@@ -1,8 +1,8 @@
 /**
  * The handler: a picture from anywhere in the world in, the address of a smaller one out.
  */
-import { Handler } from "@stint/worker"
 import { DownloadError, Downloads } from "@stint/downloads"
+import { Handler } from "@stint/worker"
 import { Progress } from "@stint/worker-progress"
 import { Uploads } from "@stint/worker-uploads"
 import * as Effect from "effect/Effect"

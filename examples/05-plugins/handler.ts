@@ -1,8 +1,8 @@
 /**
  * The worker: the handler, its plugins, its own service.
  */
-import { Worker } from "@stint/worker"
 import { Downloads } from "@stint/downloads"
+import { Worker } from "@stint/worker"
 import { Progress } from "@stint/worker-progress"
 import { Uploads } from "@stint/worker-uploads"
 import * as Layer from "effect/Layer"

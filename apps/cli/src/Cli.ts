@@ -2,6 +2,7 @@
  * The `stint` command.
  */
 import { Command } from "effect/cli"
+import * as PlatformClient from "./client/PlatformClient.ts"
 import * as BatchCommand from "./commands/BatchCommand.ts"
 import * as DevCommand from "./commands/DevCommand.ts"
 import * as EndpointsCommand from "./commands/EndpointsCommand.ts"
@@ -11,7 +12,6 @@ import * as RunCommand from "./commands/RunCommand.ts"
 import * as ServeCommand from "./commands/ServeCommand.ts"
 import * as StatusCommand from "./commands/StatusCommand.ts"
 import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
-import * as PlatformClient from "./client/PlatformClient.ts"
 
 /** Commands that run a platform in this process. */
 const platform = [ServeCommand.command, DevCommand.command] as const

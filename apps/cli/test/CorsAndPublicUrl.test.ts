@@ -1,10 +1,10 @@
 /**
  * Which web pages may call a platform, and which address it says that it has.
  */
-import * as BannerText from "@stint/cli/BannerText"
-import { parseOrigins } from "@stint/cli/CorsOrigins"
 import * as Redacted from "effect/Redacted"
 import { describe, expect, it } from "vitest"
+import { parseOrigins } from "../src/config/CorsOrigins.ts"
+import * as BannerText from "../src/platform/BannerText.ts"
 import { PlatformProcess, stint } from "./PlatformProcess.ts"
 
 describe("STINT_CORS_ORIGINS", () => {

@@ -3,7 +3,7 @@
  * (R2, R3, R5, R8, R9, R10, docs/spec/figures.md#reliability). Each test is
  * sized for an ordinary run; `pnpm chaos --minutes N` looks for longer.
  */
-import { SeededRandom, History } from "@stint/store-testing"
+import { History, SeededRandom } from "@stint/store-testing"
 import { verify } from "@stint/webhooks/verify"
 import { type ChildProcess, spawn } from "node:child_process"
 import { once } from "node:events"
@@ -13,7 +13,7 @@ import { join } from "node:path"
 import process from "node:process"
 import { describe, expect, it } from "vitest"
 import { FIXTURES, PlatformProcess, until } from "./PlatformProcess.ts"
-import { throughProxy, RecordingProxy } from "./RecordingProxy.ts"
+import { RecordingProxy, throughProxy } from "./RecordingProxy.ts"
 
 const CONFIG = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
 

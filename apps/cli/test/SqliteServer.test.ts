@@ -1,8 +1,8 @@
 /**
  * The wire's rules over the store that the platform uses: the same suite that the server runs over memory.
  */
-import * as Sqlite from "@stint/store-sqlite"
 import { suite, twoServersSuite } from "@stint/server-testing"
+import * as Sqlite from "@stint/store-sqlite"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"

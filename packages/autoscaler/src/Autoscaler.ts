@@ -26,9 +26,10 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
-import { EndpointStore } from "@stint/store/EndpointStore"
+import { WorkerPool } from "@stint/pool/WorkerPool"
 import type { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -38,7 +39,6 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as EndpointWorkers from "./EndpointWorkers.ts"
 import type { WorkerConnection } from "./WorkerConnection.ts"
-import { WorkerPool } from "@stint/pool/WorkerPool"
 
 /** See the head of this file. */
 export interface Options {

@@ -20,6 +20,8 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
+import type { WorkerExit } from "@stint/pool/WorkerExit"
+import { WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
 import * as Clock from "effect/Clock"
@@ -34,10 +36,8 @@ import * as EndpointFailures from "./EndpointFailures.ts"
 import { classifyExit } from "./ExitClassification.ts"
 import { decide, type ExternalWorkers, type PolicyWorker } from "./ScalingPolicy.ts"
 import { WorkerConnection } from "./WorkerConnection.ts"
-import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { assessHealth, type HealthLimits } from "./WorkerHealth.ts"
 import * as WorkerLifecycle from "./WorkerLifecycle.ts"
-import { WorkerPool } from "@stint/pool/WorkerPool"
 
 /** Times of the loop, milliseconds. */
 export interface Settings extends HealthLimits {
@@ -186,7 +186,10 @@ export const make = Effect.fnUntraced(function*(
     }
     if (life.draining === undefined) {
       const { id: worker, ready, startedAt } = life
-      const assessment = assessHealth({ worker, startedAt, ready, status, oldestQueuedAt, unreachableUntil, now: now() }, settings)
+      const assessment = assessHealth(
+        { worker, startedAt, ready, status, oldestQueuedAt, unreachableUntil, now: now() },
+        settings
+      )
       if (assessment._tag === "Fine") return assessment.checkAt
       if (assessment._tag === "End") {
         yield* life.end(assessment.reason)
@@ -230,7 +233,11 @@ export const make = Effect.fnUntraced(function*(
     })
   )
 
-  const policyWorker = (life: WorkerLifecycle.WorkerLifecycle, status: WorkerStatus | undefined, fingerprint: string): PolicyWorker => {
+  const policyWorker = (
+    life: WorkerLifecycle.WorkerLifecycle,
+    status: WorkerStatus | undefined,
+    fingerprint: string
+  ): PolicyWorker => {
     const holds = (status?.jobs.length ?? 0) > 0
     const state = life.draining !== undefined || life.killReason() !== undefined
       ? "leaving"

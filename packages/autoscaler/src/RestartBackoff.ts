@@ -74,7 +74,8 @@ export const ready = (backoff: RestartBackoff): RestartBackoff =>
   backoff.failedStarts === 0 ? backoff : { ...backoff, failedStarts: 0, notBefore: 0 }
 
 /** A ready worker left in order: working works too. */
-export const exited = (backoff: RestartBackoff): RestartBackoff => backoff.quickCrashes === 0 ? backoff : { ...backoff, quickCrashes: 0 }
+export const exited = (backoff: RestartBackoff): RestartBackoff =>
+  backoff.quickCrashes === 0 ? backoff : { ...backoff, quickCrashes: 0 }
 
 /** How many of `wanted` workers may be started now, while `starting` others have not been seen ready. */
 export const allowedStarts = (backoff: RestartBackoff, wanted: number, starting: number, now: number): number => {

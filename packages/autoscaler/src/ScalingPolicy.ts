@@ -85,7 +85,9 @@ export const EXTERNAL_WORKER_GRACE_MILLIS = 1_000
 const RETIRE_ORDER = { idle: 0, starting: 1, running: 2, leaving: 3 } as const
 
 /** Decides. The same observation always gives the same decision. */
-export const decide = ({ depth, externalWorkers, lastStartAt, limits, now, scaler, startable, workers }: Observation): Decision => {
+export const decide = (
+  { depth, externalWorkers, lastStartAt, limits, now, scaler, startable, workers }: Observation
+): Decision => {
   const present = workers.filter((worker) => worker.state !== "leaving")
   const max = startable ? limits.max : 0
   const min = Math.min(limits.min, max)
@@ -107,7 +109,9 @@ export const decide = ({ depth, externalWorkers, lastStartAt, limits, now, scale
 
   const demand = Math.max(0, depth.waiting - depth.waitingLow)
   const oldest = demand > 0 ? depth.oldestQueuedAt : null
-  const trusted = externalWorkers.idle > 0 && oldest !== null && !due(oldest + EXTERNAL_WORKER_GRACE_MILLIS) ? externalWorkers.idle : 0
+  const trusted = externalWorkers.idle > 0 && oldest !== null && !due(oldest + EXTERNAL_WORKER_GRACE_MILLIS)
+    ? externalWorkers.idle
+    : 0
 
   let wanted = 0
   switch (scaler.type) {

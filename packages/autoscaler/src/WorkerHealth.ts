@@ -64,7 +64,9 @@ export const assessHealth = (observation: WorkerObservation, limits: HealthLimit
   }
   if (status === undefined) return fine()
   if (status.state === "unhealthy") return { _tag: "Leave", requestExitAt: now + limits.stopGraceMs, reason: "it is unhealthy" }
-  if (status.state === "draining") return { _tag: "Leave", requestExitAt: now + limits.stopGraceMs, reason: "it said that it leaves" }
+  if (status.state === "draining") {
+    return { _tag: "Leave", requestExitAt: now + limits.stopGraceMs, reason: "it said that it leaves" }
+  }
   if (status.jobs.length > 0) return fine()
 
   const silentAt = Math.max(status.lastSeenAt, observation.unreachableUntil) + limits.silentAfterMs

@@ -8,11 +8,11 @@
  * ```
  */
 import type { WorkerId } from "@stint/contract/Ids"
+import type { WorkerExit } from "@stint/pool/WorkerExit"
+import type { StartRequest, WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import type { WorkerExit } from "@stint/pool/WorkerExit"
-import type { StartRequest, WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
 
 /** How a worker's life went. */
 export type WorkerOutcome =
@@ -39,7 +39,12 @@ export interface WorkerLifecycle {
   readonly run: Effect.Effect<WorkerOutcome>
 }
 
-export const make = (pool: WorkerPool["Service"], request: StartRequest, startedAt: number, fingerprint: string): WorkerLifecycle => {
+export const make = (
+  pool: WorkerPool["Service"],
+  request: StartRequest,
+  startedAt: number,
+  fingerprint: string
+): WorkerLifecycle => {
   const ending = Deferred.makeUnsafe<string>()
   let killReason: string | undefined
   let handle: WorkerHandle | undefined
@@ -86,7 +91,9 @@ export const make = (pool: WorkerPool["Service"], request: StartRequest, started
     ready: false,
     draining: undefined,
     killReason: () => killReason,
-    requestExit: Effect.suspend(() => handle === undefined ? end(`Worker ${request.worker} was no longer needed.`) : handle.drain),
+    requestExit: Effect.suspend(() =>
+      handle === undefined ? end(`Worker ${request.worker} was no longer needed.`) : handle.drain
+    ),
     end,
     run
   }

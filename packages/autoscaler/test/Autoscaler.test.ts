@@ -2,9 +2,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
 import { PoolError } from "@stint/pool"
 import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
-import * as EndpointStore from "@stint/store/EndpointStore"
 import { JobQueue, WorkerRegistry } from "@stint/queue"
 import { StoreFaults } from "@stint/store-testing"
+import * as EndpointStore from "@stint/store/EndpointStore"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -15,13 +15,13 @@ import {
   deploy,
   jobOf,
   now,
+  onlyWorker,
   onPlatform,
   QueueFaults,
   running,
   started,
   states,
   submit,
-  onlyWorker,
   withoutAutoscaler
 } from "./TestPlatform.ts"
 

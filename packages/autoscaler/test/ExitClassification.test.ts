@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type ExitContext, classifyExit } from "@stint/autoscaler/ExitClassification"
 import { make } from "@stint/pool/LogTail"
 import { describeExit, withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
 import * as fc from "fast-check"
+import { classifyExit, type ExitContext } from "../src/ExitClassification.ts"
 
 const exited = (code: number, log: ReadonlyArray<string> = []): WorkerExit => ({ _tag: "Exited", code, log })
 const killed = (signal: string, outOfMemory = false): WorkerExit => ({ _tag: "Killed", signal, outOfMemory, log: [] })

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as RestartBackoff from "@stint/autoscaler/RestartBackoff"
 import * as fc from "fast-check"
+import * as RestartBackoff from "../src/RestartBackoff.ts"
 
 /** Fails starts one after the other, each as soon as it is allowed. */
 const waits = (count: number, random: number): ReadonlyArray<number> => {

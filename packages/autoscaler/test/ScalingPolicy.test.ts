@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { decide, type Decision, type Observation, type PolicyWorker } from "@stint/autoscaler/ScalingPolicy"
 import * as fc from "fast-check"
+import { decide, type Decision, type Observation, type PolicyWorker } from "../src/ScalingPolicy.ts"
 
 const NOW = 1_000_000
 

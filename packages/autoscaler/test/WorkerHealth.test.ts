@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
-import { assessHealth, type HealthLimits, type WorkerObservation } from "@stint/autoscaler/WorkerHealth"
 import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
+import { assessHealth, type HealthLimits, type WorkerObservation } from "../src/WorkerHealth.ts"
 
 const NOW = 10_000_000
 const limits: HealthLimits = { initLimitMs: 420_000, stuckAfterMs: 10_000, silentAfterMs: 120_000, stopGraceMs: 10_000 }

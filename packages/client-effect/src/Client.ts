@@ -8,6 +8,14 @@
  *
  * Interrupting a wait does not touch the job, which is durable and goes on; `cancelOnInterrupt` cancels it, too.
  */
+import {
+  DEFAULT_TIMEOUTS,
+  normalizeBaseUrl,
+  randomIdempotencyKey,
+  requestHeaders,
+  type Settings
+} from "@stint/client/DriverProtocol"
+import type { ChunkOf, ElementOf, ErrorOf, HandlerLike, InputOf, OutputOf, ServicesOf } from "@stint/client/HandlerType"
 import type { Json } from "@stint/contract/Json"
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
@@ -19,13 +27,11 @@ import * as Redacted from "effect/Redacted"
 import * as EffectDriver from "./EffectDriver.ts"
 import * as EndpointClient from "./EndpointClient.ts"
 import * as HandlerCodec from "./HandlerCodec.ts"
-import type { ChunkOf, ElementOf, ErrorOf, HandlerLike, InputOf, OutputOf, ServicesOf } from "@stint/client/HandlerType"
-import { requestHeaders, normalizeBaseUrl, DEFAULT_TIMEOUTS, randomIdempotencyKey, type Settings } from "@stint/client/DriverProtocol"
 
+export type { JobEvent } from "@stint/client/JobEventSubscription"
 export { ClientError } from "./ClientError.ts"
 export type { Endpoint, EventsOptions, JobHandle, RunOptions, WaitOptions } from "./EndpointClient.ts"
-export type { JobEvent } from "@stint/client/JobEventSubscription"
-export { JobCancelled, type JobFailure, JobFailed, JobTimedOut } from "./JobFailure.ts"
+export { JobCancelled, JobFailed, type JobFailure, JobTimedOut } from "./JobFailure.ts"
 
 /** A connection to a platform. It holds no resource. */
 export class Client extends Context.Service<Client, {

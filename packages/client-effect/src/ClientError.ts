@@ -5,8 +5,8 @@
  * Effect.catchReason("ClientError", "RateLimited", ({ retryAfter }) => ...)
  * ```
  */
-import * as Schema from "effect/Schema"
 import { type CallError, messageOf } from "@stint/client/CallError"
+import * as Schema from "effect/Schema"
 
 const Problems = Schema.Array(Schema.Struct({
   path: Schema.Array(Schema.Union([Schema.String, Schema.Number])),

@@ -3,6 +3,23 @@
  *
  * Interruption ends the request or the pause of the moment, and with it the program.
  */
+import { CallError } from "@stint/client/CallError"
+import {
+  type Call,
+  type Closed,
+  type Decoders,
+  type HttpResponse,
+  type NoResponse,
+  type Opened,
+  type OpenStream,
+  type Part,
+  type Pause,
+  type PauseEnded,
+  type Program,
+  type Reply,
+  type Step,
+  unexpectedReply
+} from "@stint/client/DriverProtocol"
 import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
@@ -18,24 +35,7 @@ import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { CallError } from "@stint/client/CallError"
 import { type ClientError, fromCallError } from "./ClientError.ts"
-import {
-  type HttpResponse,
-  type Call,
-  type Closed,
-  type OpenStream,
-  unexpectedReply,
-  type Opened,
-  type Part,
-  type Pause,
-  type Program,
-  type Decoders,
-  type Reply,
-  type PauseEnded,
-  type NoResponse,
-  type Step
-} from "@stint/client/DriverProtocol"
 
 const reading = <A>(schema: Schema.ConstraintDecoder<A>) => {
   const decode = Schema.decodeUnknownOption(schema)

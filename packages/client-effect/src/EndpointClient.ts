@@ -1,6 +1,11 @@
 /**
  * One endpoint and its jobs, as Effects and Streams.
  */
+import { schemaMismatch } from "@stint/client/CallError"
+import { type JobEvent, subscribe, type SubscribeOptions } from "@stint/client/JobEventSubscription"
+import type { EndedJob } from "@stint/client/JobOutcome"
+import * as JobsApiCalls from "@stint/client/JobsApiCalls"
+import type { Target } from "@stint/client/RetriedRequest"
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
@@ -9,15 +14,10 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { schemaMismatch } from "@stint/client/CallError"
 import { ClientError } from "./ClientError.ts"
 import type { Driver } from "./EffectDriver.ts"
-import type { EndedJob } from "@stint/client/JobOutcome"
-import type { Target } from "@stint/client/RetriedRequest"
-import { type SubscribeOptions, subscribe, type JobEvent } from "@stint/client/JobEventSubscription"
 import type { Codec } from "./HandlerCodec.ts"
-import { JobCancelled, type JobFailure, JobFailed, JobTimedOut } from "./JobFailure.ts"
-import * as JobsApiCalls from "@stint/client/JobsApiCalls"
+import { JobCancelled, JobFailed, type JobFailure, JobTimedOut } from "./JobFailure.ts"
 
 /** What a submission takes. */
 export interface RunOptions extends JobsApiCalls.SubmitOptions {}
@@ -97,7 +97,9 @@ export const make = <Input, Output, Chunk, E, R>(
     Effect.mapError(
       effect,
       (error) =>
-        new ClientError(schemaMismatch({ host, endpoint, operation, ...(job === undefined ? {} : { job }) }, tag, fieldIssues(error)))
+        new ClientError(
+          schemaMismatch({ host, endpoint, operation, ...(job === undefined ? {} : { job }) }, tag, fieldIssues(error))
+        )
     )
 
   const write = (operation: string, input: Input) => mapSchemaError(codec.input(input), "Invalid", operation)
@@ -132,7 +134,8 @@ export const make = <Input, Output, Chunk, E, R>(
   const waitFor = (operation: string, id: string) =>
     Effect.flatMap(drive(() => JobsApiCalls.result(target, id, operation)), (job) => outputOrFail(operation, job))
 
-  const readChunk = (operation: string, id: string, output: Json) => mapSchemaError(codec.chunk(output), "Mismatch", operation, id)
+  const readChunk = (operation: string, id: string, output: Json) =>
+    mapSchemaError(codec.chunk(output), "Mismatch", operation, id)
 
   /** What happens to a job, page by page: `read` gives what comes of a page. Its end is handed on once what came with it has gone out. */
   const follow = <A, E>(
@@ -217,7 +220,10 @@ export const make = <Input, Output, Chunk, E, R>(
         if (cancelOnInterrupt !== true) return chunks("stream", yield* submit("stream", json, submission))
         // The job belongs to the scope of the stream: left before its end, by interruption or by taking no more, it is cancelled.
         let over = false
-        const id = yield* Effect.acquireRelease(submit("stream", json, submission), (id) => over ? Effect.void : cancelQuietly(id))
+        const id = yield* Effect.acquireRelease(
+          submit("stream", json, submission),
+          (id) => over ? Effect.void : cancelQuietly(id)
+        )
         return Stream.onEnd(
           Stream.tapError(chunks("stream", id), () =>
             Effect.sync(() => {

@@ -8,12 +8,12 @@
  *   "error"           --decode-->  the declared failure: its JSON text, or the text itself; an exception is never one
  * ```
  */
+import { parseJson } from "@stint/client/CallError"
+import type { ChunkOf, ErrorOf, HandlerLike, InputOf, OutputOf, ServicesOf } from "@stint/client/HandlerType"
+import { exceptionOf } from "@stint/client/JobOutcome"
 import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import { parseJson } from "@stint/client/CallError"
-import { exceptionOf } from "@stint/client/JobOutcome"
-import type { ChunkOf, ErrorOf, HandlerLike, InputOf, OutputOf, ServicesOf } from "@stint/client/HandlerType"
 
 /** The encoding of one endpoint. */
 export interface Codec<in Input, out Output, out Chunk, out E, out R> {

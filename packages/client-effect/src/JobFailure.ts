@@ -1,9 +1,9 @@
 /**
  * Jobs that ended without an output, as errors of the Effect side.
  */
+import { type Exception, exceptionOf, failureText } from "@stint/client/JobOutcome"
 import { Job } from "@stint/contract/Job"
 import * as Schema from "effect/Schema"
-import { type Exception, exceptionOf, failureText } from "@stint/client/JobOutcome"
 
 const members = {
   endpoint: Schema.String,

@@ -1,13 +1,13 @@
 /**
  * Schemas for the Promise side. Loaded when an endpoint that is typed by a handler is first used: with it comes a good part of Effect.
  */
+import type { Problem } from "@stint/client/CallError"
+import type { PlainHandler } from "@stint/client/HandlerType"
 import { fieldIssues } from "@stint/contract/SchemaIssues"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
-import type { Problem } from "@stint/client/CallError"
 import * as HandlerCodec from "./HandlerCodec.ts"
-import type { PlainHandler } from "@stint/client/HandlerType"
 
 /** A value that was written or read; the problems, where its Schema refused it. */
 export type CodecResult = { readonly value: unknown } | { readonly problems: ReadonlyArray<Problem> }

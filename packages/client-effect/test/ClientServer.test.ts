@@ -2,6 +2,8 @@
  * The client against the real server, over real sockets. Its workers are the tests' own.
  */
 import { expect, layer } from "@effect/vitest"
+import { CallError, createClient, JobCancelledError, type JobEvent, JobFailedError } from "@stint/client"
+import * as Client from "@stint/client-effect/Client"
 import { ADMIN_KEY, layer as layerServer, ServerTest } from "@stint/server-testing/ServerTest"
 import { type Settings, type TestEndpoint, until } from "@stint/server-testing/TestEndpoint"
 import * as ConfigProvider from "effect/ConfigProvider"
@@ -12,8 +14,6 @@ import { FetchHttpClient } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
-import { CallError, createClient, JobCancelledError, type JobEvent, JobFailedError } from "@stint/client"
-import * as Client from "@stint/client-effect/Client"
 import { Days, Quiet, Thumbnail, UnreadableImage } from "./TestHandlers.ts"
 
 const photo = new URL("https://example.com/photo.jpg")

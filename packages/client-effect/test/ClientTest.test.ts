@@ -2,13 +2,13 @@
  * Callers under test, on a platform of functions: both sides of the real client, nothing of a network.
  */
 import { describe, expect, it } from "@effect/vitest"
-import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
-import * as Stream from "effect/Stream"
 import { CallError, createClient, JobCancelledError, JobFailedError } from "@stint/client"
 import * as Client from "@stint/client-effect/Client"
 import * as ClientTest from "@stint/client-effect/testing/ClientTest"
 import { type MockJob, mockPlatform } from "@stint/client/testing"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Stream from "effect/Stream"
 import { Days, Thumbnail, UnreadableImage } from "./TestHandlers.ts"
 
 const photo = new URL("https://example.com/photo.jpg")

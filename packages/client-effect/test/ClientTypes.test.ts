@@ -1,13 +1,13 @@
 /**
  * What does not compile, and what has which type. The test runner runs none of it; the compiler checks it.
  */
+import { createClient } from "@stint/client"
+import type { PromiseEndpoint, PromiseJob } from "@stint/client"
+import * as Client from "@stint/client-effect/Client"
 import type { Json } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
 import { describe, expectTypeOf, it } from "vitest"
-import * as Client from "@stint/client-effect/Client"
-import { createClient } from "@stint/client"
-import type { PromiseEndpoint, PromiseJob } from "@stint/client"
 import { Days, type Images, Thumbnail, type UnreadableImage } from "./TestHandlers.ts"
 
 type Problems = Client.ClientError | Client.JobFailure

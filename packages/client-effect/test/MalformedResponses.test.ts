@@ -1,15 +1,25 @@
 /**
  * Answers that no platform gives, over real sockets, for both sides of the client.
  */
+import { CallError, createClient, JobTimedOutError, StintError } from "@stint/client"
+import * as Client from "@stint/client-effect/Client"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { afterEach, describe, expect, it } from "vitest"
-import { CallError, createClient, JobTimedOutError, StintError } from "@stint/client"
-import * as Client from "@stint/client-effect/Client"
-import { BAD_GATEWAY, truncateBody, resetConnection, ScriptedServer, neverRespond, json, type ScriptedResponse, noEvents, respondWith } from "../../client/test/ScriptedServer.ts"
 import { KEY } from "../../client/test/ScriptedDriver.ts"
+import {
+  BAD_GATEWAY,
+  json,
+  neverRespond,
+  noEvents,
+  resetConnection,
+  respondWith,
+  type ScriptedResponse,
+  ScriptedServer,
+  truncateBody
+} from "../../client/test/ScriptedServer.ts"
 
 const completed = { id: "j1", status: "COMPLETED", output: "done" }
 const receipt = { id: "j1", status: "IN_QUEUE" }
@@ -39,7 +49,8 @@ type Sides = Readonly<
   Record<"Promise" | "Effect", (over?: Partial<typeof patience> & { readonly reconnectFor?: number }) => Side>
 >
 
-const start = async (...script: ReadonlyArray<ScriptedResponse>): Promise<ScriptedServer> => server = await ScriptedServer.start(...script)
+const start = async (...script: ReadonlyArray<ScriptedResponse>): Promise<ScriptedServer> =>
+  server = await ScriptedServer.start(...script)
 
 const collected = async (chunks: AsyncIterable<unknown>) => {
   const all: Array<unknown> = []
@@ -140,7 +151,13 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
   })
 
   it("a wait that was lost is taken up again with the job's id", async () => {
-    const cut = await start(json({ ...receipt, status: "IN_PROGRESS" }), resetConnection, truncateBody, BAD_GATEWAY, json(completed))
+    const cut = await start(
+      json({ ...receipt, status: "IN_PROGRESS" }),
+      resetConnection,
+      truncateBody,
+      BAD_GATEWAY,
+      json(completed)
+    )
     expect(await side().runSync()).toBe("done")
     expect(cut.received.map(({ method, url }) => `${method} ${url.split("?")[0]}`)).toEqual([
       "POST /v2/ep/runsync",
@@ -242,7 +259,9 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
   })
 
   it("the key is in no message and in no member of an error", async () => {
-    for (const line of [respondWith(401, `bad key ${"x".repeat(9)}`), respondWith(500, ""), resetConnection, respondWith(200, "no")]) {
+    for (
+      const line of [respondWith(401, `bad key ${"x".repeat(9)}`), respondWith(500, ""), resetConnection, respondWith(200, "no")]
+    ) {
       await using bad = await ScriptedServer.start(line)
       server = bad
       const error: unknown = await side({ retryFor: 0 }).status().catch((error: unknown) => error)

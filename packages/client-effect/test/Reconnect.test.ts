@@ -2,13 +2,13 @@
  * The client behind connections that are cut after any number of bytes, against the real server.
  */
 import { expect, layer } from "@effect/vitest"
+import { createClient, type JobEvent } from "@stint/client"
+import * as Client from "@stint/client-effect/Client"
 import { ADMIN_KEY, layer as layerServer, ServerTest } from "@stint/server-testing/ServerTest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
-import * as Client from "@stint/client-effect/Client"
-import { createClient, type JobEvent } from "@stint/client"
 import { CuttingProxy } from "./CuttingProxy.ts"
 
 /** A proxy that lets so many bytes of each reading through, one after the other, and cuts nothing after the last. */

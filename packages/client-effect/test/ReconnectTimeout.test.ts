@@ -2,12 +2,12 @@
  * The Effect side's patience, under a clock that the test moves.
  */
 import { describe, expect, it } from "@effect/vitest"
+import * as Client from "@stint/client-effect/Client"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
-import * as Client from "@stint/client-effect/Client"
 
 const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" })
 

@@ -185,7 +185,11 @@ const quoted = (text: string): string => {
 }
 
 /** An answer that no platform gives. */
-export const unexpected = ({ status, text }: Pick<HttpResponse, "status" | "text">, detail: string, hint: string): FailureExplanation => ({
+export const unexpected = (
+  { status, text }: Pick<HttpResponse, "status" | "text">,
+  detail: string,
+  hint: string
+): FailureExplanation => ({
   reason: { _tag: "Unexpected", status, body: excerptOf(text) },
   detail,
   hint
@@ -282,7 +286,9 @@ const causesOf = (cause: unknown, depth = 0): ReadonlyArray<object> => {
 const codeOf = (error: object): string | undefined => "code" in error ? textOf(error.code) : undefined
 
 /** A request that nobody answered, read. */
-export const explainNoResponse = ({ cause, timedOut, took }: Pick<NoResponse, "cause" | "timedOut" | "took">): FailureExplanation => {
+export const explainNoResponse = (
+  { cause, timedOut, took }: Pick<NoResponse, "cause" | "timedOut" | "took">
+): FailureExplanation => {
   const causes = causesOf(cause)
   const codes = causes.flatMap((error) => codeOf(error) ?? [])
   const sent = timedOut || !codes.some((code) => NOT_SENT.has(code))

@@ -4,17 +4,17 @@
  * An AbortSignal ends the request, the reading or the pause of the moment, and with it the program.
  */
 import {
-  type HttpResponse,
   type Call,
   type Closed,
-  type OpenStream,
-  unexpectedReply,
+  type HttpResponse,
+  type NoResponse,
   type Opened,
+  type OpenStream,
   type Part,
   type Pause,
-  type Program,
   type PauseEnded,
-  type NoResponse
+  type Program,
+  unexpectedReply
 } from "./protocol/DriverProtocol.ts"
 
 /** What a request is made with. */

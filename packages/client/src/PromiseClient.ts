@@ -13,15 +13,12 @@
  *
  * Aborting a wait does not touch the job, which is durable and goes on; `cancelOnAbort` cancels it, too.
  */
+import type { CodecResult, PromiseCodec } from "@stint/client-effect/PromiseCodec"
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
 import { CallError, schemaMismatch } from "./CallError.ts"
-import type { EndedJob } from "./JobOutcome.ts"
-import type { Target } from "./protocol/RetriedRequest.ts"
 import { drive, type Fetch, Session } from "./FetchDriver.ts"
-import { type SubscribeOptions, subscribe, type JobEvent } from "./protocol/JobEventSubscription.ts"
-import { decoders } from "./protocol/ResponseGuards.ts"
 import type {
   ChunkOf,
   ElementOf,
@@ -34,9 +31,19 @@ import type {
   PlainHandler
 } from "./HandlerType.ts"
 import { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
-import type { CodecResult, PromiseCodec } from "@stint/client-effect/PromiseCodec"
+import type { EndedJob } from "./JobOutcome.ts"
+import {
+  DEFAULT_TIMEOUTS,
+  normalizeBaseUrl,
+  type Program,
+  randomIdempotencyKey,
+  requestHeaders,
+  type Timeouts
+} from "./protocol/DriverProtocol.ts"
+import { type JobEvent, subscribe, type SubscribeOptions } from "./protocol/JobEventSubscription.ts"
 import * as JobsApiCalls from "./protocol/JobsApiCalls.ts"
-import { requestHeaders, normalizeBaseUrl, DEFAULT_TIMEOUTS, type Timeouts, type Program, randomIdempotencyKey } from "./protocol/DriverProtocol.ts"
+import { decoders } from "./protocol/ResponseGuards.ts"
+import type { Target } from "./protocol/RetriedRequest.ts"
 
 /** Where the platform is, and how patient to be: {@link Patience}, in milliseconds. */
 export interface ClientOptions extends Partial<Timeouts> {
@@ -173,7 +180,12 @@ const writeInput = async ({ codec, target }: EndpointContext, operation: string,
   throw new CallError(schemaMismatch({ ...target, operation }, "Invalid", fit.problems))
 }
 
-const readOutput = async ({ target }: EndpointContext, operation: string, job: EndedJob, fit: Promise<CodecResult>): Promise<unknown> => {
+const readOutput = async (
+  { target }: EndpointContext,
+  operation: string,
+  job: EndedJob,
+  fit: Promise<CodecResult>
+): Promise<unknown> => {
   const read = await fit
   if ("value" in read) return read.value
   throw new CallError(schemaMismatch({ ...target, operation, job: job.id }, "Mismatch", read.problems))
@@ -214,7 +226,9 @@ async function* follow(
         }
         const fit = await context.codec.chunk(event.output)
         if ("value" in fit) yield { ...event, output: fit.value }
-        else throw new CallError(schemaMismatch({ ...context.target, operation: options.operation, job: id }, "Mismatch", fit.problems))
+        else {throw new CallError(
+            schemaMismatch({ ...context.target, operation: options.operation, job: id }, "Mismatch", fit.problems)
+          )}
       }
     }
   } finally {
@@ -233,7 +247,8 @@ async function* chunks(context: EndpointContext, id: string, signal: AbortSignal
 const jobHandle = (context: EndpointContext, id: string): JobHandle<unknown, unknown> => ({
   id,
   status: ({ signal } = {}) => context.drive(JobsApiCalls.status(context.target, id), signal),
-  result: async ({ signal } = {}) => outputOrFail(context, "result", await context.drive(JobsApiCalls.result(context.target, id), signal)),
+  result: async ({ signal } = {}) =>
+    outputOrFail(context, "result", await context.drive(JobsApiCalls.result(context.target, id), signal)),
   stream: ({ signal } = {}) => chunks(context, id, signal),
   events: ({ after, signal } = {}) => follow(context, id, { operation: "events", after }, signal),
   cancel: ({ signal } = {}) => context.drive(JobsApiCalls.cancel(context.target, id), signal),
@@ -261,7 +276,9 @@ const endpointOf = (context: EndpointContext): Endpoint<never, unknown, unknown>
 
   const runSync = async (input: unknown, { cancelOnAbort, signal, ...options }: WaitOptions = {}): Promise<unknown> => {
     const json = await writeInput(context, "runSync", input)
-    if (cancelOnAbort !== true) return outputOrFail(context, "runSync", await drive(JobsApiCalls.runSync(target, json, options), signal))
+    if (cancelOnAbort !== true) {
+      return outputOrFail(context, "runSync", await drive(JobsApiCalls.runSync(target, json, options), signal))
+    }
     const id = await submitCancellable(context, "runSync", json, options, signal)
     try {
       return await outputOrFail(context, "runSync", await drive(JobsApiCalls.result(target, id, "runSync"), signal))

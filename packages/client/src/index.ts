@@ -2,10 +2,9 @@
  * Calls endpoints with promises.
  */
 export { CallError, type Problem, type Reason, StintError } from "./CallError.ts"
-export type { EndedJob, Exception } from "./JobOutcome.ts"
-export type { JobEvent } from "./protocol/JobEventSubscription.ts"
 export type { HandlerLike, PlainHandler } from "./HandlerType.ts"
 export { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
+export type { EndedJob, Exception } from "./JobOutcome.ts"
 export {
   type CallOptions,
   type ClientOptions,
@@ -15,3 +14,4 @@ export {
   type WaitOptions
 } from "./PromiseClient.ts"
 export type { Client as PromiseClient, Endpoint as PromiseEndpoint, JobHandle as PromiseJob } from "./PromiseClient.ts"
+export type { JobEvent } from "./protocol/JobEventSubscription.ts"

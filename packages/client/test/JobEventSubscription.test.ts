@@ -5,10 +5,10 @@ import { Api } from "@stint/contract/Api"
 import { HttpApi } from "effect/http-api"
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { SseParser } from "../src/protocol/SseParser.ts"
-import type { Target } from "../src/protocol/RetriedRequest.ts"
-import { subscribe, type JobEvent } from "../src/protocol/JobEventSubscription.ts"
 import type { Program } from "../src/protocol/DriverProtocol.ts"
+import { type JobEvent, subscribe } from "../src/protocol/JobEventSubscription.ts"
+import type { Target } from "../src/protocol/RetriedRequest.ts"
+import { SseParser } from "../src/protocol/SseParser.ts"
 import {
   answer,
   closed,

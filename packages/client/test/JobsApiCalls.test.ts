@@ -3,8 +3,8 @@ import { HttpApi } from "effect/http-api"
 import * as fc from "fast-check"
 import { inspect } from "node:util"
 import { describe, expect, it } from "vitest"
-import * as JobsApiCalls from "../src/protocol/JobsApiCalls.ts"
 import { type Program, randomIdempotencyKey } from "../src/protocol/DriverProtocol.ts"
+import * as JobsApiCalls from "../src/protocol/JobsApiCalls.ts"
 import { answer, cut, type Entry, job, KEY, perform, problem, refused, silent, target } from "./ScriptedDriver.ts"
 
 const receipt = answer(200, { id: "j1", status: "IN_QUEUE" })
@@ -67,7 +67,8 @@ describe("calls", () => {
   })
 
   it("sends the options of the contract beside the input, and the idempotency key as a header", () => {
-    const [call] = perform(JobsApiCalls.run(target(), { n: 1 }, { policy: { ttl: 20_000 }, idempotencyKey: "k-1" }), [receipt]).calls
+    const [call] =
+      perform(JobsApiCalls.run(target(), { n: 1 }, { policy: { ttl: 20_000 }, idempotencyKey: "k-1" }), [receipt]).calls
     expect(JSON.parse(call!.body!)).toEqual({ input: { n: 1 }, policy: { ttl: 20_000 } })
     expect(call!.headers).toMatchObject({ "idempotency-key": "k-1", "content-type": "application/json" })
   })
@@ -317,7 +318,8 @@ describe("messages", () => {
       limit: 10
     })
     expect(
-      perform(JobsApiCalls.run(target(), 1, {}), [answer(500, "<html><style>x{}</style><h1>Oops</h1>\n\n<p>broken</p></html>")]).error
+      perform(JobsApiCalls.run(target(), 1, {}), [answer(500, "<html><style>x{}</style><h1>Oops</h1>\n\n<p>broken</p></html>")])
+        .error
         ?.detail
     )
       .toBe("The answer was 500 with \"Oops broken\".")

@@ -3,22 +3,22 @@
  */
 import { expect } from "vitest"
 import { CallError } from "../src/CallError.ts"
-import type { Target } from "../src/protocol/RetriedRequest.ts"
-import { decoders } from "../src/protocol/ResponseGuards.ts"
 import {
-  type HttpResponse,
   type Call,
   type Closed,
-  requestHeaders,
-  type OpenStream,
-  type Opened,
-  type Part,
   DEFAULT_TIMEOUTS,
+  type HttpResponse,
+  type NoResponse,
+  type Opened,
+  type OpenStream,
+  type Part,
   type Pause,
   type Program,
-  type NoResponse,
+  requestHeaders,
   type Step
 } from "../src/protocol/DriverProtocol.ts"
+import { decoders } from "../src/protocol/ResponseGuards.ts"
+import type { Target } from "../src/protocol/RetriedRequest.ts"
 
 export const KEY = "a-secret-key-0123456789"
 
@@ -48,7 +48,13 @@ export const answer = (status: number, body: unknown, over: Partial<Omit<HttpRes
 const failure = (code: string) => new TypeError("fetch failed", { cause: Object.assign(new Error(`it was ${code}`), { code }) })
 
 /** Nobody listens there. */
-export const refused: NoResponse = { _tag: "NoResponse", cause: failure("ECONNREFUSED"), timedOut: false, jobId: undefined, took: 1 }
+export const refused: NoResponse = {
+  _tag: "NoResponse",
+  cause: failure("ECONNREFUSED"),
+  timedOut: false,
+  jobId: undefined,
+  took: 1
+}
 
 /** The connection was lost after the request had gone out. */
 export const cut = (took = 10, jobId?: string): NoResponse => ({

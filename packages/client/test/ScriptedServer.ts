@@ -16,9 +16,10 @@ export interface Received {
 /** What to do with one request. */
 export type ScriptedResponse = (response: ServerResponse, request: IncomingMessage) => void
 
-export const respondWith = (status: number, body: string, headers: Record<string, string> = {}): ScriptedResponse => (response) => {
-  response.writeHead(status, headers).end(body)
-}
+export const respondWith =
+  (status: number, body: string, headers: Record<string, string> = {}): ScriptedResponse => (response) => {
+    response.writeHead(status, headers).end(body)
+  }
 
 export const json = (body: unknown, status = 200, headers: Record<string, string> = {}): ScriptedResponse =>
   respondWith(status, JSON.stringify(body), { "content-type": "application/json", ...headers })

@@ -4,11 +4,11 @@
 import { HttpApi, OpenApi } from "effect/http-api"
 import { BatchApi } from "./batches/BatchApi.ts"
 import { ControlApi } from "./control/ControlApi.ts"
-import { JobsApi } from "./jobs/JobsApi.ts"
 import { KeysApi } from "./control/KeysApi.ts"
+import { WebhooksApi } from "./control/WebhooksApi.ts"
+import { JobsApi } from "./jobs/JobsApi.ts"
 import { LogsApi } from "./jobs/LogsApi.ts"
 import { documentWildcards, OpenAiApi } from "./OpenAiApi.ts"
-import { WebhooksApi } from "./control/WebhooksApi.ts"
 import { WorkerApi } from "./workers/WorkerApi.ts"
 
 export class Api extends HttpApi.make("stint")

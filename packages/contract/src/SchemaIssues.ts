@@ -22,4 +22,5 @@ export const fieldIssues = ({ issue }: Pick<Schema.SchemaError, "issue">): Reado
   format(issue).issues.map(({ message, path }) => ({ path: (path ?? []).map(segmentOf), message }))
 
 /** One problem in words: `workers.max: Expected number`. */
-export const formatFieldIssue = ({ message, path }: FieldIssue): string => path.length === 0 ? message : `${path.join(".")}: ${message}`
+export const formatFieldIssue = ({ message, path }: FieldIssue): string =>
+  path.length === 0 ? message : `${path.join(".")}: ${message}`

@@ -36,7 +36,7 @@ import * as Stream from "effect/Stream"
 import { tmpdir } from "node:os"
 import * as ContentDisposition from "./ContentDisposition.ts"
 import * as DataUrl from "./DataUrl.ts"
-import { DownloadError, type WriteFailed, type TotalSizeExceeded } from "./DownloadError.ts"
+import { DownloadError, type TotalSizeExceeded, type WriteFailed } from "./DownloadError.ts"
 import * as SafeName from "./SafeName.ts"
 import * as TargetFolder from "./TargetFolder.ts"
 
@@ -125,7 +125,10 @@ export class Downloads extends Context.Service<Downloads, {
 }>()("@stint/downloads/Downloads") {}
 
 /** Milliseconds to wait before the next try; undefined: there is no point in one. */
-const waitAfter = (error: GuardedHttpError | WriteFailed | TotalSizeExceeded, tries: number): Effect.Effect<number | undefined> => {
+const waitAfter = (
+  error: GuardedHttpError | WriteFailed | TotalSizeExceeded,
+  tries: number
+): Effect.Effect<number | undefined> => {
   if (error._tag !== "GuardedHttpError" || !error.transient) return Effect.succeed(undefined)
   const asked = error.reason._tag === "Refused" ? error.reason.retryAfter ?? 0 : 0
   if (asked > MAX_RETRY_AFTER) return Effect.succeed(undefined)

@@ -9,7 +9,7 @@ import { mkdtempSync } from "node:fs"
 import { mkdir, open, rm } from "node:fs/promises"
 import type { FileHandle } from "node:fs/promises"
 import { join, resolve } from "node:path"
-import { WriteFailed, TotalSizeExceeded } from "./DownloadError.ts"
+import { TotalSizeExceeded, WriteFailed } from "./DownloadError.ts"
 import { split } from "./SafeName.ts"
 
 /** What the files of a job may take together. */

@@ -208,7 +208,9 @@ describe("a hostile server", () => {
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => response.end("x".repeat(Number(request.url?.slice(1)))))
         yield* Downloads.file(`${server.url}/60`)
-        expect(yield* Effect.flip(Downloads.file(`${server.url}/60`))).toMatchObject({ reason: { _tag: "TotalSizeExceeded", limit: 100 } })
+        expect(yield* Effect.flip(Downloads.file(`${server.url}/60`))).toMatchObject({
+          reason: { _tag: "TotalSizeExceeded", limit: 100 }
+        })
         yield* Downloads.file(`${server.url}/40`)
         expect(yield* listed(directory)).toEqual(["40", "60"])
       })))

@@ -21,8 +21,6 @@ import * as Stream from "effect/Stream"
 import type { Readable } from "node:stream"
 import type { Pool } from "undici"
 import * as AddressGuard from "./AddressGuard.ts"
-import * as ResponseBody from "./ResponseBody.ts"
-import * as PinnedConnections from "./PinnedConnections.ts"
 import {
   Cut,
   GuardedHttpError,
@@ -36,9 +34,11 @@ import {
   Untrusted
 } from "./GuardedHttpError.ts"
 import type { InvalidRange } from "./IpAddress.ts"
+import * as PinnedConnections from "./PinnedConnections.ts"
 import * as Redirect from "./Redirect.ts"
 import * as RequestUrl from "./RequestUrl.ts"
 import * as Resolver from "./Resolver.ts"
+import * as ResponseBody from "./ResponseBody.ts"
 import { retryAfter } from "./RetryAfter.ts"
 
 /** What to ask for, and how much to take. */

@@ -11,8 +11,8 @@ import * as fc from "fast-check"
 import { brotliCompressSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib"
 import { GuardedHttp, Resolver } from "../src/index.ts"
 import { certificate } from "./Certificate.ts"
-import { attempts, client, fetched, http, https, reason, tcp, trusted } from "./Loopback.ts"
 import { FORBIDDEN, UNREADABLE } from "./ForbiddenUrls.ts"
+import { attempts, client, fetched, http, https, reason, tcp, trusted } from "./Loopback.ts"
 
 const strict = GuardedHttp.layerWith({}).pipe(Layer.provide(Resolver.layerTable({})))
 

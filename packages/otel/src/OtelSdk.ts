@@ -34,7 +34,10 @@ export interface Identity {
 }
 
 // Each by a path of its own: a bundler that makes one file of a handler would load what is imported in one of its modules at its start.
-const load = async (): Promise<OtelModules> => ({ api: await import("@opentelemetry/api"), core: await import("@opentelemetry/core") })
+const load = async (): Promise<OtelModules> => ({
+  api: await import("@opentelemetry/api"),
+  core: await import("@opentelemetry/core")
+})
 const loadSdk = () => import("@opentelemetry/sdk-trace")
 
 /** Whether somebody has registered an SDK of OpenTelemetry in this process. Looks where its API keeps them, and loads nothing. */

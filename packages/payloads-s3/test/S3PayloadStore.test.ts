@@ -2,8 +2,8 @@
  * A bucket as a payload store: against a real server, and against one that does what no storage should.
  */
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
-import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
 import { payloadStoreSuite } from "@stint/payloads-testing"
+import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -35,9 +35,13 @@ const options = (changes: Partial<S3PayloadStore.Options> = {}): S3PayloadStore.
 })
 
 // A prefix of its own makes the store empty, for each test.
-payloadStoreSuite("bucket", Layer.unwrap(Effect.sync(() => S3PayloadStore.layer(options({ prefix: `of/${randomUUID()}`, attempts: 10 })))), {
-  runs: 10
-})
+payloadStoreSuite(
+  "bucket",
+  Layer.unwrap(Effect.sync(() => S3PayloadStore.layer(options({ prefix: `of/${randomUUID()}`, attempts: 10 })))),
+  {
+    runs: 10
+  }
+)
 
 /** Uses a store of these settings. */
 const using = <A, E>(

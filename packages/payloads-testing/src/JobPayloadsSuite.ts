@@ -6,10 +6,10 @@
  * ```
  */
 import { jobStoreSuite } from "@stint/store-testing"
-import { payloadFaultRules } from "./PayloadFaultRules.ts"
 import { offloadRules } from "./OffloadRules.ts"
-import { type RowStores, withPayloads } from "./TestPayloads.ts"
+import { payloadFaultRules } from "./PayloadFaultRules.ts"
 import { payloadSweepRules } from "./PayloadSweepRules.ts"
+import { type RowStores, withPayloads } from "./TestPayloads.ts"
 
 /** How much of it to run. */
 export interface SuiteOptions {

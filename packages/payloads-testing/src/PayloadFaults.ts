@@ -1,13 +1,13 @@
 /**
  * A payload store that can be made to misbehave: fault verbs for tests, around whatever store they use.
  */
+import { Missing, PayloadError, Unavailable } from "@stint/payloads/PayloadError"
+import { type PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import { Missing, PayloadError, Unavailable } from "@stint/payloads/PayloadError"
-import { type PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
 
 /** What a store can be asked for. */
 export type Operation = "put" | "get" | "remove" | "list"

@@ -8,11 +8,11 @@
  * The layer is built anew for every test. Tests run in real time: a store may need the network.
  */
 import { assert, describe, it } from "@effect/vitest"
+import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
-import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
 
 const key = (name: string) => PayloadKey.make(name)
 

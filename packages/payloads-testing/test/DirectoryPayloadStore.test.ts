@@ -2,11 +2,11 @@
  * What a folder has to do beyond the suite: survive crashes, and tell an absent disk from an absent object.
  */
 import { describe, expect, it } from "@effect/vitest"
+import { DirectoryPayloadStore, PayloadStore } from "@stint/payloads"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
-import { DirectoryPayloadStore, PayloadStore } from "@stint/payloads"
 import { tempFolder } from "./TempFolder.ts"
 
 const key = PayloadStore.PayloadKey.make("a/job/input")

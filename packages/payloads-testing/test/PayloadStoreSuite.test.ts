@@ -1,7 +1,7 @@
+import { DirectoryPayloadStore, MemoryPayloadStore } from "@stint/payloads"
 import { payloadStoreSuite } from "@stint/payloads-testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { DirectoryPayloadStore, MemoryPayloadStore } from "@stint/payloads"
 import { tempFolder } from "./TempFolder.ts"
 
 payloadStoreSuite("memory", MemoryPayloadStore.layer)

@@ -15,8 +15,6 @@
  */
 import type { JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
-import type { PayloadError } from "./PayloadError.ts"
-import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import { PayloadMemoryFull, PayloadUnavailable, QueueError } from "@stint/store/QueueError"
 import * as Clock from "effect/Clock"
@@ -27,7 +25,9 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { createHash, randomUUID } from "node:crypto"
 import * as PayloadCache from "./PayloadCache.ts"
+import type { PayloadError } from "./PayloadError.ts"
 import * as PayloadReference from "./PayloadReference.ts"
+import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 
 /** What moves, and how patiently. */
 export interface Options {

@@ -184,25 +184,30 @@ const make = Effect.gen(function*() {
     )
 
   /** Says that the worker is at it for as long as this runs: a lease may be shorter than the way to the store. */
-  const sendHeartbeats = ({ attempt, endpoint, id, leaseMs }: JobRecord, { now, worker }: ClaimContext): Effect.Effect<never, QueueError> =>
+  const sendHeartbeats = (
+    { attempt, endpoint, id, leaseMs }: JobRecord,
+    { now, worker }: ClaimContext
+  ): Effect.Effect<never, QueueError> =>
     Effect.sleep(Math.max(100, leaseMs / 3)).pipe(
       Effect.andThen(Effect.suspend(() => inner.apply(id, { _tag: "Heartbeat", now: now(), endpoint, worker, attempt }))),
       Effect.forever
     )
 
   /** Back into the queue, for nobody for a while where there is a pause. */
-  const requeue = Effect.fnUntraced(function*({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, pause: number) {
-    // Not all at once when the time has come.
-    const spread = (yield* Random.next) * pause * 0.2
-    return yield* inner.apply(id, {
-      _tag: "Return",
-      now: now(),
-      endpoint,
-      worker,
-      attempt,
-      ...(pause === 0 ? {} : { notBefore: now() + Math.round(pause + spread) })
-    })
-  })
+  const requeue = Effect.fnUntraced(
+    function*({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, pause: number) {
+      // Not all at once when the time has come.
+      const spread = (yield* Random.next) * pause * 0.2
+      return yield* inner.apply(id, {
+        _tag: "Return",
+        now: now(),
+        endpoint,
+        worker,
+        attempt,
+        ...(pause === 0 ? {} : { notBefore: now() + Math.round(pause + spread) })
+      })
+    }
+  )
 
   const failLost = ({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, problem: string) => {
     const error = `The job cannot be run, because its input is lost: ${problem}.`

@@ -12,9 +12,9 @@
  * the second form and comes back as it was.
  */
 import { JsonText } from "@stint/contract/Json"
-import { PayloadKey } from "./PayloadStore.ts"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { PayloadKey } from "./PayloadStore.ts"
 
 const MARK = "\u0001"
 

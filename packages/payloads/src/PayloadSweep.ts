@@ -14,8 +14,6 @@
  * the job. A key is never used twice, so what is listed and belongs to nobody now belongs to nobody for ever.
  */
 import { JobId } from "@stint/contract/Ids"
-import type { PayloadKey } from "./PayloadStore.ts"
-import { PayloadStore } from "./PayloadStore.ts"
 import { JobStore } from "@stint/store/JobStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Cause from "effect/Cause"
@@ -25,6 +23,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { JobPayloads } from "./JobPayloads.ts"
+import type { PayloadKey } from "./PayloadStore.ts"
+import { PayloadStore } from "./PayloadStore.ts"
 
 /** How often, and what is left alone. */
 export interface Options {

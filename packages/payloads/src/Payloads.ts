@@ -1,12 +1,12 @@
 /**
  * Large inputs and outputs of jobs in a payload store, over whatever stores there are for the rest.
  */
-import type { PayloadStore } from "./PayloadStore.ts"
 import type { JobStore } from "@stint/store/JobStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
 import * as JobPayloads from "./JobPayloads.ts"
 import * as PayloadJobStore from "./PayloadJobStore.ts"
+import type { PayloadStore } from "./PayloadStore.ts"
 import * as PayloadSweep from "./PayloadSweep.ts"
 import * as PayloadWebhookBodies from "./PayloadWebhookBodies.ts"
 

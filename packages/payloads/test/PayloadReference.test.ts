@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import { JsonText } from "@stint/contract/Json"
-import { PayloadKey } from "../src/PayloadStore.ts"
 import * as fc from "fast-check"
 import * as PayloadReference from "../src/PayloadReference.ts"
+import { PayloadKey } from "../src/PayloadStore.ts"
 
 describe("references", () => {
   it("are found wherever rows were spliced into a text, and nothing else is", () => {

@@ -14,8 +14,8 @@
  * later starts of a handler faster) and `bundles/` (one a handler, see `HandlerBundle`). The last two are safe to delete.
  */
 import * as LogTail from "@stint/pool/LogTail"
-import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
+import { NoCapacity, PoolError, PoolUnavailable } from "@stint/pool/PoolError"
 import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { maskOf, WorkerLog } from "@stint/pool/WorkerLog"
 import { type StartRequest, type WorkerHandle, WorkerPool } from "@stint/pool/WorkerPool"
@@ -31,7 +31,7 @@ import type { Readable } from "node:stream"
 import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
 import * as OrphanSweep from "./OrphanSweep.ts"
 import * as ProcessTable from "./ProcessTable.ts"
-import { type WorkerCommand, workerCommandOf, spawnError } from "./WorkerCommand.ts"
+import { spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
 import { readLines } from "./WorkerOutput.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
 

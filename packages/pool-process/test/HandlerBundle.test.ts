@@ -1,6 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as HandlerBundle from "@stint/pool-process/HandlerBundle"
-import * as HandlerEntryPoint from "@stint/pool-process/HandlerEntryPoint"
 import { endpointOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
@@ -8,6 +7,7 @@ import * as Logger from "effect/Logger"
 import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
+import * as HandlerEntryPoint from "../src/HandlerEntryPoint.ts"
 import { folder, fresh, line, start, withPool } from "./TestProcesses.ts"
 
 /** A handler with a file and a package of its own, written some time ago. */

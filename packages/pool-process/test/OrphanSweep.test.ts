@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as OrphanSweep from "@stint/pool-process/OrphanSweep"
-import { identityOf } from "@stint/pool-process/ProcessTable"
-import * as WorkerRecords from "@stint/pool-process/WorkerRecords"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import * as OrphanSweep from "../src/OrphanSweep.ts"
+import { identityOf } from "../src/ProcessTable.ts"
+import * as WorkerRecords from "../src/WorkerRecords.ts"
 import { folder, fresh, gone, isAlive, script, until, withPool } from "./TestProcesses.ts"
 
 const PLATFORM = join(import.meta.dirname, "fixtures/platform.ts")

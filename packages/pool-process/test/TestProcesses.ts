@@ -4,7 +4,6 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import * as ProcessPool from "@stint/pool-process/ProcessPool"
-import { identityOf } from "@stint/pool-process/ProcessTable"
 import type { PoolError } from "@stint/pool/PoolError"
 import { endpointOf } from "@stint/pool/testing"
 import { WorkerLog } from "@stint/pool/WorkerLog"
@@ -16,6 +15,7 @@ import type * as Scope from "effect/Scope"
 import { mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { identityOf } from "../src/ProcessTable.ts"
 
 /** A folder of the test file's own. */
 export const folder = realpathSync(mkdtempSync(join(tmpdir(), "stint-pool-process-")))

@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
-import { MAX_LINE, readLines, splitter } from "@stint/pool-process/WorkerOutput"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import { PassThrough } from "node:stream"
+import { MAX_LINE, readLines, splitter } from "../src/WorkerOutput.ts"
 
 const split = (pieces: ReadonlyArray<Buffer>) => {
   const lines = splitter()

@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
-import { inheritedEnvironment } from "@stint/pool-process/WorkerCommand"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { chmodSync, existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
+import { inheritedEnvironment } from "../src/WorkerCommand.ts"
 import { folder, fresh, gone, isAlive, line, printed, script, start, withPool } from "./TestProcesses.ts"
 
 const refused = (source: Parameters<typeof start>[0]) => Effect.map(Effect.flip(start(source)), ({ message }) => message)

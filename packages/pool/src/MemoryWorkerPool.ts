@@ -150,7 +150,9 @@ export const layer = <R>(
       Context.add(
         Faults,
         Faults.of({
-          running: Effect.sync(() => [...workers.values()].map(({ exitRequested, frozen, request }) => ({ ...request, exitRequested, frozen }))),
+          running: Effect.sync(() =>
+            [...workers.values()].map(({ exitRequested, frozen, request }) => ({ ...request, exitRequested, frozen }))
+          ),
           started: Effect.sync(() => started),
           crash: (id, how) =>
             withWorker(id, (worker) => worker.finish("code" in how ? { _tag: "Exited", code: how.code } : killed(how.signal))),

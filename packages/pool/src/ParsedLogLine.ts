@@ -10,7 +10,7 @@
  * Text on standard output is taken for INFO. Text on standard error says nothing of its level; it is taken for WARN, so that who looks for
  * what went wrong finds a traceback.
  */
-import { parseLogLevel, type LogLevel, type LogSource } from "@stint/contract/JobLogLine"
+import { type LogLevel, type LogSource, parseLogLevel } from "@stint/contract/JobLogLine"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { WorkerLine } from "./WorkerLog.ts"

@@ -24,7 +24,9 @@ export interface Options<E, R> {
 }
 
 /** Sweeps until the scope closes. Defects too are only said: one broken row must not end the sweeps of all the others. */
-export const start = <E, R>({ failureMessage, interval, sweep, recoveryMessage }: Options<E, R>): Effect.Effect<void, never, R | Scope.Scope> =>
+export const start = <E, R>(
+  { failureMessage, interval, sweep, recoveryMessage }: Options<E, R>
+): Effect.Effect<void, never, R | Scope.Scope> =>
   Effect.gen(function*() {
     let fails = false
     const once = sweep.pipe(

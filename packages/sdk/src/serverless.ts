@@ -2,10 +2,10 @@
  * `serverless.start`: a handler becomes this process's program
  * (docs/spec/handler.md#start-configuration, docs/spec/handler.md#facade, docs/spec/worker-lifecycle.md#start).
  */
-import * as Telemetry from "@stint/worker-telemetry/Telemetry"
 import * as Debugger from "@stint/worker-debugger/Debugger"
 import * as Fitness from "@stint/worker-fitness/Fitness"
 import * as Progress from "@stint/worker-progress/Progress"
+import * as Telemetry from "@stint/worker-telemetry/Telemetry"
 import { fromFunction } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
 import * as Worker from "@stint/worker/Worker"

@@ -4,8 +4,8 @@
  */
 import { describe, expect, it } from "@effect/vitest"
 import { JobReceipt } from "@stint/contract/Job"
+import { History, SeededRandom, StoreFaults } from "@stint/store-testing"
 import { JobStore } from "@stint/store/JobStore"
-import { SeededRandom, History, StoreFaults } from "@stint/store-testing"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

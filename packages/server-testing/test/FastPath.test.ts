@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Api } from "@stint/contract/Api"
+import { matchFastPath } from "@stint/server/FastPath"
 import * as Effect from "effect/Effect"
 import { FindMyWay } from "effect/http"
 import { HttpApi } from "effect/http-api"
 import * as Layer from "effect/Layer"
 import * as Tracer from "effect/Tracer"
 import * as fc from "fast-check"
-import { matchFastPath } from "@stint/server/FastPath"
 import * as ServerTest from "../src/ServerTest.ts"
 import type { Answer, Call } from "../src/WireClient.ts"
 
@@ -34,7 +34,11 @@ const identifiers = {
 describe("the short way", () => {
   it("takes the calls that come with every job", () => {
     expect(matchFastPath("POST", "/v2/hello/run")).toEqual({ operation: "run", endpoint: "hello" })
-    expect(matchFastPath("POST", "/v2/hello/runsync?wait=5000")).toEqual({ operation: "runsync", endpoint: "hello", wait: "5000" })
+    expect(matchFastPath("POST", "/v2/hello/runsync?wait=5000")).toEqual({
+      operation: "runsync",
+      endpoint: "hello",
+      wait: "5000"
+    })
     for (const tail of ["", "?gpu=none&job_in_progress=0", "&job_in_progress=0", "&a=b?c=d/e%20f"]) {
       expect(matchFastPath("GET", `/v2/hello/job-take/w-1${tail}`)).toEqual({
         operation: "job-take",

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
-import { layerMemory } from "../src/ServerTest.ts"
 import { suite } from "../src/HttpSuite.ts"
+import { layerMemory } from "../src/ServerTest.ts"
 import { sweep } from "./ErrorResponses.ts"
 import { DescribedAnswers } from "./OpenApiResponses.ts"
 

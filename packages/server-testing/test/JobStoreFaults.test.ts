@@ -3,9 +3,9 @@
  * is back.
  */
 import { expect, layer } from "@effect/vitest"
+import { StoreFaults } from "@stint/store-testing"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
-import { StoreFaults } from "@stint/store-testing"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

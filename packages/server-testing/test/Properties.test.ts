@@ -2,13 +2,13 @@
  * Whatever a client sends, the answer is a JSON one of the client's own making, never a fault of the platform.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
+import { parseWorkerUrl } from "@stint/server/WorkerUrl"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import { layer as layerServer, ServerTest } from "../src/ServerTest.ts"
 import type { TestEndpoint } from "../src/TestEndpoint.ts"
 import { expectProblem, type WireClient } from "../src/WireClient.ts"
 import type { WireWorker } from "../src/WireWorker.ts"
-import { parseWorkerUrl } from "@stint/server/WorkerUrl"
 
 /** Bodies that are nearly right, and bodies that are nothing. */
 const body = fc.oneof(

@@ -2,9 +2,9 @@ import { describe, expect, it } from "@effect/vitest"
 import { Explanation } from "@stint/contract/Explanation"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JobReport } from "@stint/store/JobRecord"
-import { explain, type ExplainInput } from "@stint/server/JobExplainer"
 import * as Schema from "effect/Schema"
 import * as fc from "fast-check"
+import { explain, type ExplainInput } from "../src/jobs/JobExplainer.ts"
 
 const NOW = 1_790_000_000_000
 

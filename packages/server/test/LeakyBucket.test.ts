@@ -3,7 +3,7 @@
  */
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
-import { peek, type Meter, type Rate, consume } from "../src/auth/LeakyBucket.ts"
+import { consume, type Meter, peek, type Rate } from "../src/auth/LeakyBucket.ts"
 
 const rate: fc.Arbitrary<Rate> = fc.oneof(
   fc.record({ limit: fc.integer({ min: 1, max: 20 }), perMs: fc.integer({ min: 1, max: 20 }).map((s) => s * 1_000) }),

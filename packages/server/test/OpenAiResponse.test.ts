@@ -8,10 +8,10 @@ import { JsonText, toJsonText } from "@stint/contract/Json"
 import type { JobEvent } from "@stint/queue/JobEventCursor"
 import { submitted } from "@stint/store/JobMachine"
 import type { JobReport } from "@stint/store/JobRecord"
-import * as OpenAiResponse from "@stint/server/OpenAiResponse"
-import * as OpenAiErrorResponse from "@stint/server/OpenAiErrorResponse"
-import * as PythonRepr from "@stint/server/PythonRepr"
 import * as fc from "fast-check"
+import * as OpenAiErrorResponse from "../src/openai/OpenAiErrorResponse.ts"
+import * as OpenAiResponse from "../src/openai/OpenAiResponse.ts"
+import * as PythonRepr from "../src/openai/PythonRepr.ts"
 
 const job: JobReport = {
   ...submitted({
@@ -191,7 +191,10 @@ describe("a job that did not end well", () => {
       error: { type: "timeout_error", code: "timed_out", message: "It ran for more than 5 s." },
       final: true
     })
-    expect(OpenAiErrorResponse.ofJob({ ...job, status: "CANCELLED" })).toMatchObject({ status: 499, error: { code: "cancelled" } })
+    expect(OpenAiErrorResponse.ofJob({ ...job, status: "CANCELLED" })).toMatchObject({
+      status: 499,
+      error: { code: "cancelled" }
+    })
     expect(OpenAiErrorResponse.ofJob({ ...job, status: "COMPLETED" })).toBeUndefined()
   })
 

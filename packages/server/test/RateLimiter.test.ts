@@ -6,8 +6,8 @@ import type { RateLimit } from "@stint/contract/RateLimit"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import * as RateLimiter from "../src/auth/RateLimiter.ts"
 import * as LeakyBucket from "../src/auth/LeakyBucket.ts"
+import * as RateLimiter from "../src/auth/RateLimiter.ts"
 
 const subject = { key: "k", endpoint: "hello", operation: "run" }
 
@@ -129,7 +129,10 @@ it.effect("never admits more than either limit alone would, and refuses nobody w
           Effect.runPromise(
             run(Effect.gen(function*() {
               const limits = yield* RateLimiter.RateLimiter
-              const model = { endpoint: undefined as LeakyBucket.Meter | undefined, key: undefined as LeakyBucket.Meter | undefined }
+              const model = {
+                endpoint: undefined as LeakyBucket.Meter | undefined,
+                key: undefined as LeakyBucket.Meter | undefined
+              }
               let now = 0
               for (const pause of pauses) {
                 yield* TestClock.adjust(pause)

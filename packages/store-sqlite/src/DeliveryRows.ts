@@ -2,7 +2,7 @@
  * The rows of the webhook outbox: the statements that write, find and remove them, and their way into the queue's words.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import { newDelivery, type NewDelivery } from "@stint/store/MemoryWebhooks"
+import { type NewDelivery, newDelivery } from "@stint/store/MemoryWebhooks"
 import { type DeliveryPage, type DeliveryQuery, WebhookDelivery, WebhookEntry } from "@stint/store/WebhookStore"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -124,7 +124,11 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
   }
 
   /** Those of the rows that can be read. What happens to the others is up to `aside`. */
-  const readable = <A>(found: ReadonlyArray<unknown>, decode: (row: unknown) => A, quarantined: (seq: number) => void = () => {}) =>
+  const readable = <A>(
+    found: ReadonlyArray<unknown>,
+    decode: (row: unknown) => A,
+    quarantined: (seq: number) => void = () => {}
+  ) =>
     found.flatMap((row) => {
       try {
         return [decode(row)]
@@ -139,7 +143,9 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
   return {
     add: (delivery) => {
       if (delivery.event === "progress") removeAll(unsent.all(delivery.job))
-      const { attempts, body, createdAt, endpoint, event, id, job, nextAt, state, traceparent, tracestate, url } = newDelivery(delivery)
+      const { attempts, body, createdAt, endpoint, event, id, job, nextAt, state, traceparent, tracestate, url } = newDelivery(
+        delivery
+      )
       const { lastInsertRowid } = insert.run(id, job, endpoint, event, url, state, createdAt, attempts, nextAt)
       insertBody.run(lastInsertRowid, body, traceparent, tracestate)
     },

@@ -9,8 +9,8 @@
 import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
-import type { ListCursor } from "@stint/store/JobQuery"
 import { dueAt } from "@stint/store/JobMachine"
+import type { ListCursor } from "@stint/store/JobQuery"
 import {
   JobHead,
   JobInput,

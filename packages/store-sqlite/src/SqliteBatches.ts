@@ -7,12 +7,12 @@ import * as BatchMachine from "@stint/store/BatchMachine"
 import type { BatchRecord } from "@stint/store/BatchMachine"
 import {
   BatchStore,
+  type CancelResult,
   type ChangeResult,
   type CreateResult,
   type EnqueueResult,
   type FinalizeResult,
-  type SweepResult,
-  type CancelResult
+  type SweepResult
 } from "@stint/store/BatchStore"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"

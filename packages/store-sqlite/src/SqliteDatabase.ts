@@ -15,10 +15,10 @@ import * as Layer from "effect/Layer"
 import { mkdirSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
-import * as LockHolder from "./LockHolder.ts"
 import * as GroupCommit from "./GroupCommit.ts"
+import * as LockHolder from "./LockHolder.ts"
 import * as Migrations from "./Migrations.ts"
-import { NotStintDatabase, FileLocked, FileNewer, FileUnusable, SqliteOpenError } from "./SqliteOpenError.ts"
+import { FileLocked, FileNewer, FileUnusable, NotStintDatabase, SqliteOpenError } from "./SqliteOpenError.ts"
 
 /** Where the file is and how safe a write is when it was acknowledged. */
 export interface Options {

@@ -14,20 +14,20 @@ import { JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import * as BatchMachine from "@stint/store/BatchMachine"
 import { BatchStore } from "@stint/store/BatchStore"
-import { type JobPage, type JobQuery, type ListCursor, SCAN_LIMIT } from "@stint/store/JobQuery"
+import { webhookJson } from "@stint/store/JobJson"
 import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import { type JobPage, type JobQuery, type ListCursor, SCAN_LIMIT } from "@stint/store/JobQuery"
 import type { JobHead, JobRecord, JobSummary } from "@stint/store/JobRecord"
 import {
   type ApplyResult,
   CLAIM_EXPIRED_LIMIT,
   type ClaimResult,
-  MAX_READ_CHARACTERS,
   type DrainResult,
   type InsertResult,
   JobStore,
+  MAX_READ_CHARACTERS,
   type SubmissionKey
 } from "@stint/store/JobStore"
-import { webhookJson } from "@stint/store/JobJson"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
 import type { QueueError } from "@stint/store/QueueError"
 import * as Context from "effect/Context"
@@ -138,7 +138,11 @@ const make = Effect.gen(function*() {
   }
 
   /** Within a transaction. Every row that is found leaves the line, whatever becomes of it, so this comes to an end. */
-  const claim = (endpoint: EndpointId, limit: number, event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>): ClaimResult => {
+  const claim = (
+    endpoint: EndpointId,
+    limit: number,
+    event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
+  ): ClaimResult => {
     const jobs: Array<JobRecord> = []
     const expired: Array<ApplyResult> = []
     while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {

@@ -1,6 +1,6 @@
-import * as GroupCommit from "@stint/store-sqlite/GroupCommit"
 import * as fc from "fast-check"
 import { assert, describe, it } from "vitest"
+import * as GroupCommit from "../src/GroupCommit.ts"
 
 /** A database of numbers in memory, with the fault verbs of a disk. */
 const numbers = () => {

@@ -1,10 +1,10 @@
 import { assert, it } from "@effect/vitest"
-import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
-import * as SqliteEndpointStore from "@stint/store-sqlite/SqliteEndpointStore"
-import * as SqliteJobStore from "@stint/store-sqlite/SqliteJobStore"
-import * as SqliteWebhookStore from "@stint/store-sqlite/SqliteWebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as SqliteDatabase from "../src/SqliteDatabase.ts"
+import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
+import * as SqliteJobStore from "../src/SqliteJobStore.ts"
+import * as SqliteWebhookStore from "../src/SqliteWebhookStore.ts"
 
 /** Every statement that the stores prepare. */
 const statements = Effect.gen(function*() {

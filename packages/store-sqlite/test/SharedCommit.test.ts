@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
-import * as SqliteJobStore from "@stint/store-sqlite/SqliteJobStore"
 import * as JobQueue from "@stint/queue/JobQueue"
-import { Scenario } from "@stint/store-testing"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { Scenario } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as SqliteDatabase from "../src/SqliteDatabase.ts"
+import * as SqliteJobStore from "../src/SqliteJobStore.ts"
 import { layerTemp } from "./TestDatabase.ts"
 
 const world = JobQueue.layer.pipe(

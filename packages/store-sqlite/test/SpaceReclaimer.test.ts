@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as SpaceReclaimer from "@stint/store-sqlite/SpaceReclaimer"
-import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
-import * as SqliteJobStore from "@stint/store-sqlite/SqliteJobStore"
-import { JobStore } from "@stint/store/JobStore"
 import { Scenario } from "@stint/store-testing"
+import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
+import * as SpaceReclaimer from "../src/SpaceReclaimer.ts"
+import * as SqliteDatabase from "../src/SqliteDatabase.ts"
+import * as SqliteJobStore from "../src/SqliteJobStore.ts"
 import { layerTemp } from "./TestDatabase.ts"
 
 const world = SqliteJobStore.layer.pipe(Layer.provideMerge(layerTemp()))

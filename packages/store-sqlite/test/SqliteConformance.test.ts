@@ -1,10 +1,18 @@
-import * as SqliteEndpointStore from "@stint/store-sqlite/SqliteEndpointStore"
-import * as SqliteJobLogStore from "@stint/store-sqlite/SqliteJobLogStore"
-import * as SqliteJobStore from "@stint/store-sqlite/SqliteJobStore"
-import * as SqliteKeyStore from "@stint/store-sqlite/SqliteKeyStore"
-import * as SqliteWebhookStore from "@stint/store-sqlite/SqliteWebhookStore"
-import { batchStoreSuite, endpointStoreSuite, jobLogStoreSuite, keyStoreSuite, outboxSuite, endpointRemovalSuite, jobStoreSuite } from "@stint/store-testing"
+import {
+  batchStoreSuite,
+  endpointRemovalSuite,
+  endpointStoreSuite,
+  jobLogStoreSuite,
+  jobStoreSuite,
+  keyStoreSuite,
+  outboxSuite
+} from "@stint/store-testing"
 import * as Layer from "effect/Layer"
+import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
+import * as SqliteJobLogStore from "../src/SqliteJobLogStore.ts"
+import * as SqliteJobStore from "../src/SqliteJobStore.ts"
+import * as SqliteKeyStore from "../src/SqliteKeyStore.ts"
+import * as SqliteWebhookStore from "../src/SqliteWebhookStore.ts"
 import { layerTemp } from "./TestDatabase.ts"
 
 jobStoreSuite("sqlite", SqliteJobStore.layer.pipe(Layer.provide(layerTemp())), { keys: 10_000 })

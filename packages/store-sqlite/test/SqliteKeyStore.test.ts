@@ -1,11 +1,11 @@
 /** Keys over the lives of a database file. */
 import { assert, it } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"
-import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
-import * as SqliteKeyStore from "@stint/store-sqlite/SqliteKeyStore"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as SqliteDatabase from "../src/SqliteDatabase.ts"
+import * as SqliteKeyStore from "../src/SqliteKeyStore.ts"
 import { tempFile } from "./TestDatabase.ts"
 
 const keyOf = (id: string): KeyRecord => ({

@@ -1,10 +1,10 @@
 /** Database files for tests: each in a directory of its own that goes with the scope. */
-import * as SqliteDatabase from "@stint/store-sqlite/SqliteDatabase"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import * as SqliteDatabase from "../src/SqliteDatabase.ts"
 
 /** A path for a new file. */
 export const tempFile = Effect.map(

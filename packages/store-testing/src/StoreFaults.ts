@@ -1,12 +1,12 @@
 /**
  * A job store that can be made to misbehave: fault verbs for tests, around whatever store they use.
  */
+import { JobStore } from "@stint/store/JobStore"
+import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
 
 export class StoreFaults extends Context.Service<StoreFaults, {
   /** The next `count` writes fail before they reach the store. */

@@ -1,15 +1,15 @@
 /**
  * What tests of the queue, of its backends and of what stands on it share. Needs `vitest`, `@effect/vitest` and `fast-check`.
  */
-export * from "./suites/BatchStoreSuite.ts"
-export * as SeededRandom from "./SeededRandom.ts"
-export * from "./suites/EndpointStoreSuite.ts"
 export * as History from "./history/History.ts"
 export * as JobCommands from "./models/JobCommands.ts"
+export * as Scenario from "./Scenario.ts"
+export * as SeededRandom from "./SeededRandom.ts"
+export * as StoreFaults from "./StoreFaults.ts"
+export * from "./suites/BatchStoreSuite.ts"
+export * from "./suites/EndpointRemovalSuite.ts"
+export * from "./suites/EndpointStoreSuite.ts"
 export * from "./suites/JobLogStoreSuite.ts"
+export * from "./suites/JobStoreSuite.ts"
 export * from "./suites/KeyStoreSuite.ts"
 export * from "./suites/OutboxSuite.ts"
-export * from "./suites/EndpointRemovalSuite.ts"
-export * as Scenario from "./Scenario.ts"
-export * as StoreFaults from "./StoreFaults.ts"
-export * from "./suites/JobStoreSuite.ts"

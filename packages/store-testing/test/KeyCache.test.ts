@@ -1,10 +1,10 @@
 /** Keys in memory in front of rows, which other processes change as well. */
 import { assert, it } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"
+import { keyStoreSuite } from "@stint/store-testing"
 import * as KeyCache from "@stint/store/KeyCache"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
 import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
-import { keyStoreSuite } from "@stint/store-testing"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"

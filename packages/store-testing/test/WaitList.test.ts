@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Scenario } from "@stint/store-testing"
 import * as WaitList from "@stint/queue/WaitList"
+import { Scenario } from "@stint/store-testing"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"

@@ -1,6 +1,6 @@
-import * as MinHeap from "@stint/store/MinHeap"
 import * as fc from "fast-check"
 import { assert, it } from "vitest"
+import * as MinHeap from "../src/memory/MinHeap.ts"
 
 it("gives back the smallest first, however it was filled and emptied", () => {
   const operation = fc.oneof({ weight: 3, arbitrary: fc.integer() }, { weight: 2, arbitrary: fc.constant("pop" as const) })

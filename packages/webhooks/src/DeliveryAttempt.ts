@@ -8,10 +8,10 @@
  * | an address that the guard refuses, a URL that cannot be requested | given up, no connection was made |
  * | a redirect, any other status, silence, a lost connection, a name without an address | again later |
  */
-import type { WebhookDelivery } from "@stint/store/WebhookStore"
 import type { GuardedHttp, Options, Response } from "@stint/http-guard/GuardedHttp"
 import { describe, type GuardedHttpError } from "@stint/http-guard/GuardedHttpError"
 import { retryAfter } from "@stint/http-guard/RetryAfter"
+import type { WebhookDelivery } from "@stint/store/WebhookStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"

@@ -68,7 +68,14 @@ export const make = ({ perHost, timeout }: Limits): HostLimiter => {
     characters: () => total,
     acquire: (name, characters, now) => {
       const host = hosts.get(name) ??
-        { permits: Semaphore.makeUnsafe(perHost), held: 0, characters: 0, averageMs: INITIAL_AVERAGE, lastReleaseAt: now, nextDueAt: 0 }
+        {
+          permits: Semaphore.makeUnsafe(perHost),
+          held: 0,
+          characters: 0,
+          averageMs: INITIAL_AVERAGE,
+          lastReleaseAt: now,
+          nextDueAt: 0
+        }
       if (host.held >= 2 * perHost || (host.held > 0 && host.characters + characters > HOST_CHARACTERS)) {
         const pace = Math.max(host.averageMs, now - host.lastReleaseAt)
         host.nextDueAt = Math.min(Math.max(host.nextDueAt, now + pace) + pace / perHost, now + MAX_DEFERRAL)

@@ -34,7 +34,12 @@ export interface RetrySchedule {
  * How long to wait after the attempt `tries` (from 1) failed, in milliseconds; undefined when it was the last. A receiver's `Retry-After`
  * makes a pause longer, never shorter: it must not use up the attempts of a day in a minute. `random` is from 0 to 1.
  */
-export const retryDelay = (plan: RetrySchedule, tries: number, retryAfter: number | undefined, random: number): number | undefined => {
+export const retryDelay = (
+  plan: RetrySchedule,
+  tries: number,
+  retryAfter: number | undefined,
+  random: number
+): number | undefined => {
   const pause = plan.pauses[tries - 1]
   if (pause === undefined) return undefined
   const jittered = pause * (1 - JITTER + 2 * JITTER * random)

@@ -19,6 +19,8 @@
  *
  * Deliveries are not sent in order: a slow or retried one does not hold up the next. The job object says how things stood.
  */
+import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
+import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import type { QueueError } from "@stint/store/QueueError"
@@ -26,8 +28,6 @@ import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import { type DeliveryOutcome, type WebhookDelivery, WebhookStore } from "@stint/store/WebhookStore"
-import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
-import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"

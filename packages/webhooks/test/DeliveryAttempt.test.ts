@@ -2,10 +2,9 @@
 import { assert, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
-import type { WebhookDelivery } from "@stint/store/WebhookStore"
 import { GuardedHttp } from "@stint/http-guard"
 import * as Resolver from "@stint/http-guard/Resolver"
-import { newSecret } from "@stint/webhooks/Signature"
+import type { WebhookDelivery } from "@stint/store/WebhookStore"
 import { verify } from "@stint/webhooks/verify"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -13,6 +12,7 @@ import type * as Scope from "effect/Scope"
 import { randomUUID } from "node:crypto"
 import { createServer, type RequestListener } from "node:http"
 import { attemptDelivery } from "../src/DeliveryAttempt.ts"
+import { newSecret } from "../src/Signature.ts"
 
 const SECRET = newSecret()
 

@@ -1,8 +1,8 @@
 /** Signatures, against what the standard publishes. */
 import { assert, describe, it } from "@effect/vitest"
-import { newSecret, sign } from "@stint/webhooks/Signature"
 import { InvalidWebhook, verify } from "@stint/webhooks/verify"
 import * as fc from "fast-check"
+import { newSecret, sign } from "../src/Signature.ts"
 
 /** The published example of Standard Webhooks. */
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"

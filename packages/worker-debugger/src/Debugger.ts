@@ -31,9 +31,9 @@
  */
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import { DebugFields } from "@stint/worker/DebugFields"
-import * as Ready from "@stint/worker/Ready"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as Outcome from "@stint/worker/Outcome"
+import * as Ready from "@stint/worker/Ready"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"

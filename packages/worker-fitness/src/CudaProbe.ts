@@ -76,7 +76,10 @@ const probe = ({ limit = DEFAULT_LIMIT, python = "python3" }: Options): Effect.E
     Effect.match({
       onSuccess: (ended) => {
         const said = Programs.lastLine(ended.stderr)
-        return resultOf(ended.stdout, `${python} ended with ${Programs.describeExit(ended)}${said === undefined ? "" : ` (${said})`}`)
+        return resultOf(
+          ended.stdout,
+          `${python} ended with ${Programs.describeExit(ended)}${said === undefined ? "" : ` (${said})`}`
+        )
       },
       onFailure: ({ message, stdout }) => resultOf(stdout, message)
     }),

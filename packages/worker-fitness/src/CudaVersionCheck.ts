@@ -8,8 +8,8 @@
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
+import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import * as NvidiaSmi from "./NvidiaSmi.ts"
-import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options extends NvidiaSmi.Options {
@@ -37,7 +37,10 @@ export const check = Effect.fnUntraced(function*(options: Options) {
     })
   }
   if (NvidiaSmi.compareVersions(version, minimum) >= 0) return
-  return yield* new FitnessCheckFailed({ check: NAME, message: `the GPU driver offers CUDA ${version} and ${required}; update the driver` })
+  return yield* new FitnessCheckFailed({
+    check: NAME,
+    message: `the GPU driver offers CUDA ${version} and ${required}; update the driver`
+  })
 })
 
 /** Adds the check `cuda_version`. */

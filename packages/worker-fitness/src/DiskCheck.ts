@@ -12,7 +12,7 @@ import { messageOf } from "@stint/worker/Outcome"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { statfsSync } from "node:fs"
-import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
+import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options {

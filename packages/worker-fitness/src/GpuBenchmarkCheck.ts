@@ -11,7 +11,7 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { CudaProbe } from "./CudaProbe.ts"
-import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
+import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options {

@@ -8,8 +8,8 @@
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
-import * as NvidiaSmi from "./NvidiaSmi.ts"
 import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
+import * as NvidiaSmi from "./NvidiaSmi.ts"
 
 /** The check's name in reports. */
 export const NAME = "gpu_health"

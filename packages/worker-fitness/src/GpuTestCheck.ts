@@ -7,8 +7,8 @@
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
+import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import * as Programs from "./Programs.ts"
-import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What is run. */
 export interface Options {

@@ -10,8 +10,8 @@ import type * as Layer from "effect/Layer"
 import { freemem, totalmem } from "node:os"
 import { memoryBound } from "./Cgroup.ts"
 import type { MemoryBound } from "./Cgroup.ts"
+import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import { SystemFiles } from "./SystemFiles.ts"
-import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 
 /** What the check asks for. */
 export interface Options {

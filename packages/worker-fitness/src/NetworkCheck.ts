@@ -10,7 +10,7 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import { messageOf } from "@stint/worker/Outcome"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
-import { settingSuffix, FitnessCheckFailed } from "./FitnessCheckFailed.ts"
+import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
 /** What the check connects to. */
 export interface Options {

@@ -9,8 +9,8 @@
  * ```
  */
 import * as Effect from "effect/Effect"
-import * as Programs from "./Programs.ts"
 import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
+import * as Programs from "./Programs.ts"
 
 /** How it is run. */
 export interface Options {

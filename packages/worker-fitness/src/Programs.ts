@@ -50,7 +50,8 @@ export const lastLine = (text: string): string | undefined =>
   text.split("\n").map((line) => line.trim()).findLast((line) => line !== "")
 
 /** `exit code 9`, or the signal that ended it. */
-export const describeExit = ({ code, signal }: ProcessExit): string => code === null ? signal ?? "an unknown end" : `exit code ${code}`
+export const describeExit = ({ code, signal }: ProcessExit): string =>
+  code === null ? signal ?? "an unknown end" : `exit code ${code}`
 
 /**
  * Runs a program without a shell, and waits for its end. It is killed when it takes longer than `limit` seconds, and when the one that

@@ -1,10 +1,10 @@
 /** What the tests of checks share: a folder with programs in it, and the reason of a check that fails. */
 import { afterAll } from "@effect/vitest"
-import type { FitnessCheckFailed } from "@stint/worker-fitness/FitnessCheckFailed"
 import * as Effect from "effect/Effect"
 import { chmodSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import type { FitnessCheckFailed } from "../src/FitnessCheckFailed.ts"
 
 const root = realpathSync(mkdtempSync(join(tmpdir(), "stint-fitness-")))
 afterAll(() => rmSync(root, { recursive: true, force: true, maxRetries: 3 }))

@@ -1,13 +1,13 @@
 import { beforeEach, describe, expect, it } from "@effect/vitest"
-import * as CudaInitCheck from "@stint/worker-fitness/CudaInitCheck"
-import * as CudaProbe from "@stint/worker-fitness/CudaProbe"
-import * as GpuBenchmarkCheck from "@stint/worker-fitness/GpuBenchmarkCheck"
-import * as Programs from "@stint/worker-fitness/Programs"
 import { LogMemory } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import { spawnSync } from "node:child_process"
 import { readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import * as CudaInitCheck from "../src/CudaInitCheck.ts"
+import * as CudaProbe from "../src/CudaProbe.ts"
+import * as GpuBenchmarkCheck from "../src/GpuBenchmarkCheck.ts"
+import * as Programs from "../src/Programs.ts"
 import { program, reason, temporaryFolder } from "./CheckHarness.ts"
 
 const folder = temporaryFolder()

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as DiskCheck from "@stint/worker-fitness/DiskCheck"
 import * as Effect from "effect/Effect"
 import { existsSync, statfsSync } from "node:fs"
+import * as DiskCheck from "../src/DiskCheck.ts"
 import { reason } from "./CheckHarness.ts"
 
 const here = statfsSync(".")

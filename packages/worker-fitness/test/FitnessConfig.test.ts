@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as FitnessConfig from "@stint/worker-fitness/FitnessConfig"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
+import * as FitnessConfig from "../src/FitnessConfig.ts"
 
 const read = (env: { readonly [name: string]: string }) =>
   Effect.provideService(FitnessConfig.settings, ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env }))

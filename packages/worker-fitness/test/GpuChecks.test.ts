@@ -1,12 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as CudaVersionCheck from "@stint/worker-fitness/CudaVersionCheck"
-import * as GpuHealthCheck from "@stint/worker-fitness/GpuHealthCheck"
-import * as GpuTestCheck from "@stint/worker-fitness/GpuTestCheck"
-import * as NvidiaSmi from "@stint/worker-fitness/NvidiaSmi"
 import { LogMemory } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import { join } from "node:path"
+import * as CudaVersionCheck from "../src/CudaVersionCheck.ts"
+import * as GpuHealthCheck from "../src/GpuHealthCheck.ts"
+import * as GpuTestCheck from "../src/GpuTestCheck.ts"
+import * as NvidiaSmi from "../src/NvidiaSmi.ts"
 import { program, reason, temporaryFolder } from "./CheckHarness.ts"
 
 const folder = temporaryFolder()

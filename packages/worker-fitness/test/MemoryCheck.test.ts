@@ -1,10 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
-import { memoryBound } from "@stint/worker-fitness/Cgroup"
-import * as MemoryCheck from "@stint/worker-fitness/MemoryCheck"
-import { SystemFiles } from "@stint/worker-fitness/SystemFiles"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import { freemem, totalmem } from "node:os"
+import { memoryBound } from "../src/Cgroup.ts"
+import * as MemoryCheck from "../src/MemoryCheck.ts"
+import { SystemFiles } from "../src/SystemFiles.ts"
 import { reason } from "./CheckHarness.ts"
 
 const GB = 2 ** 30

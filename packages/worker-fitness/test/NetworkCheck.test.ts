@@ -1,9 +1,9 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as NetworkCheck from "@stint/worker-fitness/NetworkCheck"
 import { LogMemory } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { createServer } from "node:net"
+import * as NetworkCheck from "../src/NetworkCheck.ts"
 import { reason } from "./CheckHarness.ts"
 
 const HOST = "127.0.0.1"

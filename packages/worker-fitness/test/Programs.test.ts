@@ -1,10 +1,10 @@
 import { describe, expect, it } from "@effect/vitest"
-import * as Programs from "@stint/worker-fitness/Programs"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import * as Programs from "../src/Programs.ts"
 import { program, temporaryFolder } from "./CheckHarness.ts"
 
 const folder = temporaryFolder()

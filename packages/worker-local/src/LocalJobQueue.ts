@@ -14,12 +14,12 @@
  */
 import { isTerminal } from "@stint/contract/Job"
 import type { JobStatus, RunRequest } from "@stint/contract/Job"
+import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
-import type { ReceivedJob } from "@stint/worker/CurrentJob"
 
 /** How many ended jobs stay readable. More only cost memory; who polls for longer than a thousand jobs has stopped looking. */
 export const MAX_FINISHED_JOBS = 1_000

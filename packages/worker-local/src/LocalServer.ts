@@ -27,6 +27,12 @@
  * A result that asks for a fresh worker changes nothing, because nobody would start one. When the process is told to stop, jobs
  * that have not started end as FAILED, running ones are finished, and whoever waits for them is answered.
  */
+import { JobSource, JobSourceError, Refused } from "@stint/worker/JobSource"
+import { LocalModeError } from "@stint/worker/LocalMode"
+import { REQUEST_ID } from "@stint/worker/Logger"
+import { Shutdown } from "@stint/worker/Shutdown"
+import * as TestInput from "@stint/worker/TestInput"
+import { WorkerConfig } from "@stint/worker/WorkerConfig"
 import * as Cause from "effect/Cause"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -34,16 +40,10 @@ import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
-import { LocalModeError } from "@stint/worker/LocalMode"
-import { JobSource, JobSourceError, Refused } from "@stint/worker/JobSource"
 import * as LocalJobQueue from "./LocalJobQueue.ts"
 import * as Http from "./LocalServerHttp.ts"
 import * as LocalServerRoutes from "./LocalServerRoutes.ts"
 import * as LocalWebhook from "./LocalWebhook.ts"
-import { REQUEST_ID } from "@stint/worker/Logger"
-import { Shutdown } from "@stint/worker/Shutdown"
-import * as TestInput from "@stint/worker/TestInput"
-import { WorkerConfig } from "@stint/worker/WorkerConfig"
 
 /** How the local API differs from its defaults. */
 export interface Options {

@@ -4,7 +4,7 @@
  * A refusal is the problem of contract/Problem.ts: `error` and `hint` beside the members of RFC 9457. Its classes are not imported,
  * because they bring all of Effect's HTTP API with them; the tests decode what is answered here with them.
  */
-import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
+import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { IncomingMessage, ServerResponse } from "node:http"

@@ -2,10 +2,10 @@
  * The documentation page of the local API: one file without anything from outside, readable in light and dark, with lines to paste
  * that have the real address in them, and a form to try the handler.
  */
+import { shellWord } from "@stint/worker/TestInput"
 import * as Schema from "effect/Schema"
 import * as LocalJobQueue from "./LocalJobQueue.ts"
 import type { LocalResponse } from "./LocalServerHttp.ts"
-import { shellWord } from "@stint/worker/TestInput"
 
 /** What the page is about. */
 export interface PageOptions {
@@ -136,7 +136,9 @@ input.onkeydown = (event) => { if (event.key === "Enter" && (event.ctrlKey || ev
 `
 
 const routeHtml = (base: string, body: string) => ({ curl, method, path, description }: Route): string =>
-  `<article><h3><b>${method}</b><code>${escape(path)}</code></h3>${escape(description)}<pre>${escape(curl(base, body))}</pre></article>`
+  `<article><h3><b>${method}</b><code>${escape(path)}</code></h3>${escape(description)}<pre>${
+    escape(curl(base, body))
+  }</pre></article>`
 
 const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({ input: Schema.Json })))
 

@@ -6,6 +6,9 @@
  * ```
  */
 import { isTerminal, RunRequest } from "@stint/contract/Job"
+import { sample } from "@stint/worker/TestInput"
+import { VERSION } from "@stint/worker/Version"
+import { WorkerConfig } from "@stint/worker/WorkerConfig"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { IncomingMessage } from "node:http"
@@ -13,9 +16,6 @@ import * as LocalJobQueue from "./LocalJobQueue.ts"
 import * as Http from "./LocalServerHttp.ts"
 import { page } from "./LocalServerPage.ts"
 import * as LocalWebhook from "./LocalWebhook.ts"
-import { sample } from "@stint/worker/TestInput"
-import { VERSION } from "@stint/worker/Version"
-import { WorkerConfig } from "@stint/worker/WorkerConfig"
 
 const MEBIBYTE = 1024 * 1024
 

@@ -5,13 +5,13 @@
  * Best effort: a webhook that fails is a WARN and changes nothing of the job. Any http or https address will do, this machine's own
  * included, because on a developer's machine that is where the receiver is.
  */
+import { REQUEST_ID } from "@stint/worker/Logger"
+import * as NodeHttpClient from "@stint/worker/NodeHttpClient"
+import { VERSION } from "@stint/worker/Version"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
-import * as NodeHttpClient from "@stint/worker/NodeHttpClient"
 import { jobJsonMembers } from "./LocalJobQueue.ts"
 import type { LocalJob } from "./LocalJobQueue.ts"
-import { REQUEST_ID } from "@stint/worker/Logger"
-import { VERSION } from "@stint/worker/Version"
 
 /** How long a receiver may be silent. Milliseconds. */
 const RESPONSE_TIMEOUT = 10_000
@@ -52,7 +52,10 @@ export const make = (workerId: string): Effect.Effect<(job: LocalJob) => Effect.
       const { input, webhook } = job.request
       if (webhook === undefined) return Effect.void
       return Effect.suspend(() =>
-        deliver(webhook, `{${jobJsonMembers(job, workerId)},"input":${JSON.stringify(input)},"webhook":${JSON.stringify(webhook)}}`)
+        deliver(
+          webhook,
+          `{${jobJsonMembers(job, workerId)},"input":${JSON.stringify(input)},"webhook":${JSON.stringify(webhook)}}`
+        )
       ).pipe(Effect.annotateLogs(REQUEST_ID, job.id))
     }
   })

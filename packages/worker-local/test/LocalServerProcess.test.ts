@@ -1,11 +1,11 @@
 import { afterEach, describe, expect, it } from "@effect/vitest"
+import * as PlatformStub from "@stint/worker/testing/PlatformStub"
+import * as WorkerProcess from "@stint/worker/testing/WorkerProcess"
 import { spawn } from "node:child_process"
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
-import * as PlatformStub from "@stint/worker/testing/PlatformStub"
-import * as WorkerProcess from "@stint/worker/testing/WorkerProcess"
 
 const fixture = (name: string) => fileURLToPath(new URL(`./fixtures/${name}.ts`, import.meta.url))
 

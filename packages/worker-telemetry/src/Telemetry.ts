@@ -11,6 +11,9 @@
  * A job's spans (`@stint/worker/Spans`) join the trace of whoever submitted it, and spans that the handler's own code opens by
  * `@opentelemetry/api`, instrumented HTTP clients among it, are children of the job's `handler`. `OtlpConfig` has the variables.
  */
+import * as OtelSdk from "@stint/otel/OtelSdk"
+import type { OtelTracer } from "@stint/otel/OtelTracer"
+import * as OtlpConfig from "@stint/otel/OtlpConfig"
 import { ActiveSpan } from "@stint/worker/Spans"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
 import type { ConfigError } from "effect/Config"
@@ -19,9 +22,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Tracer from "effect/Tracer"
-import type { OtelTracer } from "@stint/otel/OtelTracer"
-import * as OtlpConfig from "@stint/otel/OtlpConfig"
-import * as OtelSdk from "@stint/otel/OtelSdk"
 
 /** Where there is no endpoint to name the service after. */
 const SERVICE_NAME = "stint-worker"

@@ -28,8 +28,8 @@ import * as Stream from "effect/Stream"
 import type { Content, NextPart } from "./Content.ts"
 import type { Bucket } from "./Destination.ts"
 import type { Advance } from "./ProgressBar.ts"
-import { toUploadError } from "./UploadErrorMapping.ts"
 import { Rejected, UploadError } from "./UploadError.ts"
+import { toUploadError } from "./UploadErrorMapping.ts"
 
 /** How uploads are made. */
 export interface Tuning {

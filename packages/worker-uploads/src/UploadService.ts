@@ -137,34 +137,36 @@ const checkMetadata = (metadata: Options["metadata"]): Effect.Effect<void, Uploa
 const mime = Effect.promise(async () => (await import("mime")).default)
 
 /** Decides an object's name and type. */
-export const resolveObject = Effect.fnUntraced(function*(object: ContentHints, options: Options): Effect.fn.Return<ResolvedObject, UploadError> {
-  const types = yield* mime
-  const expires = yield* expiresOf(options.expires)
-  yield* checkMetadata(options.metadata)
-  const given = options.name ?? object.name
-  const utf8 = (type: string) => object.text === true && type.startsWith("text/") ? `${type}; charset=utf-8` : type
-  const ending = types.getExtension(options.contentType ?? object.contentType)
-  const name = given === undefined
-    ? `${crypto.randomUUID()}${ending === null ? "" : `.${ending}`}`
-    : ObjectName.fileName(given)
-  const job = yield* Effect.serviceOption(CurrentJob)
-  const folder = ObjectName.segment(Option.match(job, { onNone: () => crypto.randomUUID(), onSome: ({ id }) => id }))
-  const own = options.key === undefined ? ObjectName.join(folder, name) : ObjectName.path(options.key)
-  if (own === "") {
-    return yield* badConfig(
-      "key",
-      `key ${JSON.stringify(options.key)} is no name for an object: nothing is left when it is made safe.`
-    )
+export const resolveObject = Effect.fnUntraced(
+  function*(object: ContentHints, options: Options): Effect.fn.Return<ResolvedObject, UploadError> {
+    const types = yield* mime
+    const expires = yield* expiresOf(options.expires)
+    yield* checkMetadata(options.metadata)
+    const given = options.name ?? object.name
+    const utf8 = (type: string) => object.text === true && type.startsWith("text/") ? `${type}; charset=utf-8` : type
+    const ending = types.getExtension(options.contentType ?? object.contentType)
+    const name = given === undefined
+      ? `${crypto.randomUUID()}${ending === null ? "" : `.${ending}`}`
+      : ObjectName.fileName(given)
+    const job = yield* Effect.serviceOption(CurrentJob)
+    const folder = ObjectName.segment(Option.match(job, { onNone: () => crypto.randomUUID(), onSome: ({ id }) => id }))
+    const own = options.key === undefined ? ObjectName.join(folder, name) : ObjectName.path(options.key)
+    if (own === "") {
+      return yield* badConfig(
+        "key",
+        `key ${JSON.stringify(options.key)} is no name for an object: nothing is left when it is made safe.`
+      )
+    }
+    const key = ObjectName.join(ObjectName.path(options.prefix ?? ""), own)
+    const last = key.slice(key.lastIndexOf("/") + 1)
+    return {
+      key,
+      name: last,
+      contentType: options.contentType ?? utf8(types.getType(last) ?? object.contentType),
+      expires
+    }
   }
-  const key = ObjectName.join(ObjectName.path(options.prefix ?? ""), own)
-  const last = key.slice(key.lastIndexOf("/") + 1)
-  return {
-    key,
-    name: last,
-    contentType: options.contentType ?? utf8(types.getType(last) ?? object.contentType),
-    expires
-  }
-})
+)
 
 /** The service around its one duty. */
 export const make = (

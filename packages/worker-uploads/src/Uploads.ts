@@ -22,7 +22,7 @@ import * as ProgressBar from "./ProgressBar.ts"
 import * as S3Objects from "./S3Objects.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
-import { resolveObject, make, Uploads } from "./UploadService.ts"
+import { make, resolveObject, Uploads } from "./UploadService.ts"
 import type { ContentHints, Options, Uploaded } from "./UploadService.ts"
 
 export type { Credentials } from "./Destination.ts"

@@ -8,11 +8,11 @@
  * ```
  */
 import { messageOf } from "@stint/worker/Outcome"
-import { truncate } from "@stint/worker/ValuePreview"
 import { didYouMean } from "@stint/worker/Suggestion"
+import { truncate } from "@stint/worker/ValuePreview"
 import { fillDefaults } from "./RuleDefaults.ts"
+import { isList, isRecord, type Keys, type Kind, type Node, ownValue } from "./RuleTree.ts"
 import { describe, joinWithOr, type ValidationProblem } from "./ValidationProblem.ts"
-import { isRecord, isList, type Keys, type Kind, type Node, ownValue } from "./RuleTree.ts"
 
 /** Where the looking stops: nobody mends more than this in one go, and a huge wrong input costs no more than a small one. */
 const MAX_PROBLEMS = 20
@@ -68,7 +68,9 @@ const constraintError = (
     const constraintResult = constraints(value)
     if (constraintResult === true) return undefined
     if (constraintResult === false || constraintResult === "") return { says: "does not meet the constraints" }
-    if (typeof constraintResult === "string") return { says: `does not meet the constraints (${truncate(constraintResult, MAX_MESSAGE)})` }
+    if (typeof constraintResult === "string") {
+      return { says: `does not meet the constraints (${truncate(constraintResult, MAX_MESSAGE)})` }
+    }
     // Nobody waits for it; where it fails, too, nobody shall fall over it.
     if (constraintResult instanceof Promise) constraintResult.catch(() => {})
     const answer = constraintResult instanceof Promise ? "a promise" : describe(constraintResult)

@@ -1,7 +1,7 @@
 /**
  * Fills in the defaults of an input that was found good. What has no rules of its own is taken over as it is, not copied.
  */
-import { type Field, isRecord, isList, type Keys, type Node, ownValue } from "./RuleTree.ts"
+import { type Field, isList, isRecord, type Keys, type Node, ownValue } from "./RuleTree.ts"
 
 const defaultOf = (field: Field): unknown => field.default === undefined ? undefined : structuredClone(field.default.value)
 

@@ -2,12 +2,12 @@
  * Reads rules. A rule that cannot be meant is the mistake of the one who wrote it: a TypeError that names the rule, what is wrong, and
  * what to write. It comes when the rules are read, not when the first job does.
  */
-import { previewValue } from "@stint/worker/ValuePreview"
 import { didYouMean } from "@stint/worker/Suggestion"
+import { previewValue } from "@stint/worker/ValuePreview"
 import { check } from "./RuleCheck.ts"
 import { fillDefaults } from "./RuleDefaults.ts"
+import { type Field, isList, isRecord, type Keys, type Kind, type Node, ownValue } from "./RuleTree.ts"
 import { formatProblem } from "./ValidationProblem.ts"
-import { type Field, isRecord, isList, type Keys, type Kind, type Node, ownValue } from "./RuleTree.ts"
 
 const words: ReadonlyArray<readonly [Kind, ReadonlyArray<unknown>]> = [
   ["string", ["str", "string", String]],

@@ -15,10 +15,10 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import { check, type Options, type Report } from "./RuleCheck.ts"
 import { fillDefaults } from "./RuleDefaults.ts"
 import { jsonSchema } from "./RuleJsonSchema.ts"
-import { message, truncationNotice } from "./ValidationProblem.ts"
 import { parseRules } from "./RuleParser.ts"
 import type { Accepted, Rules, Validated } from "./Rules.ts"
 import type { Node } from "./RuleTree.ts"
+import { message, truncationNotice } from "./ValidationProblem.ts"
 
 const issueOf = ({ more, problems }: Report, ast: SchemaAST.AST, input: unknown, options: SchemaAST.ParseOptions) => {
   const all = [

@@ -9,9 +9,9 @@
  */
 import { check, type Report } from "./RuleCheck.ts"
 import { fillDefaults } from "./RuleDefaults.ts"
-import { truncationNotice, formatProblem } from "./ValidationProblem.ts"
 import { parseRules } from "./RuleParser.ts"
 import type { Rules, Validated } from "./Rules.ts"
+import { formatProblem, truncationNotice } from "./ValidationProblem.ts"
 
 /** The input was good. */
 export interface Valid<R> {

@@ -10,7 +10,7 @@
  * Paths and values come from outside: whatever their size, what is shown of them is short.
  */
 
-import { truncate, previewValue } from "@stint/worker/ValuePreview"
+import { previewValue, truncate } from "@stint/worker/ValuePreview"
 
 /** One thing that is wrong. */
 export interface ValidationProblem {

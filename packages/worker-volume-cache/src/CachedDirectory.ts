@@ -1,10 +1,10 @@
 /**
  * One configured directory: where it is, where its mirror is, and what this worker knows of both.
  */
+import { sameTime, type ScanCache, type ScannedFile } from "./DirectoryScan.ts"
 import type { Exclude } from "./ExcludePatterns.ts"
 import type { Entry, Limits } from "./Manifest.ts"
 import type { Mirror, Snapshot } from "./Mirror.ts"
-import { type ScannedFile, type ScanCache, sameTime } from "./DirectoryScan.ts"
 
 /** A path that was the same here and in the mirror when this worker last looked. */
 export interface KnownPath {

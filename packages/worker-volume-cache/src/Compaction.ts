@@ -65,7 +65,10 @@ export const compact = Effect.fn("VolumeCache.compact")(function*(directory: Cac
   }
   yield* close
 
-  const { snapshot } = yield* mirror.publish(held, (now, time) => ManifestMerge.merge(now, { paths, packs }, time, settings.grace))
+  const { snapshot } = yield* mirror.publish(
+    held,
+    (now, time) => ManifestMerge.merge(now, { paths, packs }, time, settings.grace)
+  )
   directory.held = snapshot
   for (const [path, { base, entry }] of paths) {
     const mine = known.get(path)

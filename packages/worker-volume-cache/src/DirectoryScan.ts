@@ -10,7 +10,7 @@ import { relative, resolve } from "node:path"
 import type { Exclude } from "./ExcludePatterns.ts"
 import { LocalFiles } from "./LocalFiles.ts"
 import { parentOf } from "./Manifest.ts"
-import { unsafeReason, unsafeLinkReason } from "./RelativePath.ts"
+import { unsafeLinkReason, unsafeReason } from "./RelativePath.ts"
 import * as TimeSlice from "./TimeSlice.ts"
 
 /** A regular file, as it was when it was seen. */

@@ -17,11 +17,11 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { type CachedDirectory, matches } from "./CachedDirectory.ts"
 import * as Checksum from "./Checksum.ts"
+import { foundFile } from "./DirectoryScan.ts"
 import { LocalFiles } from "./LocalFiles.ts"
 import * as Manifest from "./Manifest.ts"
-import { foundFile } from "./DirectoryScan.ts"
-import * as TimeSlice from "./TimeSlice.ts"
 import { Staging } from "./Staging.ts"
+import * as TimeSlice from "./TimeSlice.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
 /** The directory cannot be filled at all. */

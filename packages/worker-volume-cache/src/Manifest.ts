@@ -17,7 +17,7 @@
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { unsafeReason, unsafeLinkReason } from "./RelativePath.ts"
+import { unsafeLinkReason, unsafeReason } from "./RelativePath.ts"
 
 /** The version of the format. A mirror of another one is not read, and replaced by the next sync. */
 export const FORMAT = 1

@@ -59,7 +59,12 @@ const applyOne = (entries: Map<string, Manifest.Entry>, path: string, { base, en
  * The mirror with these changes, or undefined when they change nothing. What goes out of use is listed with the time; what has been
  * listed for longer than the grace is forgotten, and so free to be deleted.
  */
-export const merge = (current: Manifest.Manifest, changes: Changes, now: number, grace: number): Manifest.Manifest | undefined => {
+export const merge = (
+  current: Manifest.Manifest,
+  changes: Changes,
+  now: number,
+  grace: number
+): Manifest.Manifest | undefined => {
   const entries = new Map(current.entries)
   let changed = false
   for (const [path, change] of changes.paths) changed = applyOne(entries, path, change) || changed

@@ -20,11 +20,11 @@ import { constants } from "node:fs"
 import { type CachedDirectory, matches } from "./CachedDirectory.ts"
 import * as Checksum from "./Checksum.ts"
 import * as Compaction from "./Compaction.ts"
+import { micros, scan, type ScanEntry, type ScannedFile, unchanged } from "./DirectoryScan.ts"
 import { LocalFiles } from "./LocalFiles.ts"
 import * as Manifest from "./Manifest.ts"
 import * as ManifestMerge from "./ManifestMerge.ts"
 import * as Mirror from "./Mirror.ts"
-import { type ScanEntry, type ScannedFile, micros, scan, unchanged } from "./DirectoryScan.ts"
 import * as TimeSlice from "./TimeSlice.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
@@ -270,7 +270,9 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     const crc = Checksum.sum(buffer.subarray(offset, offset + size))
     if (isRecentlyModified(file)) markRecentlyModified(path)
     const there = Manifest.same(directory.held?.manifest.entries.get(path), base)
-    if (base?.kind === "packed" && there && base.crc === crc && matches(base, file) && known.get(path)?.recentlyModified === true) {
+    if (
+      base?.kind === "packed" && there && base.crc === crc && matches(base, file) && known.get(path)?.recentlyModified === true
+    ) {
       // It was read again only because it was hot, and is what it was.
       known.set(path, { entry: base, recentlyModified: recentlyModified.has(path) })
       counts.unchanged++

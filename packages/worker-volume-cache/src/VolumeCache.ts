@@ -35,17 +35,17 @@ import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as CacheConfig from "./CacheConfig.ts"
 import type { CachedDirectory } from "./CachedDirectory.ts"
+import * as CacheReport from "./CacheReport.ts"
 import * as Hydrate from "./Hydrate.ts"
 import { LocalFiles } from "./LocalFiles.ts"
 import * as Mirror from "./Mirror.ts"
-import * as CacheReport from "./CacheReport.ts"
 import * as Sync from "./Sync.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
 export { VolumeCacheError } from "./CacheConfig.ts"
 export type { Options } from "./CacheConfig.ts"
-export { defaultExcludes } from "./ExcludePatterns.ts"
 export type { Hydrated, Synced } from "./CacheReport.ts"
+export { defaultExcludes } from "./ExcludePatterns.ts"
 
 /** A cache at work. */
 export interface Cache {
@@ -127,7 +127,9 @@ const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit
   const amount = `${CacheReport.files(files)} (${CacheReport.bytes(bytes)}) in ${CacheReport.time(milliseconds)}`
   if (firstError !== undefined) {
     yield* Effect.logWarning(
-      `Volume cache: ${directory.root} was filled with ${amount}, but without ${CacheReport.files(damaged + skipped)}: ${firstError}. ` +
+      `Volume cache: ${directory.root} was filled with ${amount}, but without ${
+        CacheReport.files(damaged + skipped)
+      }: ${firstError}. ` +
         `The worker goes on without. ${CacheReport.advice(firstError)} The mirror is ${directory.mirror.directory}.`
     )
   } else if (files > 0) {

@@ -79,7 +79,10 @@ describe("merging", () => {
   it("a removal takes what the writer knew, and nothing that a sibling has made of it", () => {
     const old = entry("a", 1)
     const held = merged(Manifest.empty, changes(add("x", old)))
-    const removal: ManifestMerge.Changes = { paths: new Map([["x", { entry: undefined, base: old, strict: true }]]), packs: new Map() }
+    const removal: ManifestMerge.Changes = {
+      paths: new Map([["x", { entry: undefined, base: old, strict: true }]]),
+      packs: new Map()
+    }
     expect(merged(held, removal).entries.size).toBe(0)
     const changed = merged(held, changes(add("x", entry("b", 2), old)))
     expect(ManifestMerge.merge(changed, removal, 0, GRACE)).toBeUndefined()

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { resolve } from "node:path"
-import { unsafeReason, unsafeLinkReason } from "../src/RelativePath.ts"
+import { unsafeLinkReason, unsafeReason } from "../src/RelativePath.ts"
 
 const ROOT = "/srv/cache"
 const inside = (path: string) => path === ROOT || path.startsWith(`${ROOT}/`)

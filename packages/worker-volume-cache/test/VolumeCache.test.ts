@@ -11,8 +11,8 @@ import { join } from "node:path"
 import type { LocalFiles } from "../src/LocalFiles.ts"
 import { VolumeCacheTest } from "../src/testing/index.ts"
 import * as VolumeCache from "../src/VolumeCache.ts"
-import * as Faults from "./FaultyVolume.ts"
 import * as Kit from "./CacheHarness.ts"
+import * as Faults from "./FaultyVolume.ts"
 import * as Trees from "./FileTrees.ts"
 
 const LARGE = "0123456789".repeat(100)

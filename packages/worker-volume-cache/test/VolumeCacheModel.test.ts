@@ -9,8 +9,8 @@ import * as fs from "node:fs"
 import { join } from "node:path"
 import { unsafeLinkReason } from "../src/RelativePath.ts"
 import * as VolumeFiles from "../src/VolumeFiles.ts"
-import * as Faults from "./FaultyVolume.ts"
 import * as Kit from "./CacheHarness.ts"
+import * as Faults from "./FaultyVolume.ts"
 import * as Trees from "./FileTrees.ts"
 
 /** What of a tree can be mirrored: everything but links that lead outside. */
@@ -34,7 +34,13 @@ describe("any tree", () => {
                 for (const step of steps) Trees.apply(worker.root, step)
                 yield* worker.sync
                 const cold = yield* kit.cold()
-                expect(cold.hydrated).toMatchObject({ damaged: 0, skipped: 0, differing: 0, complete: true, firstError: undefined })
+                expect(cold.hydrated).toMatchObject({
+                  damaged: 0,
+                  skipped: 0,
+                  differing: 0,
+                  complete: true,
+                  firstError: undefined
+                })
                 expect(Trees.read(cold.root)).toEqual(mirrored(Trees.read(worker.root)))
                 // The next one goes on from a cold start, or the same one from what it remembers.
                 if (restart) worker = cold.cache

@@ -7,8 +7,8 @@ import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/testing/TestClock"
 import * as fs from "node:fs"
 import { join } from "node:path"
-import * as Faults from "./FaultyVolume.ts"
 import * as Kit from "./CacheHarness.ts"
+import * as Faults from "./FaultyVolume.ts"
 import * as Trees from "./FileTrees.ts"
 
 const LARGE = "0123456789".repeat(100)
@@ -153,7 +153,12 @@ describe("damage", () => {
       const { a, kit } = yield* synced
       harm(kit)
       const { hydrated, root } = yield* kit.cold()
-      expect(hydrated).toMatchObject({ files: 3 - damaged, damaged, complete: true, firstError: expect.stringMatching(/damaged/) })
+      expect(hydrated).toMatchObject({
+        files: 3 - damaged,
+        damaged,
+        complete: true,
+        firstError: expect.stringMatching(/damaged/)
+      })
       expect(Trees.read(a.root)).toMatchObject(Trees.read(root))
       expect(warnings(kit)).toHaveLength(1)
       yield* repairs(kit, a)

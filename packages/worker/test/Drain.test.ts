@@ -7,8 +7,8 @@ import * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
 import { Handler } from "../src/index.ts"
 import { Shutdown } from "../src/runtime/Shutdown.ts"
-import { Memory } from "../src/testing/JobSourceMemory.ts"
 import * as Worker from "../src/runtime/Worker.ts"
+import { Memory } from "../src/testing/JobSourceMemory.ts"
 import { job, services } from "./MemoryWorker.ts"
 
 const settle = TestClock.adjust(0)

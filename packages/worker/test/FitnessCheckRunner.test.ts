@@ -10,12 +10,12 @@ import * as TestClock from "effect/testing/TestClock"
 import * as fc from "fast-check"
 import { createServer } from "node:http"
 import { fileURLToPath } from "node:url"
-import * as FitnessCheckRunner from "../src/runtime/FitnessCheckRunner.ts"
 import { FitnessChecks, Handler } from "../src/index.ts"
-import { JobSource } from "../src/transport/JobSource.ts"
+import * as FitnessCheckRunner from "../src/runtime/FitnessCheckRunner.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
 import * as PlatformStub from "../src/testing/PlatformStub.ts"
 import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
+import { JobSource } from "../src/transport/JobSource.ts"
 import { job, services, start } from "./MemoryWorker.ts"
 
 const { PLATFORM_WEBHOOK_PING: _, ...onPlatform } = workerEnvironment({
@@ -32,7 +32,10 @@ type Check = readonly [name: string, run: Effect.Effect<void, unknown>]
 const machine = (checks: ReadonlyArray<Check>, env: { readonly [name: string]: string } = onPlatform) => {
   const { layer, log } = services(env)
   const exits: Array<number> = []
-  const exit = Layer.succeed(FitnessCheckRunner.ExitProcess, (code) => Effect.andThen(Effect.sync(() => exits.push(code)), Effect.never))
+  const exit = Layer.succeed(
+    FitnessCheckRunner.ExitProcess,
+    (code) => Effect.andThen(Effect.sync(() => exits.push(code)), Effect.never)
+  )
   const added = Layer.effectDiscard(Effect.gen(function*() {
     const { add } = yield* FitnessChecks.FitnessChecks
     for (const [name, run] of checks) yield* add({ name, run })

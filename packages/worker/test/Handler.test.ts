@@ -6,8 +6,8 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { CurrentJob, Handler, JobMiddleware, Worker } from "../src/index.ts"
 import type { Outcome } from "../src/handlers/Outcome.ts"
+import { CurrentJob, Handler, JobMiddleware, Worker } from "../src/index.ts"
 import * as WorkerTest from "../src/testing/WorkerTest.ts"
 
 class Unreadable extends Schema.TaggedError<Unreadable>()("Unreadable", { url: Schema.String }) {}

@@ -1,9 +1,9 @@
 import { afterEach, describe, expect, it } from "@effect/vitest"
 import { CurrentJob } from "@stint/worker/CurrentJob"
-import * as JobConsole from "@stint/worker/JobConsole"
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Context from "effect/Context"
 import { vi } from "vitest"
+import * as JobConsole from "../src/runtime/JobConsole.ts"
 
 type Printed = { readonly stream: "stdout" | "stderr"; readonly text: string }
 

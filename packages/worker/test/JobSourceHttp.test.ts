@@ -3,13 +3,13 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
-import { Handler } from "../src/index.ts"
-import * as JobSourceHttp from "../src/transport/JobSourceHttp.ts"
 import type { Runnable } from "../src/handlers/Runnable.ts"
-import * as LogMemory from "../src/testing/LogMemory.ts"
-import * as PlatformStub from "../src/testing/PlatformStub.ts"
+import { Handler } from "../src/index.ts"
 import * as Worker from "../src/runtime/Worker.ts"
 import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
+import * as LogMemory from "../src/testing/LogMemory.ts"
+import * as PlatformStub from "../src/testing/PlatformStub.ts"
+import * as JobSourceHttp from "../src/transport/JobSourceHttp.ts"
 
 const echo = Handler.fromFunction((job) => job.input)
 

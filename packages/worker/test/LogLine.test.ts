@@ -1,5 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
-import { truncateMessage, MAX_LOG_MESSAGE } from "@stint/contract/LogMessage"
+import { MAX_LOG_MESSAGE, truncateMessage } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import * as LogLine from "../src/runtime/LogLine.ts"

@@ -4,10 +4,10 @@
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { Runnable } from "../src/handlers/Runnable.ts"
-import * as JobSourceMemory from "../src/testing/JobSourceMemory.ts"
-import * as LogMemory from "../src/testing/LogMemory.ts"
 import * as Worker from "../src/runtime/Worker.ts"
 import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
+import * as JobSourceMemory from "../src/testing/JobSourceMemory.ts"
+import * as LogMemory from "../src/testing/LogMemory.ts"
 
 /** A job as the transport hands it out. */
 export const job = (id: string, input: string | number | null = null) => ({ id, input })

@@ -10,8 +10,8 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
-import * as AdminKey from "../config/AdminKey.ts"
 import { CliFailure } from "../CliFailure.ts"
+import * as AdminKey from "../config/AdminKey.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
 
 export class PlatformClient extends Context.Service<PlatformClient, {

@@ -3,16 +3,16 @@
  */
 import { type Batch, BatchRequest, type BatchResult } from "@stint/contract/Batch"
 import { BATCH_PAGE_LIMIT } from "@stint/contract/BatchApi"
-import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
+import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
-import { call } from "../client/PlatformClient.ts"
 import { endpoint, json } from "./SharedFlags.ts"
 
 const batchId = Argument.String("batch").pipe(Argument.withDescription("Id of the batch"))

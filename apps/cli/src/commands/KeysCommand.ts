@@ -4,16 +4,16 @@
  * A secret is printed where it is made, because it is told nowhere else and never again; everything else about keys is printed without it.
  */
 import { type AccessKey, KeyPatch, KeyRotation, KeyScope, KeySpec, type NewKey } from "@stint/contract/AccessKey"
-import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
+import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
 import * as Output from "../output/Output.ts"
-import { call } from "../client/PlatformClient.ts"
 import { json } from "./SharedFlags.ts"
 
 const endpointsText = ({ endpoints }: AccessKey): string => endpoints === "all" ? "all" : endpoints.join(", ")

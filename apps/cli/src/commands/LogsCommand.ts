@@ -1,15 +1,15 @@
 /**
  * `stint logs`: what a job logged, and with `-f` what it logs until it ends.
  */
-import { isLevelEnabled, type JobLogLine, parseLogLevel, LOG_LEVELS, type LogLevel } from "@stint/contract/JobLogLine"
+import { isLevelEnabled, type JobLogLine, LOG_LEVELS, type LogLevel, parseLogLevel } from "@stint/contract/JobLogLine"
 import { LOG_PAGE_LIMIT } from "@stint/contract/LogsApi"
 import { Command, Flag } from "effect/cli"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as JobEventReader from "../client/JobEventReader.ts"
-import * as LogFormat from "../output/LogFormat.ts"
 import { call } from "../client/PlatformClient.ts"
+import * as LogFormat from "../output/LogFormat.ts"
 import { endpoint, jobId } from "./SharedFlags.ts"
 
 const follow = Flag.Boolean("follow").pipe(

@@ -7,11 +7,11 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as AdminKey from "../config/AdminKey.ts"
-import * as StartupBanner from "../platform/StartupBanner.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
+import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import * as Platform from "../platform/Platform.ts"
-import * as PlatformConfig from "../config/PlatformConfig.ts"
+import * as StartupBanner from "../platform/StartupBanner.ts"
 import { runUntilSignal } from "../Signals.ts"
 
 export const command = Command.make(

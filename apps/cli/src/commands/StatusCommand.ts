@@ -5,8 +5,8 @@ import type { Explanation } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
 import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
-import * as Output from "../output/Output.ts"
 import { call } from "../client/PlatformClient.ts"
+import * as Output from "../output/Output.ts"
 import { endpoint, jobId, json } from "./SharedFlags.ts"
 
 const why = Flag.Boolean("explain").pipe(

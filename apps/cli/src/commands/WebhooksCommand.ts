@@ -8,8 +8,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Output from "../output/Output.ts"
 import { call } from "../client/PlatformClient.ts"
+import * as Output from "../output/Output.ts"
 import { endpoint, json } from "./SharedFlags.ts"
 
 const delivery = Argument.String("delivery").pipe(

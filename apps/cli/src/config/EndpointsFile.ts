@@ -15,7 +15,7 @@
  * Paths are relative to the file. Durations are written as Effect writes them: `"5 seconds"`, `"2 minutes"`, or milliseconds.
  */
 import { EndpointSpec } from "@stint/contract/Endpoint"
-import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
+import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Path from "effect/Path"
@@ -155,7 +155,10 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
   }
   return yield* decodeSpec(spec).pipe(
     Effect.mapError((error) =>
-      new CliFailure({ message: `The endpoint "${id}" cannot be created.`, hint: fieldIssues(error).map(formatFieldIssue).join("\n  ") })
+      new CliFailure({
+        message: `The endpoint "${id}" cannot be created.`,
+        hint: fieldIssues(error).map(formatFieldIssue).join("\n  ")
+      })
     )
   )
 })

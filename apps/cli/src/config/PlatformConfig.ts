@@ -18,10 +18,10 @@
  * | `STINT_BATCH_QUEUED` | 50000 | jobs of an endpoint that may wait when a batch is finalized, its own included |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
  */
-import type { LogQuotas } from "@stint/store/JobLogStore"
+import * as AddressGuard from "@stint/http-guard/AddressGuard"
 import type { AllowedOrigins } from "@stint/server/Cors"
 import { defaults as limitDefaults } from "@stint/server/Limits"
-import * as AddressGuard from "@stint/http-guard/AddressGuard"
+import type { LogQuotas } from "@stint/store/JobLogStore"
 import * as Config from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -30,10 +30,10 @@ import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { CliFailure } from "../CliFailure.ts"
+import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
 import { setting } from "./Setting.ts"
-import { parseOrigins, CorsOrigins } from "./CorsOrigins.ts"
 
 /** Where webhooks may go, and how long they take. */
 export interface WebhookSettings {

@@ -1,9 +1,9 @@
 /**
  * The duty of saying that the platform is up, once, when it is.
  */
-import { EndpointStore } from "@stint/store/EndpointStore"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { PublicAddress } from "@stint/server/PublicAddress"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -8,14 +8,14 @@
  * })
  * ```
  */
+import type { ErrorOf, InputOf, PlainHandler } from "@stint/client/HandlerType"
+import { MockFailure, type MockHandler, type MockJob, type MockPlatform, mockPlatform } from "@stint/client/testing/MockPlatform"
 import * as Effect from "effect/Effect"
 import { HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Client from "../Client.ts"
-import type { ErrorOf, InputOf, PlainHandler } from "@stint/client/HandlerType"
-import { MockFailure, type MockHandler, type MockJob, type MockPlatform, mockPlatform } from "@stint/client/testing/MockPlatform"
 
 /** What stands for a handler: an Effect of its output, or where it streams, a Stream of its chunks; with its declared failures. */
 export type HandlerImplementation<H extends PlainHandler> = (

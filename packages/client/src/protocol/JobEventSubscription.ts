@@ -18,9 +18,20 @@ import type { JobLogLine } from "@stint/contract/JobLogLine"
 import type { Json } from "@stint/contract/Json"
 import { explainNoResponse, parseJson, unexpected } from "../CallError.ts"
 import { type EndedJob, hasEnded } from "../JobOutcome.ts"
-import { SseParser, type SseEvent } from "./SseParser.ts"
-import { type RequestContext, callOf, sendWithRetry, failure, LongPollWait, openStream, sleep, SHORTEST_WAIT, type Target, RetryState } from "./RetriedRequest.ts"
-import { type HttpResponse, type OpenStream, unexpectedReply, type Pause, type Program } from "./DriverProtocol.ts"
+import { type HttpResponse, type OpenStream, type Pause, type Program, unexpectedReply } from "./DriverProtocol.ts"
+import {
+  callOf,
+  failure,
+  LongPollWait,
+  openStream,
+  type RequestContext,
+  RetryState,
+  sendWithRetry,
+  SHORTEST_WAIT,
+  sleep,
+  type Target
+} from "./RetriedRequest.ts"
+import { type SseEvent, SseParser } from "./SseParser.ts"
 
 /**
  * One thing that happened to a job. `position` is where a reader goes on from after it; undefined where the platform has no events.
@@ -151,7 +162,8 @@ const pollStream = (target: Target, id: string, operation: string): () => Progra
         read: target.decoders.page,
         repeat: "once",
         retryFor: target.reconnectFor,
-        uncertaintyHint: "Chunks that were on their way are lost. The job goes on: its result can be asked for, and what it still streams."
+        uncertaintyHint:
+          "Chunks that were on their way are lost. The job goes on: its result can be asked for, and what it still streams."
       })
       pause = hasEnded(value) ? undefined : hold.pauseBeforeNext(took, value.stream.length > 0)
       const told = read(value)

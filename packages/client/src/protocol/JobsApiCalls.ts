@@ -14,8 +14,8 @@
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, Purged, RunRequest } from "@stint/contract/Job"
 import { type EndedJob, hasEnded } from "../JobOutcome.ts"
-import { callOf, sendWithRetry, LongPollWait, sleep, type Target } from "./RetriedRequest.ts"
 import type { Program } from "./DriverProtocol.ts"
+import { callOf, LongPollWait, sendWithRetry, sleep, type Target } from "./RetriedRequest.ts"
 
 /** What a caller may ask for one job: the contract's options, and our own. */
 export interface SubmitOptions extends Omit<RunRequest, "idempotencyKey" | "input"> {

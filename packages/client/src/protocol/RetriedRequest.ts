@@ -9,19 +9,27 @@
  *    +------- pause -------+
  * ```
  */
-import { type CallInfo, CallError, explainResponse, type FailureExplanation, explainNoResponse, parseJson, unexpected } from "../CallError.ts"
-import { backoff, mayRetry, pauseAfter, type Repeat } from "./RetryPolicy.ts"
 import {
-  type HttpResponse,
+  CallError,
+  type CallInfo,
+  explainNoResponse,
+  explainResponse,
+  type FailureExplanation,
+  parseJson,
+  unexpected
+} from "../CallError.ts"
+import {
   type Call,
-  type OpenStream,
-  unexpectedReply,
+  type HttpResponse,
   type Opened,
+  type OpenStream,
   type Pause,
   type Program,
   type Reply,
-  type Settings
+  type Settings,
+  unexpectedReply
 } from "./DriverProtocol.ts"
+import { backoff, mayRetry, pauseAfter, type Repeat } from "./RetryPolicy.ts"
 
 /** A client's settings, and the endpoint that is spoken of. */
 export interface Target extends Settings {
@@ -50,7 +58,11 @@ const isUncertain = ({ reason }: FailureExplanation): boolean =>
   reason._tag === "Unreachable" ? reason.sent : reason._tag === "Unavailable" && reason.status !== 503
 
 /** The call failed for good. */
-export const failure = ({ callInfo, uncertaintyHint, target }: RequestContext, explained: FailureExplanation, reply?: Reply): CallError => {
+export const failure = (
+  { callInfo, uncertaintyHint, target }: RequestContext,
+  explained: FailureExplanation,
+  reply?: Reply
+): CallError => {
   const hint = uncertaintyHint !== undefined && isUncertain(explained) ? `${explained.hint} ${uncertaintyHint}` : explained.hint
   return new CallError(
     { ...explained, hint, ...callInfo, host: target.host, endpoint: target.endpoint },
@@ -71,7 +83,11 @@ export class RetryState {
   }
 
   /** Something failed after `took` milliseconds: pauses, or throws where there is no point in going on. */
-  *after(attempt: RequestContext, explained: FailureExplanation, reply: Exclude<Reply, { readonly _tag: "PauseEnded" }>): Program<void> {
+  *after(
+    attempt: RequestContext,
+    explained: FailureExplanation,
+    reply: Exclude<Reply, { readonly _tag: "PauseEnded" }>
+  ): Program<void> {
     if (this.#failures > 0) this.#failing += reply.took
     this.#failures += 1
     const pause = pauseAfter(explained.reason, this.#failures)
@@ -141,7 +157,11 @@ export function* openStream(
     if (reply._tag === "Opened") return reply
     if (reply._tag !== "HttpResponse" && reply._tag !== "NoResponse") throw unexpectedReply("OpenStream", reply)
     if (reply._tag === "HttpResponse" && isOther(reply)) return reply
-    yield* retryState.after(attempt, reply._tag === "NoResponse" ? explainNoResponse(reply) : explainUnexpectedResponse(reply), reply)
+    yield* retryState.after(
+      attempt,
+      reply._tag === "NoResponse" ? explainNoResponse(reply) : explainUnexpectedResponse(reply),
+      reply
+    )
   }
 }
 

@@ -16,8 +16,8 @@
 import type { Job } from "@stint/contract/Job"
 import type { Json } from "@stint/contract/Json"
 import { isRecord } from "../CallError.ts"
-import { hasEnded } from "../JobOutcome.ts"
 import type { Fetch } from "../FetchDriver.ts"
+import { hasEnded } from "../JobOutcome.ts"
 
 /** Thrown by a mocked handler: fails the job with this `error` and no exception, as a failure that a handler declares. */
 export class MockFailure extends Error {

@@ -17,9 +17,9 @@ import { HttpApiEndpoint, HttpApiError, HttpApiGroup, OpenApi } from "effect/htt
 import * as Schema from "effect/Schema"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobsAuthorization } from "../Authorization.ts"
-import { Batch, BatchChanges, BatchDraft, BatchReceipt, BatchRequest, BatchRequests, BatchResults } from "./Batch.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { Batch, BatchChanges, BatchDraft, BatchReceipt, BatchRequest, BatchRequests, BatchResults } from "./Batch.ts"
 
 /** 404: no such batch on this endpoint, no such request in it, or it is no longer kept. */
 export class BatchNotFound extends HttpApiError.Problem<BatchNotFound>()("BatchNotFound", {

@@ -4,9 +4,9 @@
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { ControlAuthorization } from "../Authorization.ts"
-import { Endpoint, EndpointSpec } from "./Endpoint.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { Endpoint, EndpointSpec } from "./Endpoint.ts"
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
 

@@ -12,10 +12,10 @@
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
-import { AccessKey, KeyPatch, KeyRotation, KeySpec, NewKey } from "./AccessKey.ts"
 import { ControlAuthorization } from "../Authorization.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, KeyNotFound, PayloadTooLarge, Unavailable } from "../Problem.ts"
+import { AccessKey, KeyPatch, KeyRotation, KeySpec, NewKey } from "./AccessKey.ts"
 
 const key = { key: Schema.String.annotate({ description: "The key's id." }) }
 

@@ -72,4 +72,5 @@ const MESSAGE_LEVELS: Readonly<Record<string, LogLevel>> = {
 export const parseLogLevel = (word: string): LogLevel => MESSAGE_LEVELS[word.trim().toUpperCase()] ?? "INFO"
 
 /** Whether a line of a level is shown where `least` is the least that is. */
-export const isLevelEnabled = (level: LogLevel, least: LogLevel): boolean => LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(least)
+export const isLevelEnabled = (level: LogLevel, least: LogLevel): boolean =>
+  LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(least)

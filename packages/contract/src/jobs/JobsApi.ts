@@ -18,13 +18,13 @@
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
 import { JobsAuthorization } from "../Authorization.ts"
+import { idempotencyKey, operationDocs } from "../OpenApiOperation.ts"
+import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, PayloadTooLarge, Unavailable } from "../Problem.ts"
 import { Explanation } from "./Explanation.ts"
 import { Health } from "./Health.ts"
 import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"
 import { JobEvent, JobEventKinds } from "./JobEvents.ts"
 import { JobPage, ListQuery } from "./JobList.ts"
-import { idempotencyKey, operationDocs } from "../OpenApiOperation.ts"
-import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, PayloadTooLarge, Unavailable } from "../Problem.ts"
 
 /** Path of an endpoint. Any string: an id that cannot exist is an endpoint that does not exist. */
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }

@@ -10,9 +10,9 @@ import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobsAuthorization } from "../Authorization.ts"
-import { isLogLevel, JobLogPage, LOG_LEVELS, LogLevel } from "./JobLogLine.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
+import { isLogLevel, JobLogPage, LOG_LEVELS, LogLevel } from "./JobLogLine.ts"
 
 /** The most lines of one page. */
 export const LOG_PAGE_LIMIT = 1_000

@@ -10,8 +10,8 @@
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { BatchQueue } from "./BatchQueue.ts"
 import * as Sweeper from "../Sweeper.ts"
+import { BatchQueue } from "./BatchQueue.ts"
 
 /** How often to look. */
 export interface Options {

@@ -96,7 +96,12 @@ interface JobEventDiff {
 }
 
 /** What is new to a reader at `place`, and where it is then. `progress` is the value that it was told last. */
-export const diff = (cursor: JobEventCursor, progress: JsonText | null, peeked: PeekResult, logs: LogSlice = NO_LOGS): JobEventDiff => {
+export const diff = (
+  cursor: JobEventCursor,
+  progress: JsonText | null,
+  peeked: PeekResult,
+  logs: LogSlice = NO_LOGS
+): JobEventDiff => {
   const { chunks, from, job, more } = peeked
   const { attempt } = job
   const events: Array<JobEvent> = []

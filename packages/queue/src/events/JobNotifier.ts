@@ -21,12 +21,12 @@
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
-import * as Effect from "effect/Effect"
 import { isReady } from "@stint/store/JobMachine"
 import type { ApplyResult } from "@stint/store/JobStore"
+import * as Effect from "effect/Effect"
+import type { WorkerRegistry } from "../workers/WorkerRegistry.ts"
 import type { AffectedKeys } from "./UncertainWrites.ts"
 import * as WaitList from "./WaitList.ts"
-import type { WorkerRegistry } from "../workers/WorkerRegistry.ts"
 
 /** The waiting of one queue. */
 export interface JobNotifier {

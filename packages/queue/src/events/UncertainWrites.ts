@@ -12,9 +12,9 @@
  * Without it such a job, submitted or ready again, would wait for the end of somebody's long poll (R5, docs/spec/figures.md#reliability).
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
-import * as Effect from "effect/Effect"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobStore } from "@stint/store/JobStore"
+import * as Effect from "effect/Effect"
 
 /** Whom a write may concern; everybody where it does not say. */
 export interface AffectedKeys {
@@ -25,7 +25,10 @@ export interface AffectedKeys {
 const endpointOf = (event: JobMachineEvent): AffectedKeys => "endpoint" in event ? { endpoint: event.endpoint } : {}
 
 /** The store, whose failed writes are followed by `notifyUncertain`. */
-export const notifyOnUncertainWrite = (store: JobStore["Service"], notifyUncertain: (affected: AffectedKeys) => void): JobStore["Service"] => {
+export const notifyOnUncertainWrite = (
+  store: JobStore["Service"],
+  notifyUncertain: (affected: AffectedKeys) => void
+): JobStore["Service"] => {
   const or = <A, E>(write: Effect.Effect<A, E>, affected: AffectedKeys): Effect.Effect<A, E> =>
     Effect.tapError(write, () => Effect.sync(() => notifyUncertain(affected)))
   return {

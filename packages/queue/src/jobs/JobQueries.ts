@@ -4,16 +4,16 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
-import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
-import * as Stream from "effect/Stream"
-import { decodeEventCursor, type JobEvent, NO_LOGS, type JobEventCursor, START_CURSOR, diff } from "../events/JobEventCursor.ts"
 import { decodeListCursor, encodeListCursor } from "@stint/store/JobQuery"
-import { type JobLogs, TRAILING_LINES_TIMEOUT_MILLIS } from "../logs/JobLogs.ts"
 import type { JobReport, JobSummary } from "@stint/store/JobRecord"
 import type { Ahead, JobStore } from "@stint/store/JobStore"
 import { InvalidCursor, QueueError } from "@stint/store/QueueError"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import { decodeEventCursor, diff, type JobEvent, type JobEventCursor, NO_LOGS, START_CURSOR } from "../events/JobEventCursor.ts"
 import type { WaitList } from "../events/WaitList.ts"
+import { type JobLogs, TRAILING_LINES_TIMEOUT_MILLIS } from "../logs/JobLogs.ts"
 
 /** Which jobs of an endpoint to list. */
 export interface ListOptions {
@@ -76,7 +76,8 @@ interface Options {
   readonly isClosing: () => boolean
 }
 
-const invalidCursor = (what: "cursor" | "position", value: string) => new QueueError({ reason: new InvalidCursor({ what, value }) })
+const invalidCursor = (what: "cursor" | "position", value: string) =>
+  new QueueError({ reason: new InvalidCursor({ what, value }) })
 
 /** Where a follower is, and what is known of its looks. */
 interface Reader {

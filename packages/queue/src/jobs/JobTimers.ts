@@ -9,8 +9,8 @@
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { JobQueue } from "./JobQueue.ts"
 import * as Sweeper from "../Sweeper.ts"
+import { JobQueue } from "./JobQueue.ts"
 
 /** How often to look. */
 export interface Options {

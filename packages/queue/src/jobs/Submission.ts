@@ -7,10 +7,10 @@ import type { JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
 import type { TraceContext } from "@stint/contract/TraceContext"
-import { createHash } from "node:crypto"
 import { submitted } from "@stint/store/JobMachine"
 import type { JobRecord, RetryRule } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
+import { createHash } from "node:crypto"
 
 /** A new job. */
 export interface Submission {

@@ -9,12 +9,12 @@
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
-import * as Effect from "effect/Effect"
 import { isRetriedError, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
-import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
 import { ChunkGap, JobMissing, LeaseLost, QueueError } from "@stint/store/QueueError"
+import * as Effect from "effect/Effect"
+import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
 import type { WorkerRegistry } from "./WorkerRegistry.ts"
 
 /** Who writes: a worker and, where it knows, the attempt that it was given. */
@@ -184,26 +184,28 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   }, Effect.uninterruptible)
 
   /** What a worker is told of its write. */
-  const delivered = Effect.fnUntraced(function*(holder: LeaseHolder, applied: ApplyResult): Effect.fn.Return<Delivery, QueueError> {
-    yield* registry.seen(holder.endpoint, holder.worker)
-    yield* notifier.notify(applied, holder.worker)
-    if (applied._tag === "Changed") return "accepted"
-    if (applied._tag === "Missing" || applied._tag === "Removed") return yield* missing(holder.job)
-    const { rejection } = applied
-    if (rejection._tag === "OtherEndpoint") return yield* missing(holder.job)
-    if (rejection._tag === "Repeated") return "accepted"
-    // Whatever it was, this worker does not have the job; it may have been told so by an answer that was lost.
-    const assigned = rejection._tag === "NotHeld" && rejection.by === holder.worker
-    if (!assigned) yield* registry.released(holder.endpoint, holder.worker, holder.job)
-    if (
-      rejection._tag === "Ended" && rejection.by === holder.worker &&
-      (holder.attempt === undefined || holder.attempt === rejection.attempt)
-    ) {
-      return "ignored"
+  const delivered = Effect.fnUntraced(
+    function*(holder: LeaseHolder, applied: ApplyResult): Effect.fn.Return<Delivery, QueueError> {
+      yield* registry.seen(holder.endpoint, holder.worker)
+      yield* notifier.notify(applied, holder.worker)
+      if (applied._tag === "Changed") return "accepted"
+      if (applied._tag === "Missing" || applied._tag === "Removed") return yield* missing(holder.job)
+      const { rejection } = applied
+      if (rejection._tag === "OtherEndpoint") return yield* missing(holder.job)
+      if (rejection._tag === "Repeated") return "accepted"
+      // Whatever it was, this worker does not have the job; it may have been told so by an answer that was lost.
+      const assigned = rejection._tag === "NotHeld" && rejection.by === holder.worker
+      if (!assigned) yield* registry.released(holder.endpoint, holder.worker, holder.job)
+      if (
+        rejection._tag === "Ended" && rejection.by === holder.worker &&
+        (holder.attempt === undefined || holder.attempt === rejection.attempt)
+      ) {
+        return "ignored"
+      }
+      const by = rejection._tag === "NotHeld" ? rejection.by : null
+      return yield* new QueueError({ reason: new LeaseLost({ id: holder.job, worker: holder.worker, holder: by }) })
     }
-    const by = rejection._tag === "NotHeld" ? rejection.by : null
-    return yield* new QueueError({ reason: new LeaseLost({ id: holder.job, worker: holder.worker, holder: by }) })
-  })
+  )
 
   /** A worker's write: to the store, then to whoever waits for it. */
   const deliver = (holder: LeaseHolder, applying: Effect.Effect<ApplyResult, QueueError>) =>

@@ -4,8 +4,8 @@
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
 /** Registers the rules of keys. */

@@ -5,8 +5,8 @@ import { expect } from "@effect/vitest"
 import { WebhookDeliveryDetails, WebhookDeliveryLine, WebhookSigningSecret } from "@stint/contract/WebhooksApi"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ServerTest } from "../ServerTest.ts"
 import { expectJson, expectProblem } from "../WireClient.ts"
 
 const Page = Schema.Struct({ deliveries: Schema.Array(WebhookDeliveryLine), cursor: Schema.NullOr(Schema.String) })

@@ -5,8 +5,8 @@
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { bodyOf, head, isWhole, statusOf } from "../RawSocket.ts"
-import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 import { type Call, expectProblem } from "../WireClient.ts"
 
 const MEBIBYTE = 1024 * 1024

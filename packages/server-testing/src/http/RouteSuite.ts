@@ -3,8 +3,8 @@
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
 /** Registers the rules of routes. */

@@ -4,8 +4,8 @@
 import { expect } from "@effect/vitest"
 import { JobPage } from "@stint/contract/JobList"
 import * as Effect from "effect/Effect"
-import { ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ServerTest } from "../ServerTest.ts"
 import type { TestEndpoint } from "../TestEndpoint.ts"
 import { expectJson, expectProblem } from "../WireClient.ts"
 

@@ -7,8 +7,8 @@ import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { JSON_SAMPLES } from "../JsonSamples.ts"
-import { ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ServerTest } from "../ServerTest.ts"
 import { expectJson } from "../WireClient.ts"
 
 /** Registers the rules of following jobs. */

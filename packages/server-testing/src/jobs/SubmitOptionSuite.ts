@@ -5,8 +5,8 @@ import { expect } from "@effect/vitest"
 import { JobQueue } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import { dataOf } from "../EventReader.ts"
-import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
 /** Registers the rules of request options. */

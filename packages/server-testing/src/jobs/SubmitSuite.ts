@@ -6,8 +6,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { JSON_SAMPLES } from "../JsonSamples.ts"
-import { LIMITS, ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { LIMITS, ServerTest } from "../ServerTest.ts"
 
 const UUID = "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 

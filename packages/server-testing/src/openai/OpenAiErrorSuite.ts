@@ -4,11 +4,11 @@
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { ask, chat, expectError } from "./OpenAiCaller.ts"
 import { head, isWhole, statusOf } from "../RawSocket.ts"
-import { ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ServerTest } from "../ServerTest.ts"
 import type { Call } from "../WireClient.ts"
+import { ask, chat, expectError } from "./OpenAiCaller.ts"
 
 /** Registers the rules of errors. */
 export const openAiErrors = (it: ServerIt): void => {

@@ -5,11 +5,11 @@ import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import type * as Schema from "effect/Schema"
-import { chat, dataOf, open } from "./OpenAiCaller.ts"
 import { bodyOf, head } from "../RawSocket.ts"
-import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 import type { Settings } from "../TestEndpoint.ts"
+import { chat, dataOf, open } from "./OpenAiCaller.ts"
 
 /** A request for a stream, whose job has begun and has said its first chunks. */
 const begin = Effect.fnUntraced(function*(first: ReadonlyArray<Schema.Json>, settings: Settings = {}) {

@@ -4,10 +4,10 @@
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import { ask, chat, dataOf, expectError, open } from "./OpenAiCaller.ts"
-import { ServerTest } from "../ServerTest.ts"
 import type { ServerIt } from "../ServerIt.ts"
+import { ServerTest } from "../ServerTest.ts"
 import { until } from "../TestEndpoint.ts"
+import { ask, chat, dataOf, expectError, open } from "./OpenAiCaller.ts"
 
 /** A server, an endpoint and its worker. */
 const start = Effect.fnUntraced(function*(settings?: Parameters<ServerTest["Service"]["endpoint"]>[0]) {

@@ -7,8 +7,8 @@
 import type { KeyEndpoints, KeyScope } from "@stint/contract/AccessKey"
 import { explain, Forbidden, Unauthorized } from "@stint/contract/Problem"
 import type { HttpServerRequest } from "effect/http"
-import type { Caller, KeyLookup } from "./AccessKeys.ts"
 import { excerpt } from "../http/ProblemJson.ts"
+import type { Caller, KeyLookup } from "./AccessKeys.ts"
 
 /** Where else clients of other platforms put their key. */
 const KEY_HEADERS = ["x-api-key", "api-key", "apikey", "x-api-token", "x-auth-token", "x-access-token"]

@@ -17,11 +17,11 @@ import { HttpEffect, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
-import { AccessKeys, type Caller, type KeyLookup } from "./AccessKeys.ts"
-import * as AuthErrors from "./AuthErrors.ts"
 import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
+import { AccessKeys, type Caller, type KeyLookup } from "./AccessKeys.ts"
+import * as AuthErrors from "./AuthErrors.ts"
 import * as RateLimiter from "./RateLimiter.ts"
 
 /** The key in an `Authorization` header: what follows `Bearer`, or all of it. */
@@ -227,6 +227,7 @@ const make = Effect.all({ caller: makeCaller, operator: makeOperator, worker: ma
 export class AuthGuards extends Context.Service<AuthGuards, Effect.Success<typeof make>>()("@stint/server/AuthGuards") {}
 
 /** The guards. Built once, whatever routes they stand before: what was called is counted here. */
-export const layer: Layer.Layer<AuthGuards, never, AccessKeys | EndpointStore | PublicAddress> = Layer.effect(AuthGuards, make).pipe(
-  Layer.provide(RateLimiter.layer)
-)
+export const layer: Layer.Layer<AuthGuards, never, AccessKeys | EndpointStore | PublicAddress> = Layer.effect(AuthGuards, make)
+  .pipe(
+    Layer.provide(RateLimiter.layer)
+  )

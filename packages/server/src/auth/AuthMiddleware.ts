@@ -8,8 +8,8 @@ import * as Effect from "effect/Effect"
 import { HttpRouter } from "effect/http"
 import type { HttpApiEndpoint } from "effect/http-api"
 import * as Layer from "effect/Layer"
-import { AuthGuards } from "./AuthGuards.ts"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
+import { AuthGuards } from "./AuthGuards.ts"
 
 /** What a call does: the part of its path after the endpoint. GET and POST of the same are the same. */
 const operationOf = ({ path }: HttpApiEndpoint.Top): string => path.split("/")[3] ?? ""

@@ -10,25 +10,25 @@ import { JobId } from "@stint/contract/Ids"
 import { jsonNull, type JsonText } from "@stint/contract/Json"
 import { explain, InvalidRequest } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
-import type { BatchRecord } from "@stint/store/BatchMachine"
 import { BatchQueue } from "@stint/queue/BatchQueue"
-import type { BatchRequest } from "@stint/store/BatchStore"
-import { toWireBatch } from "@stint/store/BatchJson"
 import { uuidV7At } from "@stint/queue/UuidV7"
-import type { JobReport } from "@stint/store/JobRecord"
+import { toWireBatch } from "@stint/store/BatchJson"
+import type { BatchRecord } from "@stint/store/BatchMachine"
+import type { BatchRequest } from "@stint/store/BatchStore"
 import { jobMembers } from "@stint/store/JobJson"
+import type { JobReport } from "@stint/store/JobRecord"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { mapBatchChangeErrors, mapBatchLookupErrors, mapBatchStartErrors, tooManyRequests } from "./BatchProblems.ts"
 import { elementTexts, memberText } from "../http/JsonMember.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, readJson } from "../http/RequestBody.ts"
 import { webhookOf } from "../jobs/SubmitRequest.ts"
+import { mapBatchChangeErrors, mapBatchLookupErrors, mapBatchStartErrors, tooManyRequests } from "./BatchProblems.ts"
 
 /** How many of a list where the caller does not say. */
 const PAGE = 50
@@ -148,9 +148,10 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
           const { body: { name, policy, webhook }, requests } = yield* read(request, decodeDraft, draftHint)
-          const { id, status } = yield* mapBatchStartErrors(batches.create({ endpoint, name, policy, webhook, requests }, most)).pipe(
-            Effect.catchTag("BatchNotFound", Effect.die)
-          )
+          const { id, status } = yield* mapBatchStartErrors(batches.create({ endpoint, name, policy, webhook, requests }, most))
+            .pipe(
+              Effect.catchTag("BatchNotFound", Effect.die)
+            )
           return { id, status }
         })
       )

@@ -78,7 +78,8 @@ export const layer = HttpApiBuilder.group(
     const limits = yield* Limits
     const findEndpoint = yield* endpointFinder
 
-    const toLine = (entry: WebhookEntry) => Effect.map(mapStoreErrors(attempts.attemptCounts(entry.id)), ({ all }) => lineOf(entry, all))
+    const toLine = (entry: WebhookEntry) =>
+      Effect.map(mapStoreErrors(attempts.attemptCounts(entry.id)), ({ all }) => lineOf(entry, all))
 
     const find = Effect.fnUntraced(function*(params: { readonly endpoint: string; readonly delivery: string }) {
       const endpoint = yield* findEndpoint(params.endpoint)

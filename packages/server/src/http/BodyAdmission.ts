@@ -42,7 +42,10 @@ export const memoryFull = (bytes: number): Effect.Effect<never, Unavailable> =>
 
 /** Holds memory for a body of so many bytes until the request is over. Fails with 503 where it does not fit. */
 export const admit = (bytes: number): Effect.Effect<void, Unavailable, Scope.Scope> =>
-  Effect.flatMap(PayloadMemoryBudget, (memory) => Effect.flatMap(memory.tryReserve(bytes), (fits) => fits ? Effect.void : memoryFull(bytes)))
+  Effect.flatMap(
+    PayloadMemoryBudget,
+    (memory) => Effect.flatMap(memory.tryReserve(bytes), (fits) => fits ? Effect.void : memoryFull(bytes))
+  )
 
 /** Counts a large text until the request is over. */
 const reserve = (text: string): Effect.Effect<void, never, Scope.Scope> =>

@@ -66,7 +66,10 @@ const readFromStream = (source: IncomingMessage, limit: number): Effect.Effect<s
   })
 
 /** The text of a body of at most `limit` bytes. To be read once. */
-export const readBodyText = (request: HttpServerRequest.HttpServerRequest, limit: number): Effect.Effect<string, BodyReadError> => {
+export const readBodyText = (
+  request: HttpServerRequest.HttpServerRequest,
+  limit: number
+): Effect.Effect<string, BodyReadError> => {
   const { source } = request
   return source instanceof IncomingMessage && source.headers.expect === undefined && !source.readableEnded
     ? readFromStream(source, limit)

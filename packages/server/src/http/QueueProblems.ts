@@ -17,7 +17,7 @@ import {
   type StoreUnavailable
 } from "@stint/store/QueueError"
 import * as Effect from "effect/Effect"
-import { setRetryAfter, memoryFull } from "./BodyAdmission.ts"
+import { memoryFull, setRetryAfter } from "./BodyAdmission.ts"
 import { excerpt } from "./ProblemJson.ts"
 
 const unavailable = (reason: StoreUnavailable) =>

@@ -6,15 +6,15 @@
  * the body is read as JSON. What is not JSON, not the right shape or too large is refused with a body that names the problem.
  */
 import { explain, InvalidRequest, PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
-import { formatFieldIssue, fieldIssues } from "@stint/contract/SchemaIssues"
+import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
 import type * as SchemaIssue from "effect/SchemaIssue"
 import type * as Scope from "effect/Scope"
-import { readBodyText } from "./BodyReader.ts"
 import { admit } from "./BodyAdmission.ts"
+import { readBodyText } from "./BodyReader.ts"
 import { bytesInWords } from "./Limits.ts"
 import { excerpt } from "./ProblemJson.ts"
 
@@ -66,7 +66,9 @@ export const readText = Effect.fnUntraced(function*(
         : new InvalidRequest(explain("The body could not be read to its end.", "Send the request again."))
   )
   // It did not say how long it would be.
-  if (declared === 0 && text.length >= BUDGET_THRESHOLD_BYTES) yield* Effect.flatMap(PayloadMemoryBudget, (memory) => memory.reserve(text.length))
+  if (declared === 0 && text.length >= BUDGET_THRESHOLD_BYTES) {
+    yield* Effect.flatMap(PayloadMemoryBudget, (memory) => memory.reserve(text.length))
+  }
   return text
 })
 

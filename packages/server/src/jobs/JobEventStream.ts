@@ -16,9 +16,9 @@ import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import * as TimedPull from "../http/TimedPull.ts"
 import { jobJson } from "./JobView.ts"
 import { logLineForCaller } from "./LogView.ts"
-import * as TimedPull from "../http/TimedPull.ts"
 
 /** JSON as lines of an event: it may have line breaks between its tokens, a line of `data` has none. */
 export const dataLines = (json: string): string => `data: ${json.replaceAll(/\r\n|\r|\n/g, "\ndata: ")}`

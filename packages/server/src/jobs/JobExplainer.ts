@@ -16,11 +16,11 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation, WaitReason } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
+import type { WorkerState, WorkerStatus } from "@stint/queue/WorkerRegistry"
 import type { JobReport } from "@stint/store/JobRecord"
 import type { Ahead, Depth } from "@stint/store/JobStore"
-import type { WorkerState, WorkerStatus } from "@stint/queue/WorkerRegistry"
-import { errorForCaller } from "./JobView.ts"
 import { excerpt } from "../http/ProblemJson.ts"
+import { errorForCaller } from "./JobView.ts"
 
 /** What is known at one moment. */
 export interface ExplainInput {
@@ -49,7 +49,11 @@ const firstLine = (text: string): string => excerpt(text.split("\n", 1)[0] ?? ""
 
 type WaitCause = Pick<Explanation, "reason" | "words" | "nextRetryAt" | "cause">
 
-const waitCause = (reason: WaitReason, words: string, rest: Omit<WaitCause, "reason" | "words"> = {}): WaitCause => ({ reason, words, ...rest })
+const waitCause = (reason: WaitReason, words: string, rest: Omit<WaitCause, "reason" | "words"> = {}): WaitCause => ({
+  reason,
+  words,
+  ...rest
+})
 
 /** Where it stands in line, as the beginning of a sentence. */
 const inLine = (ahead: Ahead | null): string => {
@@ -85,7 +89,10 @@ const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCaus
     )
   }
   if (!external && max === 0) {
-    return waitCause("paused", `${line}, and the endpoint is paused: its workers.max is 0. Set it to 1 or more and the job is run.`)
+    return waitCause(
+      "paused",
+      `${line}, and the endpoint is paused: its workers.max is 0. Set it to 1 or more and the job is run.`
+    )
   }
   if (starting.length > 0) {
     const since = Math.min(...starting.map(({ firstSeenAt }) => firstSeenAt))

@@ -8,9 +8,9 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation } from "@stint/contract/Explanation"
 import { isTerminal } from "@stint/contract/Job"
 import type { ListedJob } from "@stint/contract/JobList"
+import { jobMembers } from "@stint/store/JobJson"
 import * as JobMachine from "@stint/store/JobMachine"
 import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/store/JobRecord"
-import { jobMembers } from "@stint/store/JobJson"
 
 /** The job object (docs/spec/jobs-api.md#job-object). */
 export const jobJson = (job: JobReport, endpoint: Endpoint): string => `{${jobMembers(job, endpoint).join(",")}}`

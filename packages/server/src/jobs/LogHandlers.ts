@@ -6,8 +6,8 @@ import { JobLogs } from "@stint/queue/JobLogs"
 import { JobQueue } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { logLineForCaller } from "./LogView.ts"
 import { endpointFinder, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { logLineForCaller } from "./LogView.ts"
 
 /** The handlers of log lines. */
 export const layer = HttpApiBuilder.group(

@@ -19,8 +19,8 @@ import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
 import { explain, type JobNotFound, Unavailable } from "@stint/contract/Problem"
 import type { JobEvent } from "@stint/queue/JobEventCursor"
-import { uuidV7At } from "@stint/queue/UuidV7"
 import { JobQueue } from "@stint/queue/JobQueue"
+import { uuidV7At } from "@stint/queue/UuidV7"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -33,11 +33,11 @@ import * as Stream from "effect/Stream"
 import { answer, countMemory } from "../http/BodyAdmission.ts"
 import { jsonWithKeepAlive } from "../http/EarlyHeaders.ts"
 import { Limits } from "../http/Limits.ts"
-import * as OpenAiResponse from "./OpenAiResponse.ts"
-import * as OpenAiErrorResponse from "./OpenAiErrorResponse.ts"
-import * as OpenAiRequest from "./OpenAiRequest.ts"
 import { endpointFinder, mapLookupErrors, mapSubmitErrors } from "../http/QueueProblems.ts"
 import * as TimedPull from "../http/TimedPull.ts"
+import * as OpenAiErrorResponse from "./OpenAiErrorResponse.ts"
+import * as OpenAiRequest from "./OpenAiRequest.ts"
+import * as OpenAiResponse from "./OpenAiResponse.ts"
 
 /** A request and its job. */
 interface Call {
@@ -72,7 +72,8 @@ const NO_ROUTE: OpenAiErrorResponse.OpenAiErrorResponse = OpenAiErrorResponse.of
 const encoder = new TextEncoder()
 
 /** What is sent of a saying: while there is nothing to say, that the connection lives. */
-const shown = ({ over, state, text }: OpenAiResponse.StreamStep): string => text === "" && !over ? OpenAiResponse.keepAlive(state) : text
+const shown = ({ over, state, text }: OpenAiResponse.StreamStep): string =>
+  text === "" && !over ? OpenAiResponse.keepAlive(state) : text
 
 /** The handlers of the OpenAI route. */
 export const layer = HttpApiBuilder.group(
@@ -141,7 +142,9 @@ export const layer = HttpApiBuilder.group(
       const collect = responseReader(call)
       const first = yield* collect(limits.openAiHeadWaitMs)
       if (first !== undefined) {
-        return "text" in first ? yield* answer(first.text, call.headers) : OpenAiErrorResponse.response(first.failure, call.headers)
+        return "text" in first
+          ? yield* answer(first.text, call.headers)
+          : OpenAiErrorResponse.response(first.failure, call.headers)
       }
       const later = collect(limits.heartbeatMs).pipe(
         Effect.catch((problem) => Effect.succeed({ failure: OpenAiErrorResponse.ofProblem(problem) })),
@@ -155,30 +158,34 @@ export const layer = HttpApiBuilder.group(
     })
 
     /** Listens until there is something to say, for so long at most. */
-    const nextOutput = Effect.fnUntraced(function*(call: Call, before: OpenAiResponse.StreamState, millis: number): Effect.fn.Return<
-      OpenAiResponse.StreamStep,
-      Unavailable | JobNotFound
-    > {
-      const until = (yield* Clock.currentTimeMillis) + millis
-      let state = before
-      let text = ""
-      while (text === "") {
-        const left = until - (yield* Clock.currentTimeMillis)
-        if (left <= 0) break
-        for (const one of yield* call.next(left)) {
-          const next = OpenAiResponse.nextStep(state, one)
-          text += next.text
-          if (next.over) return { ...next, text }
-          state = next.state
+    const nextOutput = Effect.fnUntraced(
+      function*(call: Call, before: OpenAiResponse.StreamState, millis: number): Effect.fn.Return<
+        OpenAiResponse.StreamStep,
+        Unavailable | JobNotFound
+      > {
+        const until = (yield* Clock.currentTimeMillis) + millis
+        let state = before
+        let text = ""
+        while (text === "") {
+          const left = until - (yield* Clock.currentTimeMillis)
+          if (left <= 0) break
+          for (const one of yield* call.next(left)) {
+            const next = OpenAiResponse.nextStep(state, one)
+            text += next.text
+            if (next.over) return { ...next, text }
+            state = next.state
+          }
         }
+        return { state, text, over: false }
       }
-      return { state, text, over: false }
-    })
+    )
 
     const streamed = Effect.fnUntraced(function*(call: Call) {
       const first = yield* nextOutput(call, OpenAiResponse.EMPTY_STREAM, limits.openAiHeadWaitMs)
       // Nothing was said yet, so that it can still be said by a status.
-      if (first.failure !== undefined && first.state.chunks === 0) return OpenAiErrorResponse.response(first.failure, call.headers)
+      if (first.failure !== undefined && first.state.chunks === 0) {
+        return OpenAiErrorResponse.response(first.failure, call.headers)
+      }
       const rest = Stream.paginate(
         first,
         Effect.fnUntraced(function*({ over, state }) {

@@ -21,9 +21,9 @@ import type { HttpServerRequest } from "effect/http"
 import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
-import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 import { parseJson, readText } from "../http/RequestBody.ts"
 import { readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
+import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 
 /** What a request asks for. */
 export interface OpenAiSubmission {

@@ -4,7 +4,7 @@
  */
 import type { JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
-import { decodeEventCursor, type JobEvent, type JobEventCursor, START_CURSOR, diff } from "@stint/queue/JobEventCursor"
+import { decodeEventCursor, diff, type JobEvent, type JobEventCursor, START_CURSOR } from "@stint/queue/JobEventCursor"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import type { ApplyResult, PeekResult } from "@stint/store/JobStore"

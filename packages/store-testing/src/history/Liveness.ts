@@ -10,11 +10,11 @@
  * ```
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import * as Effect from "effect/Effect"
 import { dueAt, isReady } from "@stint/store/JobMachine"
 import type { JobSummary } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
 import type { QueueError } from "@stint/store/QueueError"
+import * as Effect from "effect/Effect"
 
 /** What one look at the store takes. */
 const PAGE = 1_000

@@ -6,17 +6,17 @@
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
-import * as Effect from "effect/Effect"
-import * as fc from "fast-check"
-import assert from "node:assert/strict"
-import type { JobPage, ListCursor } from "@stint/store/JobQuery"
 import { dueAt, isReady, type JobMachineEvent, submitted, type WorkerEvent } from "@stint/store/JobMachine"
+import type { JobPage, ListCursor } from "@stint/store/JobQuery"
 import type { JobHead, JobSummary } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
 import type { QueueError } from "@stint/store/QueueError"
+import * as Effect from "effect/Effect"
+import * as fc from "fast-check"
+import assert from "node:assert/strict"
 import * as CommandHistory from "../history/CommandHistory.ts"
-import * as JobStoreModel from "./JobStoreModel.ts"
 import * as Liveness from "../history/Liveness.ts"
+import * as JobStoreModel from "./JobStoreModel.ts"
 
 const ENDPOINTS = [EndpointId.make("red"), EndpointId.make("blue")] as const
 /** The same names on both endpoints, on purpose. */

@@ -4,12 +4,18 @@
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
+import { dueAt, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
+import { ERROR_PREVIEW_LENGTH } from "@stint/store/JobQuery"
+import type { JobHead, JobInput, JobOutcome } from "@stint/store/JobRecord"
+import {
+  type ApplyResult,
+  CLAIM_EXPIRED_LIMIT,
+  type JobStore,
+  MAX_READ_CHARACTERS,
+  type SubmissionKey
+} from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
-import { ERROR_PREVIEW_LENGTH } from "@stint/store/JobQuery"
-import { dueAt, isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
-import type { JobHead, JobInput, JobOutcome } from "@stint/store/JobRecord"
-import { type ApplyResult, CLAIM_EXPIRED_LIMIT, MAX_READ_CHARACTERS, type JobStore, type SubmissionKey } from "@stint/store/JobStore"
 
 interface Entry {
   head: JobHead

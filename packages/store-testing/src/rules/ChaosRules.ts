@@ -7,21 +7,21 @@
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as JobTimers from "@stint/queue/JobTimers"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import type { JobRecord } from "@stint/store/JobRecord"
+import { JobStore } from "@stint/store/JobStore"
+import type { QueueError } from "@stint/store/QueueError"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
-import * as JobQueue from "@stint/queue/JobQueue"
-import type { JobRecord } from "@stint/store/JobRecord"
-import { JobStore } from "@stint/store/JobStore"
-import * as JobTimers from "@stint/queue/JobTimers"
-import type { QueueError } from "@stint/store/QueueError"
-import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import { chaosMinutes, seededRandom, runSeed } from "../SeededRandom.ts"
 import { recordReads } from "../history/CommandHistory.ts"
 import * as History from "../history/History.ts"
 import * as Liveness from "../history/Liveness.ts"
 import * as Scenario from "../Scenario.ts"
+import { chaosMinutes, runSeed, seededRandom } from "../SeededRandom.ts"
 import * as StoreFaults from "../StoreFaults.ts"
 
 const LEASE = 2_000
@@ -39,7 +39,10 @@ const RETRY_DELAY_MILLIS = 50
 const retryUntilAnswered = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, QueueError, R> =>
   Effect.catch(
     effect,
-    (error) => error.reason._tag === "StoreUnavailable" ? Effect.andThen(Effect.sleep(RETRY_DELAY_MILLIS), retryUntilAnswered(effect)) : Effect.fail(error)
+    (error) =>
+      error.reason._tag === "StoreUnavailable"
+        ? Effect.andThen(Effect.sleep(RETRY_DELAY_MILLIS), retryUntilAnswered(effect))
+        : Effect.fail(error)
   )
 
 /** How much of it. */

@@ -2,10 +2,10 @@
  * Rules of the gauges that the autoscaler goes by.
  */
 import { assert } from "@effect/vitest"
+import type { Depth } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
-import type { Depth } from "@stint/store/JobStore"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 

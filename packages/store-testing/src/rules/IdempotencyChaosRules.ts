@@ -4,16 +4,16 @@
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
 import type { QueueError } from "@stint/store/QueueError"
-import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
-import { chaosMinutes, seededRandom, runSeed } from "../SeededRandom.ts"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as History from "../history/History.ts"
 import * as Scenario from "../Scenario.ts"
+import { chaosMinutes, runSeed, seededRandom } from "../SeededRandom.ts"
 import * as StoreFaults from "../StoreFaults.ts"
 
 /** Of all writes: what fails, and what is kept and told as failed. */

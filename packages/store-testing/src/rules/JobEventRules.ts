@@ -3,11 +3,11 @@
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
-import type { JobEvent } from "@stint/queue/JobEventCursor"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 

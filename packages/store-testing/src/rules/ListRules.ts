@@ -2,9 +2,9 @@
  * Rules of lists: which jobs, in which order, page by page.
  */
 import { assert } from "@effect/vitest"
+import type { ListOptions } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
-import type { ListOptions } from "@stint/queue/JobQueue"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 

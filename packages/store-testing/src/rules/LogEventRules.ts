@@ -4,15 +4,15 @@
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { JobLogs } from "@stint/queue/JobLogs"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import type { JobEvent } from "@stint/queue/JobEventCursor"
-import { JobLogs } from "@stint/queue/JobLogs"
-import type { LogRule, LogWorld } from "./LogRule.ts"
 import * as Scenario from "../Scenario.ts"
+import type { LogRule, LogWorld } from "./LogRule.ts"
 
 const brief = (told: JobEvent): string => {
   switch (told._tag) {

@@ -1,12 +1,12 @@
 /**
  * The shape of a rule of log lines, and what it may use.
  */
-import type * as Effect from "effect/Effect"
 import type { JobLogs } from "@stint/queue/JobLogs"
-import type { JobLogStore, LogQuotas } from "@stint/store/JobLogStore"
 import type { JobQueue } from "@stint/queue/JobQueue"
-import type { JobStore } from "@stint/store/JobStore"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
+import type { JobLogStore, LogQuotas } from "@stint/store/JobLogStore"
+import type { JobStore } from "@stint/store/JobStore"
+import type * as Effect from "effect/Effect"
 
 /** What a rule of log lines may use. */
 export type LogWorld = JobStore | JobLogStore | JobLogs | JobQueue | WorkerRegistry

@@ -2,10 +2,10 @@
  * The store under test against the model, on random sequences of commands.
  */
 import { it } from "@effect/vitest"
+import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as fc from "fast-check"
-import { JobStore } from "@stint/store/JobStore"
 import * as JobCommands from "../models/JobCommands.ts"
 
 /**

@@ -3,10 +3,10 @@
  */
 import { assert } from "@effect/vitest"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
-import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 

@@ -3,13 +3,13 @@
  */
 import { assert } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
-import * as JobQueue from "@stint/queue/JobQueue"
-import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 

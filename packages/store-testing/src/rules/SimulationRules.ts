@@ -3,11 +3,11 @@
  */
 import { assert } from "@effect/vitest"
 import { isTerminal } from "@stint/contract/Job"
+import { dueAt } from "@stint/store/JobMachine"
+import type { JobHead } from "@stint/store/JobRecord"
 import * as Effect from "effect/Effect"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { dueAt } from "@stint/store/JobMachine"
-import type { JobHead } from "@stint/store/JobRecord"
 import * as History from "../history/History.ts"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"

@@ -2,11 +2,11 @@
  * How a rule of the conformance suite becomes a test: each with a store and a queue of its own.
  */
 import { it } from "@effect/vitest"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import type { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as JobQueue from "@stint/queue/JobQueue"
-import type { JobStore } from "@stint/store/JobStore"
-import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 
 /** What a rule may use. */
 export type World = JobStore | JobQueue.JobQueue | WorkerRegistry.WorkerRegistry

@@ -3,10 +3,10 @@
  */
 import { assert } from "@effect/vitest"
 import { JsonText, toJsonText } from "@stint/contract/Json"
+import { JobStore, MAX_READ_CHARACTERS } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
-import { MAX_READ_CHARACTERS, JobStore } from "@stint/store/JobStore"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 

@@ -4,11 +4,11 @@
 import { assert } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
+import { JobQueue } from "@stint/queue/JobQueue"
+import { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { TestClock } from "effect/testing"
-import { JobQueue } from "@stint/queue/JobQueue"
-import { JobStore } from "@stint/store/JobStore"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 

@@ -2,10 +2,10 @@
  * Rules of taking: who gets which job, and when.
  */
 import { assert } from "@effect/vitest"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
-import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 

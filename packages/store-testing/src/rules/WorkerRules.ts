@@ -2,10 +2,10 @@
  * Rules of workers: what they are told, and what becomes of their jobs when they go.
  */
 import { assert } from "@effect/vitest"
+import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
-import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
@@ -47,23 +47,26 @@ export const workerRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
     }))
 
-  rule("R8: a stop whose answer was lost is sent again every second, until a heartbeat omits the job", () =>
-    Effect.gen(function*() {
-      const { queue, endpoint, started } = yield* Scenario.make()
-      const job = yield* started("ann")
-      yield* queue.cancel(endpoint.id, job.id)
-      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
-      for (let repeat = 0; repeat < 3; repeat++) {
-        const stopping = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
-        yield* Scenario.pass(999)
-        assert.isFalse(Scenario.isDone(stopping))
-        yield* Scenario.pass(1)
-        assert.deepStrictEqual(yield* Fiber.join(stopping), [job.id])
-      }
-      yield* queue.heartbeat(endpoint.id, "ann", [])
-      yield* TestClock.adjust(1_000)
-      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
-    }))
+  rule(
+    "R8: a stop whose answer was lost is sent again every second, until a heartbeat omits the job",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, started } = yield* Scenario.make()
+        const job = yield* started("ann")
+        yield* queue.cancel(endpoint.id, job.id)
+        assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
+        for (let repeat = 0; repeat < 3; repeat++) {
+          const stopping = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+          yield* Scenario.pass(999)
+          assert.isFalse(Scenario.isDone(stopping))
+          yield* Scenario.pass(1)
+          assert.deepStrictEqual(yield* Fiber.join(stopping), [job.id])
+        }
+        yield* queue.heartbeat(endpoint.id, "ann", [])
+        yield* TestClock.adjust(1_000)
+        assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
+      })
+  )
 
   rule("R8: a stop is sent again until the worker delivers a result for the job", () =>
     Effect.gen(function*() {
@@ -76,17 +79,20 @@ export const workerRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     }))
 
-  rule("R8: a stop is not repeated for more than 30 s; a later heartbeat that names the job sends it again", () =>
-    Effect.gen(function*() {
-      const { queue, endpoint, started } = yield* Scenario.make()
-      const job = yield* started("ann")
-      yield* queue.cancel(endpoint.id, job.id)
-      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
-      yield* TestClock.adjust(30_000)
-      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
-      yield* queue.heartbeat(endpoint.id, "ann", [job.id])
-      assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
-    }))
+  rule(
+    "R8: a stop is not repeated for more than 30 s; a later heartbeat that names the job sends it again",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, started } = yield* Scenario.make()
+        const job = yield* started("ann")
+        yield* queue.cancel(endpoint.id, job.id)
+        assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
+        yield* TestClock.adjust(30_000)
+        assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
+        yield* queue.heartbeat(endpoint.id, "ann", [job.id])
+        assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
+      })
+  )
 
   rule("a stop for an earlier attempt does not hit the worker's next one", () =>
     Effect.gen(function*() {

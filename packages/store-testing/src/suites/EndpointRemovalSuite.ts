@@ -2,12 +2,12 @@
  * What endpoints and jobs have to do with each other, where one backend keeps both.
  */
 import { assert, describe, it } from "@effect/vitest"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import type { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { EndpointStore } from "@stint/store/EndpointStore"
-import * as JobQueue from "@stint/queue/JobQueue"
-import type { JobStore } from "@stint/store/JobStore"
-import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import * as Scenario from "../Scenario.ts"
 
 /** The rules of removing endpoints. The layer is built anew for every test. */

@@ -4,10 +4,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId } from "@stint/contract/Ids"
+import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Scenario from "../Scenario.ts"
 
 const everything = Schema.decodeUnknownSync(Endpoint)({

@@ -3,10 +3,10 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"
+import { KeyRecord, KeyStore } from "@stint/store/KeyStore"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { KeyRecord, KeyStore } from "@stint/store/KeyStore"
 
 const decode = Schema.decodeUnknownSync(KeyRecord)
 

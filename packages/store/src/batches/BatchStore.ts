@@ -15,10 +15,10 @@ import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { BatchRecord, Rejection } from "./BatchMachine.ts"
 import type { JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
 import type { QueueError } from "../QueueError.ts"
+import type { BatchRecord, Rejection } from "./BatchMachine.ts"
 
 /** What a request says besides its payloads. */
 export const RequestOptions = Schema.Struct({

@@ -17,8 +17,8 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
-import { byAge, type KeyRecord, KeyStore } from "./KeyStore.ts"
 import type { QueueError } from "../QueueError.ts"
+import { byAge, type KeyRecord, KeyStore } from "./KeyStore.ts"
 
 /** Keys as a backend keeps them. */
 export interface KeyRows {

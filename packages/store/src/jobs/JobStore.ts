@@ -10,10 +10,10 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { JobPage, JobQuery } from "./JobQuery.ts"
-import type { JobMachineEvent, Rejection } from "./JobMachine.ts"
-import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 import type { QueueError } from "../QueueError.ts"
+import type { JobMachineEvent, Rejection } from "./JobMachine.ts"
+import type { JobPage, JobQuery } from "./JobQuery.ts"
+import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 
 /**
  * What survives what, once a write was acknowledged. `D2`: power loss. `D1`: the process being killed. `none`: nothing, for tests and

@@ -17,19 +17,26 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import { BatchStore } from "../batches/BatchStore.ts"
 import { type Endpoints, EndpointStore, makeMemory } from "../control/EndpointStore.ts"
-import { ERROR_PREVIEW_LENGTH } from "../jobs/JobQuery.ts"
+import { webhookJson } from "../jobs/JobJson.ts"
 import { JobLogStore, LogLimits, type LogQuotas } from "../jobs/JobLogStore.ts"
 import { dueAt, isReady, type JobMachineEvent, transition } from "../jobs/JobMachine.ts"
+import { ERROR_PREVIEW_LENGTH } from "../jobs/JobQuery.ts"
 import type { JobHead, JobInput, JobOutcome, JobRecord, JobSummary } from "../jobs/JobRecord.ts"
-import { type ApplyResult, CLAIM_EXPIRED_LIMIT, MAX_READ_CHARACTERS, type InsertResult, JobStore, type SubmissionKey } from "../jobs/JobStore.ts"
-import { webhookJson } from "../jobs/JobJson.ts"
+import {
+  type ApplyResult,
+  CLAIM_EXPIRED_LIMIT,
+  type InsertResult,
+  JobStore,
+  MAX_READ_CHARACTERS,
+  type SubmissionKey
+} from "../jobs/JobStore.ts"
+import * as Tally from "../jobs/Tally.ts"
 import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
+import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
 import * as MemoryJobLogs from "./MemoryJobLogs.ts"
 import * as MemoryWebhooks from "./MemoryWebhooks.ts"
 import * as MinHeap from "./MinHeap.ts"
-import * as Tally from "../jobs/Tally.ts"
-import { WebhookStore } from "../webhooks/WebhookStore.ts"
 
 interface Entry {
   head: JobHead
@@ -183,7 +190,12 @@ const make = (
   }
 
   /** Writes what the job's webhook is to be told of a change. */
-  const enqueueWebhook = ({ head, input, outcome }: Entry, event: JobMachineEvent, before: JobHead, chunk: JsonText | undefined) => {
+  const enqueueWebhook = (
+    { head, input, outcome }: Entry,
+    event: JobMachineEvent,
+    before: JobHead,
+    chunk: JsonText | undefined
+  ) => {
     const { endpoint, id: job, webhook } = head
     const what = webhookEventOf(event, before, head)
     if (webhook === null || what === undefined) return
@@ -259,7 +271,10 @@ const make = (
     return all.sort((a, b) => a.order - b.order)
   }
 
-  const summaryOf = ({ head, outcome }: Entry): JobSummary => ({ ...head, error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null })
+  const summaryOf = ({ head, outcome }: Entry): JobSummary => ({
+    ...head,
+    error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null
+  })
 
   /** Whether an endpoint has jobs that have not ended, or batches at work. */
   const isBusy = (endpoint: EndpointId): boolean => {

@@ -4,8 +4,8 @@
 import type { JobId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
 import { randomUUID } from "node:crypto"
-import * as MinHeap from "./MinHeap.ts"
 import type { WebhookDelivery, WebhookEntry, WebhookStore } from "../webhooks/WebhookStore.ts"
+import * as MinHeap from "./MinHeap.ts"
 
 /** What a change tells. */
 export type NewDelivery = Pick<

@@ -1,13 +1,13 @@
 /**
  * Spans in memory, for tests that look at what was traced: by Stint, by Effect, and by anything that speaks OpenTelemetry's API.
  */
+import * as OtelSdk from "@stint/otel/OtelSdk"
 import { ActiveSpan } from "@stint/worker/Spans"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
-import * as OtelSdk from "@stint/otel/OtelSdk"
 
 /** A span that has ended. */
 export interface Span {

@@ -15,7 +15,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { UploadError } from "../UploadError.ts"
-import { resolveObject, make, Uploads } from "../UploadService.ts"
+import { make, resolveObject, Uploads } from "../UploadService.ts"
 import type { Options } from "../UploadService.ts"
 
 /** One upload. */

@@ -3,13 +3,13 @@
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import { CurrentJob } from "./CurrentJob.ts"
-import type { ReceivedJob } from "./CurrentJob.ts"
 import type { Middleware } from "../plugins/JobMiddleware.ts"
-import * as Outcome from "./Outcome.ts"
-import type { Emit, Runnable } from "./Runnable.ts"
 import { withHandlerSpan } from "../runtime/Spans.ts"
 import type { Identity } from "../runtime/WorkerConfig.ts"
+import { CurrentJob } from "./CurrentJob.ts"
+import type { ReceivedJob } from "./CurrentJob.ts"
+import * as Outcome from "./Outcome.ts"
+import type { Emit, Runnable } from "./Runnable.ts"
 
 /**
  * Runs jobs to their outcome, whatever the handler does: an exception is one, too. Undefined: the job was lost on the way, and

@@ -2,8 +2,8 @@
  * What the runtime needs of a handler, whatever form it was written in.
  */
 import type * as Effect from "effect/Effect"
-import type { CurrentJob, ReceivedJob } from "./CurrentJob.ts"
 import type { DeliveryError } from "../transport/ResultDelivery.ts"
+import type { CurrentJob, ReceivedJob } from "./CurrentJob.ts"
 import type { Outcome } from "./Outcome.ts"
 
 /** Marks handlers, so that they can be told from functions. */

@@ -26,7 +26,11 @@ export class LocalModeError extends Schema.TaggedError<LocalModeError>()("LocalM
 }) {}
 
 /** The transport of one kind of local test mode. */
-export type LocalTransport = Layer.Layer<JobSource, LocalModeError | LocalTest.LocalTestError | ConfigError, Shutdown | WorkerConfig>
+export type LocalTransport = Layer.Layer<
+  JobSource,
+  LocalModeError | LocalTest.LocalTestError | ConfigError,
+  Shutdown | WorkerConfig
+>
 
 /** The module `@stint/worker-local`, as far as a worker uses it. */
 export interface LocalServerModule {
@@ -52,8 +56,11 @@ const loadInstalled = async (): Promise<LocalServerModule> => {
 
 const missing = (cause: unknown) =>
   new LocalModeError({
-    message: `--rp_serve_api needs the package ${PACKAGE}, which is not installed beside this program. Run \`npm install --save-dev ` +
-      `${PACKAGE}\`, or use \`stint dev\` with the handler's file. (${cause instanceof Error ? cause.message.split("\n")[0] : String(cause)})`
+    message:
+      `--rp_serve_api needs the package ${PACKAGE}, which is not installed beside this program. Run \`npm install --save-dev ` +
+      `${PACKAGE}\`, or use \`stint dev\` with the handler's file. (${
+        cause instanceof Error ? cause.message.split("\n")[0] : String(cause)
+      })`
   })
 
 const isMissing = (cause: unknown): boolean =>

@@ -15,11 +15,11 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
-import { JobSource } from "../transport/JobSource.ts"
 import * as Outcome from "../handlers/Outcome.ts"
 import { Shutdown } from "../runtime/Shutdown.ts"
-import * as TestInput from "./TestInput.ts"
 import { WorkerConfig } from "../runtime/WorkerConfig.ts"
+import { JobSource } from "../transport/JobSource.ts"
+import * as TestInput from "./TestInput.ts"
 
 /** There is no job to test with. The message says what to do. */
 export class LocalTestError extends Schema.TaggedError<LocalTestError>()("LocalTestError", {

@@ -53,7 +53,9 @@ const make = Effect.gen(function*() {
     if (shutdownGrace === undefined) return yield* awaitIdle
     if (shutdownGrace > 0 && Option.isSome(yield* Effect.timeoutOption(awaitIdle, shutdownGrace))) return
     yield* Effect.logWarning(
-      `${jobs.jobIds().length} jobs are not done after the grace of ${shutdownGrace} ms and are cut off: ${jobs.jobIds().join(", ")}.`
+      `${jobs.jobIds().length} jobs are not done after the grace of ${shutdownGrace} ms and are cut off: ${
+        jobs.jobIds().join(", ")
+      }.`
     )
     yield* jobs.stopAll
   })

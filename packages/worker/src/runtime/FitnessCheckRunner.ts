@@ -23,9 +23,9 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import { messageOf } from "../handlers/Outcome.ts"
 import { FitnessChecks } from "../plugins/FitnessChecks.ts"
 import { JobSource } from "../transport/JobSource.ts"
-import { messageOf } from "../handlers/Outcome.ts"
 import { withSpan } from "./Spans.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
@@ -42,9 +42,12 @@ export const MAX_REASON = 256
  * How a process ends at once, without finalizers. Default: `process.exit`, which runs nothing but Node's own `exit` listeners. For tests,
  * and for hosts that are more than one worker.
  */
-export const ExitProcess = Context.Reference<(code: number) => Effect.Effect<never>>("@stint/worker/FitnessCheckRunner/ExitAtOnce", {
-  defaultValue: () => (code) => Effect.sync(() => process.exit(code))
-})
+export const ExitProcess = Context.Reference<(code: number) => Effect.Effect<never>>(
+  "@stint/worker/FitnessCheckRunner/ExitAtOnce",
+  {
+    defaultValue: () => (code) => Effect.sync(() => process.exit(code))
+  }
+)
 
 /** The first so many characters; one outside the basic plane is not cut in two. */
 const truncateReason = (text: string) => {

@@ -17,11 +17,11 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
-import { Ready } from "./Ready.ts"
 import { heartbeatThread } from "./heartbeatThread.ts"
 import type { ThreadData, ThreadReport } from "./heartbeatThread.ts"
 import { HEADER, SLOT } from "./InFlightJobs.ts"
 import { JobRunner } from "./JobRunner.ts"
+import { Ready } from "./Ready.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** The wait before a thread that died is started again. Milliseconds. */

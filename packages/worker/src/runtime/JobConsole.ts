@@ -13,8 +13,8 @@ import { truncateMessage } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { CurrentJob } from "../handlers/CurrentJob.ts"
-import type { LineLevel } from "./LogLine.ts"
 import * as RunningJob from "../handlers/RunningJob.ts"
+import type { LineLevel } from "./LogLine.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** The methods that print what they are given, with the level and the stream of each. */

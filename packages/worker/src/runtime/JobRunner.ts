@@ -20,17 +20,17 @@ import * as LogLevel from "effect/LogLevel"
 import * as References from "effect/References"
 import type * as Scope from "effect/Scope"
 import type { CurrentJob, ReceivedJob } from "../handlers/CurrentJob.ts"
+import { runToOutcome } from "../handlers/HandlerRun.ts"
+import * as Outcome from "../handlers/Outcome.ts"
+import type { Emit, Runnable } from "../handlers/Runnable.ts"
+import { JobMiddleware } from "../plugins/JobMiddleware.ts"
+import { JobSource } from "../transport/JobSource.ts"
 import { ResultDelivery } from "../transport/ResultDelivery.ts"
 import * as InFlightJobs from "./InFlightJobs.ts"
-import { JobMiddleware } from "../plugins/JobMiddleware.ts"
-import { runToOutcome } from "../handlers/HandlerRun.ts"
-import { JobSource } from "../transport/JobSource.ts"
 import { REQUEST_ID } from "./Logger.ts"
-import * as Outcome from "../handlers/Outcome.ts"
-import * as StdioFlush from "./StdioFlush.ts"
-import type { Emit, Runnable } from "../handlers/Runnable.ts"
 import { Shutdown } from "./Shutdown.ts"
 import { withDeliverSpan, withJobSpan } from "./Spans.ts"
+import * as StdioFlush from "./StdioFlush.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** What happens beside running a job. */
@@ -130,7 +130,8 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
     wake()
   }
 
-  const availableSlots = (concurrency: number) => concurrency - (fibers.size - delivering.size) - Math.max(0, delivering.size - concurrency)
+  const availableSlots = (concurrency: number) =>
+    concurrency - (fibers.size - delivering.size) - Math.max(0, delivering.size - concurrency)
 
   // Looking and beginning to wait is one step here: between two steps a fiber may give way, and what it waits for pass unseen.
   const awaitUntil = (until: () => boolean): Effect.Effect<void> =>

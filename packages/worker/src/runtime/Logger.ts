@@ -10,8 +10,8 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import type { LogLevel } from "effect/LogLevel"
 import * as References from "effect/References"
-import * as LogLine from "./LogLine.ts"
 import { messageOf } from "../handlers/Outcome.ts"
+import * as LogLine from "./LogLine.ts"
 import { logStyle, WorkerConfig } from "./WorkerConfig.ts"
 
 /** The annotation that ties a line to its job. */
@@ -63,7 +63,9 @@ const stdoutLogger = (style: LogLine.Style): Layer.Layer<never> =>
   )
 
 /** Replaces the default loggers by one that writes the lines of docs/spec/logging.md#line-format to standard output. */
-export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(Effect.map(WorkerConfig, ({ log }) => stdoutLogger(log)))
+export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(
+  Effect.map(WorkerConfig, ({ log }) => stdoutLogger(log))
+)
 
 /** The same for code that runs outside of a worker, which has no settings: before it starts, or in a script. */
 export const layerPlain: Layer.Layer<never> = Layer.suspend(() => stdoutLogger(logStyle(process.env, process.argv.slice(2))))

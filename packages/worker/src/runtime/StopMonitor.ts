@@ -18,8 +18,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Backoff from "../transport/Backoff.ts"
 import { JobSource } from "../transport/JobSource.ts"
-import { REQUEST_ID } from "./Logger.ts"
 import { JobRunner } from "./JobRunner.ts"
+import { REQUEST_ID } from "./Logger.ts"
 import { RATE_LIMIT_DELAY } from "./TakeLoop.ts"
 
 /**

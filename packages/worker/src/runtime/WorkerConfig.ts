@@ -38,10 +38,10 @@ import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { hostname } from "node:os"
-import * as WorkerFlags from "./WorkerFlags.ts"
 import * as LogLine from "./LogLine.ts"
 import { didYouMean } from "./Suggestion.ts"
 import { VERSION } from "./Version.ts"
+import * as WorkerFlags from "./WorkerFlags.ts"
 
 /** The variables that are ours or for tuning, without their prefix; those that the platform sets are in the contract. */
 const TuningVariable = {

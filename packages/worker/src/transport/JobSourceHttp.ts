@@ -16,11 +16,11 @@ import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
-import * as NodeHttpClient from "./NodeHttpClient.ts"
-import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
 import { VERSION } from "../runtime/Version.ts"
 import { appendQuery, WorkerConfig } from "../runtime/WorkerConfig.ts"
 import type { JobAddress, Platform } from "../runtime/WorkerConfig.ts"
+import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
+import * as NodeHttpClient from "./NodeHttpClient.ts"
 
 /** The longest a take or a stop poll is held open; platforms answer before that. Milliseconds (docs/spec/worker-protocol.md#timings). */
 export const POLL_TIMEOUT = 90_000
@@ -72,10 +72,13 @@ const errorText = (text: string): string => {
   return words.length > MAX_ERROR_TEXT ? `${words.slice(0, MAX_ERROR_TEXT)}...` : words
 }
 
-const toJobSourceError = ({ status, text }: NodeHttpClient.HttpResponse) => new JobSourceError({ reason: new Refused({ status, text: errorText(text) }) })
+const toJobSourceError = ({ status, text }: NodeHttpClient.HttpResponse) =>
+  new JobSourceError({ reason: new Refused({ status, text: errorText(text) }) })
 
 /** A poll that was held until the limit brought nothing, and is no error (docs/spec/worker-protocol.md#taking-a-job). */
-const emptyOnTimeout = <A>(poll: Effect.Effect<ReadonlyArray<A>, JobSourceError>): Effect.Effect<ReadonlyArray<A>, JobSourceError> =>
+const emptyOnTimeout = <A>(
+  poll: Effect.Effect<ReadonlyArray<A>, JobSourceError>
+): Effect.Effect<ReadonlyArray<A>, JobSourceError> =>
   Effect.catch(
     poll,
     (error) => error.reason._tag === "Unreachable" && error.reason.timedOut ? Effect.succeed([]) : Effect.fail(error)

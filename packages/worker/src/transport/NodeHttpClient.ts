@@ -103,7 +103,9 @@ export const make = (headers: { readonly [name: string]: string }): Effect.Effec
         let abandoned = false
         const fail = (error: NodeJS.ErrnoException) =>
           resume(Effect.fail(
-            new JobSourceError({ reason: new Unreachable({ detail: `${origin} does not answer (${errorCodeOf(error)})`, timedOut }) })
+            new JobSourceError({
+              reason: new Unreachable({ detail: `${origin} does not answer (${errorCodeOf(error)})`, timedOut })
+            })
           ))
         const send = (again: boolean) => {
           current = request({ ...options, method, path: path === "" ? "/" : path, agent, headers: head })

@@ -20,13 +20,13 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import * as Backoff from "./Backoff.ts"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
-import { JobSource } from "./JobSource.ts"
-import type { JobSourceError } from "./JobSource.ts"
 import * as Outcome from "../handlers/Outcome.ts"
 import { Shutdown } from "../runtime/Shutdown.ts"
 import { WorkerConfig } from "../runtime/WorkerConfig.ts"
+import * as Backoff from "./Backoff.ts"
+import { JobSource } from "./JobSource.ts"
+import type { JobSourceError } from "./JobSource.ts"
 
 /** The job is no longer this worker's: whatever it still does is for nothing. */
 export class JobLost extends Schema.TaggedError<JobLost>()("JobLost", {
@@ -182,7 +182,9 @@ const make = Effect.gen(function*() {
     )
     return text.length <= LARGE_RESULT_BYTES ? delivered : Effect.andThen(
       Effect.logWarning(
-        `The result has ${size(text)}; a platform may refuse more than ${LARGE_RESULT_BYTES}. Upload large data and return its address.`
+        `The result has ${
+          size(text)
+        }; a platform may refuse more than ${LARGE_RESULT_BYTES}. Upload large data and return its address.`
       ),
       delivered
     )
