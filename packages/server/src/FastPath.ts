@@ -97,22 +97,24 @@ const make = Effect.gen(function*() {
   /** The call behind its guard. A hang-up of the client ends it, but for takes: those say themselves where they may be ended. */
   return (call: FastPathCall, request: HttpServerRequest.HttpServerRequest) => {
     const credential = Redacted.make(request.headers["authorization"] ?? "")
-    const { endpoint, operation } = call
+    const { operation } = call
     switch (operation) {
       case "run":
-        return Effect.interruptible(guards.caller(run(endpoint, request), credential, endpoint, operation))
+        return Effect.interruptible(guards.caller((endpoint) => run(endpoint, request), credential, call.endpoint, operation))
       case "runsync":
-        return Effect.interruptible(guards.caller(runsync(endpoint, request, call.wait), credential, endpoint, operation))
+        return Effect.interruptible(
+          guards.caller((endpoint) => runsync(endpoint, request, call.wait), credential, call.endpoint, operation)
+        )
       case "job-take":
-        return guards.worker(take({ params: call, request }), credential, endpoint)
+        return guards.worker(take({ params: call, request }), credential, call.endpoint)
       case "job-take-batch":
-        return guards.worker(takeBatch({ params: call, request }), credential, endpoint)
+        return guards.worker(takeBatch({ params: call, request }), credential, call.endpoint)
       case "job-done":
-        return Effect.interruptible(guards.worker(done({ params: call, request }), credential, endpoint))
+        return Effect.interruptible(guards.worker(done({ params: call, request }), credential, call.endpoint))
       case "ping":
-        return Effect.interruptible(guards.worker(ping({ params: call, request }), credential, endpoint))
+        return Effect.interruptible(guards.worker(ping({ params: call, request }), credential, call.endpoint))
       case "pingByPost":
-        return Effect.interruptible(guards.worker(pingByPost({ params: call, request }), credential, endpoint))
+        return Effect.interruptible(guards.worker(pingByPost({ params: call, request }), credential, call.endpoint))
     }
   }
 })

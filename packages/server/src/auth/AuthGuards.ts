@@ -8,8 +8,9 @@
  *
  * `Authorization` puts them before the operations of the `HttpApi`, `HotRoutes` before those that it serves itself.
  */
-import { explain, Forbidden, TooManyRequests, type Unauthorized } from "@stint/contract/Problem"
-import { EndpointStore } from "@stint/store/EndpointStore"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { type EndpointNotFound, explain, Forbidden, TooManyRequests, type Unauthorized, type Unavailable } from "@stint/contract/Problem"
+import type { EndpointStore } from "@stint/store/EndpointStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -20,6 +21,7 @@ import type * as Scope from "effect/Scope"
 import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
+import { endpointFinder } from "../http/QueueProblems.ts"
 import { AccessKeys, type Caller, type KeyLookup } from "./AccessKeys.ts"
 import * as AuthErrors from "./AuthErrors.ts"
 import * as RateLimiter from "./RateLimiter.ts"
@@ -93,8 +95,8 @@ const isStreamed = (exit: Exit.Exit<unknown, unknown>): boolean =>
 const makeCaller = Effect.gen(function*() {
   const keys = yield* AccessKeys
   const refuse = yield* makeRejectKey
-  const endpoints = yield* EndpointStore
-  const limits = yield* RateLimiter.RateLimiter
+  const findEndpoint = yield* endpointFinder
+  const limiter = yield* RateLimiter.RateLimiter
   const { baseUrl } = yield* PublicAddress
 
   /** The call, counted; or its refusal. */
@@ -105,7 +107,7 @@ const makeCaller = Effect.gen(function*() {
     held: RateLimiter.Limits
   ) =>
     Effect.acquireUseRelease(
-      Effect.sync(() => limits.acquire(subject, held)),
+      Effect.sync(() => limiter.acquire(subject, held)),
       (permit): Effect.Effect<A, E | TooManyRequests, R | HttpServerRequest.HttpServerRequest> => {
         const { refused } = permit
         const headers = refused === undefined ? permit.headers : { ...permit.headers, "retry-after": String(refused.retryAfter) }
@@ -124,13 +126,13 @@ const makeCaller = Effect.gen(function*() {
     )
 
   return Effect.fnUntraced(function*<A, E, R>(
-    respond: Effect.Effect<A, E, R>,
+    respond: (endpoint: Endpoint) => Effect.Effect<A, E, R>,
     credential: Redacted.Redacted,
-    endpoint: string,
+    id: string,
     operation: string
   ): Effect.fn.Return<
     A,
-    E | Unauthorized | Forbidden | TooManyRequests,
+    E | Unauthorized | Forbidden | EndpointNotFound | Unavailable | TooManyRequests,
     R | HttpServerRequest.HttpServerRequest | Scope.Scope
   > {
     const presented = yield* keys.identify(keyOf(credential))
@@ -140,19 +142,15 @@ const makeCaller = Effect.gen(function*() {
     const { caller } = presented
     if (!caller.scopes.includes("admin")) {
       if (!caller.scopes.includes("jobs")) {
-        const hint = `Use a key with the scope "jobs" that opens the endpoint "${excerpt(endpoint)}".`
+        const hint = `Use a key with the scope "jobs" that opens the endpoint "${excerpt(id)}".`
         return yield* AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
       }
-      if (!opens(caller, endpoint)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
+      if (!opens(caller, id)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, id)
     }
-    // What fails or is missing here is the operation's to tell.
-    const known = yield* Effect.orElseSucceed(endpoints.get(endpoint), () => undefined)
-    if (known === undefined || (known.rateLimit === undefined && caller.rateLimit === undefined)) return yield* respond
-    if (operation === UNLIMITED) return yield* respond
-    return yield* limited(respond, caller, { key: caller.id, endpoint, operation }, {
-      endpoint: known.rateLimit,
-      key: caller.rateLimit
-    })
+    const endpoint = yield* findEndpoint(id)
+    const limits = { endpoint: endpoint.rateLimit, key: caller.rateLimit }
+    if (operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)) return yield* respond(endpoint)
+    return yield* limited(respond(endpoint), caller, { key: caller.id, endpoint: id, operation }, limits)
   })
 })
 

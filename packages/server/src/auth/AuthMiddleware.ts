@@ -1,9 +1,9 @@
 /**
  * The guards of the surfaces, where the `HttpApi` has them.
  */
-import { ControlAuthorization, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
+import { ControlAuthorization, CurrentEndpoint, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
-import { Forbidden, TooManyRequests, Unauthorized } from "@stint/contract/Problem"
+import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "@stint/contract/Problem"
 import * as Effect from "effect/Effect"
 import { HttpRouter } from "effect/http"
 import type { HttpApiEndpoint } from "effect/http-api"
@@ -20,12 +20,17 @@ const layerJobs = Layer.effect(
   JobsAuthorization,
   Effect.map(AuthGuards, ({ caller }) => ({
     key: (respond, { credential, endpoint }) =>
-      Effect.flatMap(endpointOf, (id) => caller(respond, credential, id, operationOf(endpoint)))
+      Effect.flatMap(
+        endpointOf,
+        (id) => caller((found) => Effect.provideService(respond, CurrentEndpoint, found), credential, id, operationOf(endpoint))
+      )
   }))
 )
 
-const isRefusal = (error: unknown): error is Unauthorized | Forbidden | TooManyRequests =>
-  error instanceof Unauthorized || error instanceof Forbidden || error instanceof TooManyRequests
+const refusals = [Unauthorized, Forbidden, TooManyRequests, EndpointNotFound, Unavailable] as const
+
+const isRefusal = (error: unknown): error is InstanceType<(typeof refusals)[number]> =>
+  refusals.some((refusal) => error instanceof refusal)
 
 /** The guard of the jobs API, refusing in OpenAI's shape. */
 const layerOpenAi = Layer.effect(

@@ -4,6 +4,7 @@
  * Payloads cross as text, as those of `/run` do: a call's requests are cut out of its body, and results are spliced in as they are kept.
  */
 import { Api } from "@stint/contract/Api"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import { BatchChanges, BatchDraft, BatchRequest as BatchRequestBody, BatchRequests } from "@stint/contract/Batch"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
@@ -25,7 +26,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { elementTexts, memberText } from "../http/JsonMember.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
-import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
+import { mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, readJson } from "../http/RequestBody.ts"
 import { webhookOf } from "../jobs/SubmitRequest.ts"
 import { mapBatchChangeErrors, mapBatchLookupErrors, mapBatchStartErrors, tooManyRequests } from "./BatchProblems.ts"
@@ -88,7 +89,6 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function*(handlers) {
     const batches = yield* BatchQueue
     const limits = yield* Limits
-    const findEndpoint = yield* endpointFinder
     const remedy = remedyFor(ownRemedy, "STINT_LIMIT_BATCH", false, limits)
     const most = { requests: limits.batchRequests, open: limits.openBatches, queued: limits.batchQueued }
 
@@ -145,8 +145,8 @@ export const layer = HttpApiBuilder.group(
     return handlers
       .handleRaw(
         "createBatch",
-        Effect.fnUntraced(function*({ params, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*({ request }) {
+          const endpoint = yield* CurrentEndpoint
           const { body: { name, policy, webhook }, requests } = yield* read(request, decodeDraft, draftHint)
           const { id, status } = yield* mapBatchStartErrors(batches.create({ endpoint, name, policy, webhook, requests }, most))
             .pipe(
@@ -157,8 +157,8 @@ export const layer = HttpApiBuilder.group(
       )
       .handle(
         "listBatches",
-        Effect.fnUntraced(function*({ params, query }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*({ query }) {
+          const endpoint = yield* CurrentEndpoint
           const found = yield* mapStoreErrors(batches.list(endpoint.id, query.offset ?? 0, query.limit ?? PAGE))
           return found.map(toWireBatch)
         })
@@ -166,14 +166,14 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "getBatch",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return toWireBatch(yield* mapBatchLookupErrors(batches.get(endpoint.id, params.id)))
         })
       )
       .handleRaw(
         "changeBatch",
         Effect.fnUntraced(function*({ params, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           const { value } = yield* readJson(request, limits.controlBytes, "A name and an address are short.", changesHint)
           return toWireBatch(yield* mapBatchChangeErrors(batches.edit(endpoint.id, params.id, yield* decodeChanges(value))))
         })
@@ -181,7 +181,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "addRequests",
         Effect.fnUntraced(function*({ params, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           const { requests } = yield* read(request, decodeRequests, requestsHint)
           return toWireBatch(yield* mapBatchChangeErrors(batches.add(endpoint.id, params.id, requests, most)))
         })
@@ -189,7 +189,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "batchRequests",
         Effect.fnUntraced(function*({ params, query }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           const { limit = PAGE, offset = 0 } = query
           const { batch, ids } = yield* mapBatchLookupErrors(batches.requests(endpoint.id, params.id, offset, limit))
           return HttpServerResponse.stream(results(endpoint, batch, ids, offset, limit), { contentType: "application/json" })
@@ -198,21 +198,21 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "dropRequest",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return toWireBatch(yield* mapBatchChangeErrors(batches.drop(endpoint.id, params.id, params.request)))
         })
       )
       .handle(
         "finalizeBatch",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return toWireBatch(yield* mapBatchStartErrors(batches.finalize(endpoint, params.id, most)))
         })
       )
       .handle(
         "cancelBatch",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return toWireBatch(yield* mapBatchLookupErrors(batches.cancel(endpoint.id, params.id)))
         })
       )

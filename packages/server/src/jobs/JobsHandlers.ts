@@ -4,6 +4,7 @@
  * Bodies are read and written as text: the handlers are raw ones of the same `HttpApi` that OpenAPI and clients come from.
  */
 import { Api } from "@stint/contract/Api"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -15,7 +16,7 @@ import { HttpApiBuilder } from "effect/http-api"
 import { answer } from "../http/BodyAdmission.ts"
 import { json } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
-import { endpointFinder, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
 import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
@@ -36,7 +37,6 @@ export const layer = HttpApiBuilder.group(
     const queue = yield* JobQueue
     const registry = yield* WorkerRegistry
     const limits = yield* Limits
-    const findEndpoint = yield* endpointFinder
     const { run, runsync } = yield* SubmitOperations
 
     const receipt = (job: JobHead) => json(receiptJson(job))
@@ -53,7 +53,7 @@ export const layer = HttpApiBuilder.group(
       readonly params: { readonly endpoint: string; readonly id: string }
       readonly query: { readonly explain?: string }
     }) {
-      const endpoint = yield* findEndpoint(params.endpoint)
+      const endpoint = yield* CurrentEndpoint
       if (wantsExplanation(query.explain)) return yield* explained(endpoint, params.id)
       return yield* answer(jobJson(yield* mapLookupErrors(queue.get(endpoint.id, params.id)), endpoint))
     })
@@ -62,7 +62,7 @@ export const layer = HttpApiBuilder.group(
       readonly params: { readonly endpoint: string; readonly id: string }
       readonly query: { readonly wait?: string }
     }) {
-      const endpoint = yield* findEndpoint(params.endpoint)
+      const endpoint = yield* CurrentEndpoint
       const wait = clampWait(query.wait, limits.syncWaitMs, limits)
       return yield* answer(jobJson(yield* mapLookupErrors(queue.awaitEnd(endpoint.id, params.id, wait)), endpoint))
     })
@@ -71,15 +71,15 @@ export const layer = HttpApiBuilder.group(
       readonly params: { readonly endpoint: string; readonly id: string }
       readonly query: { readonly wait?: string }
     }) {
-      const endpoint = yield* findEndpoint(params.endpoint)
+      const endpoint = yield* CurrentEndpoint
       const wait = clampWait(query.wait, limits.streamWaitMs, limits)
       const { chunks, job, more } = yield* mapLookupErrors(queue.drain(endpoint.id, params.id, wait))
       return yield* answer(streamJson(job, endpoint, chunks, more))
     })
 
     return handlers
-      .handleRaw("run", ({ params, request }) => run(params.endpoint, request))
-      .handleRaw("runsync", ({ params, query, request }) => runsync(params.endpoint, request, query.wait))
+      .handleRaw("run", ({ request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => run(endpoint, request)))
+      .handleRaw("runsync", ({ query, request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => runsync(endpoint, request, query.wait)))
       .handleRaw("status", status)
       .handleRaw("statusByPost", status)
       .handleRaw("statusSync", statusSync)
@@ -89,7 +89,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "events",
         Effect.fnUntraced(function*({ params, query, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           const after = lastEventIdOf(request, query.lastEventId)
           const options = { logs: query.events?.includes("log") ?? true }
           // Looked at here, so that what cannot be followed is refused while there is a status to say it with.
@@ -103,8 +103,8 @@ export const layer = HttpApiBuilder.group(
       )
       .handle(
         "requests",
-        Effect.fnUntraced(function*({ params, query }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*({ query }) {
+          const endpoint = yield* CurrentEndpoint
           const { cursor, jobs } = yield* mapListErrors(queue.list(endpoint.id, query))
           return { requests: jobs.map((job) => jobListItem(job, endpoint)), cursor }
         })
@@ -112,28 +112,28 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "cancel",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return receipt(yield* mapLookupErrors(queue.cancel(endpoint.id, params.id)))
         })
       )
       .handleRaw(
         "retry",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return receipt(yield* mapJobErrors(queue.retry(endpoint.id, params.id)))
         })
       )
       .handle(
         "purgeQueue",
-        Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*() {
+          const endpoint = yield* CurrentEndpoint
           return { removed: yield* mapStoreErrors(queue.purge(endpoint.id)), status: "completed" as const }
         })
       )
       .handle(
         "health",
-        Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*() {
+          const endpoint = yield* CurrentEndpoint
           const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
           const workers = yield* registry.list(endpoint.id)
           const count = (...states: ReadonlyArray<string>) => workers.filter((worker) => states.includes(worker.state)).length

@@ -20,7 +20,7 @@ import { answer, countMemory } from "../http/BodyAdmission.ts"
 import { jsonWithEarlyHeaders } from "../http/EarlyHeaders.ts"
 import { json } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
-import { endpointFinder, mapSubmitErrors } from "../http/QueueProblems.ts"
+import { mapSubmitErrors } from "../http/QueueProblems.ts"
 import { jobJson, receiptJson } from "./JobView.ts"
 import { readSubmission, type SubmissionLimit, submissionLimits } from "./SubmitRequest.ts"
 
@@ -28,7 +28,6 @@ const make = Effect.gen(function*() {
   const queue = yield* JobQueue
   const limits = yield* Limits
   const sizes = submissionLimits(limits)
-  const findEndpoint = yield* endpointFinder
 
   const submit = Effect.fnUntraced(function*(
     endpoint: Endpoint,
@@ -42,16 +41,14 @@ const make = Effect.gen(function*() {
   const named = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
   /** Keeps the job and answers at once. */
-  const run = Effect.fnUntraced(function*(id: string, request: HttpServerRequest.HttpServerRequest) {
-    const endpoint = yield* findEndpoint(id)
+  const run = Effect.fnUntraced(function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest) {
     const job = yield* submit(endpoint, request, sizes.run, uuidV7At(Date.now()))
     return json(receiptJson(job), named(job))
   })
 
   /** Keeps the job and answers with its end, or with how it stands after `wait`. */
   const runsync = Effect.fnUntraced(
-    function*(id: string, request: HttpServerRequest.HttpServerRequest, asked: string | undefined) {
-      const endpoint = yield* findEndpoint(id)
+    function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest, asked: string | undefined) {
       const submitted = yield* submit(endpoint, request, sizes.runsync, `sync-${uuidV7At(Date.now())}`)
       const wait = clampWait(asked, limits.syncWaitMs, limits)
       // The job cannot be missing: retention is a second at least and starts with the end that is waited for. And it is kept by now,

@@ -13,7 +13,7 @@
  * answer again, and a model that writes for nobody costs as much as one that is read.
  */
 import { Api } from "@stint/contract/Api"
-import type { Endpoint } from "@stint/contract/Endpoint"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import { JobId } from "@stint/contract/Ids"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
@@ -33,7 +33,7 @@ import * as Stream from "effect/Stream"
 import { answer, countMemory } from "../http/BodyAdmission.ts"
 import { jsonWithKeepAlive } from "../http/EarlyHeaders.ts"
 import { Limits } from "../http/Limits.ts"
-import { endpointFinder, mapLookupErrors, mapSubmitErrors } from "../http/QueueProblems.ts"
+import { mapLookupErrors, mapSubmitErrors } from "../http/QueueProblems.ts"
 import * as TimedPull from "../http/TimedPull.ts"
 import * as OpenAiErrorResponse from "./OpenAiErrorResponse.ts"
 import * as OpenAiRequest from "./OpenAiRequest.ts"
@@ -83,7 +83,6 @@ export const layer = HttpApiBuilder.group(
     const queue = yield* JobQueue
     const limits = yield* Limits
     const size = OpenAiRequest.submissionLimit(limits)
-    const findEndpoint = yield* endpointFinder
 
     const cancel = (job: JobHead) =>
       Effect.catch(
@@ -212,8 +211,7 @@ export const layer = HttpApiBuilder.group(
     })
 
     const respond = Effect.fnUntraced(
-      function*({ params, request }: {
-        readonly params: { readonly endpoint: string }
+      function*({ request }: {
         readonly request: HttpServerRequest.HttpServerRequest
       }) {
         if (request.method === "HEAD") {
@@ -222,7 +220,7 @@ export const layer = HttpApiBuilder.group(
         const { "*": rest = "" } = yield* HttpRouter.params
         const route = rest.replace(/\/+$/, "")
         if (route === "") return OpenAiErrorResponse.response(NO_ROUTE)
-        const endpoint: Endpoint = yield* findEndpoint(params.endpoint)
+        const endpoint = yield* CurrentEndpoint
         if (OpenAiRequest.isMultipart(request)) return OpenAiErrorResponse.response(OpenAiRequest.MULTIPART_UNSUPPORTED)
         const id = JobId.make(`sync-${uuidV7At(Date.now())}`)
         const asked = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size, id)
