@@ -66,14 +66,14 @@ describe("stint keys", () => {
       response: {
         status: 403,
         data: {
-          error: expect.stringContaining("opens the endpoint \"slow\", not \"one\""),
+          error: expect.stringContaining("is valid for the endpoint \"slow\", not for \"one\""),
           hint: expect.stringContaining(platform.url)
         }
       }
     })
     const cli = await stint(platform, ["keys", "list"], { STINT_API_KEY: secret })
     expect(cli.code).toBe(1)
-    expect(cli.stderr).toContain("needs the scope \"admin\"")
+    expect(cli.stderr).toContain("requires the scope \"admin\"")
   })
 
   it("prints the secret once, with a warning, and never in a list", async () => {

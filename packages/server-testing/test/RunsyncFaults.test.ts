@@ -52,7 +52,7 @@ layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)),
         reads.broken = true
         yield* worker.finish(id, "done")
         expect(yield* Effect.promise(() => response.json())).toEqual({ id, status: "IN_QUEUE" })
-        expect((yield* server.logs).join("\n")).toContain(`The wait for the end of job ${id} broke off`)
+        expect((yield* server.logs).join("\n")).toContain(`Waiting for the end of job ${id} failed`)
         yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}`)), expectProblem(503))
         // The same where it fails at once.
         const { headers, json } = yield* endpoint.call(endpoint.path("runsync"), { json: { input: 2 } })

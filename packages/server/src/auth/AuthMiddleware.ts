@@ -1,5 +1,5 @@
 /**
- * The guards of the surfaces, where the `HttpApi` has them.
+ * The guards as middlewares of the `HttpApi`.
  */
 import { ControlAuthorization, CurrentEndpoint, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
@@ -11,36 +11,36 @@ import * as Layer from "effect/Layer"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
 import { AuthGuards } from "./AuthGuards.ts"
 
-/** What a call does: the part of its path after the endpoint. GET and POST of the same are the same. */
+/** The operation of a call: the path segment after the endpoint. GET and POST of a path are one operation. */
 const operationOf = ({ path }: HttpApiEndpoint.Top): string => path.split("/")[3] ?? ""
 
-const endpointOf = Effect.map(HttpRouter.params, ({ endpoint = "" }) => endpoint)
+const endpointId = Effect.map(HttpRouter.params, ({ endpoint = "" }) => endpoint)
 
 const layerJobs = Layer.effect(
   JobsAuthorization,
   Effect.map(AuthGuards, ({ caller }) => ({
     key: (respond, { credential, endpoint }) =>
       Effect.flatMap(
-        endpointOf,
+        endpointId,
         (id) => caller((found) => Effect.provideService(respond, CurrentEndpoint, found), credential, id, operationOf(endpoint))
       )
   }))
 )
 
-const refusals = [Unauthorized, Forbidden, TooManyRequests, EndpointNotFound, Unavailable] as const
+const rejections = [Unauthorized, Forbidden, TooManyRequests, EndpointNotFound, Unavailable] as const
 
-const isRefusal = (error: unknown): error is InstanceType<(typeof refusals)[number]> =>
-  refusals.some((refusal) => error instanceof refusal)
+const isRejection = (error: unknown): error is InstanceType<(typeof rejections)[number]> =>
+  rejections.some((rejection) => error instanceof rejection)
 
-/** The guard of the jobs API, refusing in OpenAI's shape. */
+/** The guard of the jobs API, with errors in OpenAI's shape. */
 const layerOpenAi = Layer.effect(
   OpenAiAuthorization,
   Effect.map(JobsAuthorization, ({ key }) => ({
     key: (respond, options) =>
       Effect.catchIf(
         key(respond, options),
-        isRefusal,
-        (refusal) => Effect.succeed(OpenAiErrorResponse.response(OpenAiErrorResponse.ofProblem(refusal)))
+        isRejection,
+        (rejection) => Effect.succeed(OpenAiErrorResponse.response(OpenAiErrorResponse.ofProblem(rejection)))
       )
   }))
 )
@@ -53,7 +53,7 @@ const layerControl = Layer.effect(
 const layerWorker = Layer.effect(
   WorkerAuthorization,
   Effect.map(AuthGuards, ({ worker }) => ({
-    key: (respond, { credential }) => Effect.flatMap(endpointOf, (id) => worker(respond, credential, id))
+    key: (respond, { credential }) => Effect.flatMap(endpointId, (id) => worker(respond, credential, id))
   }))
 )
 

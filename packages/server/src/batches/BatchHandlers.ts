@@ -1,7 +1,7 @@
 /**
  * Batches over the queue (docs/spec/batches.md#operations).
  *
- * Payloads cross as text, as those of `/run` do: a call's requests are cut out of its body, and results are spliced in as they are kept.
+ * Payloads stay text, as in `/run`: requests are cut out of the call's body, and results are spliced into the response as they are stored.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
@@ -31,7 +31,7 @@ import { decoder, readJson } from "../http/RequestBody.ts"
 import { webhookOf } from "../jobs/SubmitRequest.ts"
 import { mapBatchChangeErrors, mapBatchLookupErrors, mapBatchStartErrors, tooManyRequests } from "./BatchProblems.ts"
 
-/** How many of a list where the caller does not say. */
+/** Default page size of a list. */
 const PAGE = 50
 
 const draftHint =
@@ -39,7 +39,7 @@ const draftHint =
 const requestsHint = "Send {\"requests\": [{\"input\": {\"name\": \"Ada\"}}]}."
 const changesHint = "Send {\"name\": \"nightly\"}, {\"webhook\": \"https://example.com/done\"}, or both."
 
-/** `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
+/** `input` came out of `JSON.parse`, so it needs no further validation. */
 const Requests = Schema.Array(Schema.Struct({ ...BatchRequestBody.fields, input: Schema.Unknown }))
 
 const decodeDraft = decoder(Schema.Struct({ ...BatchDraft.fields, requests: Schema.optionalKey(Requests) }), draftHint)
@@ -48,7 +48,7 @@ const decodeChanges = decoder(BatchChanges, changesHint)
 
 const ownRemedy = "Add the requests in several calls: POST /v2/{endpoint}/batch/{id}/requests."
 
-/** The requests of a body as they were sent, each as text. An array alone is the requests. */
+/** The requests of a body, each as the text that was sent. A body that is an array is the list of requests. */
 const textsOf = (value: unknown, text: string): ReadonlyArray<JsonText> =>
   elementTexts(Array.isArray(value) ? text : memberText(text, "requests") ?? "[]")
 
@@ -57,19 +57,19 @@ const rawRequests = (value: unknown): ReadonlyArray<unknown> => {
   return Array.isArray(requests) ? requests : []
 }
 
-/** A key of its own would stand for one job, and a request is one already. */
-const refuseKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, InvalidRequest> => {
+/** Rejects idempotency keys: each request of a batch is exactly one job already. */
+const rejectKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, InvalidRequest> => {
   const at = requests.findIndex((request) => Predicate.hasProperty(request, "idempotencyKey"))
   return at === -1 ? Effect.void : new InvalidRequest({
     ...explain(
-      `requests[${at}].idempotencyKey: a request of a batch has no idempotency key`,
-      "Leave it out: each request of a batch is one job, and finalizing a batch twice runs nothing twice."
+      `requests[${at}].idempotencyKey: not allowed in a request of a batch`,
+      "Omit the key: each request of a batch is one job, and finalizing a batch twice runs no request twice."
     ),
-    errors: [{ path: ["requests", at, "idempotencyKey"], message: "a request of a batch has no idempotency key" }]
+    errors: [{ path: ["requests", at, "idempotencyKey"], message: "not allowed in a request of a batch" }]
   })
 }
 
-/** A request and its result. Before it is a job it waits, as it does at first when it is one. */
+/** A request with its result. A request that is not a job yet is reported as IN_QUEUE. */
 const resultText = (id: string, job: JobReport | undefined, batch: BatchRecord, endpoint: Endpoint): string => {
   if (job === undefined) {
     return `{"id":${JSON.stringify(id)},"status":"${batch.status === "CANCELLED" ? "CANCELLED" : "IN_QUEUE"}"}`
@@ -92,7 +92,7 @@ export const layer = HttpApiBuilder.group(
     const remedy = remedyFor(ownRemedy, "STINT_LIMIT_BATCH", false, limits)
     const most = { requests: limits.batchRequests, open: limits.openBatches, queued: limits.batchQueued }
 
-    /** The body of a call and the requests in it; all are looked at before any is kept. */
+    /** Reads the body of a call and its requests. Validates all requests before any is stored. */
     const read = Effect.fnUntraced(function*<A extends { readonly requests?: (typeof Requests)["Type"] }>(
       request: HttpServerRequest.HttpServerRequest,
       decode: (value: unknown) => Effect.Effect<A, InvalidRequest>,
@@ -102,12 +102,12 @@ export const layer = HttpApiBuilder.group(
       const raw = rawRequests(value)
       if (raw.length > limits.batchRequests) return yield* tooManyRequests(limits.batchRequests)
       const body = yield* decode(Array.isArray(value) ? { requests: value } : value)
-      yield* refuseKeys(raw)
+      yield* rejectKeys(raw)
       const texts = textsOf(value, text)
       const trace = traceContextOf(request.headers)
       const requests = (body.requests ?? []).map(({ policy, priority, tags, webhook }, at): BatchRequest => {
         const own = texts[at] ?? "{}"
-        const told = webhookOf(webhook)
+        const longForm = webhookOf(webhook)
         return {
           id: JobId.make(uuidV7At(Date.now())),
           input: memberText(own, "input") ?? jsonNull,
@@ -116,7 +116,7 @@ export const layer = HttpApiBuilder.group(
             ...(policy === undefined ? {} : { policy }),
             ...(priority === undefined ? {} : { priority }),
             ...(tags === undefined ? {} : { tags }),
-            ...(told === undefined ? {} : { webhook: told }),
+            ...(longForm === undefined ? {} : { webhook: longForm }),
             ...trace
           }
         }
@@ -124,7 +124,7 @@ export const layer = HttpApiBuilder.group(
       return { body, requests }
     })
 
-    /** One job is read at a time, while the ones before are on their way: a page of large results never is in memory as a whole. */
+    /** Reads one job at a time while earlier ones are sent, so a page of large results is never in memory as a whole. */
     const results = (endpoint: Endpoint, batch: BatchRecord, ids: ReadonlyArray<JobId>, offset: number, limit: number) => {
       const requests = Stream.fromIterable(ids.entries()).pipe(
         Stream.mapEffect(([at, id]) =>
@@ -136,7 +136,10 @@ export const layer = HttpApiBuilder.group(
         Stream.concat(requests),
         Stream.concat(Stream.make(`],${JSON.stringify(rest).slice(1)}`)),
         Stream.tapError((error) =>
-          Effect.logError(`The results of batch ${batch.id} were cut off. Whoever read them asks again.`, error)
+          Effect.logError(
+            `The response with the results of batch ${batch.id} was cut off. The caller must send its request again.`,
+            error
+          )
         ),
         Stream.map((text) => encoder.encode(text))
       )
@@ -174,7 +177,12 @@ export const layer = HttpApiBuilder.group(
         "changeBatch",
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* CurrentEndpoint
-          const { value } = yield* readJson(request, limits.controlBytes, "A name and an address are short.", changesHint)
+          const { value } = yield* readJson(
+            request,
+            limits.controlBytes,
+            "A name and a URL are small. Check that the body contains only settings.",
+            changesHint
+          )
           return toWireBatch(yield* mapBatchChangeErrors(batches.edit(endpoint.id, params.id, yield* decodeChanges(value))))
         })
       )

@@ -1,7 +1,7 @@
 /**
  * The jobs API over the queue (docs/spec/jobs-api.md#operations).
  *
- * Bodies are read and written as text: the handlers are raw ones of the same `HttpApi` that OpenAPI and clients come from.
+ * Most handlers are raw, because they read and write bodies as text.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
@@ -13,8 +13,7 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { answer } from "../http/BodyAdmission.ts"
-import { json } from "../http/JsonResponse.ts"
+import { json, trackedJson } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
 import { mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
@@ -22,10 +21,10 @@ import { explain } from "./JobExplainer.ts"
 import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
 import { SubmitOperations } from "./SubmitOperations.ts"
 
-/** Whether `?explain` asks for it: named alone, or with any value that is no "no". */
+/** Whether `?explain` is set: without a value, or with any value except "false" and "0". */
 const wantsExplanation = (explain: string | undefined): boolean => explain !== undefined && explain !== "false" && explain !== "0"
 
-/** Where a reader of events was: a browser says it in a header, and an empty one is none. */
+/** The last event that a client received. Browsers send it in a header, which may be empty. */
 const lastEventIdOf = (request: HttpServerRequest.HttpServerRequest, lastEventId: string | undefined): string | undefined =>
   request.headers["last-event-id"] || lastEventId || undefined
 
@@ -46,7 +45,7 @@ export const layer = HttpApiBuilder.group(
       const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
       const workers = yield* registry.list(endpoint.id)
       const now = yield* Clock.currentTimeMillis
-      return yield* answer(explainedJobJson(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
+      return yield* trackedJson(explainedJobJson(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
     })
 
     const status = Effect.fnUntraced(function*({ params, query }: {
@@ -55,7 +54,7 @@ export const layer = HttpApiBuilder.group(
     }) {
       const endpoint = yield* CurrentEndpoint
       if (wantsExplanation(query.explain)) return yield* explained(endpoint, params.id)
-      return yield* answer(jobJson(yield* mapLookupErrors(queue.get(endpoint.id, params.id)), endpoint))
+      return yield* trackedJson(jobJson(yield* mapLookupErrors(queue.get(endpoint.id, params.id)), endpoint))
     })
 
     const statusSync = Effect.fnUntraced(function*({ params, query }: {
@@ -64,7 +63,7 @@ export const layer = HttpApiBuilder.group(
     }) {
       const endpoint = yield* CurrentEndpoint
       const wait = clampWait(query.wait, limits.syncWaitMs, limits)
-      return yield* answer(jobJson(yield* mapLookupErrors(queue.awaitEnd(endpoint.id, params.id, wait)), endpoint))
+      return yield* trackedJson(jobJson(yield* mapLookupErrors(queue.awaitEnd(endpoint.id, params.id, wait)), endpoint))
     })
 
     const stream = Effect.fnUntraced(function*({ params, query }: {
@@ -74,12 +73,15 @@ export const layer = HttpApiBuilder.group(
       const endpoint = yield* CurrentEndpoint
       const wait = clampWait(query.wait, limits.streamWaitMs, limits)
       const { chunks, job, more } = yield* mapLookupErrors(queue.drain(endpoint.id, params.id, wait))
-      return yield* answer(streamJson(job, endpoint, chunks, more))
+      return yield* trackedJson(streamJson(job, endpoint, chunks, more))
     })
 
     return handlers
       .handleRaw("run", ({ request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => run(endpoint, request)))
-      .handleRaw("runsync", ({ query, request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => runsync(endpoint, request, query.wait)))
+      .handleRaw(
+        "runsync",
+        ({ query, request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => runsync(endpoint, request, query.wait))
+      )
       .handleRaw("status", status)
       .handleRaw("statusByPost", status)
       .handleRaw("statusSync", statusSync)
@@ -92,7 +94,7 @@ export const layer = HttpApiBuilder.group(
           const endpoint = yield* CurrentEndpoint
           const after = lastEventIdOf(request, query.lastEventId)
           const options = { logs: query.events?.includes("log") ?? true }
-          // Looked at here, so that what cannot be followed is refused while there is a status to say it with.
+          // Checked before the stream starts, while the response can still have an error status.
           const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
           if (after !== undefined && (yield* mapListErrors(queue.isCaughtUp(job, after, options)))) {
             return HttpServerResponse.empty({ status: 204 })

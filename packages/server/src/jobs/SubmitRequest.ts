@@ -1,5 +1,5 @@
 /**
- * What a caller may say of a job besides its input (contract, RunRequest): read here, decided on by the queue.
+ * Reads a submission: a job's input and options (contract, RunRequest). The queue applies them.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { JobId } from "@stint/contract/Ids"
@@ -18,13 +18,13 @@ import { decoder, readJson } from "../http/RequestBody.ts"
 
 const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
 
-/** The body of `/run`; `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
+/** The body of `/run`. `input` came out of `JSON.parse`, so it needs no further validation. */
 const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
 
-/** What a body says that says nothing but its input, as most do. */
+/** The decoded options of a body that has only an input, as most do. */
 const INPUT_ALONE: typeof RunRequest.Type = { input: null }
 
-/** Whether a body is an object with an input and nothing else, so that there is nothing to decode. */
+/** Whether a body is an object with an input and nothing else. Such a body needs no decoding. */
 const isInputAlone = (body: unknown): boolean => {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return false
   const keys = Object.keys(body)
@@ -35,10 +35,10 @@ const HEADER = "Idempotency-Key"
 
 const decodeKey = decoder(
   Schema.Struct({ [HEADER]: IdempotencyKey }),
-  `Send a key of your own making in ${HEADER}, for example a UUID, or leave the header out.`
+  `Send your own unique key in ${HEADER}, for example a UUID, or omit the header.`
 )
 
-/** The key that a request carries in its header. Fails with 400 where it cannot be one. */
+/** The key in a request's `Idempotency-Key` header. Fails with 400 when it is not a valid key. */
 export const readIdempotencyKey = (
   request: HttpServerRequest.HttpServerRequest
 ): Effect.Effect<string | undefined, InvalidRequest> => {
@@ -46,13 +46,13 @@ export const readIdempotencyKey = (
   return header === undefined ? Effect.undefined : Effect.map(decodeKey({ [HEADER]: header }), (keys) => keys[HEADER])
 }
 
-/** A webhook in its long form; the address alone is told of the end. */
+/** A webhook in its long form. A bare URL receives the `completed` event only. */
 export const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
   typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
 
-const remedy = "Send a link to the data instead of the data: put it in an object store and pass its address in \"input\"."
+const remedy = "Put the data in an object store and pass its URL in \"input\"."
 
-/** How large a request may be, and what its sender is told where it is larger. */
+/** The maximum size of a request, and the hint when it is larger. */
 export interface SubmissionLimit {
   readonly bytes: number
   readonly remedy: string
@@ -66,7 +66,7 @@ export const submissionLimits = (
   runsync: { bytes: limits.runsyncBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUNSYNC", true, limits) }
 })
 
-/** A job from a request. */
+/** Reads a submission from a request. */
 export const readSubmission = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,
