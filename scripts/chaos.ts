@@ -17,9 +17,19 @@ if (!(minutes > 0)) {
 process.env["STINT_CHAOS_MINUTES"] = String(minutes)
 
 const vitest = await startVitest(
-  ["packages/queue/test/MemoryJobStore", "packages/queue-sqlite/test/Conformance", "packages/cli/test/faults"],
+  ["packages/store-testing/test/MemoryJobStore", "packages/store-sqlite/test/SqliteConformance", "apps/cli/test/Faults.long"],
   // One after the other: what is measured is not to be disturbed.
-  { root, watch: false, testNamePattern: "chaos", maxWorkers: 1, reporters: ["verbose"], hideSkippedTests: true }
+  {
+    root,
+    watch: false,
+    // Of both tiers.
+    include: ["{packages,apps}/*/test/**/*.test.ts"],
+    exclude: ["**/node_modules/**"],
+    testNamePattern: "chaos",
+    maxWorkers: 1,
+    reporters: ["verbose"],
+    hideSkippedTests: true
+  }
 )
 const failed = vitest.state.getCountOfFailedTests()
 await vitest.close()
