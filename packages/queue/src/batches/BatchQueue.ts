@@ -22,15 +22,24 @@ import { type BatchRequest, BatchStore, type ChangeResult, type RequestPage } fr
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
-import { EndpointGone, QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { randomUUID } from "node:crypto"
+import { EndpointGone } from "../jobs/JobErrors.ts"
 import { JobQueue } from "../jobs/JobQueue.ts"
 import { toJobRecord } from "../jobs/Submission.ts"
-import { BatchError, BatchMissing, BatchTooLarge, QueueFull, RequestMissing, TooManyBatches, WrongStatus } from "./BatchError.ts"
+import {
+  BatchMissing,
+  BatchTooLarge,
+  type ChangeError,
+  QueueFull,
+  RequestMissing,
+  TooManyBatches,
+  WrongStatus
+} from "./BatchErrors.ts"
 
 /** The priority of requests that do not say one. Jobs of `/run` have 0. */
 export const BATCH_PRIORITY = -10
@@ -62,7 +71,10 @@ export interface Draft {
 
 export class BatchQueue extends Context.Service<BatchQueue, {
   /** Keeps a draft. Fails with `TooManyBatches`, `BatchTooLarge`, and `EndpointGone`. */
-  readonly create: (draft: Draft, limits: BatchLimits) => Effect.Effect<BatchRecord, QueueError | BatchError>
+  readonly create: (
+    draft: Draft,
+    limits: BatchLimits
+  ) => Effect.Effect<BatchRecord, StoreError | EndpointGone | TooManyBatches | WrongStatus | BatchTooLarge>
 
   /** Adds requests to a draft, all or none. Fails with `WrongStatus` where it is none, and with `BatchTooLarge`. */
   readonly add: (
@@ -70,43 +82,51 @@ export class BatchQueue extends Context.Service<BatchQueue, {
     id: string,
     requests: ReadonlyArray<BatchRequest>,
     limits: BatchLimits
-  ) => Effect.Effect<BatchRecord, QueueError | BatchError>
+  ) => Effect.Effect<BatchRecord, StoreError | ChangeError>
 
   /** Takes a request out of a draft. */
-  readonly drop: (endpoint: EndpointId, id: string, request: string) => Effect.Effect<BatchRecord, QueueError | BatchError>
+  readonly drop: (
+    endpoint: EndpointId,
+    id: string,
+    request: string
+  ) => Effect.Effect<BatchRecord, StoreError | ChangeError | RequestMissing>
 
   readonly edit: (
     endpoint: EndpointId,
     id: string,
     changes: Partial<Pick<BatchRecord, "name" | "webhook">>
-  ) => Effect.Effect<BatchRecord, QueueError | BatchError>
+  ) => Effect.Effect<BatchRecord, StoreError | ChangeError>
 
   /**
    * Starts a batch. When this returns, all its requests are jobs; a caller that hangs up meanwhile stops nothing. Doing it again changes
    * nothing. Fails with `WrongStatus` where it was cancelled, and with `QueueFull`.
    */
-  readonly finalize: (endpoint: Endpoint, id: string, limits: BatchLimits) => Effect.Effect<BatchRecord, QueueError | BatchError>
+  readonly finalize: (
+    endpoint: Endpoint,
+    id: string,
+    limits: BatchLimits
+  ) => Effect.Effect<BatchRecord, StoreError | ChangeError | EndpointGone | QueueFull>
 
   /** Cancels what waits; what runs may finish. When this returns, nothing of the batch is started any more. */
-  readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord, QueueError | BatchError>
+  readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord, StoreError | BatchMissing>
 
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord, QueueError | BatchError>
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord, StoreError | BatchMissing>
 
   /** The batches of an endpoint, newest first. */
-  readonly list: (endpoint: EndpointId, offset: number, limit: number) => Effect.Effect<ReadonlyArray<BatchRecord>, QueueError>
+  readonly list: (endpoint: EndpointId, offset: number, limit: number) => Effect.Effect<ReadonlyArray<BatchRecord>, StoreError>
 
   readonly requests: (
     endpoint: EndpointId,
     id: string,
     offset: number,
     limit: number
-  ) => Effect.Effect<RequestPage, QueueError | BatchError>
+  ) => Effect.Effect<RequestPage, StoreError | BatchMissing>
 
   /** The job of a request; undefined where it is none yet, or no more. */
-  readonly job: (id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
+  readonly job: (id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
 
   /** Does what is to be done without anybody asking. True when there may be more. */
-  readonly tick: Effect.Effect<boolean, QueueError>
+  readonly tick: Effect.Effect<boolean, StoreError>
 }>()("@stint/queue/BatchQueue") {}
 
 /** The job of a request: its wishes over the batch's over the endpoint's settings. */
@@ -127,25 +147,19 @@ const toJob =
     }, now)
   }
 
-const missing = (id: string) => new BatchError({ reason: new BatchMissing({ id }) })
+const rejected = ({ id, status, total }: BatchRecord, rejection: Rejection): WrongStatus | BatchTooLarge =>
+  rejection._tag === "TooLarge"
+    ? new BatchTooLarge({ id, total, limit: rejection.limit })
+    : new WrongStatus({ id, status, rejection: rejection._tag })
 
-const endpointGone = (endpoint: EndpointId) => new QueueError({ reason: new EndpointGone({ endpoint }) })
-
-const rejected = ({ id, status, total }: BatchRecord, rejection: Rejection) =>
-  new BatchError({
-    reason: rejection._tag === "TooLarge"
-      ? new BatchTooLarge({ id, total, limit: rejection.limit })
-      : new WrongStatus({ id, status, rejection: rejection._tag })
-  })
-
-const changed = (id: string, change: ChangeResult): Effect.Effect<BatchRecord, BatchError> => {
+const changed = (id: string, change: ChangeResult): Effect.Effect<BatchRecord, ChangeError> => {
   switch (change._tag) {
     case "Changed":
       return Effect.succeed(change.batch)
     case "Rejected":
       return Effect.fail(rejected(change.batch, change.rejection))
     case "Missing":
-      return Effect.fail(missing(id))
+      return Effect.fail(new BatchMissing({ id }))
   }
 }
 
@@ -179,7 +193,7 @@ const make = Effect.gen(function*() {
   })
 
   const get = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    return (yield* store.get(endpoint, id)) ?? (yield* missing(id))
+    return (yield* store.get(endpoint, id)) ?? (yield* new BatchMissing({ id }))
   })
 
   return BatchQueue.of({
@@ -200,9 +214,9 @@ const make = Effect.gen(function*() {
         case "Rejected":
           return yield* rejected(made.batch, made.rejection)
         case "TooMany":
-          return yield* new BatchError({ reason: new TooManyBatches({ open: made.open, limit: limits.open }) })
+          return yield* new TooManyBatches({ open: made.open, limit: limits.open })
         case "EndpointGone":
-          return yield* endpointGone(endpoint.id)
+          return yield* new EndpointGone({ endpoint: endpoint.id })
       }
     }),
     add: (endpoint, id, requests, limits) =>
@@ -212,29 +226,27 @@ const make = Effect.gen(function*() {
     drop: Effect.fnUntraced(function*(endpoint, id, request) {
       const change = yield* store.drop(endpoint, id, request, now())
       return change._tag === "Gone"
-        ? yield* new BatchError({ reason: new RequestMissing({ id, request }) })
+        ? yield* new RequestMissing({ id, request })
         : yield* changed(id, change)
     }),
     edit: (endpoint, id, changes) =>
       Effect.suspend(() => store.edit(endpoint, id, changes, now())).pipe(Effect.flatMap((change) => changed(id, change))),
     finalize: Effect.fnUntraced(function*(endpoint, id, limits) {
       const change = yield* store.finalize(endpoint.id, id, now(), limits.queued)
-      if (change._tag === "EndpointGone") return yield* endpointGone(endpoint.id)
-      if (change._tag === "QueueFull") {
-        return yield* new BatchError({ reason: new QueueFull({ id, queued: change.queued, limit: limits.queued }) })
-      }
+      if (change._tag === "EndpointGone") return yield* new EndpointGone({ endpoint: endpoint.id })
+      if (change._tag === "QueueFull") return yield* new QueueFull({ id, queued: change.queued, limit: limits.queued })
       const batch = yield* changed(id, change)
       yield* queue.changed([])
       yield* enqueue(batch.id, endpoint)
       return yield* get(endpoint.id, id)
     }, Effect.uninterruptible),
     cancel: Effect.fnUntraced(function*(endpoint, id) {
-      return (yield* cancelWaiting(endpoint, id)) ?? (yield* missing(id))
+      return (yield* cancelWaiting(endpoint, id)) ?? (yield* new BatchMissing({ id }))
     }, Effect.uninterruptible),
     get,
     list: (endpoint, offset, limit) => store.list(endpoint, offset, limit),
     requests: Effect.fnUntraced(function*(endpoint, id, offset, limit) {
-      return (yield* store.requests(endpoint, id, offset, limit)) ?? (yield* missing(id))
+      return (yield* store.requests(endpoint, id, offset, limit)) ?? (yield* new BatchMissing({ id }))
     }),
     job: (id) => jobs.get(id),
     tick: Effect.gen(function*() {

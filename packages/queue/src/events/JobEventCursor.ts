@@ -26,26 +26,26 @@ import type { LogLine } from "@stint/store/JobLogStore"
 import type { JobReport } from "@stint/store/JobRecord"
 import type { ChunkCursor, PeekResult } from "@stint/store/JobStore"
 
-/** One telling. `position` is opaque to readers and safe in a header. */
+/** An event of a job. `cursor` covers this event and everything before it. */
 export type JobEvent =
   | {
     readonly _tag: "Status"
-    readonly position: string
+    readonly cursor: JobEventCursor
     readonly attempt: number
     readonly job: JobReport
     readonly status: "IN_QUEUE" | "IN_PROGRESS"
   }
-  | { readonly _tag: "Progress"; readonly position: string; readonly attempt: number; readonly output: JsonText }
+  | { readonly _tag: "Progress"; readonly cursor: JobEventCursor; readonly attempt: number; readonly output: JsonText }
   | {
     readonly _tag: "Chunk"
-    readonly position: string
+    readonly cursor: JobEventCursor
     readonly attempt: number
     readonly number: number
     readonly output: JsonText
   }
-  | { readonly _tag: "Log"; readonly position: string; readonly attempt: number; readonly line: LogLine }
+  | { readonly _tag: "Log"; readonly cursor: JobEventCursor; readonly attempt: number; readonly line: LogLine }
   /** The job has ended; the last telling, but for lines that came later. */
-  | { readonly _tag: "End"; readonly position: string; readonly attempt: number; readonly job: JobReport }
+  | { readonly _tag: "End"; readonly cursor: JobEventCursor; readonly attempt: number; readonly job: JobReport }
 
 /** What a reader was told: the status of an attempt, and its chunks up to a number. */
 export interface JobEventCursor extends ChunkCursor {
@@ -72,13 +72,14 @@ const PHASE_CODES = { start: "s", queued: "q", running: "r", ended: "e" } as con
 
 const PHASES: Readonly<Record<string, JobEventCursor["phase"]>> = { s: "start", q: "queued", r: "running", e: "ended" }
 
-const encode = ({ attempt, chunk, endedAt, line, phase }: JobEventCursor): string =>
+/** The cursor as text: opaque to readers and safe in an HTTP header. */
+export const encodeEventCursor = ({ attempt, chunk, endedAt, line, phase }: JobEventCursor): string =>
   `${attempt}.${chunk}.${PHASE_CODES[phase]}${phase === "ended" ? endedAt : ""}${line === 0 ? "" : `.${line}`}`
 
-/** The place that a position stands for; undefined where it is none. One without a line is of a reader that was told no line. */
-export const decodeEventCursor = (position: string): JobEventCursor | undefined => {
+/** The cursor that a text encodes; undefined when the text is not a cursor. */
+export const decodeEventCursor = (text: string): JobEventCursor | undefined => {
   const [, attempt, chunk, letter = "", endedAt, line = "0"] =
-    /^(\d{1,9})\.(\d{1,9})\.([sqre])(\d{0,15})(?:\.(\d{1,9}))?$/.exec(position) ?? []
+    /^(\d{1,9})\.(\d{1,9})\.([sqre])(\d{0,15})(?:\.(\d{1,9}))?$/.exec(text) ?? []
   const phase = PHASES[letter]
   return phase === undefined
     ? undefined
@@ -108,11 +109,11 @@ export const diff = (
   let at = cursor
   const status = (phase: "queued" | "running") => {
     at = { ...at, attempt, chunk: 0, phase, endedAt: 0 }
-    events.push({ _tag: "Status", position: encode(at), attempt, job, status: phase === "queued" ? "IN_QUEUE" : "IN_PROGRESS" })
+    events.push({ _tag: "Status", cursor: at, attempt, job, status: phase === "queued" ? "IN_QUEUE" : "IN_PROGRESS" })
   }
   const log = (line: LogLine) => {
     at = { ...at, line: line.number }
-    events.push({ _tag: "Log", position: encode(at), attempt: line.attempt, line })
+    events.push({ _tag: "Log", cursor: at, attempt: line.attempt, line })
   }
   let next = 0
   /** Tells chunks up to a number; false where there are more up to there than were looked at. */
@@ -121,7 +122,7 @@ export const diff = (
       const output = chunks[next]
       if (output === undefined) break
       at = { ...at, chunk: from + next }
-      events.push({ _tag: "Chunk", position: encode(at), attempt, number: from + next, output })
+      events.push({ _tag: "Chunk", cursor: at, attempt, number: from + next, output })
       next += 1
     }
     return !more || upTo < from + chunks.length
@@ -150,11 +151,11 @@ export const diff = (
   if (logs.more || !emitChunks(Number.MAX_SAFE_INTEGER)) return { events, cursor: at, progress, done: false }
   if (isTerminal(job.status) && endedAt !== null) {
     at = { ...at, attempt, phase: "ended", endedAt }
-    events.push({ _tag: "End", position: encode(at), attempt, job })
+    events.push({ _tag: "End", cursor: at, attempt, job })
     return { events, cursor: at, progress: null, done: true }
   }
   if (job.progress !== null && job.progress !== progress) {
-    events.push({ _tag: "Progress", position: encode(at), attempt, output: job.progress })
+    events.push({ _tag: "Progress", cursor: at, attempt, output: job.progress })
   }
   return { events, cursor: at, progress: job.progress, done: false }
 }

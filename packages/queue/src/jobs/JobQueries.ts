@@ -7,13 +7,14 @@ import type { JsonText } from "@stint/contract/Json"
 import { decodeListCursor, encodeListCursor } from "@stint/store/JobQuery"
 import type { JobReport, JobSummary } from "@stint/store/JobRecord"
 import type { Ahead, JobStore } from "@stint/store/JobStore"
-import { InvalidCursor, QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { decodeEventCursor, diff, type JobEvent, type JobEventCursor, NO_LOGS, START_CURSOR } from "../events/JobEventCursor.ts"
+import { diff, type JobEvent, type JobEventCursor, NO_LOGS, START_CURSOR } from "../events/JobEventCursor.ts"
 import type { WaitList } from "../events/WaitList.ts"
 import { type JobLogs, TRAILING_LINES_TIMEOUT_MILLIS } from "../logs/JobLogs.ts"
+import { InvalidCursor, type JobMissing } from "./JobErrors.ts"
 
 /** Which jobs of an endpoint to list. */
 export interface ListOptions {
@@ -71,13 +72,10 @@ interface Options {
   /** Undefined where nobody keeps log lines. */
   readonly logs: JobLogs["Service"] | undefined
   readonly now: () => number
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, QueueError>
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
   /** The queue ends its waits. */
   readonly isClosing: () => boolean
 }
-
-const invalidCursor = (what: "cursor" | "position", value: string) =>
-  new QueueError({ reason: new InvalidCursor({ what, value }) })
 
 /** Where a follower is, and what is known of its looks. */
 interface Reader {
@@ -121,15 +119,13 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
   const follow = (
     endpoint: EndpointId,
     id: string,
-    after?: string,
+    after = START_CURSOR,
     options: FollowOptions = {}
-  ): Stream.Stream<JobEvent, QueueError> =>
+  ): Stream.Stream<JobEvent, StoreError | JobMissing> =>
     Stream.unwrap(Effect.gen(function*() {
-      const start = after === undefined ? START_CURSOR : decodeEventCursor(after)
-      if (start === undefined) return yield* invalidCursor("position", after ?? "")
       const job = yield* get(endpoint, id)
       const lines = options.logs === false ? undefined : logs
-      const first: Reader = { cursor: start, progress: null }
+      const first: Reader = { cursor: after, progress: null }
       return Stream.paginate(
         first,
         Effect.fnUntraced(function*(reader) {
@@ -140,10 +136,7 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
       )
     }))
 
-  /** Whether a reader with this position is to be told nothing more, as far as the job stands now. */
-  const isCaughtUp = Effect.fnUntraced(function*(job: JobReport, after: string, options: FollowOptions = {}) {
-    const cursor = decodeEventCursor(after)
-    if (cursor === undefined) return yield* invalidCursor("position", after)
+  const isCaughtUp = Effect.fnUntraced(function*(job: JobReport, cursor: JobEventCursor, options: FollowOptions = {}) {
     if (cursor.phase !== "ended" || cursor.endedAt !== job.finishedAt) return false
     if (logs === undefined || options.logs === false) return true
     const { lines } = yield* logs.read(job.id, { after: cursor.line, limit: 1 })
@@ -153,10 +146,10 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
   const list = Effect.fnUntraced(function*(
     endpoint: EndpointId,
     options: ListOptions = {}
-  ): Effect.fn.Return<ListResult, QueueError> {
+  ): Effect.fn.Return<ListResult, StoreError | InvalidCursor> {
     const { createdAfter, createdBefore, cursor, limit = LIST_DEFAULT, status, tag } = options
     const after = cursor === undefined ? undefined : decodeListCursor(cursor)
-    if (cursor !== undefined && after === undefined) return yield* invalidCursor("cursor", cursor)
+    if (cursor !== undefined && after === undefined) return yield* new InvalidCursor({ value: cursor })
     const page = yield* store.list(endpoint, {
       status,
       tag,
@@ -168,9 +161,9 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
     return { jobs: page.jobs, cursor: page.next === null ? null : encodeListCursor(page.next) }
   })
 
-  const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string): Effect.fn.Return<Position, QueueError> {
+  const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
     const job = yield* get(endpoint, id)
-    return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null }
+    return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null } satisfies Position
   })
 
   return { follow, isCaughtUp, list, position }

@@ -16,7 +16,7 @@ import { isTerminal } from "@stint/contract/Job"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord, JobReport } from "@stint/store/JobRecord"
 import { type ApplyResult, type Depth, type DrainResult, type Durability, JobStore } from "@stint/store/JobStore"
-import { EndpointGone, IdempotencyConflict, JobMissing, NotRetryable, QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -25,13 +25,14 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
-import type { JobEvent } from "../events/JobEventCursor.ts"
+import type { JobEvent, JobEventCursor } from "../events/JobEventCursor.ts"
 import * as JobNotifier from "../events/JobNotifier.ts"
 import { notifyOnUncertainWrite } from "../events/UncertainWrites.ts"
 import * as WaitList from "../events/WaitList.ts"
 import { JobLogs } from "../logs/JobLogs.ts"
 import * as LeaseOperations from "../workers/LeaseOperations.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
+import { EndpointGone, IdempotencyConflict, type InvalidCursor, JobMissing, NotRetryable } from "./JobErrors.ts"
 import * as JobQueries from "./JobQueries.ts"
 import type { FollowOptions, ListOptions, ListResult, Position } from "./JobQueries.ts"
 import { type Submission, submissionKey, toJobRecord } from "./Submission.ts"
@@ -62,51 +63,50 @@ export class JobQueue extends Context.Service<
      * that the idempotency key stood for already. Fails with `IdempotencyConflict` where the key stands for another request, and with
      * `EndpointGone` where the endpoint was deleted meanwhile.
      */
-    readonly submit: (submission: Submission) => Effect.Effect<JobRecord, QueueError>
+    readonly submit: (submission: Submission) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone>
 
     /** A job of an endpoint. Fails with `JobMissing`, also where the id belongs to another endpoint. */
-    readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, QueueError>
+    readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
 
     /** The job when it has ended, or as it stands after `waitMs`. */
-    readonly awaitEnd: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<JobReport, QueueError>
+    readonly awaitEnd: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<JobReport, StoreError | JobMissing>
 
     /** The chunks that nobody has read; waits up to `waitMs` for one, or for the end. */
-    readonly drain: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<DrainResult, QueueError>
+    readonly drain: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<DrainResult, StoreError | JobMissing>
 
     /**
-     * Everything that happens to a job from now on or, with the `position` of an earlier telling, from there on, to its end. Takes nothing
-     * from `drain`. Log lines are told where `JobLogs` is there to keep them. Fails with `JobMissing`, and with `InvalidCursor` where `after`
-     * is no position. Ends early when the queue ends its waits: the reader comes back with its last position.
+     * A job's events to its end: all of them, or those after the cursor of an event. Does not consume chunks from `drain`. Log lines are included when
+     * the `JobLogs` service is provided. Ends early when the queue completes its waits; the reader resumes from its last cursor.
      */
     readonly follow: (
       endpoint: EndpointId,
       id: string,
-      after?: string,
+      after?: JobEventCursor,
       options?: FollowOptions
-    ) => Stream.Stream<JobEvent, QueueError>
+    ) => Stream.Stream<JobEvent, StoreError | JobMissing>
 
-    /** Whether a follower with this position knows the job's end and every line by now. Fails with `InvalidCursor` where it is no position. */
-    readonly isCaughtUp: (job: JobReport, position: string, options?: FollowOptions) => Effect.Effect<boolean, QueueError>
+    /** Whether a reader at this cursor has received the job's end and every log line stored so far. */
+    readonly isCaughtUp: (job: JobReport, cursor: JobEventCursor, options?: FollowOptions) => Effect.Effect<boolean, StoreError>
 
     /** The jobs of an endpoint, newest first. Fails with `InvalidCursor` where the cursor is none. */
-    readonly list: (endpoint: EndpointId, options?: ListOptions) => Effect.Effect<ListResult, QueueError>
+    readonly list: (endpoint: EndpointId, options?: ListOptions) => Effect.Effect<ListResult, StoreError | InvalidCursor>
 
     /** The job and its place in line, counted up to 10,000. */
-    readonly position: (endpoint: EndpointId, id: string) => Effect.Effect<Position, QueueError>
+    readonly position: (endpoint: EndpointId, id: string) => Effect.Effect<Position, StoreError | JobMissing>
 
     /**
      * Cancels a waiting or running job; the worker of a running one is told to stop it. A job that had already ended is returned
      * unchanged.
      */
-    readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, QueueError>
+    readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, StoreError | JobMissing>
 
     /** Puts a FAILED or TIMED_OUT job back. Fails with `NotRetryable` otherwise. */
-    readonly retry: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, QueueError>
+    readonly retry: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, StoreError | JobMissing | NotRetryable>
 
     /** Cancels all waiting jobs of an endpoint; how many there were. */
-    readonly purge: (endpoint: EndpointId) => Effect.Effect<number, QueueError>
+    readonly purge: (endpoint: EndpointId) => Effect.Effect<number, StoreError>
 
-    readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>
+    readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, StoreError>
 
     /** Wakes whoever waits for jobs that came into the queue past `submit`. */
     readonly notifyEnqueued: (endpoint: EndpointId, count: number) => Effect.Effect<void>
@@ -121,7 +121,7 @@ export class JobQueue extends Context.Service<
     readonly awaitDeliveries: (waitMs: number) => Effect.Effect<void>
 
     /** Fires what is due. True when there may be more. */
-    readonly tick: Effect.Effect<boolean, QueueError>
+    readonly tick: Effect.Effect<boolean, StoreError>
 
     /** Ends all waits at once: takes come back empty, results as they stand. For a server that is about to close. */
     readonly completeWaits: Effect.Effect<void>
@@ -129,8 +129,6 @@ export class JobQueue extends Context.Service<
 >()("@stint/queue/JobQueue") {}
 
 const isJobId = Schema.is(JobId)
-
-const missing = (id: string) => new QueueError({ reason: new JobMissing({ id }) })
 
 const make = Effect.gen(function*() {
   const jobStore = yield* JobStore
@@ -148,13 +146,15 @@ const make = Effect.gen(function*() {
 
   const get = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
     const job = isJobId(id) ? yield* store.get(id) : undefined
-    if (job === undefined || job.endpoint !== endpoint) return yield* missing(id)
+    if (job === undefined || job.endpoint !== endpoint) return yield* new JobMissing({ id })
     return job
   })
 
   const queries = JobQueries.make({ store, followers, logs, get, now, isClosing: notifier.isClosing })
 
-  const submit = Effect.fnUntraced(function*(submission: Submission): Effect.fn.Return<JobRecord, QueueError> {
+  const submit = Effect.fnUntraced(function*(
+    submission: Submission
+  ): Effect.fn.Return<JobRecord, StoreError | IdempotencyConflict | EndpointGone> {
     const { endpoint, idempotencyKey } = submission
     const job = toJobRecord(submission, now())
     notifier.preWake(job.endpoint)
@@ -166,9 +166,9 @@ const make = Effect.gen(function*() {
       case "Known":
         return inserted.job
       case "KeyTaken":
-        return yield* new QueueError({ reason: new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id }) })
+        return yield* new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id })
       case "EndpointGone":
-        return yield* new QueueError({ reason: new EndpointGone({ endpoint: endpoint.id }) })
+        return yield* new EndpointGone({ endpoint: endpoint.id })
     }
   }, Effect.uninterruptible)
 
@@ -194,7 +194,7 @@ const make = Effect.gen(function*() {
       const drained = yield* store.drain(job.id, DRAIN_LIMIT).pipe(Effect.onError(() => ticket.cancel))
       if (drained === undefined) {
         yield* ticket.cancel
-        return yield* missing(id)
+        return yield* new JobMissing({ id })
       }
       const left = until - now()
       if (drained.chunks.length > 0 || isTerminal(drained.job.status) || left <= 0 || notifier.isClosing()) {
@@ -206,7 +206,7 @@ const make = Effect.gen(function*() {
   })
 
   /** Applies an event to a job by whatever id came from outside. */
-  const apply = (id: string, event: JobMachineEvent): Effect.Effect<ApplyResult, QueueError> =>
+  const apply = (id: string, event: JobMachineEvent): Effect.Effect<ApplyResult, StoreError> =>
     isJobId(id) ? store.apply(id, event) : Effect.succeed({ _tag: "Missing" })
 
   const cancel = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
@@ -221,7 +221,7 @@ const make = Effect.gen(function*() {
       }
       return job
     }
-    return yield* missing(id)
+    return yield* new JobMissing({ id })
   }, Effect.uninterruptible)
 
   const retry = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
@@ -229,9 +229,9 @@ const make = Effect.gen(function*() {
     yield* notify(applied)
     if (applied._tag === "Changed") return applied.after
     if (applied._tag === "Rejected" && applied.rejection._tag === "NotRetryable") {
-      return yield* new QueueError({ reason: new NotRetryable({ id, status: applied.job.status }) })
+      return yield* new NotRetryable({ id, status: applied.job.status })
     }
-    return yield* missing(id)
+    return yield* new JobMissing({ id })
   }, Effect.uninterruptible)
 
   const purge = Effect.fnUntraced(function*(endpoint: EndpointId) {
@@ -273,4 +273,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The queue over whatever store is given. */
-export const layer: Layer.Layer<JobQueue, QueueError, JobStore | WorkerRegistry> = Layer.effect(JobQueue, make)
+export const layer: Layer.Layer<JobQueue, StoreError, JobStore | WorkerRegistry> = Layer.effect(JobQueue, make)

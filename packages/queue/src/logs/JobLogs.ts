@@ -21,7 +21,7 @@ import { isLevelEnabled, type LogLevel, type LogSource } from "@stint/contract/J
 import { truncateMessage } from "@stint/contract/LogMessage"
 import { JobLogStore, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -105,7 +105,7 @@ export class JobLogs extends Context.Service<JobLogs, {
   /** Writes what is pending. */
   readonly flush: Effect.Effect<void>
   /** Some of a job's lines. */
-  readonly read: (job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, QueueError>
+  readonly read: (job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, StoreError>
   /**
    * Returns when what a worker wrote before its job ended is kept: when a few turns of the event loop brought nothing new of it, or after
    * {@link TRAILING_LINES_TIMEOUT_MILLIS}. Its lines and its result come on different ways.

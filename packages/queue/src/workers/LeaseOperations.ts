@@ -12,9 +12,10 @@ import type { JsonText } from "@stint/contract/Json"
 import { isRetriedError, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
-import { ChunkGap, JobMissing, LeaseLost, QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
+import { ChunkGap, JobMissing, LeaseLost } from "../jobs/JobErrors.ts"
 import type { WorkerRegistry } from "./WorkerRegistry.ts"
 
 /** Who writes: a worker and, where it knows, the attempt that it was given. */
@@ -53,31 +54,35 @@ export interface LeaseOperations {
      * lease (docs/spec/worker-protocol.md#acknowledgement: there is no other acknowledgement).
      */
     readonly holding: boolean
-  }) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
+  }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
 
   /** The worker's heartbeat: the leases of the jobs it names start anew; those that it should not be running become stop signals. */
-  readonly heartbeat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+  readonly heartbeat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
   /** Keeps the latest progress. Fails with `LeaseLost` where the job is no longer this worker's. */
-  readonly progress: (holder: LeaseHolder, output: JsonText) => Effect.Effect<Delivery, QueueError>
+  readonly progress: (holder: LeaseHolder, output: JsonText) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
 
   /**
    * Keeps a chunk. `number`, from 1, where the worker counts its chunks: one that is kept already is accepted and changes nothing, and one
    * that is not the next fails with `ChunkGap`.
    */
-  readonly append: (holder: LeaseHolder, chunk: JsonText, number?: number) => Effect.Effect<Delivery, QueueError>
+  readonly append: (
+    holder: LeaseHolder,
+    chunk: JsonText,
+    number?: number
+  ) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost | ChunkGap>
 
   /** Ends the job: COMPLETED, or FAILED when there is an error. */
   readonly finish: (
     holder: LeaseHolder,
     result: { readonly output: JsonText | null; readonly error: string | null }
-  ) => Effect.Effect<Delivery, QueueError>
+  ) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
 
   /**
    * Ids of jobs that the worker must stop; waits up to `waitMs` for one. An id is returned again every second until the worker's heartbeat
    * omits the job, or the worker delivers its result: a lost answer must not lose a stop.
    */
-  readonly stopSignals: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, QueueError>
+  readonly stopSignals: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, StoreError>
 
   /** The worker was not told of these stops after all: its next call of `stops` is. */
   readonly requeueStopSignals: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void>
@@ -89,16 +94,16 @@ export interface LeaseOperations {
    * The worker is gone. With a `cause` its jobs are lost with it and count an attempt; without one it left in order and its jobs were
    * never started.
    */
-  readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, QueueError>
+  readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, StoreError>
 
   /** Jobs that were claimed for a worker and could not be handed over go back to the queue, unstarted. Costs no attempt. */
-  readonly returnJobs: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+  readonly returnJobs: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
   /**
    * The worker says goodbye: it finishes the jobs it names and takes no others. A job that was handed to it in that instant, and that it
    * does not name, goes back unstarted.
    */
-  readonly workerExiting: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+  readonly workerExiting: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 }
 
 /** What the calls stand on. */
@@ -107,12 +112,10 @@ export interface Dependencies {
   readonly registry: WorkerRegistry["Service"]
   readonly notifier: JobNotifier
   /** Applies an event to a job by whatever id came from outside. */
-  readonly apply: (id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, QueueError>
+  readonly apply: (id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
   readonly now: () => number
   readonly random: () => number
 }
-
-const missing = (id: string) => new QueueError({ reason: new JobMissing({ id }) })
 
 /** The calls. */
 export const make = ({ apply, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
@@ -185,13 +188,13 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
 
   /** What a worker is told of its write. */
   const delivered = Effect.fnUntraced(
-    function*(holder: LeaseHolder, applied: ApplyResult): Effect.fn.Return<Delivery, QueueError> {
+    function*(holder: LeaseHolder, applied: ApplyResult): Effect.fn.Return<Delivery, JobMissing | LeaseLost> {
       yield* registry.seen(holder.endpoint, holder.worker)
       yield* notifier.notify(applied, holder.worker)
       if (applied._tag === "Changed") return "accepted"
-      if (applied._tag === "Missing" || applied._tag === "Removed") return yield* missing(holder.job)
+      if (applied._tag === "Missing" || applied._tag === "Removed") return yield* new JobMissing({ id: holder.job })
       const { rejection } = applied
-      if (rejection._tag === "OtherEndpoint") return yield* missing(holder.job)
+      if (rejection._tag === "OtherEndpoint") return yield* new JobMissing({ id: holder.job })
       if (rejection._tag === "Repeated") return "accepted"
       // Whatever it was, this worker does not have the job; it may have been told so by an answer that was lost.
       const assigned = rejection._tag === "NotHeld" && rejection.by === holder.worker
@@ -203,12 +206,12 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         return "ignored"
       }
       const by = rejection._tag === "NotHeld" ? rejection.by : null
-      return yield* new QueueError({ reason: new LeaseLost({ id: holder.job, worker: holder.worker, holder: by }) })
+      return yield* new LeaseLost({ id: holder.job, worker: holder.worker, holder: by })
     }
   )
 
   /** A worker's write: to the store, then to whoever waits for it. */
-  const deliver = (holder: LeaseHolder, applying: Effect.Effect<ApplyResult, QueueError>) =>
+  const deliver = <E>(holder: LeaseHolder, applying: Effect.Effect<ApplyResult, E>) =>
     Effect.uninterruptible(Effect.flatMap(applying, (applied) => delivered(holder, applied)))
 
   const fence = ({ attempt, endpoint, worker }: LeaseHolder) =>
@@ -224,10 +227,10 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
       })
     ).pipe(
       // The same error again, of an attempt that it has ended: its answer was lost.
-      Effect.catchReason("QueueError", "LeaseLost", (_, refused) =>
+      Effect.catchTag("LeaseLost", (refused) =>
         Effect.flatMap(
           store.get(holder.job),
-          (job): Effect.Effect<Delivery, QueueError> =>
+          (job): Effect.Effect<Delivery, LeaseLost> =>
             job !== undefined && isRetriedError(job, holder, error) ? Effect.succeed("ignored") : Effect.fail(refused)
         ))
     )
@@ -241,7 +244,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         Effect.tap((applied) => {
           if (applied._tag !== "Rejected" || applied.rejection._tag !== "Gap" || number === undefined) return Effect.void
           const { expected } = applied.rejection
-          return new QueueError({ reason: new ChunkGap({ id: holder.job, chunk: number, expected }) })
+          return new ChunkGap({ id: holder.job, chunk: number, expected })
         })
       )
     )
