@@ -254,7 +254,7 @@ const writtenRules = (rule: LogRule): void => {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const { endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
-      yield* registry.gone(endpoint.id, "ann")
+      yield* registry.removed(endpoint.id, "ann")
       assert.isTrue(yield* write("ann", "still mine", job.id))
       yield* logs.flush
       assert.deepStrictEqual(yield* messages(job.id), ["still mine"])
