@@ -44,7 +44,7 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
     if (published === undefined) return Effect.void
     const worker = published
     published = undefined
-    return registry.gone(endpoint, worker)
+    return registry.removed(endpoint, worker)
   })
 
   const publish = Effect.fnUntraced(function*(worker: string, state: "unhealthy" | "throttled", reason: string) {

@@ -147,7 +147,7 @@ export const make = Effect.fnUntraced(function*(
     lifecycles.delete(life.id)
     if (end._tag === "Ended") yield* onExit(life, end.exit)
     else {
-      yield* registry.gone(id, life.id)
+      yield* registry.removed(id, life.id)
       if (life.draining === undefined) yield* failures.startFailed(life, end.state, end.reason)
     }
     yield* wakeUp.open

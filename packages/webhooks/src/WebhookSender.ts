@@ -23,7 +23,7 @@ import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -141,7 +141,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     bodies.resolve(delivery.body).pipe(
       Effect.tap((body) => body.length < BUDGET_THRESHOLD_BYTES ? Effect.void : memory.reserve(body.length)),
       Effect.map((body): WebhookDelivery => ({ ...delivery, body })),
-      Effect.catchTag("QueueError", ({ message }) =>
+      Effect.catchTag("StoreError", ({ message }) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
           Effect.as(
             store.settle(delivery.id, delivery.attempts, {
@@ -244,7 +244,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       failing = false
       return Effect.logInfo("Webhooks are sent again.")
     }),
-    Effect.catchCause((cause: Cause.Cause<QueueError>) => {
+    Effect.catchCause((cause: Cause.Cause<StoreError>) => {
       if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
       const first = !failing
       failing = true

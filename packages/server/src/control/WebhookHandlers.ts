@@ -11,7 +11,7 @@ import {
   WebhookSecretRotation,
   type WebhookSigningSecret
 } from "@stint/contract/WebhooksApi"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -87,7 +87,7 @@ export const layer = HttpApiBuilder.group(
       return delivery?.endpoint === endpoint.id ? delivery : yield* deliveryMissing(params.delivery, endpoint.id)
     })
 
-    const answer = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, QueueError, WebhookSecretStore>) {
+    const answer = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, StoreError, WebhookSecretStore>) {
       const secret = yield* mapStoreErrors(Effect.provideService(change, WebhookSecretStore, secrets))
       yield* unstored
       return secretOf(secret, yield* Clock.currentTimeMillis)

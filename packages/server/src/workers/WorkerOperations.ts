@@ -220,7 +220,7 @@ const make = Effect.gen(function*() {
       // Progress that comes late is no fault of anybody's: it may overtake, or be overtaken by, the result
       // (docs/spec/worker-protocol.md#delivering-progress).
       yield* queue.progress(holder, output ?? jsonNull).pipe(
-        Effect.catchReason("QueueError", "LeaseLost", () => Effect.void),
+        Effect.catchTag("LeaseLost", () => Effect.void),
         mapJobErrors
       )
       return accepted

@@ -13,7 +13,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { dueAt, isReady } from "@stint/store/JobMachine"
 import type { JobSummary } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 
 /** What one look at the store takes. */
@@ -23,7 +23,7 @@ const all = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   endpoint: EndpointId,
   status: "IN_QUEUE" | "IN_PROGRESS"
-): Effect.fn.Return<ReadonlyArray<JobSummary>, QueueError> {
+): Effect.fn.Return<ReadonlyArray<JobSummary>, StoreError> {
   const found: Array<JobSummary> = []
   let after: { readonly createdAt: number; readonly seq: number } | undefined
   while (true) {
@@ -46,7 +46,7 @@ export const violations = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   endpoint: EndpointId,
   now: number
-): Effect.fn.Return<ReadonlyArray<string>, QueueError> {
+): Effect.fn.Return<ReadonlyArray<string>, StoreError> {
   const found: Array<string> = []
   const { delayed, running, waiting } = yield* store.depth(endpoint)
   const queued = yield* all(store, endpoint, "IN_QUEUE")

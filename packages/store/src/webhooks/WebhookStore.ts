@@ -23,7 +23,7 @@ import { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
 /** What has become of a delivery. */
 export const DeliveryState = Schema.Literals(["pending", "delivered", "failed"])
@@ -105,24 +105,24 @@ export class WebhookStore extends Context.Service<WebhookStore, {
     now: number,
     limit: number,
     leaseMs: number
-  ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError>
 
   /** Notes how an attempt ended. False, and nothing changes, where the delivery is at another attempt by now, ended or gone. */
-  readonly settle: (id: string, attempt: number, outcome: DeliveryOutcome) => Effect.Effect<boolean, QueueError>
+  readonly settle: (id: string, attempt: number, outcome: DeliveryOutcome) => Effect.Effect<boolean, StoreError>
 
   /** When the next pending delivery is due; null when there is none. */
-  readonly nextDueAt: Effect.Effect<number | null, QueueError>
+  readonly nextDueAt: Effect.Effect<number | null, StoreError>
 
-  readonly list: (query: DeliveryQuery) => Effect.Effect<DeliveryPage, QueueError>
+  readonly list: (query: DeliveryQuery) => Effect.Effect<DeliveryPage, StoreError>
 
-  readonly get: (id: string) => Effect.Effect<WebhookDelivery | undefined, QueueError>
+  readonly get: (id: string) => Effect.Effect<WebhookDelivery | undefined, StoreError>
 
   /** Makes a delivery pending and due at `now`, whatever became of it. Undefined when there is none of that id. */
-  readonly resend: (id: string, now: number) => Effect.Effect<WebhookEntry | undefined, QueueError>
+  readonly resend: (id: string, now: number) => Effect.Effect<WebhookEntry | undefined, StoreError>
 
   /** Removes up to `limit` deliveries that ended before `time`; how many there were. */
-  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, QueueError>
+  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, StoreError>
 
   /** Removes up to `limit` deliveries of an endpoint that have ended; how many there were. */
-  readonly removeEnded: (endpoint: EndpointId, limit: number) => Effect.Effect<number, QueueError>
+  readonly removeEnded: (endpoint: EndpointId, limit: number) => Effect.Effect<number, StoreError>
 }>()("@stint/store/WebhookStore") {}

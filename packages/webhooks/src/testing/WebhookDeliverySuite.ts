@@ -14,7 +14,7 @@ import { Scenario, SeededRandom } from "@stint/store-testing"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
@@ -51,9 +51,9 @@ export interface RunningSender {
 export const start = Effect.fnUntraced(function*(options: WebhookSender.Options = {}) {
   const store = yield* WebhookStore
   let dead = false
-  const whileAlive = <A>(effect: Effect.Effect<A, QueueError>) =>
+  const whileAlive = <A>(effect: Effect.Effect<A, StoreError>) =>
     Effect.suspend(() =>
-      dead ? Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "any", cause: "killed" }) })) : effect
+      dead ? Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "any", cause: "killed" }) })) : effect
     )
   const mortal = WebhookStore.of({
     ...store,
