@@ -2,7 +2,7 @@
  * What the queue cannot do, in the words of the API.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { Conflict, EndpointNotFound, explain, InvalidRequest, JobNotFound, Unavailable } from "@stint/contract/Problem"
+import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import {
   type ChunkGap,
@@ -23,7 +23,7 @@ import { excerpt } from "./ProblemJson.ts"
 const unavailable = (reason: StoreUnavailable) =>
   Effect.andThen(
     Effect.logError(`The job store failed in ${reason.operation}. Nothing of this request was kept.`, reason.cause),
-    new Unavailable(explain(
+    new Unavailable(problemMembers(
       "The platform cannot reach its job store; nothing of this request was kept.",
       "Send the request again in a few seconds. If this lasts, look at the platform's log: the disk may be full."
     ))
@@ -39,7 +39,7 @@ const payloadUnavailable = ({ operation, problem }: PayloadUnavailable) =>
     ),
     Effect.andThen(
       setRetryAfter(5),
-      new Unavailable(explain(
+      new Unavailable(problemMembers(
         operation === "put"
           ? "The platform cannot reach its object store for large payloads; nothing of this request was kept."
           : "The platform cannot reach its object store, where a large payload of this job is kept. The job itself is as it was.",
@@ -64,13 +64,13 @@ const temporary = (
 
 /** 404 for the id of a job. */
 export const jobNotFound = (id: string): JobNotFound =>
-  new JobNotFound(explain(
+  new JobNotFound(problemMembers(
     `There is no job "${excerpt(id)}" on this endpoint.`,
     "Check the id and the endpoint. Finished jobs are kept for the endpoint's retention (24 hours unless set otherwise), then forgotten."
   ))
 
 const leaseLost = (reason: LeaseLost) =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `Worker "${excerpt(reason.worker)}" does not hold job "${reason.id}"${
       reason.holder === null ? "" : `; worker "${reason.holder}" does`
     }. What it sent was not kept.`,
@@ -78,25 +78,25 @@ const leaseLost = (reason: LeaseLost) =>
   ))
 
 const notRetryable = (reason: NotRetryable) =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `Job "${reason.id}" is ${reason.status}; only FAILED and TIMED_OUT jobs can be retried.`,
     "Submit a new job with the same input."
   ))
 
 const keyTaken = (reason: IdempotencyConflict) =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `The idempotency key "${excerpt(reason.key)}" stands for another request: job "${reason.id}" was made from it.`,
     "Send the same request again to get that job, or choose another key for another request."
   ))
 
 const chunkGap = (reason: ChunkGap) =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `Chunk ${reason.chunk} of job "${reason.id}" came before chunk ${reason.expected}. It was not kept.`,
     "Send the missing chunk first."
   ))
 
 const endpointGone = (reason: EndpointGone) =>
-  new EndpointNotFound(explain(
+  new EndpointNotFound(problemMembers(
     `The endpoint "${excerpt(reason.endpoint)}" was deleted while the request was on its way. Nothing of it was kept.`,
     "Create the endpoint anew, or send the request to another."
   ))
@@ -159,7 +159,7 @@ export const mapSubmitErrors = <A, R>(
 /** 400 for a cursor or a position that nobody gave out. */
 export const invalidCursor = ({ value, what }: Pick<InvalidCursor, "value" | "what">): InvalidRequest =>
   new InvalidRequest({
-    ...explain(
+    ...problemMembers(
       `"${excerpt(value)}" is no ${what === "cursor" ? "cursor of a list" : "id of an event"} that this platform gave out.`,
       what === "cursor"
         ? "Send the `cursor` of the page before as it was, or none to begin anew."
@@ -189,7 +189,7 @@ export const endpointFinder = Effect.map(
       const endpoint = yield* mapStoreErrors(endpoints.get(id))
       if (endpoint !== undefined) return endpoint
       const known = (yield* mapStoreErrors(endpoints.list)).map((one) => one.id)
-      return yield* new EndpointNotFound(explain(
+      return yield* new EndpointNotFound(problemMembers(
         `There is no endpoint "${excerpt(id)}" here.`,
         known.length === 0
           ? "Create it: stint endpoints create NAME --handler FILE."
