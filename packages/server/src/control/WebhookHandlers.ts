@@ -3,7 +3,7 @@
  */
 import { Api } from "@stint/contract/Api"
 import { JobId } from "@stint/contract/Ids"
-import { explain } from "@stint/contract/Problem"
+import { problemMembers } from "@stint/contract/Problem"
 import {
   DEFAULT_SECRET_GRACE_MILLIS,
   DeliveryNotFound,
@@ -41,7 +41,7 @@ const unstored = HttpEffect.appendPreResponseHandler((_, response) =>
 )
 
 const deliveryMissing = (id: string, endpoint: string) =>
-  new DeliveryNotFound(explain(
+  new DeliveryNotFound(problemMembers(
     `There is no webhook delivery "${excerpt(id)}" on the endpoint "${endpoint}".`,
     `Look for it with: stint webhooks list ${endpoint}. Deliveries are kept for seven days after they ended.`
   ))
