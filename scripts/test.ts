@@ -1,7 +1,8 @@
 /**
- * `pnpm test`: every check, then every test. The last line is for machines: `N passed, N failed`, with `, N skipped` where some were.
+ * `pnpm test`: runs every check, then every test. The last line is machine-readable: `N passed, N failed`, followed by `, N skipped` when tests
+ * were skipped.
  *
- * It counts tests; a check that fails, a test file that cannot be loaded and an error outside every test each count as one more failure.
+ * The line counts tests. A failed check, a test file that cannot be loaded, and an error outside a test each count as one failure.
  */
 import type { Reporter } from "vitest/node"
 import { line, runChecks } from "./checks.ts"
@@ -26,15 +27,15 @@ const counter: Reporter = {
 const start = performance.now()
 const failedBefore = counts.failed
 try {
-  // After the checks: it takes a while to load.
+  // Loaded after the checks because loading takes a while.
   const { startVitest } = await import("vitest/node")
   const vitest = await startVitest([], { root, watch: false, reporters: ["minimal", counter] })
   await vitest.close()
 } catch (error) {
   counts.failed += 1
-  console.log("vitest could not run. If vitest.config.ts is in order, `pnpm install` brings what is missing.", error)
+  console.log("vitest could not run. Check vitest.config.ts, then run `pnpm install`.", error)
 }
 console.log(line("tests", counts.failed === failedBefore ? "ok" : "FAILED", (performance.now() - start) / 1000))
 console.log(`${counts.passed} passed, ${counts.failed} failed${counts.skipped === 0 ? "" : `, ${counts.skipped} skipped`}`)
-// Not `exitCode`: a handle that a test left open would keep this process alive.
+// Not `exitCode`: a handle left open by a test would keep this process alive.
 process.exit(counts.failed === 0 ? 0 : 1)
