@@ -17,9 +17,19 @@ if (!(minutes > 0)) {
 process.env["STINT_CHAOS_MINUTES"] = String(minutes)
 
 const vitest = await startVitest(
-  ["packages/store-testing/test/MemoryJobStore", "packages/store-sqlite/test/SqliteConformance", "apps/cli/test/Faults"],
+  ["packages/store-testing/test/MemoryJobStore", "packages/store-sqlite/test/SqliteConformance", "apps/cli/test/Faults.long"],
   // One file at a time, so that the files do not slow each other down.
-  { root, watch: false, testNamePattern: "chaos", maxWorkers: 1, reporters: ["verbose"], hideSkippedTests: true }
+  {
+    root,
+    watch: false,
+    // The files of both tiers.
+    include: ["{packages,apps}/*/test/**/*.test.ts"],
+    exclude: ["**/node_modules/**"],
+    testNamePattern: "chaos",
+    maxWorkers: 1,
+    reporters: ["verbose"],
+    hideSkippedTests: true
+  }
 )
 const failed = vitest.state.getCountOfFailedTests()
 await vitest.close()
