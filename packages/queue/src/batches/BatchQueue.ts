@@ -23,11 +23,11 @@ import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
 import { EndpointGone, QueueError } from "@stint/store/QueueError"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { randomUUID } from "node:crypto"
 import { JobQueue } from "../jobs/JobQueue.ts"
 import { toJobRecord } from "../jobs/Submission.ts"
 import { BatchError, BatchMissing, BatchTooLarge, QueueFull, RequestMissing, TooManyBatches, WrongStatus } from "./BatchError.ts"
@@ -103,7 +103,7 @@ export class BatchQueue extends Context.Service<BatchQueue, {
   ) => Effect.Effect<RequestPage, QueueError | BatchError>
 
   /** The job of a request; undefined where it is none yet, or no more. */
-  readonly job: (id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
+  readonly job: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
 
   /** Does what is to be done without anybody asking. True when there may be more. */
   readonly tick: Effect.Effect<boolean, QueueError>
@@ -160,7 +160,7 @@ const make = Effect.gen(function*() {
   /** Makes jobs of all requests that are none yet. */
   const enqueue = Effect.fnUntraced(function*(id: BatchId, endpoint: Endpoint) {
     while (true) {
-      const enqueued = yield* store.enqueue(id, ENQUEUE_LIMIT, toJob(endpoint, now()))
+      const enqueued = yield* store.enqueue(endpoint.id, id, ENQUEUE_LIMIT, toJob(endpoint, now()))
       yield* queue.notifyEnqueued(endpoint.id, enqueued.jobs)
       if (!enqueued.more) return
       // The event loop gets its turn: those who submit and take meanwhile are not held up for the whole of a large batch.
@@ -185,7 +185,7 @@ const make = Effect.gen(function*() {
   return BatchQueue.of({
     create: Effect.fnUntraced(function*({ endpoint, name, policy, requests, webhook }, limits) {
       const batch = created({
-        id: BatchId.make(`batch_${randomUUID()}`),
+        id: BatchId.make(`batch_${uuidV7At(now())}`),
         endpoint: endpoint.id,
         name: name ?? null,
         webhook: webhook ?? null,
@@ -236,7 +236,7 @@ const make = Effect.gen(function*() {
     requests: Effect.fnUntraced(function*(endpoint, id, offset, limit) {
       return (yield* store.requests(endpoint, id, offset, limit)) ?? (yield* missing(id))
     }),
-    job: (id) => jobs.get(id),
+    job: (endpoint, id) => jobs.get(endpoint, id),
     tick: Effect.gen(function*() {
       const { pending, more, cancelling } = yield* store.sweep(now(), CANCEL_LIMIT)
       for (const batch of pending) {

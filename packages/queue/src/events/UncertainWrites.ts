@@ -12,7 +12,6 @@
  * Without it such a job, submitted or ready again, would wait for the end of somebody's long poll (R5, docs/spec/figures.md#reliability).
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
-import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 
@@ -21,8 +20,6 @@ export interface AffectedKeys {
   readonly endpoint?: EndpointId
   readonly job?: JobId
 }
-
-const endpointOf = (event: JobMachineEvent): AffectedKeys => "endpoint" in event ? { endpoint: event.endpoint } : {}
 
 /** The store, whose failed writes are followed by `notifyUncertain`. */
 export const notifyOnUncertainWrite = (
@@ -34,8 +31,8 @@ export const notifyOnUncertainWrite = (
   return {
     ...store,
     insert: (job, key) => or(store.insert(job, key), { endpoint: job.endpoint }),
-    apply: (id, event) => or(store.apply(id, event), { ...endpointOf(event), job: id }),
-    append: (id, event, body) => or(store.append(id, event, body), { endpoint: event.endpoint, job: id }),
+    apply: (endpoint, id, event) => or(store.apply(endpoint, id, event), { endpoint, job: id }),
+    append: (endpoint, id, event, body) => or(store.append(endpoint, id, event, body), { endpoint, job: id }),
     tick: (event, limit) => or(store.tick(event, limit), {}),
     applyRunning: (filter, event) => or(store.applyRunning(filter, event), filter === "all" ? {} : { endpoint: filter.endpoint }),
     applyWaiting: (endpoint, event, limit) => or(store.applyWaiting(endpoint, event, limit), { endpoint })

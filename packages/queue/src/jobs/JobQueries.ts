@@ -4,9 +4,9 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
-import { decodeListCursor, encodeListCursor } from "@stint/store/JobQuery"
 import type { JobReport, JobSummary } from "@stint/store/JobRecord"
 import type { Ahead, JobStore } from "@stint/store/JobStore"
+import { decodeListCursor, encodeListCursor } from "@stint/store/ListCursor"
 import { InvalidCursor, QueueError } from "@stint/store/QueueError"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -98,8 +98,10 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
       const ticket = yield* followers.take(job.id)
       const look = Effect.gen(function*() {
         // The lines first: a chunk that a line stands behind is there by then.
-        const written = lines === undefined ? NO_LOGS : yield* lines.read(job.id, { after: cursor.line, limit: FOLLOW_LIMIT })
-        const peeked = yield* store.peek(job.id, cursor, FOLLOW_LIMIT)
+        const written = lines === undefined
+          ? NO_LOGS
+          : yield* lines.read(job.endpoint, job.id, { after: cursor.line, limit: FOLLOW_LIMIT })
+        const peeked = yield* store.peek(job.endpoint, job.id, cursor, FOLLOW_LIMIT)
         return peeked === undefined ? undefined : { job: peeked.job, ...diff(cursor, progress, peeked, written) }
       })
       const seen = yield* look.pipe(Effect.onError(() => ticket.cancel))
@@ -146,7 +148,7 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
     if (cursor === undefined) return yield* invalidCursor("position", after)
     if (cursor.phase !== "ended" || cursor.endedAt !== job.finishedAt) return false
     if (logs === undefined || options.logs === false) return true
-    const { lines } = yield* logs.read(job.id, { after: cursor.line, limit: 1 })
+    const { lines } = yield* logs.read(job.endpoint, job.id, { after: cursor.line, limit: 1 })
     return lines.length === 0
   })
 
@@ -170,7 +172,7 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
 
   const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string): Effect.fn.Return<Position, QueueError> {
     const job = yield* get(endpoint, id)
-    return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null }
+    return { job, ahead: (yield* store.ahead(endpoint, job.id, AHEAD_LIMIT)) ?? null }
   })
 
   return { follow, isCaughtUp, list, position }

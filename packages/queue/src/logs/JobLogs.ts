@@ -19,7 +19,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isLevelEnabled, type LogLevel, type LogSource } from "@stint/contract/JobLogLine"
 import { truncateMessage } from "@stint/contract/LogMessage"
-import { JobLogStore, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
+import { JobLogStore, type LogBatch, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
 import type { QueueError } from "@stint/store/QueueError"
 import * as Clock from "effect/Clock"
@@ -105,7 +105,7 @@ export class JobLogs extends Context.Service<JobLogs, {
   /** Writes what is pending. */
   readonly flush: Effect.Effect<void>
   /** Some of a job's lines. */
-  readonly read: (job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, QueueError>
+  readonly read: (endpoint: EndpointId, job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, QueueError>
   /**
    * Returns when what a worker wrote before its job ended is kept: when a few turns of the event loop brought nothing new of it, or after
    * {@link TRAILING_LINES_TIMEOUT_MILLIS}. Its lines and its result come on different ways.
@@ -125,17 +125,18 @@ const make = Effect.gen(function*() {
   const writing = yield* Semaphore.make(1)
   const followers = WaitList.make()
 
-  let pending = new Map<JobId, Array<LogEntry>>()
+  let pending = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: Array<LogEntry> }>()
   let amount = 0
   let scheduled = false
   /** Is told once, until it is over. */
   let failing = false
-  const missed = new Map<JobId, number>()
+  const missed = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: number }>()
   /** How many lines each worker has written. */
   const linesWritten = new Map<string, number>()
 
-  const miss = (job: JobId, lines: number) => {
-    if (missed.size < TRACKED_DROPS_LIMIT || missed.has(job)) missed.set(job, (missed.get(job) ?? 0) + lines)
+  const miss = ({ endpoint, job, lines, missed: before }: LogBatch) => {
+    if (missed.size >= TRACKED_DROPS_LIMIT && !missed.has(job)) return
+    missed.set(job, { endpoint, lines: (missed.get(job)?.lines ?? 0) + before + lines.length })
   }
 
   const writePending = Effect.gen(function*() {
@@ -143,8 +144,11 @@ const make = Effect.gen(function*() {
     const taken = pending
     pending = new Map()
     amount = 0
-    const batches = [...taken].map(([job, lines]) => ({ job, lines, missed: missed.get(job) ?? 0 }))
-    for (const [job, lines] of missed) if (!taken.has(job)) batches.push({ job, lines: [], missed: lines })
+    const batches: Array<LogBatch> = []
+    for (const [job, { endpoint, lines }] of taken) batches.push({ endpoint, job, lines, missed: missed.get(job)?.lines ?? 0 })
+    for (const [job, { endpoint, lines }] of missed) {
+      if (!taken.has(job)) batches.push({ endpoint, job, lines: [], missed: lines })
+    }
     missed.clear()
     yield* store.append(batches).pipe(
       Effect.match({
@@ -154,7 +158,7 @@ const make = Effect.gen(function*() {
           return undefined
         },
         onFailure: (error) => {
-          for (const batch of batches) miss(batch.job, batch.missed + batch.lines.length)
+          for (const batch of batches) miss(batch)
           return error
         }
       }),
@@ -183,8 +187,8 @@ const make = Effect.gen(function*() {
     if (attempt !== undefined) return { job, attempt }
     // It was handed the job before this platform started.
     if (!isJobId(job)) return undefined
-    const known = yield* Effect.orElseSucceed(jobs.get(job), () => undefined)
-    return known?.endpoint === endpoint && known.worker === worker ? { job, attempt: known.attempt } : undefined
+    const known = yield* Effect.orElseSucceed(jobs.get(endpoint, job), () => undefined)
+    return known?.worker === worker ? { job, attempt: known.attempt } : undefined
   })
 
   const write = Effect.fnUntraced(function*(line: WorkerLogLine) {
@@ -205,9 +209,9 @@ const make = Effect.gen(function*() {
       worker,
       message: truncateMessage(message)
     }
-    const lines = pending.get(owner.job)
-    if (lines === undefined) pending.set(owner.job, [entry])
-    else lines.push(entry)
+    const waiting = pending.get(owner.job)
+    if (waiting === undefined) pending.set(owner.job, { endpoint, lines: [entry] })
+    else waiting.lines.push(entry)
     amount += 1
     if (amount >= BATCH_LINES) yield* flush
     else if (!scheduled) {
@@ -217,12 +221,16 @@ const make = Effect.gen(function*() {
     return true
   })
 
-  const read = Effect.fnUntraced(function*(job: JobId, { after = 0, level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}) {
+  const read = Effect.fnUntraced(function*(
+    endpoint: EndpointId,
+    job: JobId,
+    { after = 0, level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}
+  ) {
     const lines: Array<LogLine> = []
     let cursor = after
     // Where only few lines are of the level, so many are looked at that a page is not empty for long, and no more.
     for (let scanned = 0; scanned < SCAN_LIMIT;) {
-      const page = yield* store.read(job, cursor, Math.min(SCAN_LIMIT, limit))
+      const page = yield* store.read(endpoint, job, cursor, Math.min(SCAN_LIMIT, limit))
       const filled = fillGaps(page, cursor, { now: clock.currentTimeMillisUnsafe(), quotas })
       for (const line of filled) {
         cursor = line.number

@@ -107,7 +107,7 @@ export interface Dependencies {
   readonly registry: WorkerRegistry["Service"]
   readonly notifier: JobNotifier
   /** Applies an event to a job by whatever id came from outside. */
-  readonly apply: (id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, QueueError>
+  readonly apply: (endpoint: EndpointId, id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, QueueError>
   readonly now: () => number
   readonly random: () => number
 }
@@ -175,7 +175,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     yield* registry.seen(endpoint, worker)
     notifier.confirmStops(endpoint, worker, jobs)
     for (const id of jobs) {
-      const applied = yield* apply(id, { _tag: "Heartbeat", now: now(), endpoint, worker })
+      const applied = yield* apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker })
       // A beat that was sent before the worker's own result arrived names a job that has ended as it should.
       const ownEnd = applied._tag === "Rejected" && applied.rejection._tag === "Ended" &&
         (applied.rejection.status === "COMPLETED" || applied.rejection.status === "FAILED") && applied.rejection.by === worker
@@ -220,13 +220,13 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
       Effect.suspend(() => {
         // A worker that delivers a result no longer runs the job: there is nothing left to stop.
         notifier.discardStopSignals(holder.endpoint, holder.worker, holder.job)
-        return store.apply(holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) })
+        return store.apply(holder.endpoint, holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) })
       })
     ).pipe(
       // The same error again, of an attempt that it has ended: its answer was lost.
       Effect.catchReason("QueueError", "LeaseLost", (_, refused) =>
         Effect.flatMap(
-          store.get(holder.job),
+          store.get(holder.endpoint, holder.job),
           (job): Effect.Effect<Delivery, QueueError> =>
             job !== undefined && isRetriedError(job, holder, error) ? Effect.succeed("ignored") : Effect.fail(refused)
         ))
@@ -236,7 +236,11 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     deliver(
       holder,
       Effect.suspend(() =>
-        store.append(holder.job, { _tag: "Chunk", ...(number === undefined ? {} : { number }), ...fence(holder) }, chunk)
+        store.append(holder.endpoint, holder.job, {
+          _tag: "Chunk",
+          ...(number === undefined ? {} : { number }),
+          ...fence(holder)
+        }, chunk)
       ).pipe(
         Effect.tap((applied) => {
           if (applied._tag !== "Rejected" || applied.rejection._tag !== "Gap" || number === undefined) return Effect.void
@@ -288,7 +292,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
 
   const returnJobs = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     for (const id of jobs) {
-      const applied = yield* apply(id, { _tag: "Return", now: now(), endpoint, worker })
+      const applied = yield* apply(endpoint, id, { _tag: "Return", now: now(), endpoint, worker })
       yield* notifier.notify(applied, worker)
       yield* registry.released(endpoint, worker, id)
     }
@@ -305,7 +309,10 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     take,
     heartbeat,
     progress: (holder, output) =>
-      deliver(holder, Effect.suspend(() => store.apply(holder.job, { _tag: "Progress", output, ...fence(holder) }))).pipe(
+      deliver(
+        holder,
+        Effect.suspend(() => store.apply(holder.endpoint, holder.job, { _tag: "Progress", output, ...fence(holder) }))
+      ).pipe(
         Effect.tap(() => Effect.sync(() => notifier.followers.wake(holder.job)))
       ),
     append,

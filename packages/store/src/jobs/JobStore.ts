@@ -108,6 +108,13 @@ export interface Ahead {
   readonly more: boolean
 }
 
+/**
+ * Jobs by endpoint and id. A job of another endpoint does not exist for the caller: `Missing`, or undefined. So a store may keep each
+ * endpoint in a database of its own.
+ *
+ * Order: "in order of submission" means in the order in which one node received the submissions, within one slot of ids (`UuidV7`). Jobs
+ * that different nodes receive at the same time, or jobs of different slots, may be claimed in either order.
+ */
 export class JobStore extends Context.Service<JobStore, {
   readonly durability: Durability
 
@@ -119,10 +126,11 @@ export class JobStore extends Context.Service<JobStore, {
   readonly insert: (job: JobRecord, key?: SubmissionKey) => Effect.Effect<InsertResult, QueueError>
 
   /** Applies one event to one job. */
-  readonly apply: (id: JobId, event: JobMachineEvent) => Effect.Effect<ApplyResult, QueueError>
+  readonly apply: (endpoint: EndpointId, id: JobId, event: JobMachineEvent) => Effect.Effect<ApplyResult, QueueError>
 
   /** Applies a `Chunk` event and keeps the chunk's body. */
   readonly append: (
+    endpoint: EndpointId,
     id: JobId,
     event: Extract<JobMachineEvent, { readonly _tag: "Chunk" }>,
     body: JsonText
@@ -160,25 +168,38 @@ export class JobStore extends Context.Service<JobStore, {
     limit: number
   ) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
 
-  readonly get: (id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
+  readonly get: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
 
   /**
    * Takes up to `limit` chunks that nobody has taken, in order, and stops early with the chunk that makes it
    * {@link MAX_READ_CHARACTERS} or more. Undefined when there is no such job.
    */
-  readonly drain: (id: JobId, limit: number) => Effect.Effect<DrainResult | undefined, QueueError>
+  readonly drain: (
+    endpoint: EndpointId,
+    id: JobId,
+    limit: number
+  ) => Effect.Effect<DrainResult | undefined, QueueError>
 
   /**
    * Shows up to `limit` chunks after a place, in order, and stops early as `drain` does. Takes nothing from it. Undefined
    * when there is no such job.
    */
-  readonly peek: (id: JobId, after: ChunkCursor, limit: number) => Effect.Effect<PeekResult | undefined, QueueError>
+  readonly peek: (
+    endpoint: EndpointId,
+    id: JobId,
+    after: ChunkCursor,
+    limit: number
+  ) => Effect.Effect<PeekResult | undefined, QueueError>
 
   /** The jobs of an endpoint that a query asks for, newest first. Must not cost more as other jobs grow in number. */
   readonly list: (endpoint: EndpointId, query: JobQuery) => Effect.Effect<JobPage, QueueError>
 
   /** How many ready jobs would be claimed before this one, counted up to `limit`. Undefined where the job is not ready. */
-  readonly ahead: (id: JobId, limit: number) => Effect.Effect<Ahead | undefined, QueueError>
+  readonly ahead: (
+    endpoint: EndpointId,
+    id: JobId,
+    limit: number
+  ) => Effect.Effect<Ahead | undefined, QueueError>
 
   readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>
 }>()("@stint/store/JobStore") {}
