@@ -483,7 +483,7 @@ describe("Autoscaler: shutdown", () => {
       assert.strictEqual(status, "FAILED")
       assert.match(
         error ?? "",
-        /still ran a job 30s after the platform was told to stop, and was killed\. This was the only attempt allowed\.$/
+        /still ran a job 30s after the platform began to shut down, and was killed\. This was the only attempt allowed\.$/
       )
     }))
 

@@ -61,7 +61,7 @@ describe("ExitClassification", () => {
     ])
     assert.match(
       String(told({ ready: false })[1]),
-      /exited with code 0 before it asked for a job\. A worker has to call serverless\.start/
+      /exited with code 0 before it asked for a job\. A worker must call serverless\.start/
     )
     assert.deepStrictEqual(told({ ready: false, exit: exited(1), unhealthy: "fitness check disk failed: 3 % left" }), [
       "failedStart",

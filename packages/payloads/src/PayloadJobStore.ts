@@ -33,7 +33,7 @@ import {
   type PeekResult,
   type SubmissionKey
 } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -92,7 +92,7 @@ const make = Effect.gen(function*() {
   const { discard, isLarge, withPin, offload, read } = payloads
 
   /** The report with its output in it. */
-  const reported = <A extends JobReport>(job: A): Effect.Effect<A, QueueError> => {
+  const reported = <A extends JobReport>(job: A): Effect.Effect<A, StoreError> => {
     const { output, progress } = job
     if (!isEncoded(output) && !isEncoded(progress)) return Effect.succeed(job)
     return Effect.all([
@@ -113,7 +113,7 @@ const make = Effect.gen(function*() {
   }
 
   /** Chunks stay in their rows: nothing of the payload store is asked. */
-  const chunksOf = (chunks: ReadonlyArray<JsonText>): Effect.Effect<ReadonlyArray<JsonText>, QueueError> =>
+  const chunksOf = (chunks: ReadonlyArray<JsonText>): Effect.Effect<ReadonlyArray<JsonText>, StoreError> =>
     Effect.forEach(
       chunks,
       (chunk) =>
@@ -125,11 +125,11 @@ const make = Effect.gen(function*() {
   const hasReferences = ({ chunks, job }: DrainResult | PeekResult): boolean =>
     isEncoded(job.output) || isEncoded(job.progress) || chunks.some(isEncoded)
 
-  const peeked = (seen: PeekResult): Effect.Effect<PeekResult, QueueError> =>
+  const peeked = (seen: PeekResult): Effect.Effect<PeekResult, StoreError> =>
     Effect.map(Effect.all([reported(seen.job), chunksOf(seen.chunks)]), ([job, chunks]) => ({ ...seen, job, chunks }))
 
   /** What was taken is never kept back: a reader whose chunks are here and whose output is not is told to come again for that. */
-  const drained = (taken: DrainResult): Effect.Effect<DrainResult, QueueError> =>
+  const drained = (taken: DrainResult): Effect.Effect<DrainResult, StoreError> =>
     Effect.flatMap(chunksOf(taken.chunks), (chunks) =>
       reported(taken.job).pipe(
         Effect.map((job): DrainResult => ({ ...taken, job, chunks })),
@@ -146,14 +146,14 @@ const make = Effect.gen(function*() {
   const whole = Effect.fnUntraced(function*(
     job: JobRecord,
     onOutage: OutagePolicy
-  ): Effect.fn.Return<JobRecord, QueueError | PayloadLost> {
+  ): Effect.fn.Return<JobRecord, StoreError | PayloadLost> {
     const input = yield* read(job.input, onOutage)
     const s3Config = job.s3Config === null ? null : yield* read(job.s3Config, onOutage)
     return { ...job, input, s3Config }
   })
 
   /** The job that a submission's key stood for, whole. */
-  const known = Effect.fnUntraced(function*(inserted: InsertResult): Effect.fn.Return<InsertResult, QueueError> {
+  const known = Effect.fnUntraced(function*(inserted: InsertResult): Effect.fn.Return<InsertResult, StoreError> {
     if (inserted._tag !== "Known") return inserted
     const job = yield* reported(inserted.job)
     if (!isOffloaded(job)) return { _tag: "Known", job }
@@ -168,7 +168,7 @@ const make = Effect.gen(function*() {
     }
   })
 
-  const insertOffloaded = (job: JobRecord, key: SubmissionKey | undefined): Effect.Effect<InsertResult, QueueError> =>
+  const insertOffloaded = (job: JobRecord, key: SubmissionKey | undefined): Effect.Effect<InsertResult, StoreError> =>
     withPin(
       job.id,
       Effect.gen(function*() {
@@ -187,7 +187,7 @@ const make = Effect.gen(function*() {
   const sendHeartbeats = (
     { attempt, endpoint, id, leaseMs }: JobRecord,
     { now, worker }: ClaimContext
-  ): Effect.Effect<never, QueueError> =>
+  ): Effect.Effect<never, StoreError> =>
     Effect.sleep(Math.max(100, leaseMs / 3)).pipe(
       Effect.andThen(
         Effect.suspend(() => inner.apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker, attempt }))
@@ -217,7 +217,7 @@ const make = Effect.gen(function*() {
   }
 
   /** The job as it is to be handed out, unless it was cancelled or lost its lease while its input was on its way. */
-  const stillHeld = (job: JobRecord): Effect.Effect<FetchResult, QueueError> =>
+  const stillHeld = (job: JobRecord): Effect.Effect<FetchResult, StoreError> =>
     Effect.map(inner.get(job.endpoint, job.id), (seen): FetchResult => {
       if (seen?.status !== "IN_PROGRESS" || seen.attempt !== job.attempt) return NOT_HANDED_OUT
       return { _tag: "Whole", job: { ...job, leaseExpiresAt: seen.leaseExpiresAt } }
@@ -280,7 +280,7 @@ const make = Effect.gen(function*() {
     }
   })
 
-  const finish = (endpoint: EndpointId, id: JobId, event: Finish, output: JsonText): Effect.Effect<ApplyResult, QueueError> =>
+  const finish = (endpoint: EndpointId, id: JobId, event: Finish, output: JsonText): Effect.Effect<ApplyResult, StoreError> =>
     withPin(
       id,
       Effect.flatMap(offload(endpoint, id, "output", output), ({ key, row }) =>

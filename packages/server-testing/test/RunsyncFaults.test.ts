@@ -3,7 +3,7 @@
  */
 import { expect, layer } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -24,7 +24,7 @@ const layerStores = Layer.effect(
       Effect.suspend(() =>
         reads.broken
           ? Effect.fail(
-            new QueueError({ reason: new StoreUnavailable({ operation: "get", cause: new Error("the disk is gone") }) })
+            new StoreError({ reason: new StoreUnavailable({ operation: "get", cause: new Error("the disk is gone") }) })
           )
           : store.get(...args)
       )

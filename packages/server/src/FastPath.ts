@@ -9,7 +9,7 @@
  * ```
  *
  * Both ways lead through the same guards to the same operations and answer the same; the long way costs several times the processor time
- * of an operation (docs/decisions/0014-hot-routes.md). So nothing is decided here but which way a request goes, and whatever is unusual
+ * of an operation (docs/decisions/0014-fast-path.md). So nothing is decided here but which way a request goes, and whatever is unusual
  * about an address (an encoded character, a doubled slash, a query that has to be decoded) goes the long way.
  */
 import * as Context from "effect/Context"

@@ -22,7 +22,7 @@ import {
   piecesOf,
   READ_BYTES
 } from "@stint/store/JobLogStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -157,4 +157,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The log lines of a database file. */
-export const layer: Layer.Layer<JobLogStore, QueueError, SqliteDatabase> = Layer.effect(JobLogStore, make)
+export const layer: Layer.Layer<JobLogStore, StoreError, SqliteDatabase> = Layer.effect(JobLogStore, make)

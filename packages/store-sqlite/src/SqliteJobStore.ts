@@ -30,7 +30,7 @@ import {
 } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
 import { compareNewestFirst, type ListCursor } from "@stint/store/ListCursor"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -224,7 +224,7 @@ const make = Effect.gen(function*() {
     nothing: () => boolean,
     none: A,
     write: () => A
-  ): Effect.Effect<A, QueueError> =>
+  ): Effect.Effect<A, StoreError> =>
     Effect.flatMap(db.read(operation, nothing), (idle) => idle ? Effect.succeed(none) : db.write(operation, write))
 
   const jobs = JobStore.of({
@@ -289,7 +289,7 @@ const make = Effect.gen(function*() {
     drain: (endpoint, id, limit) =>
       Effect.flatMap(
         db.read("drain", () => rows.report(endpoint, id)),
-        (seen): Effect.Effect<DrainResult | undefined, QueueError> => {
+        (seen): Effect.Effect<DrainResult | undefined, StoreError> => {
           if (seen === undefined) return Effect.succeed(undefined)
           if (seen.chunks === seen.drained) return Effect.succeed({ job: seen, chunks: [], more: false })
           return db.write("drain", () => {
@@ -336,4 +336,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The job store of a database file, with its batches. */
-export const layer: Layer.Layer<JobStore | BatchStore, QueueError, SqliteDatabase> = Layer.effectContext(make)
+export const layer: Layer.Layer<JobStore | BatchStore, StoreError, SqliteDatabase> = Layer.effectContext(make)

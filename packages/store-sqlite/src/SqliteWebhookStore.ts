@@ -1,7 +1,7 @@
 /**
  * The webhook outbox in SQLite. Its rows are written by `SqliteJobStore`, in the transaction of the change that they tell of.
  */
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { type WebhookDelivery, type WebhookEntry, WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -25,7 +25,7 @@ const make = Effect.gen(function*() {
       // Looks first: waiting costs no transactions.
       Effect.flatMap(
         db.read("claim deliveries", () => rows.isDue(now)),
-        (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError> =>
+        (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError> =>
           any
             ? db.write("claim deliveries", () =>
               rows.due(now, limit).map(({ delivery, seq }) => {
@@ -63,4 +63,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The outbox of a database file. */
-export const layer: Layer.Layer<WebhookStore, QueueError, SqliteDatabase> = Layer.effect(WebhookStore, make)
+export const layer: Layer.Layer<WebhookStore, StoreError, SqliteDatabase> = Layer.effect(WebhookStore, make)

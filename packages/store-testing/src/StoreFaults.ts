@@ -2,7 +2,7 @@
  * A job store that can be made to misbehave: fault verbs for tests, around whatever store they use.
  */
 import { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -31,13 +31,13 @@ interface Faults {
 }
 
 const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"] => {
-  const slow = <A>(effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
+  const slow = <A>(effect: Effect.Effect<A, StoreError>): Effect.Effect<A, StoreError> =>
     Effect.tap(effect, () => faults.frozen === undefined ? Effect.void : Deferred.await(faults.frozen))
 
-  const write = <A>(operation: string, effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
+  const write = <A>(operation: string, effect: Effect.Effect<A, StoreError>): Effect.Effect<A, StoreError> =>
     Effect.suspend(() => {
       const failing = (why: string) =>
-        Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation, cause: new Error(why) }) }))
+        Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation, cause: new Error(why) }) }))
       const fate = faults.chance?.()
       if (faults.failures > 0 || fate === "failed") {
         faults.failures = Math.max(0, faults.failures - 1)

@@ -5,7 +5,7 @@
  * repeats the key, and says nothing about a key to somebody who does not hold it.
  */
 import type { KeyEndpoints, KeyScope } from "@stint/contract/AccessKey"
-import { explain, Forbidden, Unauthorized } from "@stint/contract/Problem"
+import { Forbidden, problemMembers, Unauthorized } from "@stint/contract/Problem"
 import type { HttpServerRequest } from "effect/http"
 import { excerpt } from "../http/ProblemJson.ts"
 import type { Caller, KeyLookup } from "./AccessKeys.ts"
@@ -32,7 +32,7 @@ const misplaced = ({ headers, url }: HttpServerRequest.HttpServerRequest): strin
 /** 401: no key came. */
 export const missingKey = (baseUrl: string, request: HttpServerRequest.HttpServerRequest): Unauthorized => {
   const where = misplaced(request)
-  return new Unauthorized(explain(
+  return new Unauthorized(problemMembers(
     "The request carries no key.",
     [
       ...(where === undefined ? [] : [where]),
@@ -45,7 +45,7 @@ export const missingKey = (baseUrl: string, request: HttpServerRequest.HttpServe
 /** 401: nobody knows the key. `wanted` is what should have come. */
 export const unknownKey = (baseUrl: string, header: string, wanted: string): Unauthorized => {
   const scheme = /^(basic|digest|token|apikey)\s/i.exec(header)?.[1]
-  return new Unauthorized(explain(
+  return new Unauthorized(problemMembers(
     "The platform does not know this key.",
     [
       ...(scheme === undefined ? [] : [`The scheme \`${scheme}\` is not read.`, HOW]),
@@ -67,7 +67,7 @@ const reasons = {
 /** 401: the key was good once. Only whoever holds it learns why it is not any more. */
 export const inactiveKey = (baseUrl: string, { at, key, why }: Extract<KeyLookup, { readonly _tag: "Ended" }>): Unauthorized => {
   const { way, what } = reasons[why]
-  return new Unauthorized(explain(
+  return new Unauthorized(problemMembers(
     `The key "${key.name}" (${key.id}) ${what} on ${new Date(at).toISOString()}.`,
     `${way} This is ${baseUrl}.`
   ))
@@ -91,14 +91,14 @@ const named = ({ id, name, scopes }: Caller): string => {
 
 /** 403: the key is for another kind of call. */
 export const wrongScope = (baseUrl: string, caller: Caller, surface: string, wanted: KeyScope, hint: string): Forbidden =>
-  new Forbidden(explain(
+  new Forbidden(problemMembers(
     `${named(caller)} does not open the ${surface}: that needs the scope "${wanted}".`,
     `${hint} This is ${baseUrl}.`
   ))
 
 /** 403: the key is for other endpoints. */
 export const wrongEndpoint = (baseUrl: string, caller: Caller, endpoint: string): Forbidden =>
-  new Forbidden(explain(
+  new Forbidden(problemMembers(
     `${named(caller)} opens ${endpointsInWords(caller.endpoints)}, not "${excerpt(endpoint)}".`,
     `Check the endpoint in the address, or have the key opened for it: PATCH /api/v1/keys/${caller.id}. This is ${baseUrl}.`
   ))

@@ -8,7 +8,7 @@
  *
  * `Authorization` puts them before the operations of the `HttpApi`, `HotRoutes` before those that it serves itself.
  */
-import { explain, Forbidden, TooManyRequests, type Unauthorized } from "@stint/contract/Problem"
+import { Forbidden, problemMembers, TooManyRequests, type Unauthorized } from "@stint/contract/Problem"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -48,7 +48,7 @@ const makeRejectKey = Effect.map(Effect.all({ keys: AccessKeys, address: PublicA
   ) {
     const key = keyOf(credential)
     if (presented._tag === "Unknown" && keys.hasWorkerKeyPrefix(key)) {
-      return yield* new Forbidden(explain(
+      return yield* new Forbidden(problemMembers(
         `A worker's key does not open the ${surface}.`,
         "Use a key with the scope for it, or the platform's API key. A worker's key is for job-take, job-done, job-stream, job-stop and " +
           `ping of its own endpoint. This is ${baseUrl}.`
@@ -79,7 +79,7 @@ const tooMany = (caller: Caller, { endpoint, operation }: RateLimiter.Subject, r
     ? `have ${limit.concurrent} calls of ${operation} open at once on the endpoint "${endpoint}"`
     : `call ${operation} of the endpoint "${endpoint}" ${limit.limit} times in ${windowInWords(limit.perMs)}`
   return new TooManyRequests({
-    ...explain(
+    ...problemMembers(
       `${name} may ${what}; this was one more.`,
       `Send the request again in ${retryAfter} s. For more, an operator changes the rateLimit of the ${by}.`
     ),
@@ -187,7 +187,9 @@ const makeWorker = Effect.gen(function*() {
     const hint =
       `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has a worker key of its own.`
     if (keys.hasWorkerKeyPrefix(key)) {
-      return new Forbidden(explain(`This key is not a worker key of the endpoint "${name}".`, `${hint} This is ${baseUrl}.`))
+      return new Forbidden(
+        problemMembers(`This key is not a worker key of the endpoint "${name}".`, `${hint} This is ${baseUrl}.`)
+      )
     }
     const presented = yield* keys.identify(key)
     if (presented._tag === "Caller") {

@@ -8,7 +8,7 @@ import { BatchChanges, BatchDraft, BatchRequest as BatchRequestBody, BatchReques
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { jsonNull, type JsonText } from "@stint/contract/Json"
-import { explain, InvalidRequest } from "@stint/contract/Problem"
+import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import { BatchQueue } from "@stint/queue/BatchQueue"
 import { toWireBatch } from "@stint/store/BatchJson"
@@ -60,7 +60,7 @@ const rawRequests = (value: unknown): ReadonlyArray<unknown> => {
 const refuseKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, InvalidRequest> => {
   const at = requests.findIndex((request) => Predicate.hasProperty(request, "idempotencyKey"))
   return at === -1 ? Effect.void : new InvalidRequest({
-    ...explain(
+    ...problemMembers(
       `requests[${at}].idempotencyKey: a request of a batch has no idempotency key`,
       "Leave it out: each request of a batch is one job, and finalizing a batch twice runs nothing twice."
     ),

@@ -3,7 +3,7 @@
  */
 import { Api } from "@stint/contract/Api"
 import { JobId } from "@stint/contract/Ids"
-import { explain } from "@stint/contract/Problem"
+import { problemMembers } from "@stint/contract/Problem"
 import {
   DEFAULT_SECRET_GRACE_MILLIS,
   DeliveryNotFound,
@@ -12,7 +12,7 @@ import {
   type WebhookSigningSecret
 } from "@stint/contract/WebhooksApi"
 import { decodeListCursor, encodeListCursor } from "@stint/store/ListCursor"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -42,7 +42,7 @@ const unstored = HttpEffect.appendPreResponseHandler((_, response) =>
 )
 
 const deliveryMissing = (id: string, endpoint: string) =>
-  new DeliveryNotFound(explain(
+  new DeliveryNotFound(problemMembers(
     `There is no webhook delivery "${excerpt(id)}" on the endpoint "${endpoint}".`,
     `Look for it with: stint webhooks list ${endpoint}. Deliveries are kept for seven days after they ended.`
   ))
@@ -88,7 +88,7 @@ export const layer = HttpApiBuilder.group(
       return delivery ?? (yield* deliveryMissing(params.delivery, endpoint.id))
     })
 
-    const answer = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, QueueError, WebhookSecretStore>) {
+    const answer = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, StoreError, WebhookSecretStore>) {
       const secret = yield* mapStoreErrors(Effect.provideService(change, WebhookSecretStore, secrets))
       yield* unstored
       return secretOf(secret, yield* Clock.currentTimeMillis)

@@ -3,7 +3,7 @@
  *
  * An answer of a megabyte or more ends its request when its last byte is written, so a caller who reads slowly holds what it reads.
  */
-import { explain, Unavailable } from "@stint/contract/Problem"
+import { problemMembers, Unavailable } from "@stint/contract/Problem"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
 import { HttpEffect, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -32,7 +32,7 @@ export const setRetryAfter = (seconds: number): Effect.Effect<void> =>
 export const memoryFull = (bytes: number): Effect.Effect<never, Unavailable> =>
   Effect.andThen(
     setRetryAfter(RETRY_AFTER),
-    new Unavailable(explain(
+    new Unavailable(problemMembers(
       `The platform has no room in memory for ${
         bytesInWords(bytes)
       } more: other large payloads are on their way. Nothing of this request was kept.`,

@@ -1,7 +1,7 @@
 /**
  * Problems that no operation's contract knows, as JSON text: they arise before there is an operation, or in spite of it.
  */
-import { explain } from "@stint/contract/Problem"
+import { problemMembers } from "@stint/contract/Problem"
 
 /** The most of a text that a message repeats: enough to recognise it, too little to fill a log. */
 const EXCERPT_LENGTH = 200
@@ -26,7 +26,7 @@ export const problemJson = (problem: {
     type: `/problems/${type}`,
     title,
     status,
-    ...explain(error, hint),
+    ...problemMembers(error, hint),
     ...(errors === undefined ? {} : { errors })
   })
 }

@@ -5,7 +5,7 @@
  * (docs/spec/worker-protocol.md#headers), and some clients send no content type at all, so the label is ignored and
  * the body is read as JSON. What is not JSON, not the right shape or too large is refused with a body that names the problem.
  */
-import { explain, InvalidRequest, PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
+import { InvalidRequest, PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
@@ -44,7 +44,7 @@ export const issuesOf = (issue: SchemaIssue.Issue): {
 
 /** 413 for a body over its limit. `remedy` says what to do instead. */
 export const tooLarge = (limit: number, remedy: string): PayloadTooLarge =>
-  new PayloadTooLarge({ ...explain(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
+  new PayloadTooLarge({ ...problemMembers(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
 
 /**
  * The text of a request's body, read no further than `limit` bytes. Fails with 413 over it; `remedy` says what to do instead. A large one is
@@ -63,7 +63,7 @@ export const readText = Effect.fnUntraced(function*(
     (reason) =>
       reason === "large"
         ? tooLarge(limit, remedy)
-        : new InvalidRequest(explain("The body could not be read to its end.", "Send the request again."))
+        : new InvalidRequest(problemMembers("The body could not be read to its end.", "Send the request again."))
   )
   // It did not say how long it would be.
   if (declared === 0 && text.length >= BUDGET_THRESHOLD_BYTES) {
@@ -85,7 +85,7 @@ export const parseJson = (text: string, hint: string): Effect.Effect<Body, Inval
   Effect.try({
     try: (): Body => ({ value: JSON.parse(text), text }),
     catch: (cause) =>
-      new InvalidRequest(explain(
+      new InvalidRequest(problemMembers(
         text.trim() === ""
           ? "The body is empty; it has to be a JSON object."
           : `The body is not JSON: ${excerpt(cause instanceof Error ? cause.message : String(cause))}.`,
@@ -106,7 +106,7 @@ export const decoder = <S extends Schema.ConstraintDecoder<unknown>>(
   return (value) =>
     Effect.mapError(decode(value), ({ issue }) => {
       const { errors, message } = issuesOf(issue)
-      return new InvalidRequest({ ...explain(message, hint), errors })
+      return new InvalidRequest({ ...problemMembers(message, hint), errors })
     })
 }
 

@@ -5,6 +5,7 @@
  */
 import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
+import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -15,7 +16,14 @@ import { HttpApiBuilder } from "effect/http-api"
 import { answer } from "../http/BodyAdmission.ts"
 import { json } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
-import { endpointFinder, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import {
+  endpointFinder,
+  invalidEventId,
+  mapJobErrors,
+  mapListErrors,
+  mapLookupErrors,
+  mapStoreErrors
+} from "../http/QueueProblems.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
 import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
@@ -90,11 +98,13 @@ export const layer = HttpApiBuilder.group(
         "events",
         Effect.fnUntraced(function*({ params, query, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          const after = lastEventIdOf(request, query.lastEventId)
+          const lastEventId = lastEventIdOf(request, query.lastEventId)
           const options = { logs: query.events?.includes("log") ?? true }
           // Looked at here, so that what cannot be followed is refused while there is a status to say it with.
           const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
-          if (after !== undefined && (yield* mapListErrors(queue.isCaughtUp(job, after, options)))) {
+          const after = lastEventId === undefined ? undefined : decodeEventCursor(lastEventId)
+          if (lastEventId !== undefined && after === undefined) return yield* invalidEventId(lastEventId)
+          if (after !== undefined && (yield* mapStoreErrors(queue.isCaughtUp(job, after, options)))) {
             return HttpServerResponse.empty({ status: 204 })
           }
           const followed = queue.follow(endpoint.id, job.id, after, options)

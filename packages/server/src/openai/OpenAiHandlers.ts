@@ -16,7 +16,7 @@ import { Api } from "@stint/contract/Api"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
-import { explain, type JobNotFound, Unavailable } from "@stint/contract/Problem"
+import { type JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
 import type { JobEvent } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -47,7 +47,7 @@ interface Call {
   ended: boolean
 }
 
-const SHUTTING_DOWN = new Unavailable(explain(
+const SHUTTING_DOWN = new Unavailable(problemMembers(
   "The platform is going down before the job has ended.",
   "Send the request again in a few seconds. The job was cancelled, unless the request had an Idempotency-Key."
 ))

@@ -12,7 +12,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JsonText } from "@stint/contract/Json"
-import { explain, InvalidRequest, type PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
+import { InvalidRequest, type PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
@@ -57,7 +57,7 @@ export const isMultipart = (request: HttpServerRequest.HttpServerRequest): boole
   /^multipart\//i.test(request.headers["content-type"] ?? "")
 
 const parameter = (name: string, value: string): InvalidRequest =>
-  new InvalidRequest({ ...explain(value, HINT), errors: [{ path: [name], message: value }] })
+  new InvalidRequest({ ...problemMembers(value, HINT), errors: [{ path: [name], message: value }] })
 
 /** The query of an address; undefined where it has none. Of several values of one name it is a list. */
 const queryOf = (url: string): Record<string, string | ReadonlyArray<string>> | undefined => {
@@ -79,7 +79,7 @@ const readBody = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServ
   if (text.trim() === "") return undefined
   const body = yield* parseJson(text, HINT)
   if (!Predicate.isObject(body.value)) {
-    return yield* new InvalidRequest(explain("The body has to be a JSON object.", HINT))
+    return yield* new InvalidRequest(problemMembers("The body has to be a JSON object.", HINT))
   }
   const { stream } = body.value
   if (stream !== undefined && stream !== null && !Predicate.isBoolean(stream)) {

@@ -14,7 +14,7 @@ import { dueAt, isReady } from "@stint/store/JobMachine"
 import type { JobSummary } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 
 /** What one look at the store takes. */
@@ -24,7 +24,7 @@ const all = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   endpoint: EndpointId,
   status: "IN_QUEUE" | "IN_PROGRESS"
-): Effect.fn.Return<ReadonlyArray<JobSummary>, QueueError> {
+): Effect.fn.Return<ReadonlyArray<JobSummary>, StoreError> {
   const found: Array<JobSummary> = []
   let after: ListCursor | undefined
   while (true) {
@@ -47,7 +47,7 @@ export const violations = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   endpoint: EndpointId,
   now: number
-): Effect.fn.Return<ReadonlyArray<string>, QueueError> {
+): Effect.fn.Return<ReadonlyArray<string>, StoreError> {
   const found: Array<string> = []
   const { delayed, running, waiting } = yield* store.depth(endpoint)
   const queued = yield* all(store, endpoint, "IN_QUEUE")

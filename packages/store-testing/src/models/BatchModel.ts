@@ -13,7 +13,7 @@ import { submitted } from "@stint/store/JobMachine"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import { type ApplyResult, JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -157,7 +157,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
     if (batch !== undefined && batch.endedAt !== null) batch.told += 1
   }
 
-  const step = Effect.fnUntraced(function*(command: Command): Effect.fn.Return<void, QueueError> {
+  const step = Effect.fnUntraced(function*(command: Command): Effect.fn.Return<void, StoreError> {
     switch (command._tag) {
       case "Create": {
         const id = BatchId.make(`batch_${known.length}`)

@@ -11,7 +11,7 @@ import type { JobPage } from "@stint/store/JobQuery"
 import type { JobHead, JobSummary } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import assert from "node:assert/strict"
@@ -229,7 +229,7 @@ export const run = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   sequence: ReadonlyArray<JobCommand>,
   { everyStep = true }: { readonly everyStep?: boolean } = {}
-): Effect.fn.Return<void, QueueError> {
+): Effect.fn.Return<void, StoreError> {
   const model = JobStoreModel.make()
   const history = CommandHistory.make()
   const ids: Array<JobId> = []
@@ -244,7 +244,7 @@ export const run = Effect.fnUntraced(function*(
   /** Asks both, and compares what they say. */
   const both = Effect.fnUntraced(function*<A>(
     what: string,
-    ask: (store: JobStore["Service"]) => Effect.Effect<A, QueueError>,
+    ask: (store: JobStore["Service"]) => Effect.Effect<A, StoreError>,
     comparable: (answer: A) => unknown = (answer) => answer
   ) {
     const expected = yield* ask(model)
@@ -267,7 +267,7 @@ export const run = Effect.fnUntraced(function*(
 
   const applyMany = Effect.fnUntraced(function*(
     event: JobMachineEvent,
-    apply: (store: JobStore["Service"]) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
+    apply: (store: JobStore["Service"]) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
   ) {
     const applied = yield* both(`${event._tag} of many`, apply, byJob)
     for (const one of applied) assertLawful(one, event)

@@ -10,7 +10,7 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { defaultLogQuotas, JobLogStore, type LogEntry, LogLimits, type LogQuotas } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
@@ -274,7 +274,7 @@ const writtenRules = (rule: LogRule): void => {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const { endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
-      yield* registry.gone(endpoint.id, "ann")
+      yield* registry.removed(endpoint.id, "ann")
       assert.isTrue(yield* write("ann", "still mine", job.id))
       yield* logs.flush
       assert.deepStrictEqual(yield* messages(job.id), ["still mine"])
@@ -362,7 +362,7 @@ const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { le
           if (failures.left === 0) return inner.append(batches)
           failures.left -= 1
           return Effect.fail(
-            new QueueError({ reason: new StoreUnavailable({ operation: "append", cause: new Error("the disk is full") }) })
+            new StoreError({ reason: new StoreUnavailable({ operation: "append", cause: new Error("the disk is full") }) })
           )
         })
     }))

@@ -12,7 +12,7 @@ import { LogLevel, LogSource } from "@stint/contract/JobLogLine"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
 /** A line as it is given to a store. */
 export const LogEntry = Schema.Struct({
@@ -113,12 +113,12 @@ export const piecesOf = (lines: ReadonlyArray<LogEntry>, quotas: LogQuotas): Rea
 
 export class JobLogStore extends Context.Service<JobLogStore, {
   /** Keeps lines, in order. Those of jobs that are gone are left out. Drops what is beyond the shares. */
-  readonly append: (batches: ReadonlyArray<LogBatch>) => Effect.Effect<void, QueueError>
+  readonly append: (batches: ReadonlyArray<LogBatch>) => Effect.Effect<void, StoreError>
   /** Up to `limit` lines after a number, and no more once they are {@link READ_BYTES}. */
   readonly read: (
     endpoint: EndpointId,
     job: JobId,
     after: number,
     limit: number
-  ) => Effect.Effect<LogPage, QueueError>
+  ) => Effect.Effect<LogPage, StoreError>
 }>()("@stint/store/JobLogStore") {}

@@ -24,7 +24,7 @@ import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ListCursor } from "../ListCursor.ts"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 import { slotOfId, uuidV7At } from "../UuidV7.ts"
 
 /** What has become of a delivery. */
@@ -125,7 +125,7 @@ export class WebhookStore extends Context.Service<WebhookStore, {
     now: number,
     limit: number,
     leaseMs: number
-  ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError>
 
   /** Notes how an attempt ended. False, and nothing changes, where the delivery is at another attempt by now, ended or gone. */
   readonly settle: (
@@ -133,25 +133,25 @@ export class WebhookStore extends Context.Service<WebhookStore, {
     id: string,
     attempt: number,
     outcome: DeliveryOutcome
-  ) => Effect.Effect<boolean, QueueError>
+  ) => Effect.Effect<boolean, StoreError>
 
   /** When the next pending delivery is due; null when there is none. */
-  readonly nextDueAt: Effect.Effect<number | null, QueueError>
+  readonly nextDueAt: Effect.Effect<number | null, StoreError>
 
-  readonly list: (query: DeliveryQuery) => Effect.Effect<DeliveryPage, QueueError>
+  readonly list: (query: DeliveryQuery) => Effect.Effect<DeliveryPage, StoreError>
 
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<WebhookDelivery | undefined, QueueError>
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<WebhookDelivery | undefined, StoreError>
 
   /** Makes a delivery pending and due at `now`, whatever became of it. Undefined when there is none of that id. */
   readonly resend: (
     endpoint: EndpointId,
     id: string,
     now: number
-  ) => Effect.Effect<WebhookEntry | undefined, QueueError>
+  ) => Effect.Effect<WebhookEntry | undefined, StoreError>
 
   /** Removes up to `limit` deliveries that ended before `time`; how many there were. */
-  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, QueueError>
+  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, StoreError>
 
   /** Removes up to `limit` deliveries of an endpoint that have ended; how many there were. */
-  readonly removeEnded: (endpoint: EndpointId, limit: number) => Effect.Effect<number, QueueError>
+  readonly removeEnded: (endpoint: EndpointId, limit: number) => Effect.Effect<number, StoreError>
 }>()("@stint/store/WebhookStore") {}
