@@ -20,13 +20,13 @@ const layerStores = Layer.effect(
   JobStore,
   Effect.map(Effect.all({ store: JobStore, reads: Reads }), ({ reads, store }) => ({
     ...store,
-    get: (id: Parameters<typeof store.get>[0]) =>
+    get: (...args: Parameters<typeof store.get>) =>
       Effect.suspend(() =>
         reads.broken
           ? Effect.fail(
             new StoreError({ reason: new StoreUnavailable({ operation: "get", cause: new Error("the disk is gone") }) })
           )
-          : store.get(id)
+          : store.get(...args)
       )
   }))
 ).pipe(Layer.provideMerge(layerMemory), Layer.provide(layerReads))

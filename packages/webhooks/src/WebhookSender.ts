@@ -102,7 +102,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** Due again at a time, without having been tried. */
   const postpone = (delivery: WebhookDelivery, now: number, nextAt: number) =>
-    store.settle(delivery.id, delivery.attempts, {
+    store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
       _tag: "Retry",
       at: delivery.settledAt ?? now,
       status: delivery.lastStatus,
@@ -144,7 +144,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Effect.catchTag("StoreError", ({ message }) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
           Effect.as(
-            store.settle(delivery.id, delivery.attempts, {
+            store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
               _tag: "Retry",
               at: now,
               status: null,
@@ -169,7 +169,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const outcome = yield* outcomeOf(delivery, answer, ended)
     // Both are in one commit where the store groups writes; the outbox's is the one that counts.
     yield* Effect.all([
-      store.settle(delivery.id, delivery.attempts, outcome),
+      store.settle(delivery.endpoint, delivery.id, delivery.attempts, outcome),
       attempts.add({
         delivery: delivery.id,
         at: begun,

@@ -5,11 +5,9 @@
  * has them in the `HttpApi`, `HotRoutes` beside it.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { JobQueue } from "@stint/queue/JobQueue"
-import { uuidV7At } from "@stint/queue/UuidV7"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -34,9 +32,9 @@ const make = Effect.gen(function*() {
     endpoint: Endpoint,
     request: HttpServerRequest.HttpServerRequest,
     limit: SubmissionLimit,
-    id: string
+    prefix: "" | "sync-"
   ) {
-    return yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, limit, JobId.make(id))))
+    return yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, limit, prefix)))
   })
 
   const named = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
@@ -44,7 +42,7 @@ const make = Effect.gen(function*() {
   /** Keeps the job and answers at once. */
   const run = Effect.fnUntraced(function*(id: string, request: HttpServerRequest.HttpServerRequest) {
     const endpoint = yield* findEndpoint(id)
-    const job = yield* submit(endpoint, request, sizes.run, uuidV7At(Date.now()))
+    const job = yield* submit(endpoint, request, sizes.run, "")
     return json(receiptJson(job), named(job))
   })
 
@@ -52,7 +50,7 @@ const make = Effect.gen(function*() {
   const runsync = Effect.fnUntraced(
     function*(id: string, request: HttpServerRequest.HttpServerRequest, asked: string | undefined) {
       const endpoint = yield* findEndpoint(id)
-      const submitted = yield* submit(endpoint, request, sizes.runsync, `sync-${uuidV7At(Date.now())}`)
+      const submitted = yield* submit(endpoint, request, sizes.runsync, "sync-")
       const wait = clampWait(asked, limits.syncWaitMs, limits)
       // The job cannot be missing: retention is a second at least and starts with the end that is waited for. And it is kept by now,
       // so where the store fails, what it was when it was kept is true, and makes the caller ask again.

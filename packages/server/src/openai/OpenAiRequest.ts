@@ -11,7 +11,6 @@
  * The first two members are what existing handlers know. The other two say what would be lost otherwise, and are there only then.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { InvalidRequest, type PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
@@ -22,7 +21,7 @@ import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
 import { parseJson, readText } from "../http/RequestBody.ts"
-import { readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
+import { newJobId, readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
 import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 
 /** What a request asks for. */
@@ -94,8 +93,7 @@ export const read = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,
   route: string,
-  limit: SubmissionLimit,
-  id: JobId
+  limit: SubmissionLimit
 ): Effect.fn.Return<
   OpenAiSubmission,
   InvalidRequest | PayloadTooLarge | Unavailable,
@@ -114,7 +112,7 @@ export const read = Effect.fnUntraced(function*(
   return {
     submission: {
       endpoint,
-      id,
+      id: newJobId(endpoint, idempotencyKey, "sync-"),
       input: JsonText.make(`{${members.join(",")}}`),
       trace: traceContextOf(request.headers),
       idempotencyKey
