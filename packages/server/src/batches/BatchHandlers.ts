@@ -12,12 +12,12 @@ import { jsonNull, type JsonText } from "@stint/contract/Json"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import { BatchQueue } from "@stint/queue/BatchQueue"
-import { uuidV7At } from "@stint/queue/UuidV7"
 import { toWireBatch } from "@stint/store/BatchJson"
 import type { BatchRecord } from "@stint/store/BatchMachine"
 import type { BatchRequest } from "@stint/store/BatchStore"
 import { jobMembers } from "@stint/store/JobJson"
 import type { JobReport } from "@stint/store/JobRecord"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -128,7 +128,7 @@ export const layer = HttpApiBuilder.group(
     const results = (endpoint: Endpoint, batch: BatchRecord, ids: ReadonlyArray<JobId>, offset: number, limit: number) => {
       const requests = Stream.fromIterable(ids.entries()).pipe(
         Stream.mapEffect(([at, id]) =>
-          Effect.map(batches.job(id), (job) => `${at === 0 ? "" : ","}${resultText(id, job, batch, endpoint)}`)
+          Effect.map(batches.job(endpoint.id, id), (job) => `${at === 0 ? "" : ","}${resultText(id, job, batch, endpoint)}`)
         )
       )
       const rest = { total: batch.total, offset, limit, hasMore: offset + ids.length < batch.total }

@@ -3,8 +3,9 @@
  */
 import { BatchNotFound } from "@stint/contract/BatchApi"
 import { Conflict, type EndpointNotFound, problemMembers, type Unavailable } from "@stint/contract/Problem"
-import type { BatchError } from "@stint/queue/BatchError"
-import type { QueueError } from "@stint/store/QueueError"
+import type { BatchMissing, ChangeError, QueueFull, RequestMissing, TooManyBatches } from "@stint/queue/BatchErrors"
+import type { EndpointGone } from "@stint/queue/JobErrors"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { excerpt } from "../http/ProblemJson.ts"
 import { mapStoreErrors, mapSubmitErrors } from "../http/QueueProblems.ts"
@@ -24,13 +25,18 @@ const wrongStatus = {
     ))
 } as const
 
-const problemOf = ({ reason }: BatchError): BatchNotFound | Conflict => {
+const batchMissing = ({ id }: BatchMissing): BatchNotFound =>
+  new BatchNotFound(problemMembers(
+    `There is no batch "${excerpt(id)}" on this endpoint.`,
+    "Check the id and the endpoint. Ended batches are deleted after the endpoint's retention (24 hours by default)."
+  ))
+
+const problemOf = (
+  reason: ChangeError | RequestMissing | TooManyBatches | QueueFull
+): BatchNotFound | Conflict => {
   switch (reason._tag) {
     case "BatchMissing":
-      return new BatchNotFound(problemMembers(
-        `There is no batch "${excerpt(reason.id)}" on this endpoint.`,
-        "Check the id and the endpoint. Ended batches are deleted after the endpoint's retention (24 hours by default)."
-      ))
+      return batchMissing(reason)
     case "RequestMissing":
       return new BatchNotFound(problemMembers(
         `Batch "${excerpt(reason.id)}" has no request "${excerpt(reason.request)}".`,
@@ -66,25 +72,32 @@ export const tooManyRequests = (limit: number): Conflict =>
 
 /** For calls that create or start a batch. */
 export const mapBatchStartErrors = <A, R>(
-  effect: Effect.Effect<A, QueueError | BatchError, R>
+  effect: Effect.Effect<A, StoreError | EndpointGone | ChangeError | TooManyBatches | QueueFull, R>
 ): Effect.Effect<A, BatchNotFound | Conflict | EndpointNotFound | Unavailable, R> =>
   Effect.catch(
     effect,
     (error): Effect.Effect<never, BatchNotFound | Conflict | EndpointNotFound | Unavailable> =>
-      error._tag === "QueueError" ? mapSubmitErrors(Effect.fail(error)) : Effect.fail(problemOf(error))
+      error._tag === "StoreError" || error._tag === "EndpointGone"
+        ? mapSubmitErrors(Effect.fail(error))
+        : Effect.fail(problemOf(error))
   )
 
 /** For calls that change a batch. */
 export const mapBatchChangeErrors = <A, R>(
-  effect: Effect.Effect<A, QueueError | BatchError, R>
+  effect: Effect.Effect<A, StoreError | ChangeError | RequestMissing, R>
 ): Effect.Effect<A, BatchNotFound | Conflict | Unavailable, R> =>
   Effect.catch(
     effect,
     (error): Effect.Effect<never, BatchNotFound | Conflict | Unavailable> =>
-      error._tag === "QueueError" ? mapStoreErrors(Effect.fail(error)) : Effect.fail(problemOf(error))
+      error._tag === "StoreError" ? mapStoreErrors(Effect.fail(error)) : Effect.fail(problemOf(error))
   )
 
 /** For calls that read a batch, and for changes that cannot conflict. */
 export const mapBatchLookupErrors = <A, R>(
-  effect: Effect.Effect<A, QueueError | BatchError, R>
-): Effect.Effect<A, BatchNotFound | Unavailable, R> => Effect.catchTag(mapBatchChangeErrors(effect), "Conflict", Effect.die)
+  effect: Effect.Effect<A, StoreError | BatchMissing, R>
+): Effect.Effect<A, BatchNotFound | Unavailable, R> =>
+  Effect.catch(
+    effect,
+    (error): Effect.Effect<never, BatchNotFound | Unavailable> =>
+      error._tag === "StoreError" ? mapStoreErrors(Effect.fail(error)) : Effect.fail(batchMissing(error))
+  )

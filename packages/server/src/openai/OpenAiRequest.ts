@@ -11,7 +11,6 @@
  * Existing handlers read the first two members. The other two appear only when the first two would lose information.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { InvalidRequest, type PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
@@ -22,7 +21,7 @@ import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
 import { parseJson, readText } from "../http/RequestBody.ts"
-import { readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
+import { newJobId, readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
 import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 
 /** A parsed request. */
@@ -94,8 +93,7 @@ export const read = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,
   route: string,
-  limit: SubmissionLimit,
-  id: JobId
+  limit: SubmissionLimit
 ): Effect.fn.Return<
   OpenAiSubmission,
   InvalidRequest | PayloadTooLarge | Unavailable,
@@ -114,7 +112,7 @@ export const read = Effect.fnUntraced(function*(
   return {
     submission: {
       endpoint,
-      id,
+      id: newJobId(endpoint, idempotencyKey, "sync-"),
       input: JsonText.make(`{${members.join(",")}}`),
       trace: traceContextOf(request.headers),
       idempotencyKey

@@ -219,7 +219,7 @@ const make = Effect.gen(function*() {
       // Late progress is not an error: a progress update may overtake the result, or arrive after it
       // (docs/spec/worker-protocol.md#delivering-progress).
       yield* queue.progress(holder, output ?? jsonNull).pipe(
-        Effect.catchReason("QueueError", "LeaseLost", () => Effect.void),
+        Effect.catchTag("LeaseLost", () => Effect.void),
         mapJobErrors
       )
       return accepted
