@@ -2,13 +2,13 @@
  * Compares the plain types of `@stint/client` with the contract's Schemas. The compiler checks this file; nothing happens at run time.
  */
 import type { HandlerLike } from "@stint/client"
+import type * as ApiTypes from "@stint/client/ApiTypes"
 import type { Health } from "@stint/contract/Health"
 import type { Job, JobReceipt, JobStatus, Purged, RunRequest, StreamPage } from "@stint/contract/Job"
 import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
 import type { JobLogLine } from "@stint/contract/JobLogLine"
 import type { Json } from "@stint/contract/Json"
 import { describe, expectTypeOf, it } from "vitest"
-import type * as ApiTypes from "../../client/src/ApiTypes.ts"
 import type { SchemaHandler } from "../src/SchemaHandler.ts"
 
 /** Whether two types accept the same values: each is assignable to the other, at every depth, optional keys included. */

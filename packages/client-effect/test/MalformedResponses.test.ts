@@ -3,12 +3,6 @@
  */
 import { createClient, JobTimedOutError } from "@stint/client"
 import * as Client from "@stint/client-effect/Client"
-import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
-import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
-import { afterEach, describe, expect, it } from "vitest"
-import { KEY } from "../../client/test/ScriptedDriver.ts"
 import {
   BAD_GATEWAY,
   json,
@@ -19,8 +13,14 @@ import {
   type ScriptedResponse,
   ScriptedServer,
   truncateBody
-} from "../../client/test/ScriptedServer.ts"
+} from "@stint/client/testing/ScriptedServer"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { afterEach, describe, expect, it } from "vitest"
 
+const KEY = "a-secret-key-0123456789"
 const completed = { id: "j1", status: "COMPLETED", output: "done" }
 const receipt = { id: "j1", status: "IN_QUEUE" }
 

@@ -6,7 +6,7 @@ import { join, resolve } from "node:path"
 import { createContext, runInContext } from "node:vm"
 import { gzipSync } from "node:zlib"
 import { describe, expect, it } from "vitest"
-import { json, noEvents, respondWith, ScriptedServer } from "./ScriptedServer.ts"
+import { json, noEvents, respondWith, ScriptedServer } from "../src/testing/ScriptedServer.ts"
 
 const folder = resolve(import.meta.dirname, "..")
 

@@ -3,9 +3,9 @@
  */
 import { afterEach, describe, expect, it } from "vitest"
 import { CallError, createClient, StintError } from "../src/index.ts"
+import { neverRespond, respondWith, type ScriptedResponse, ScriptedServer } from "../src/testing/ScriptedServer.ts"
 import { collect } from "./collect.ts"
 import { KEY } from "./ScriptedDriver.ts"
-import { neverRespond, respondWith, type ScriptedResponse, ScriptedServer } from "./ScriptedServer.ts"
 
 let server: ScriptedServer | undefined
 

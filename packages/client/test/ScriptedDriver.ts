@@ -4,16 +4,16 @@
 import { expect } from "vitest"
 import { CallError } from "../src/CallError.ts"
 import { DEFAULT_TIMEOUTS, requestHeaders } from "../src/ClientSettings.ts"
-import {
-  type Call,
-  type Closed,
-  type HttpResponse,
-  type NoResponse,
-  type Opened,
-  type OpenStream,
-  type Pause,
-  type Program,
-  type Step
+import type {
+  Call,
+  Closed,
+  HttpResponse,
+  NoResponse,
+  Opened,
+  OpenStream,
+  Pause,
+  Program,
+  Step
 } from "../src/protocol/DriverProtocol.ts"
 import { decoders } from "../src/protocol/ResponseGuards.ts"
 import type { Target } from "../src/protocol/RetriedRequest.ts"
