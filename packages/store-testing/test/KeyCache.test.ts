@@ -61,7 +61,7 @@ keyStoreSuite(
   Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys, { refresh: KeyCache.SHARED_REFRESH })))
 )
 
-it.effect("what another process makes, revokes or removes is known within the refresh, and not read more often", () =>
+it.effect("shows another process's key changes within the refresh interval, and reads no more often", () =>
   Effect.gen(function*() {
     const { keys, state } = database()
     const [here, there] = [
@@ -83,7 +83,7 @@ it.effect("what another process makes, revokes or removes is known within the re
     assert.strictEqual(state.reads - before, 2)
   }))
 
-it.effect("while the rows cannot be read, keys are what they were; afterwards what they are", () =>
+it.effect("keeps the cached keys while the store fails, and refreshes them afterwards", () =>
   Effect.gen(function*() {
     const { keys, state } = database()
     const here = yield* KeyCache.make(keys, { refresh: "5 seconds" })
@@ -98,7 +98,7 @@ it.effect("while the rows cannot be read, keys are what they were; afterwards wh
     assert.strictEqual((yield* here.get(id))?.name, "other")
   }))
 
-it.effect("a reading that began before a change does not undo it", () =>
+it.effect("does not undo a change with a read that began before it", () =>
   Effect.gen(function*() {
     const { keys, state } = database()
     const here = yield* KeyCache.make(keys, { refresh: "5 seconds" })

@@ -20,7 +20,7 @@ const waiters = (list: WaitList.WaitList, count: number) =>
 const done = (fibers: ReadonlyArray<Fiber.Fiber<boolean>>) => fibers.map(Scenario.isDone)
 
 describe("WaitList", () => {
-  it.effect("wakes as many as asked, longest waiting first", () =>
+  it.effect("wakes the requested number of waiters, longest waiting first", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const fibers = yield* waiters(list, 3)
@@ -33,7 +33,7 @@ describe("WaitList", () => {
       assert.strictEqual(list.size("key"), 0)
     }))
 
-  it.effect("keeps the lines of different keys apart, and wakeAll reaches all", () =>
+  it.effect("wakes the waiters of one key only, and of every key on wakeAll", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const a = yield* waiter(list, "a")
@@ -47,7 +47,7 @@ describe("WaitList", () => {
       assert.isTrue(yield* Fiber.join(b))
     }))
 
-  it.effect("a wake-up that comes before the wait is not missed", () =>
+  it.effect("returns at once from a wait whose wake-up came before it", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const ticket = yield* list.register("key")
@@ -55,7 +55,7 @@ describe("WaitList", () => {
       assert.isTrue(yield* ticket.wait(60_000))
     }))
 
-  it.effect("a wait that is over says so and leaves the line", () =>
+  it.effect("reports a wait that times out, and unregisters the waiter", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const fiber = yield* waiter(list, "key", 1_000)
@@ -65,7 +65,7 @@ describe("WaitList", () => {
       assert.strictEqual(list.size("key"), 0)
     }))
 
-  it.effect("whoever leaves passes on the wake-up that had come", () =>
+  it.effect("passes the wake-up of a cancelled waiter to the next waiter", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const ticket = yield* list.register("key")
@@ -77,7 +77,7 @@ describe("WaitList", () => {
       assert.isTrue(yield* Fiber.join(next!))
     }))
 
-  it.effect("whoever leaves without a wake-up wakes nobody", () =>
+  it.effect("wakes no waiter when a waiter without a wake-up is cancelled", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const ticket = yield* list.register("key")
@@ -90,7 +90,7 @@ describe("WaitList", () => {
       assert.strictEqual(list.size("key"), 0)
     }))
 
-  it.effect("whoever is interrupted with a wake-up in hand passes it on", () =>
+  it.effect("passes on the wake-up of a waiter that is interrupted", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const [first, second] = yield* waiters(list, 2)
@@ -102,7 +102,7 @@ describe("WaitList", () => {
       assert.isTrue(yield* Fiber.join(second!))
     }))
 
-  it.effect("no wake-up is lost and none is made up, whoever comes and goes", () =>
+  it.effect("loses and adds no wake-up, whatever waiters register and cancel", () =>
     Effect.promise(() =>
       fc.assert(fc.asyncProperty(
         fc.array(fc.constantFrom("come", "come", "wake", "leave", "hurry"), { maxLength: 40 }),

@@ -36,7 +36,7 @@ export const recordReads = (
   for (const one of events) {
     if (one._tag === "Chunk") {
       const { attempt, number, output } = one
-      history.record({ _tag: "Told", at: at(), job, reader, attempt, number, output })
+      history.record({ _tag: "ChunkRead", at: at(), job, reader, attempt, number, output })
     }
     // A job that ended while it waited has forgotten the chunks of the attempt before.
     if (one._tag === "End") {

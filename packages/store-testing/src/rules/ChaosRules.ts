@@ -205,8 +205,8 @@ export const chaosRules = <E>(store: Layer.Layer<JobStore, E>): void => {
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer))
   )
   it.effect(
-    "R1, R2, R3, R5, R8, R9: over a store that fails and loses answers every job waits for something, and has ended a lease and 5 s " +
-      "after the faults stop",
+    "R1, R2, R3, R5, R8, R9: gives every job a next event over a store that fails and loses answers, and ends all jobs within a lease " +
+      "and 5 s after the faults stop",
     () => {
       const minutes = chaosMinutes()
       const one = (seed: number) => Effect.scoped(chaos({ seed, steps: 150 })).pipe(Effect.provide(world, { local: true }))

@@ -43,7 +43,7 @@ export const idempotencyChaosRules = <E>(store: Layer.Layer<JobStore, E>, asked:
   const keys = chaosMinutes() === undefined ? asked : MANY
   const queue = JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer))
   it.effect(
-    `R3: of keys that four submit at once, on two servers over a store that loses 1 % of its answers, each makes one job (${keys} keys)`,
+    `R3: creates one job per key for four concurrent submissions on two servers over a store that loses 1 % of its answers (${keys} keys)`,
     () =>
       Effect.gen(function*() {
         const seed = runSeed()

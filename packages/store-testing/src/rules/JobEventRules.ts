@@ -30,7 +30,7 @@ const brief = (told: JobEvent): string => {
 /** Registers the rules. */
 export const jobEventRules = (rule: Rule): void => {
   rule(
-    "a follower is told of every status, every chunk and the end, and takes nothing from the stream",
+    "sends a follower every status, every chunk and the end, and takes nothing from the stream",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, finish, submit, takeOne } = yield* Scenario.make()
@@ -64,7 +64,7 @@ export const jobEventRules = (rule: Rule): void => {
       })
   )
 
-  rule("R9: a follower that is cut off anywhere and comes back gets every chunk once, in order", () =>
+  rule("R9: sends a follower that reconnects anywhere every chunk once and in order", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -98,7 +98,7 @@ export const jobEventRules = (rule: Rule): void => {
       )
     }))
 
-  rule("a new attempt announces itself, and its chunks start anew", () =>
+  rule("sends a status for a new attempt, whose chunks start again at 1", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, submit, takeOne } = yield* Scenario.make()
       const { id } = yield* submit()
@@ -122,7 +122,7 @@ export const jobEventRules = (rule: Rule): void => {
       assert.deepStrictEqual([...away].map(brief), expected)
     }))
 
-  rule("a job that is retried after its end goes on for those who saw that end", () =>
+  rule("continues with a retried job for a reader that has received its end", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, finish, started, takeOne } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -141,7 +141,7 @@ export const jobEventRules = (rule: Rule): void => {
       assert.strictEqual(told.at(-1), "COMPLETED")
     }))
 
-  rule("of progress a follower is told the latest", () =>
+  rule("sends a follower only the latest progress", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -150,7 +150,7 @@ export const jobEventRules = (rule: Rule): void => {
       assert.deepStrictEqual([...told].map(brief), ["IN_PROGRESS 1", "progress 49"])
     }))
 
-  rule("a follower of nothing is told so, and of a wrong position too", () =>
+  rule("refuses to follow a missing job, and decodes no invalid cursor", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const { id } = yield* submit()
@@ -163,19 +163,22 @@ export const jobEventRules = (rule: Rule): void => {
       }
     }))
 
-  rule("followers are let go when the queue ends its waits, and when the job is forgotten", () =>
-    Effect.gen(function*() {
-      const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
-      const { id } = yield* started("ann")
-      const waiting = yield* submit()
-      const following = yield* Effect.forkChild(Stream.runCollect(queue.follow(endpoint.id, waiting.id)))
-      yield* Scenario.settle
-      assert.isFalse(Scenario.isDone(following))
-      yield* finish(yield* queue.get(endpoint.id, id))
-      yield* TestClock.adjust(600_000)
-      yield* queue.tick
-      assert.strictEqual(yield* Scenario.reasonOf(Stream.runDrain(queue.follow(endpoint.id, id))), "JobMissing")
-      yield* queue.completeWaits
-      yield* Fiber.join(following)
-    }))
+  rule(
+    "ends the stream of a follower when the queue completes its waits, and when the job is removed",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
+        const { id } = yield* started("ann")
+        const waiting = yield* submit()
+        const following = yield* Effect.forkChild(Stream.runCollect(queue.follow(endpoint.id, waiting.id)))
+        yield* Scenario.settle
+        assert.isFalse(Scenario.isDone(following))
+        yield* finish(yield* queue.get(endpoint.id, id))
+        yield* TestClock.adjust(600_000)
+        yield* queue.tick
+        assert.strictEqual(yield* Scenario.reasonOf(Stream.runDrain(queue.follow(endpoint.id, id))), "JobMissing")
+        yield* queue.completeWaits
+        yield* Fiber.join(following)
+      })
+  )
 }

@@ -39,7 +39,7 @@ const steps = fc.array(fc.constantFrom("chunk", "log", "log", "flush", "progress
 /** Registers the rules. */
 export const logEventRules = (rule: LogRule): void => {
   rule(
-    "a follower is told each line behind the chunk that was the latest, live and afterwards alike",
+    "sends a follower each line after the chunk that preceded it, live and on replay",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs
@@ -72,7 +72,7 @@ export const logEventRules = (rule: LogRule): void => {
       })
   )
 
-  rule("the lines of an attempt that was lost come before the next attempt", () =>
+  rule("sends the lines of a lost attempt before the next attempt", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs
       const { endpoint, finish, queue, started, takeOne } = yield* Scenario.make()
@@ -98,7 +98,7 @@ export const logEventRules = (rule: LogRule): void => {
       )
     }))
 
-  rule("a position of a reader that was told no lines is accepted, and it is told them", () =>
+  rule("accepts the cursor of a reader without log lines, and then sends it the lines", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs
       const { endpoint, finish, queue, started } = yield* Scenario.make()
@@ -117,7 +117,7 @@ export const logEventRules = (rule: LogRule): void => {
       }
     }))
 
-  rule("the end waits for what its worker wrote before it", () =>
+  rule("sends the end after the lines that the worker wrote before it", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs
       const { endpoint, finish, queue, started } = yield* Scenario.make()
@@ -136,7 +136,7 @@ export const logEventRules = (rule: LogRule): void => {
       ])
     }))
 
-  rule("a line that comes after the end was told is told to whoever comes back, once", () =>
+  rule("sends a line stored after the end once to a reader that resumes", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs
       const { endpoint, finish, queue, started } = yield* Scenario.make()
@@ -162,7 +162,7 @@ export const logEventRules = (rule: LogRule): void => {
     }))
 
   rule(
-    "R9: whatever is logged and streamed, and wherever a follower is cut off, it is told all of it once and in order",
+    "R9: sends a follower all lines and chunks once and in order, wherever it reconnects",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs

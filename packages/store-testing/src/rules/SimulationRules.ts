@@ -73,7 +73,7 @@ const observer = (scenario: Scenario.Scenario) => {
 
 /** Registers the rules. */
 export const simulationRules = (rule: Rule): void => {
-  rule("R4: where nothing fails, every job starts once and ends", () =>
+  rule("R4: starts every job once and ends it when nothing fails", () =>
     Effect.gen(function*() {
       const { deliver, history, look, submit, take } = observer(yield* Scenario.make())
       const count = 60
@@ -94,7 +94,7 @@ export const simulationRules = (rule: Rule): void => {
     }))
 
   rule(
-    "R1, R2, R5, R8: whatever fails, nothing is lost, nothing ends twice, and time ends everything",
+    "R1, R2, R5, R8: loses no job, ends none twice, and ends all in time, whatever fails",
     () =>
       Effect.gen(function*() {
         const scenario = yield* Scenario.make({ leaseMs: 1_000, maxAttempts: 3 })

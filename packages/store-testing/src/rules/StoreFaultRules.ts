@@ -22,7 +22,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
     it.effect(title, () => Effect.provide(body, world))
 
   rule(
-    "R5: a caller who hangs up during a submission leaves no job that nobody is woken for",
+    "R5: wakes a worker for the job of a caller that disconnects during its submission",
     Effect.gen(function*() {
       const { freeze, thaw } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, submit, take } = yield* Scenario.make()
@@ -43,7 +43,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "a worker that hangs up during its delivery leaves nobody waiting for the result",
+    "wakes the caller that waits for a result whose worker disconnects during its delivery",
     Effect.gen(function*() {
       const { freeze, thaw } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started } = yield* Scenario.make()
@@ -64,7 +64,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R11: what the store cannot keep is not acknowledged, and works again when the store does",
+    "R11: acknowledges nothing that the store cannot write, and works again when the store does",
     Effect.gen(function*() {
       const { failNextWrites } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started, submit, take } = yield* Scenario.make()
@@ -86,7 +86,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R3: a submission whose answer was lost and that is sent again makes no second job",
+    "R3: creates no second job for a submission that is repeated after a lost answer",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, submit } = yield* Scenario.make()
@@ -103,7 +103,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R2, R9: a chunk and a result whose answers were lost are kept once when they are sent again",
+    "R2, R9: stores a chunk and a result once when they are repeated after a lost answer",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started } = yield* Scenario.make()
@@ -123,7 +123,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: a backoff that could not be ended because the store failed ends with the next sweep",
+    "R5: ends a backoff with the next sweep when the store failed in the first",
     Effect.gen(function*() {
       const { failNextWrites } = yield* StoreFaults.StoreFaults
       const { queue, fail, submit, take, takeOne } = yield* Scenario.make({
@@ -141,7 +141,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: a submission that was kept and told as failed is taken by a worker that waits, at once",
+    "R5: gives a waiting worker a stored job at once, even if its submission was reported as failed",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, submit, take } = yield* Scenario.make()
@@ -157,7 +157,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: an end that was kept and told as failed ends the waits for it, at once",
+    "R5: completes waits for a stored result at once, even if its delivery was reported as failed",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started } = yield* Scenario.make()
@@ -177,7 +177,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: a lost worker's job, and one whose backoff is over, are taken at once by workers that wait, although nobody was told",
+    "R5: gives waiting workers a lost worker's job and one after its backoff at once, even if the sweep's answer was lost",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({
@@ -202,7 +202,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R8: a cancel that was kept and told as failed stops the running handler when it is sent again",
+    "R8: stops the running handler when a stored cancel that was reported as failed is repeated",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, started } = yield* Scenario.make()
@@ -220,7 +220,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R2: an error whose answer was lost, and which is retried already, is taken once more and changes nothing",
+    "R2: accepts a repeated error whose answer was lost and whose job is already retried, and changes nothing",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make({

@@ -18,7 +18,7 @@ export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStor
 
   describe(`removal of endpoints: ${name}`, () => {
     rule(
-      "an endpoint with jobs that have not ended stays",
+      "refuses to remove an endpoint with jobs that have not ended",
       Effect.gen(function*() {
         const endpoints = yield* EndpointStore
         const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make({
@@ -42,7 +42,7 @@ export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStor
     )
 
     rule(
-      "a submission to an endpoint that was removed is refused, until it is created anew",
+      "refuses a submission to a removed endpoint until it is created again",
       Effect.gen(function*() {
         const endpoints = yield* EndpointStore
         const { queue, endpoint, submit } = yield* Scenario.make()
@@ -58,7 +58,7 @@ export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStor
     )
 
     rule(
-      "of a removal and a submission that meet one wins: there is never a job without its endpoint",
+      "lets either a removal or a concurrent submission win, so that no job is without its endpoint",
       Effect.gen(function*() {
         const endpoints = yield* EndpointStore
         const { queue, endpoint, submit } = yield* Scenario.make()
