@@ -1,5 +1,5 @@
 /**
- * Rules of what callers can do to a job: cancel, retry, purge.
+ * Rules of the callers' operations on a job: cancel, retry, purge.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -33,7 +33,7 @@ export const callerRules = (rule: Rule): void => {
       assert.strictEqual((yield* Fiber.join(waiting)).status, "CANCELLED")
       assert.strictEqual(yield* finish(job), "ignored")
       assert.strictEqual(yield* status(job.id), "CANCELLED")
-      // Told once.
+      // The stop signal is sent once.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     }))
 

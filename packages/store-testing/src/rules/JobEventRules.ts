@@ -1,5 +1,5 @@
 /**
- * Rules of following a job: everything once, in order, also across connections.
+ * Rules of `follow`: every event once and in order, also across connections.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -11,7 +11,7 @@ import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
-/** A telling in few words. */
+/** An event in short form. */
 const brief = (told: JobEvent): string => {
   switch (told._tag) {
     case "Status":
@@ -58,7 +58,7 @@ export const jobEventRules = (rule: Rule): void => {
         const end = told.at(-1)
         assert.strictEqual(end?._tag === "End" ? end.job.output : undefined, `"whole"`)
         assert.deepStrictEqual((yield* queue.drain(endpoint.id, id, 0)).chunks.map(String), [`"chunk 1"`, `"chunk 2"`])
-        // And the other way round: a reading takes nothing from followers.
+        // Followers and `drain` are independent in both directions.
         const late = yield* Stream.runCollect(queue.follow(endpoint.id, id))
         assert.deepStrictEqual([...late].map(brief), ["IN_PROGRESS 1", `1.1 "chunk 1"`, `1.2 "chunk 2"`, "COMPLETED"])
       })
@@ -78,7 +78,7 @@ export const jobEventRules = (rule: Rule): void => {
       }))
       const told: Array<JobEvent> = []
       for (let cut = 0; told.at(-1)?._tag !== "End"; cut++) {
-        // One connection sees a few tellings and is lost.
+        // Each connection receives a few events and is lost.
         const connection = queue.follow(endpoint.id, job.id, Scenario.resumeAfter(told.at(-1))).pipe(
           Stream.take(1 + (cut * 5) % 17)
         )
@@ -91,7 +91,7 @@ export const jobEventRules = (rule: Rule): void => {
       )
       assert.strictEqual(told.filter((one) => one._tag === "Status").length, 1)
       assert.strictEqual(told.filter((one) => one._tag === "End").length, 1)
-      // Whoever knows the end is told nothing more.
+      // A reader that has received the end receives nothing more.
       assert.deepStrictEqual(
         [...yield* Stream.runCollect(queue.follow(endpoint.id, job.id, Scenario.resumeAfter(told.at(-1))))],
         []
@@ -117,7 +117,7 @@ export const jobEventRules = (rule: Rule): void => {
       yield* finish(second)
       const expected = ["IN_PROGRESS 2", `2.1 "kept"`, "COMPLETED"]
       assert.deepStrictEqual([...yield* Fiber.join(following)].map(brief), ["IN_QUEUE 1", ...expected])
-      // Who was away meanwhile is told of the attempt too.
+      // A reader that was disconnected receives the new attempt too.
       const away = yield* Stream.runCollect(queue.follow(endpoint.id, id, Scenario.resumeAfter(before.at(-1))))
       assert.deepStrictEqual([...away].map(brief), expected)
     }))

@@ -1,5 +1,5 @@
 /**
- * Rules of following a job that logs: every line once, in order, among the other events, also across connections
+ * Rules of following a job that logs: every line once and in order among the other events, also across connections
  * (R9, docs/spec/figures.md#reliability).
  */
 import { assert } from "@effect/vitest"
@@ -33,7 +33,7 @@ const all = Effect.fnUntraced(function*(stream: Stream.Stream<JobEvent, unknown>
   return [...yield* Stream.runCollect(stream)]
 })
 
-/** What a worker does in one attempt: the letter of each step. */
+/** The steps of a worker in one attempt. */
 const steps = fc.array(fc.constantFrom("chunk", "log", "log", "flush", "progress"), { maxLength: 30 })
 
 /** Registers the rules. */
@@ -64,7 +64,7 @@ export const logEventRules = (rule: LogRule): void => {
         const course = ["IN_PROGRESS 1", "log a", "chunk 1", "chunk 2", "log b", "log c", "chunk 3", "COMPLETED"]
         assert.deepStrictEqual((yield* Fiber.join(following)).map(brief), ["IN_QUEUE 0", ...course])
         assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, id))).map(brief), course)
-        // Who wants no lines is told the rest.
+        // A reader without log lines receives the other events.
         assert.deepStrictEqual(
           (yield* all(queue.follow(endpoint.id, id, undefined, { logs: false }))).map(brief),
           course.filter((one) => !one.startsWith("log"))
@@ -124,7 +124,7 @@ export const logEventRules = (rule: LogRule): void => {
       const job = yield* started("ann")
       const following = yield* Effect.forkChild(all(queue.follow(endpoint.id, job.id)))
       yield* Scenario.settle
-      // Nothing but the follower's wait for the end writes these lines: time does not pass.
+      // Time does not pass: only the follower's wait for the end writes these lines.
       yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: job.id, level: "INFO", source: "log", message: "last word" })
       yield* finish(job)
       yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: job.id, level: "INFO", source: "log", message: "came late" })
@@ -216,7 +216,7 @@ export const logEventRules = (rule: LogRule): void => {
             chunks
           )
           assert.strictEqual(told.filter((one) => one._tag === "End").length, 1)
-          // The latest progress is told again to who comes back.
+          // A reader that resumes receives the latest progress again.
           const positions = told.filter((one) => one._tag !== "Progress").map((one) => encodeEventCursor(one.cursor))
           assert.strictEqual(new Set(positions).size, positions.length)
           yield* TestClock.adjust(1)

@@ -1,5 +1,5 @@
 /**
- * Rules of delivery: whose word counts, and for how long.
+ * Rules of delivery: which worker's writes count, and until when.
  */
 import { assert } from "@effect/vitest"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
@@ -39,7 +39,7 @@ export const resultRules = (rule: Rule): void => {
       assert.strictEqual(ended.status, "FAILED")
       assert.strictEqual(ended.error, "no such city")
       assert.strictEqual(ended.output, `{"rest":1}`)
-      // Only lost workers are retried, never errors.
+      // Without a retry rule, only lost workers are retried, never errors.
       assert.strictEqual(ended.retries, 0)
     }))
 
@@ -134,7 +134,7 @@ export const resultRules = (rule: Rule): void => {
         worker: "bob"
       })
       yield* queue.finish(Scenario.holderOf(fresh), { output: toJsonText("fresh"), error: null })
-      // Also when it is over: the result is bob's, and ann's is no repetition of it.
+      // Also after the end: the result is bob's, and ann's is not a repetition of it.
       assert.strictEqual(
         yield* Scenario.reasonOf(queue.finish(Scenario.holderOf(stale), { output: toJsonText("stale"), error: null })),
         "LeaseLost"
@@ -156,7 +156,7 @@ export const resultRules = (rule: Rule): void => {
         "LeaseLost"
       )
       assert.strictEqual((yield* queue.get(endpoint.id, stale.id)).status, "IN_PROGRESS")
-      // A worker that names no attempt is known by its name alone.
+      // A worker that sends no attempt is identified by its name only.
       const { attempt: _, ...nameless } = Scenario.holderOf(fresh)
       assert.strictEqual(yield* queue.finish(nameless, { output, error: null }), "accepted")
     }))
@@ -189,7 +189,7 @@ export const resultRules = (rule: Rule): void => {
       assert.isFalse(waiting.some(Scenario.isDone))
       yield* finish(job, 42)
       for (const fiber of waiting) assert.strictEqual((yield* Fiber.join(fiber)).output, "42")
-      // After the end there is nothing to wait for.
+      // After the end the call returns at once.
       assert.strictEqual((yield* queue.awaitEnd(endpoint.id, job.id, 60_000)).output, "42")
     }))
 

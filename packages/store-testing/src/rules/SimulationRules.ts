@@ -1,5 +1,5 @@
 /**
- * A day at the queue: callers, workers, timers and faults at once, in an order that nobody chose. Afterwards the history is checked.
+ * A simulation of the queue: callers, workers, timers and faults, interleaved at random. Afterwards the recorded history is checked.
  */
 import { assert } from "@effect/vitest"
 import { isTerminal } from "@stint/contract/Job"
@@ -12,12 +12,12 @@ import * as History from "../history/History.ts"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
-/** What becomes of a job in a worker's hands. */
+/** What a worker does with a job. */
 type JobFate = "finish" | "fail" | "die" | "fall silent" | "return late"
 
 const fates: ReadonlyArray<JobFate> = ["finish", "finish", "finish", "fail", "die", "fall silent", "return late"]
 
-/** An observer of one world: does things, and writes down what it saw. Its clock counts observations. */
+/** Performs the steps of one simulation and records what it observes. Its clock counts observations. */
 const observer = (scenario: Scenario.Scenario) => {
   const history = History.make()
   const { queue } = scenario
@@ -142,7 +142,7 @@ export const simulationRules = (rule: Rule): void => {
           })
           yield* TestClock.adjust(passes)
         }
-        // R5: nobody works any more. The next timer is always known, and in the end every job has ended.
+        // R5: no worker is left. A next timer always exists, and in the end every job has ended.
         for (let sweep = 0; sweep < 10; sweep++) {
           const jobs = yield* Effect.forEach(ids, look)
           const next = Math.min(...jobs.filter((job) => !isTerminal(job.status)).map(dueAt))

@@ -1,5 +1,5 @@
 /**
- * Rules for a store that is slow or failing, and for callers who hang up meanwhile.
+ * Rules for a store that is slow or fails, and for callers that disconnect meanwhile.
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -36,7 +36,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       yield* Scenario.settle
       yield* thaw
       yield* Fiber.join(hangingUp)
-      // The job was kept; no time passes, so only its wake-ups can end these.
+      // The job was stored. No time passes, so only its notifications can end these waits.
       assert.strictEqual((yield* Fiber.join(taking)).length, 1)
       yield* Fiber.join(watching)
     })
@@ -77,7 +77,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(queue.progress(Scenario.holderOf(job), toJsonText(1))), "StoreUnavailable")
       assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, "IN_PROGRESS")
       assert.strictEqual(yield* finish(job), "accepted")
-      // A take that fails gives its place in line away.
+      // A take that fails unregisters its waiter.
       const next = yield* submit()
       yield* failNextWrites(1)
       assert.strictEqual(yield* Scenario.reasonOf(take("ann", { waitMs: 60_000 })), "StoreUnavailable")
@@ -169,7 +169,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "StoreUnavailable")
       assert.strictEqual((yield* Fiber.join(ending)).status, "COMPLETED")
       yield* Fiber.join(following)
-      // The worker sends it again, and is free from then on: it can be drained when there is no more to do.
+      // The worker repeats the result. From then on it is idle, and can be drained.
       assert.strictEqual(yield* finish(job), "ignored")
       const [worker] = yield* (yield* WorkerRegistry.WorkerRegistry).list(endpoint.id)
       assert.deepInclude(worker, { state: "idle", jobs: [] })
@@ -213,7 +213,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(queue.cancel(endpoint.id, job.id)), "StoreUnavailable")
       assert.strictEqual((yield* queue.cancel(endpoint.id, job.id)).status, "CANCELLED")
       assert.deepStrictEqual(yield* Fiber.join(stopping), [job.id])
-      // Once: the next cancel finds nobody who has the job.
+      // Once only: the next cancel finds no worker that runs the job.
       yield* queue.cancel(endpoint.id, job.id)
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     })
@@ -235,15 +235,15 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(retried.retries, 1)
       assert.strictEqual(yield* fail(job, "busy"), "ignored")
       assert.deepStrictEqual(yield* queue.get(endpoint.id, id), retried)
-      // Anything else of that attempt is refused: it is over.
+      // Any other result of that attempt is refused: the attempt has ended.
       assert.strictEqual(yield* Scenario.reasonOf(fail(job, "another error")), "LeaseLost")
       assert.strictEqual(yield* Scenario.reasonOf(finish(job, 1)), "LeaseLost")
-      // Also while the next attempt runs, and without harm to it.
+      // Also while the next attempt runs, without effect on it.
       const next = yield* takeOne("bob")
       assert.strictEqual(yield* fail(job, "busy"), "ignored")
       assert.strictEqual(yield* Scenario.reasonOf(fail({ ...next, worker: "ann" }, "busy")), "LeaseLost")
       assert.strictEqual(yield* finish(next, 2), "accepted")
-      // An attempt that was lost is not one that was delivered.
+      // A lost attempt is not a delivered one.
       yield* submit()
       const frozen = yield* takeOne("ann")
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")

@@ -1,5 +1,5 @@
 /**
- * Rules of submission: what is kept is what was sent.
+ * Rules of submission: the stored job is what the caller sent.
  */
 import { assert } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"

@@ -1,5 +1,5 @@
 /**
- * Rules of taking: who gets which job, and when.
+ * Rules of taking: which worker receives which job, and when.
  */
 import { assert } from "@effect/vitest"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -101,7 +101,7 @@ export const takeRules = (rule: Rule): void => {
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const count = 24
-      // Takes and submissions interleave as the scheduler likes; no time passes, so only a wake-up can end a wait.
+      // Takes and submissions interleave at random. No time passes, so only a wake-up can end a wait.
       const both = yield* Effect.forEach(
         Array.from({ length: 2 * count }, (_, n) => n),
         (n): Effect.Effect<ReadonlyArray<{ readonly id: string }>, unknown> =>
@@ -136,7 +136,7 @@ export const takeRules = (rule: Rule): void => {
       yield* Fiber.interrupt(gone)
       const job = yield* Fiber.join(submitting)
       const exit = gone.pollUnsafe()
-      // Either the interruption came first, and then the next one is woken; or the job did, and then it is with ann.
+      // If the interruption came first, the next worker was woken; if the job did, ann has it.
       if (exit?._tag === "Success") {
         assert.deepStrictEqual(ids(exit.value), [job.id])
         yield* Fiber.interrupt(next)
@@ -153,7 +153,7 @@ export const takeRules = (rule: Rule): void => {
       assert.strictEqual(again.id, job.id)
       assert.strictEqual(again.attempt, 2)
       assert.strictEqual(again.retries, 1)
-      // And is not told to stop what it has just been given anew.
+      // It receives no stop signal for the job that it has just taken again.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
       assert.deepStrictEqual(yield* take("ann", { holding: false }), [])
       const ended = yield* queue.get(endpoint.id, job.id)

@@ -1,5 +1,5 @@
 /**
- * Rules of time: leases, limits and retention. The queue's timers fire in `tick`; who calls it, and how often, is not the store's business.
+ * Rules of time: leases, limits and retention. The store fires due work in `tick`; the queue's timers call it.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -40,7 +40,7 @@ export const timerRules = (rule: Rule): void => {
       assert.strictEqual(lost.progress, null)
       assert.strictEqual(lost.queuedAt, 10_000)
       assert.strictEqual(lost.startedAt, null)
-      // Should it live after all, it is told to leave the job alone.
+      // If the worker is still alive, it receives a stop signal for the job.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
       assert.deepStrictEqual((yield* take("bob", { limit: 2 })).map((one) => one.id), [job.id, later.id])
     }))
@@ -155,7 +155,7 @@ export const timerRules = (rule: Rule): void => {
         const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
         const running = yield* started("ann")
         const waiting = yield* submit()
-        // The platform is away for longer than the lease; no worker could beat.
+        // The platform is down for longer than the lease, so no worker could send heartbeats.
         yield* TestClock.adjust(25_000)
         const world = JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer))
         yield* Effect.gen(function*() {
