@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import { TestClock } from "effect/testing"
 
-/** What is logged, in order. */
+/** The logged messages, in order. */
 const recorded = () => {
   const lines: Array<string> = []
   return { lines, layer: Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]) }

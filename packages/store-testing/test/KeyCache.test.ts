@@ -1,4 +1,4 @@
-/** Keys in memory in front of rows, which other processes change as well. */
+/** The cache of keys over rows that other processes change as well. */
 import { assert, it } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"
 import { keyStoreSuite } from "@stint/store-testing"
@@ -24,7 +24,7 @@ const key: KeyRecord = {
   previous: []
 }
 
-/** A database of keys that can be away. `onRead` runs while all are read, after the reading. */
+/** Key rows that can fail. `onRead` runs after all rows were read and before they are returned. */
 const database = () => {
   const rows = new Map<string, KeyRecord>()
   const state = { isAway: false, reads: 0, onRead: Effect.void }

@@ -6,14 +6,14 @@ import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 
-/** A waiter that has joined the line of `key`. */
+/** Registers a waiter of `key`. */
 const waiter = (list: WaitList.WaitList, key: string, millis = 60_000) =>
   Effect.gen(function*() {
     const ticket = yield* list.register(key)
     return yield* Effect.forkChild(ticket.wait(millis))
   })
 
-/** Forked waiters, with time for each to begin. */
+/** Forks waiters, and lets each register. */
 const waiters = (list: WaitList.WaitList, count: number) =>
   Effect.tap(Effect.replicateEffect(waiter(list, "key"), count), () => Scenario.settle)
 
@@ -40,7 +40,7 @@ describe("WaitList", () => {
       const b = yield* waiter(list, "b")
       yield* Scenario.settle
       list.wake("a")
-      list.wake("nobody")
+      list.wake("unknown")
       yield* Scenario.settle
       assert.deepStrictEqual(done([a, b]), [true, false])
       list.wakeAll()
@@ -109,7 +109,7 @@ describe("WaitList", () => {
         (operations) =>
           Effect.runPromise(Effect.gen(function*() {
             const list = WaitList.make()
-            /** Those in line who were not woken, longest waiting first; those woken who have not looked. */
+            /** Waiters that were not woken, longest waiting first, and woken waiters that have not returned. */
             let line: Array<WaitList.Ticket> = []
             let woken: Array<WaitList.Ticket> = []
             for (const operation of operations) {
@@ -119,7 +119,7 @@ describe("WaitList", () => {
                 woken = [...woken, ...line.slice(0, 1)]
                 line = line.slice(1)
               }
-              // Leaves the line, and whoever had been woken hands that on.
+              // Cancels a waiter; a woken one passes its wake-up on.
               const leaver = operation === "leave" ? line.at(-1) : operation === "hurry" ? woken[0] : undefined
               if (leaver !== undefined) {
                 yield* leaver.cancel
@@ -132,7 +132,7 @@ describe("WaitList", () => {
               }
               assert.strictEqual(list.size("key"), line.length)
             }
-            // Those who were woken come back at once, the others only when their time is over.
+            // Woken waiters return at once, the others when they time out.
             for (const ticket of woken) assert.isTrue(yield* ticket.wait(60_000))
             for (const ticket of line) assert.isFalse(yield* ticket.wait(0))
             assert.strictEqual(list.size("key"), 0)

@@ -68,7 +68,7 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
   const history = History.make()
   let clock = 0
   const at = () => clock++
-  let stormy = true
+  let injectFaults = true
   const ids: Array<string> = []
   let readers = 0
 
@@ -90,15 +90,15 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     const reader = `reader ${++readers}`
     let last: JobEvent | undefined
     while (true) {
-      const told = [
+      const events = [
         ...yield* queue.follow(endpoint.id, id, Scenario.resumeAfter(last)).pipe(
           Stream.take(1 + Math.floor(random() * 4)),
           Stream.runCollect
         )
       ]
-      recordReads(history, at, reader, told, (yield* queue.get(endpoint.id, id)).id)
-      last = told.at(-1) ?? last
-      if (told.length === 0 || told.at(-1)?._tag === "End") return
+      recordReads(history, at, reader, events, (yield* queue.get(endpoint.id, id)).id)
+      last = events.at(-1) ?? last
+      if (events.length === 0 || events.at(-1)?._tag === "End") return
     }
   })
 
@@ -126,23 +126,25 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     const count = Math.floor(random() * 4)
     for (let number = 1; number <= count; number++) {
       const output = toJsonText(`${job.attempt}.${number}`)
-      const kept = yield* Effect.exit(retryUntilAnswered(queue.append(Scenario.holderOf(job), output, number)))
-      if (kept._tag === "Failure" || kept.value !== "accepted") return
+      const appended = yield* Effect.exit(retryUntilAnswered(queue.append(Scenario.holderOf(job), output, number)))
+      if (appended._tag === "Failure" || appended.value !== "accepted") return
       history.record({ _tag: "ChunkWritten", at: at(), job: job.id, attempt: job.attempt, number, output })
     }
   })
 
   const work = Effect.fnUntraced(function*(worker: string, job: JobRecord) {
     yield* stream(job)
-    const dice = stormy ? random() : 0
-    if (dice < 0.5) return yield* deliver(job, false)
-    if (dice < 0.7) return yield* deliver(job, true)
-    if (dice < 0.8) return yield* Effect.ignore(queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`))
+    const chance = injectFaults ? random() : 0
+    if (chance < 0.5) return yield* deliver(job, false)
+    if (chance < 0.7) return yield* deliver(job, true)
+    if (chance < 0.8) {
+      return yield* Effect.ignore(queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`))
+    }
     // The worker stops sending heartbeats.
-    if (dice < 0.88) return
+    if (chance < 0.88) return
     // The worker is frozen past its lease, and then continues.
-    if (dice < 0.94) return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
-    for (let beats = 0; beats < 6; beats++) {
+    if (chance < 0.94) return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
+    for (let sent = 0; sent < 6; sent++) {
       yield* Effect.sleep(LEASE / 4)
       yield* Effect.ignore(queue.heartbeat(endpoint.id, worker, [job.id]))
     }
@@ -158,7 +160,7 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
   })
 
   /** A violation counts if it is found twice: a single check may see a change between two reads of the store. */
-  const look = Effect.gen(function*() {
+  const checkLiveness = Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     const first = yield* Liveness.violations(store, endpoint.id, now)
     if (first.length === 0) return
@@ -176,15 +178,15 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
       for (let times = random() < 0.3 ? 2 : 1; times > 0; times--) yield* Effect.forkChild(submit(n))
     }
     yield* Scenario.pass(Math.floor(random() * 400))
-    yield* look
+    yield* checkLiveness
   }
 
   // The faults stop. A lease is the longest time that a job can be without a worker.
   yield* failRandomly({ failed: 0, lost: 0 }, random)
-  stormy = false
+  injectFaults = false
   for (let passed = 0; passed < LEASE + 5_000; passed += 250) {
     yield* Scenario.pass(250)
-    yield* look
+    yield* checkLiveness
   }
   for (const id of ids) {
     const askedAt = at()

@@ -94,9 +94,9 @@ export const depthRules = (rule: Rule): void => {
       const ended = yield* watch
       if (job !== undefined) yield* finish(job)
       yield* Fiber.join(ended)
-      const gone = yield* watch
+      const watching = yield* watch
       yield* queue.workerGone(endpoint.id, "ann", undefined)
-      yield* Fiber.join(gone)
+      yield* Fiber.join(watching)
       const nothing = yield* watch
       yield* Scenario.pass(60_000)
       yield* Fiber.join(nothing)

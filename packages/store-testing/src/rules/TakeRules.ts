@@ -128,14 +128,14 @@ export const takeRules = (rule: Rule): void => {
   rule("passes a wake-up that meets an interruption to the next waiting take", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
-      const gone = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      const interrupted = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
       yield* Scenario.settle
       const next = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
       yield* Scenario.settle
       const submitting = yield* Effect.forkChild(submit())
-      yield* Fiber.interrupt(gone)
+      yield* Fiber.interrupt(interrupted)
       const job = yield* Fiber.join(submitting)
-      const exit = gone.pollUnsafe()
+      const exit = interrupted.pollUnsafe()
       // If the interruption came first, the next worker was woken; if the job did, ann has it.
       if (exit?._tag === "Success") {
         assert.deepStrictEqual(ids(exit.value), [job.id])

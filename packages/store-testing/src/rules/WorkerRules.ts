@@ -195,14 +195,14 @@ export const workerRules = (rule: Rule): void => {
   rule("leaves an exiting worker the jobs it names, and returns the others to the queue", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started, status, submit, take } = yield* Scenario.make()
-      const kept = yield* started("ann")
+      const named = yield* started("ann")
       const missed = yield* started("ann")
       yield* TestClock.adjust(5_000)
-      yield* queue.workerExiting(endpoint.id, "ann", [kept.id])
-      assert.strictEqual((yield* queue.get(endpoint.id, kept.id)).leaseExpiresAt, 15_000)
+      yield* queue.workerExiting(endpoint.id, "ann", [named.id])
+      assert.strictEqual((yield* queue.get(endpoint.id, named.id)).leaseExpiresAt, 15_000)
       assert.strictEqual(yield* status(missed.id), "IN_QUEUE")
       yield* submit()
       assert.deepStrictEqual(yield* take("ann"), [])
-      assert.strictEqual(yield* finish(kept), "accepted")
+      assert.strictEqual(yield* finish(named), "accepted")
     }))
 }

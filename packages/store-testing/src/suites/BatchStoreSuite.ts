@@ -1,5 +1,5 @@
 /**
- * The conformance suite of batches, over the store that keeps them and their jobs.
+ * The conformance suite of batches, over the store of batches and their jobs.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { Endpoint } from "@stint/contract/Endpoint"
@@ -19,13 +19,13 @@ import { TestClock } from "effect/testing"
 import { batchModelRule } from "../models/BatchModel.ts"
 import * as Scenario from "../Scenario.ts"
 
-/** What a store of batches is part of. */
+/** The stores that share a transaction with batches. */
 export type BatchStores = JobStore | BatchStore | EndpointStore | WebhookStore
 
-/** Limits that are in nobody's way. */
+/** Limits that no test reaches. */
 const LIMITS: BatchQueue.BatchLimits = { requests: 5_000, open: 10, queued: 50_000 }
 
-/** A request that says its number. */
+/** A request with its number as input. */
 export const request = (number: number, options: RequestOptions = {}): BatchRequest => ({
   id: Scenario.jobId(),
   input: toJsonText({ number }),
@@ -36,7 +36,7 @@ export const request = (number: number, options: RequestOptions = {}): BatchRequ
 const requests = (count: number, options: RequestOptions = {}): ReadonlyArray<BatchRequest> =>
   Array.from({ length: count }, (_, at) => request(at, options))
 
-/** A world with a batch in it. */
+/** A scenario with a batch. */
 const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encoded> = {}) {
   const scenario = yield* Scenario.make(settings)
   const batches = yield* BatchQueue.BatchQueue
@@ -54,12 +54,12 @@ const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encod
       const { id } = yield* draft(count, options)
       return yield* batches.finalize(endpoint, id, LIMITS)
     }),
-    look: (id: string) => batches.get(endpoint.id, id),
+    read: (id: string) => batches.get(endpoint.id, id),
     ids: (id: string) => Effect.map(batches.requests(endpoint.id, id, 0, 10_000), (page) => page.ids)
   }
 })
 
-/** Everything that a store of batches has to do. The layer is built anew for every test. */
+/** Registers the rules of a batch store. The layer is built for every test. */
 export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, { sequences = 300 } = {}): void => {
   const world = BatchQueue.layer.pipe(
     Layer.provideMerge(JobQueue.layer),
@@ -104,20 +104,20 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
       "completes the batch in the commit that ends its last request, when at least one request completed",
       () =>
         Effect.gen(function*() {
-          const { endpoint, fail, finish, look, queue, started, takeOne, submit } = yield* make({ maxAttempts: 1 })
+          const { endpoint, fail, finish, read, queue, started, takeOne, submit } = yield* make({ maxAttempts: 1 })
           const { id } = yield* started(4)
           yield* submit()
           const other = yield* takeOne("zoe")
           assert.strictEqual(other.batchId, null)
           const first = yield* takeOne("ann")
-          assert.deepInclude(yield* look(id), { running: 1, status: "FINALIZED" })
+          assert.deepInclude(yield* read(id), { running: 1, status: "FINALIZED" })
           yield* finish(first)
           yield* fail(yield* takeOne("ann"), "no such city")
           yield* queue.cancel(endpoint.id, (yield* takeOne("ann")).id)
           yield* TestClock.adjust(1_000)
           const last = yield* takeOne("bob")
           yield* finish(other)
-          assert.deepInclude(yield* look(id), {
+          assert.deepInclude(yield* read(id), {
             status: "FINALIZED",
             running: 1,
             completed: 1,
@@ -127,7 +127,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
           })
           yield* queue.workerGone(endpoint.id, "bob", "Worker bob was killed.")
           assert.strictEqual(yield* Effect.map(queue.get(endpoint.id, last.id), (job) => job.status), "FAILED")
-          assert.deepInclude(yield* look(id), {
+          assert.deepInclude(yield* read(id), {
             status: "COMPLETED",
             running: 0,
             completed: 1,
@@ -140,11 +140,11 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
 
     rule("fails a batch in which no request completed, and completes a batch without requests", () =>
       Effect.gen(function*() {
-        const { endpoint, fail, look, queue, started, takeOne } = yield* make()
+        const { endpoint, fail, read, queue, started, takeOne } = yield* make()
         const { id } = yield* started(2)
         yield* fail(yield* takeOne("ann"), "no")
         yield* queue.purge(endpoint.id)
-        assert.deepInclude(yield* look(id), { status: "FAILED", failed: 1, cancelled: 1, endedAt: 0 })
+        assert.deepInclude(yield* read(id), { status: "FAILED", failed: 1, cancelled: 1, endedAt: 0 })
         assert.deepInclude(yield* started(0), { status: "COMPLETED", total: 0, endedAt: 0 })
       }))
 
@@ -214,19 +214,19 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
       "refuses a whole call that exceeds a limit: requests per batch, open batches, waiting jobs",
       () =>
         Effect.gen(function*() {
-          const { batches, endpoint, look, queue, submit } = yield* make()
+          const { batches, endpoint, read, queue, submit } = yield* make()
           const limits = { requests: 3, open: 2, queued: 5 }
           const create = (count: number) => batches.create({ endpoint, requests: requests(count) }, limits)
           assert.strictEqual(yield* Scenario.reasonOf(create(4)), "BatchTooLarge")
           const one = yield* create(3)
           assert.strictEqual(yield* Scenario.reasonOf(batches.add(endpoint.id, one.id, [request(1)], limits)), "BatchTooLarge")
-          assert.strictEqual((yield* look(one.id)).total, 3)
+          assert.strictEqual((yield* read(one.id)).total, 3)
           const two = yield* create(3)
           assert.strictEqual(yield* Scenario.reasonOf(create(0)), "TooManyBatches")
           yield* batches.finalize(endpoint, one.id, limits)
           assert.strictEqual(yield* Scenario.reasonOf(create(0)), "TooManyBatches")
           assert.strictEqual(yield* Scenario.reasonOf(batches.finalize(endpoint, two.id, limits)), "QueueFull")
-          assert.strictEqual((yield* look(two.id)).status, "DRAFT")
+          assert.strictEqual((yield* read(two.id)).status, "DRAFT")
           yield* queue.purge(endpoint.id)
           yield* create(0)
           yield* Effect.replicateEffect(submit(), 2, { discard: true })
@@ -248,7 +248,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
       "R8: cancels a batch's waiting jobs at once, lets running ones finish, and starts no more",
       () =>
         Effect.gen(function*() {
-          const { batches, endpoint, finish, ids, look, queue, started, status, take } = yield* make({ maxAttempts: 3 })
+          const { batches, endpoint, finish, ids, read, queue, started, status, take } = yield* make({ maxAttempts: 3 })
           const { id } = yield* started(450)
           const [first, second] = yield* take("ann", { limit: 2 })
           const batch = yield* batches.cancel(endpoint.id, id)
@@ -259,7 +259,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
           yield* finish(first ?? assert.fail())
           yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed.")
           assert.strictEqual(yield* status(second?.id ?? ""), "CANCELLED")
-          assert.deepInclude(yield* look(id), { status: "CANCELLED", running: 0, completed: 1, cancelled: 449, endedAt: 500 })
+          assert.deepInclude(yield* read(id), { status: "CANCELLED", running: 0, completed: 1, cancelled: 449, endedAt: 500 })
           assert.deepInclude(yield* batches.cancel(endpoint.id, id), { status: "CANCELLED", cancelled: 449 })
           assert.strictEqual((yield* ids(id)).length, 450)
           assert.strictEqual(yield* Scenario.reasonOf(batches.finalize(endpoint, id, LIMITS)), "WrongStatus")
@@ -285,22 +285,22 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
       "reopens the batch of a retried request, and cancels the retried request of a cancelled batch",
       () =>
         Effect.gen(function*() {
-          const { batches, endpoint, fail, finish, look, queue, started, takeOne } = yield* make()
+          const { batches, endpoint, fail, finish, read, queue, started, takeOne } = yield* make()
           const { id } = yield* started(1)
           const job = yield* takeOne("ann")
           yield* fail(job, "no")
-          assert.deepInclude(yield* look(id), { status: "FAILED", failed: 1, endedAt: 0 })
+          assert.deepInclude(yield* read(id), { status: "FAILED", failed: 1, endedAt: 0 })
           yield* queue.retry(endpoint.id, job.id)
-          assert.deepInclude(yield* look(id), { status: "FINALIZED", failed: 0, endedAt: null })
+          assert.deepInclude(yield* read(id), { status: "FINALIZED", failed: 0, endedAt: null })
           yield* TestClock.adjust(1_000)
           yield* finish(yield* takeOne("ann"))
-          assert.deepInclude(yield* look(id), { status: "COMPLETED", completed: 1, endedAt: 1_000 })
+          assert.deepInclude(yield* read(id), { status: "COMPLETED", completed: 1, endedAt: 1_000 })
           const other = yield* started(2)
           yield* fail(yield* takeOne("ann"), "no")
           yield* batches.cancel(endpoint.id, other.id)
           const [failed] = (yield* batches.requests(endpoint.id, other.id, 0, 1)).ids
           assert.strictEqual((yield* queue.retry(endpoint.id, failed ?? "")).status, "CANCELLED")
-          assert.deepInclude(yield* look(other.id), { status: "CANCELLED", failed: 0, cancelled: 2, endedAt: 1_000 })
+          assert.deepInclude(yield* read(other.id), { status: "CANCELLED", failed: 0, cancelled: 2, endedAt: 1_000 })
         })
     )
 
@@ -309,7 +309,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
-          const { batches, draft, endpoint, finish, look, queue, started, take, takeOne, fail } = yield* make()
+          const { batches, draft, endpoint, finish, read, queue, started, take, takeOne, fail } = yield* make()
           const url = "http://127.0.0.1:9/hook"
           const completed = yield* started(2, { webhook: url, name: "nightly" })
           const [one, two] = yield* take("ann", { limit: 2 })
@@ -344,7 +344,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
           yield* finish(running)
           const silent = yield* draft(1, { webhook: url })
           yield* batches.edit(endpoint.id, silent.id, { webhook: null, name: "quiet" })
-          assert.deepInclude(yield* look(silent.id), { webhook: null, name: "quiet" })
+          assert.deepInclude(yield* read(silent.id), { webhook: null, name: "quiet" })
           yield* batches.cancel(endpoint.id, silent.id)
           const late = yield* outbox.claimDue(0, 10, 1_000)
           assert.deepStrictEqual(late.map(({ event, job }) => [event, job as string]), [["batch.cancelled", cancelled.id]])
@@ -388,19 +388,19 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
     rule("cancels a draft that is not changed for a week, and delivers its end", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
-        const { batches, draft, endpoint, look } = yield* make({ retentionMs: 30 * 86_400_000 })
+        const { batches, draft, endpoint, read } = yield* make({ retentionMs: 30 * 86_400_000 })
         const { id } = yield* draft(1, { webhook: "http://127.0.0.1:9/hook" })
         const week = 7 * 86_400_000
         yield* TestClock.adjust(week - 1)
         yield* batches.tick
-        assert.strictEqual((yield* look(id)).status, "DRAFT")
+        assert.strictEqual((yield* read(id)).status, "DRAFT")
         yield* batches.edit(endpoint.id, id, { name: "still wanted" })
         yield* TestClock.adjust(week - 1)
         yield* batches.tick
-        assert.strictEqual((yield* look(id)).status, "DRAFT")
+        assert.strictEqual((yield* read(id)).status, "DRAFT")
         yield* TestClock.adjust(1)
         yield* batches.tick
-        assert.strictEqual((yield* look(id)).status, "CANCELLED")
+        assert.strictEqual((yield* read(id)).status, "CANCELLED")
         assert.deepStrictEqual((yield* outbox.claimDue(3 * week, 10, 1_000)).map(({ event }) => event), ["batch.cancelled"])
       }))
 
@@ -408,7 +408,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
       "refuses to remove an endpoint with a running batch, and ends the drafts of a removed endpoint",
       () =>
         Effect.gen(function*() {
-          const { batches, draft, endpoint, endpoints, finish, look, started, takeOne } = yield* make()
+          const { batches, draft, endpoint, endpoints, finish, read, started, takeOne } = yield* make()
           yield* started(1)
           const { id } = yield* draft(2)
           assert.strictEqual(yield* endpoints.remove(endpoint.id), "busy")
@@ -420,7 +420,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
             "EndpointGone"
           )
           yield* batches.tick
-          assert.deepInclude(yield* look(id), { status: "CANCELLED", endedAt: 0 })
+          assert.deepInclude(yield* read(id), { status: "CANCELLED", endedAt: 0 })
         })
     )
 

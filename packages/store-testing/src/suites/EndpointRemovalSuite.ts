@@ -1,5 +1,5 @@
 /**
- * What endpoints and jobs have to do with each other, where one backend keeps both.
+ * The conformance suite of removing endpoints from a store of endpoints and jobs.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Scenario from "../Scenario.ts"
 
-/** The rules of removing endpoints. The layer is built anew for every test. */
+/** Registers the rules of removing endpoints. The layer is built for every test. */
 export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStore | EndpointStore, E>): void => {
   const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(store, WorkerRegistry.layer)))
   const rule = (title: string, body: Effect.Effect<void, unknown, JobQueue.JobQueue | EndpointStore>) =>
@@ -72,7 +72,7 @@ export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStor
           })
           const isThere = (yield* endpoints.get(endpoint.id)) !== undefined
           const { waiting } = yield* queue.depth(endpoint.id)
-          assert.isTrue(isThere || waiting === 0, `round ${round}: ${waiting} jobs of an endpoint that is gone`)
+          assert.isTrue(isThere || waiting === 0, `round ${round}: ${waiting} jobs of a removed endpoint`)
           yield* queue.purge(endpoint.id)
         }
       })

@@ -25,7 +25,7 @@ const everything = Schema.decodeUnknownSync(Endpoint)({
   createdAt: 1_700_000_000_000
 })
 
-/** Everything that an endpoint store has to do. The layer is built anew for every test. */
+/** Registers the rules of an endpoint store. The layer is built for every test. */
 export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointStore, E>): void => {
   const rule = (title: string, body: Effect.Effect<void, unknown, EndpointStore>) =>
     it.effect(title, () => Effect.provide(body, store))
@@ -46,7 +46,7 @@ export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointS
       "returns undefined for an unknown id",
       Effect.gen(function*() {
         const store = yield* EndpointStore
-        assert.strictEqual(yield* store.get("nobody"), undefined)
+        assert.strictEqual(yield* store.get("unknown"), undefined)
         assert.strictEqual(yield* store.get("constructor"), undefined)
         assert.deepStrictEqual(yield* store.list, [])
       })

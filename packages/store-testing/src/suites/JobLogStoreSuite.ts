@@ -1,5 +1,5 @@
 /**
- * The conformance suite of log lines: the store that keeps them, and the way to it from a worker and from it to a follower.
+ * The conformance suite of log lines: their store, and their path from a worker to a follower.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { JobId } from "@stint/contract/Ids"
@@ -73,7 +73,7 @@ const storeRules = (rule: LogRule): void => {
         more = page.more
       }
       assert.deepStrictEqual(seen, entries(1, 700).map((line) => line.message))
-      // One reading of long lines is short.
+      // One read of long lines returns few of them.
       yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 100 }, () => entry("x".repeat(4_096))) }])
       const long = yield* store.read(id, 700, 1_000)
       assert.isTrue(long.more)
@@ -237,7 +237,7 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("ann", "still here", job.id)
         yield* write("bob", "taking over", job.id)
         yield* queue.workerGone(endpoint.id, "ann", "killed")
-        // Nobody remembers what it was handed.
+        // The registry does not remember the worker's jobs.
         assert.isFalse(yield* write("ann", "from the grave", job.id))
         yield* logs.flush
         const { lines } = yield* logs.read(job.id)
@@ -303,7 +303,7 @@ const writtenRules = (rule: LogRule): void => {
       )
       assert.deepStrictEqual(rest.map((line) => line.message), rest.map((line) => `line ${line.number}`))
       assert.deepStrictEqual([all.cursor, all.more], [300, false])
-      // Who had read some of them is told how many it missed.
+      // A reader that received some of the dropped lines receives the number of those it missed.
       const later = yield* logs.read(id, { after: 50, limit: 1 })
       assert.match(later.lines[0]?.message ?? "", new RegExp(`^${300 - rest.length - 50} lines dropped`))
     }), { lines: 100 })
@@ -351,7 +351,7 @@ const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { le
     }))
   ).pipe(Layer.provideMerge(store))
 
-/** Everything that has to do with log lines. The layer is built anew for every test. */
+/** Registers the rules of log lines. The layer is built for every test. */
 export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | JobLogStore, E>): void => {
   const worldOver = (stores: Layer.Layer<JobStore | JobLogStore, E>, quotas: Partial<LogQuotas> = {}) =>
     JobQueue.layer.pipe(
@@ -391,13 +391,13 @@ export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | 
 
     it.effect("writes pending lines when the platform shuts down", () =>
       Effect.gen(function*() {
-        const kept = yield* JobLogStore
+        const store = yield* JobLogStore
         const { started } = yield* Scenario.make()
         const job = yield* started("ann")
         yield* write("ann", "last words", job.id).pipe(
           Effect.provide(Layer.fresh(JobLogs.layer))
         )
-        assert.deepStrictEqual((yield* kept.read(job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
+        assert.deepStrictEqual((yield* store.read(job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
       }).pipe(Effect.provide(worldOver(store))))
   })
 }

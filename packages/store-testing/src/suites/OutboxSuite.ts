@@ -20,14 +20,14 @@ const url = "http://127.0.0.1:9/hook"
 
 const to = (...events: readonly [WebhookEvent, ...ReadonlyArray<WebhookEvent>]) => ({ webhook: { url, events } })
 
-/** Long enough for all. */
+/** A lease longer than every test. */
 const LEASE = 30_000
 
 const bodyOf = ({ body }: WebhookDelivery): unknown => JSON.parse(body)
 
 const delivered = (at: number): DeliveryOutcome => ({ _tag: "Delivered", at, status: 200, error: null })
 
-/** Everything that an outbox has to do. The layer is built anew for every test. */
+/** Registers the rules of an outbox. The layer is built for every test. */
 export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | WebhookStore, E>): void => {
   const world = JobQueue.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store).pipe(Layer.provideMerge(store)), WorkerRegistry.layer))
@@ -68,7 +68,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
             [completed, failed, cancelled, lost, purged, late, claimed].map((job) => job.id).sort()
           )
           assert.strictEqual(new Set(due.map((one) => one.id)).size, 7)
-          const first = due.find((one) => one.job === completed.id) ?? assert.fail("the first end was not told")
+          const first = due.find((one) => one.job === completed.id) ?? assert.fail("the first end was not delivered")
           assert.deepStrictEqual(bodyOf(first), {
             id: completed.id,
             status: "COMPLETED",
@@ -120,7 +120,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           assert.deepInclude(bodyOf(due[1] ?? assert.fail()), { retries: 1, workerId: "bob" })
           assert.deepInclude(bodyOf(due[2] ?? assert.fail()), { stream: [{ output: { word: "one" } }] })
           assert.deepInclude(bodyOf(due[4] ?? assert.fail()), { status: "IN_PROGRESS", output: "half" })
-          // Nobody asked to be told of this one.
+          // A job without a webhook.
           yield* submit(to("completed"))
           yield* takeOne("ann")
           yield* submit()
@@ -206,7 +206,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         assert.deepStrictEqual(yield* outbox.claimDue(0, 10, LEASE), [])
         yield* finish(job)
         assert.strictEqual((yield* outbox.claimDue(0, 10, LEASE)).length, 1)
-        // A repetition is no second end.
+        // A repeated result is not a second end.
         assert.strictEqual(yield* finish(job), "ignored")
         assert.deepStrictEqual(yield* outbox.claimDue(0, 10, LEASE), [])
       }))
@@ -228,7 +228,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           assert.deepStrictEqual(yield* outbox.claimDue(LEASE - 1, 100, LEASE), [])
           const again = yield* outbox.claimDue(LEASE, 100, LEASE)
           assert.deepStrictEqual(again.map((one) => one.attempts), Array.from({ length: 20 }, () => 2))
-          // The first sender wakes up: its word counts no more.
+          // The first sender continues: its result no longer counts.
           assert.isFalse(yield* outbox.settle(ids[0] ?? "", 1, delivered(LEASE)))
           assert.isTrue(yield* outbox.settle(ids[0] ?? "", 2, delivered(LEASE)))
           assert.isFalse(yield* outbox.settle(ids[0] ?? "", 2, delivered(LEASE)))
@@ -349,8 +349,8 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         const { fail, submit, takeOne } = yield* Scenario.make({ errorTraceback: "none" })
         yield* submit(to("completed"))
         yield* fail(yield* takeOne("ann"), JSON.stringify({ error_message: "no", error_traceback: "at /home/ann" }))
-        const [told] = yield* outbox.claimDue(0, 1, LEASE)
-        assert.deepInclude(bodyOf(told ?? assert.fail()), { error: JSON.stringify({ error_message: "no" }) })
+        const [delivery] = yield* outbox.claimDue(0, 1, LEASE)
+        assert.deepInclude(bodyOf(delivery ?? assert.fail()), { error: JSON.stringify({ error_message: "no" }) })
       }))
   })
 }
