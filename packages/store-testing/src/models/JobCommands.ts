@@ -104,7 +104,7 @@ const limit = fc.integer({ min: 1, max: 4 })
 const selector: fc.Arbitrary<JobSelector> = fc.record({ job: fc.nat({ max: 30 }), applicable: usually<boolean>(true, false) })
 
 /** One random command. Durations are short and few, so that they coincide. */
-export const command: fc.Arbitrary<JobCommand> = fc.oneof(
+const command: fc.Arbitrary<JobCommand> = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.record({

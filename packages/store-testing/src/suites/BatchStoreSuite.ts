@@ -26,7 +26,7 @@ export type BatchStores = JobStore | BatchStore | EndpointStore | WebhookStore
 const LIMITS: BatchQueue.BatchLimits = { requests: 5_000, open: 10, queued: 50_000 }
 
 /** A request with its number as input. */
-export const request = (number: number, options: RequestOptions = {}): BatchRequest => ({
+const request = (number: number, options: RequestOptions = {}): BatchRequest => ({
   id: Scenario.jobId(),
   input: toJsonText({ number }),
   s3Config: null,
