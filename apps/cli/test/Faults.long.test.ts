@@ -180,7 +180,7 @@ class World implements AsyncDisposable {
             if (id !== "") last = id
             if (event === "chunk") {
               const { attempt, number, output } = JSON.parse(data)
-              this.history.record({ _tag: "Told", at: Date.now(), job, reader, attempt, number, output: JSON.stringify(output) })
+              this.history.record({ _tag: "ChunkRead", at: Date.now(), job, reader, attempt, number, output: JSON.stringify(output) })
             }
             if (event === "end") {
               const completed = JSON.parse(data).status === "COMPLETED"
@@ -405,7 +405,7 @@ describe("chaos: readers that are cut off", () => {
         expect(Math.min(...connections)).toBeGreaterThan(4)
       }
       expect(world.history.check()).toEqual([])
-      const told = world.history.events().filter((event) => event._tag === "Told")
+      const told = world.history.events().filter((event) => event._tag === "ChunkRead")
       expect(told.length).toBe(4 * 600 * rounds)
     },
     LIMIT
