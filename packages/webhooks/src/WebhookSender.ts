@@ -93,7 +93,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const most = options.most ?? 512
   const interval = Duration.toMillis(options.interval ?? "1 second")
   const lease = 2 * timeout + LEASE_MARGIN + bodies.limitMs
-  const hostLimiter = HostLimiter.make({ perHost: options.perHost ?? 8, timeout })
+  const hostLimiter = HostLimiter.make(options.perHost ?? 8)
   const isFull = () => hostLimiter.held() >= most || hostLimiter.characters() >= MAX_CHARACTERS
 
   const sending = yield* FiberSet.make()
@@ -155,12 +155,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
           )))
     )
 
-  /** Sends a delivery whose turn has come, and notes how that ended. The duration of the request; undefined where none was made. */
+  /** Sends a delivery once and records the outcome. */
   const deliver = Effect.fn("WebhookSender.deliver")(function*(kept: WebhookDelivery) {
     const delivery = yield* withBody(kept)
     if (delivery === undefined) {
       again.openUnsafe()
-      return undefined
+      return
     }
     const secret = yield* Effect.provideService(WebhookSecrets.current(delivery.endpoint), WebhookSecretStore, secrets)
     const begun = yield* Clock.currentTimeMillis
@@ -181,15 +181,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
     ], { concurrency: "unbounded" })
     if (outcome._tag === "Retry") again.openUnsafe()
     yield* logFailedDelivery(delivery, outcome)
-    return ended - begun
   }, Effect.scoped)
 
   /** Takes a delivery through its turn at the host. Whatever happens, its place is given back. */
-  const deliverInSlot = (delivery: WebhookDelivery, place: HostLimiter.Slot) => {
-    let duration: number | undefined
-    return deliver(delivery).pipe(
-      Effect.tap((millis) => Effect.sync(() => (duration = millis))),
-      place.permits.withPermits(1),
+  const deliverInSlot = (delivery: WebhookDelivery, slot: HostLimiter.Slot) =>
+    deliver(delivery).pipe(
+      slot.permits.withPermits(1),
       Effect.onInterrupt(() => returnToOutbox(delivery)),
       // What the store did not keep is claimed again when its lease is over.
       Effect.catchCause((cause) =>
@@ -199,11 +196,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       ),
       Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => {
         const wasFull = isFull()
-        place.release(duration, now)
+        slot.release(now)
         if (wasFull) again.openUnsafe()
       }))
     )
-  }
 
   const place = Effect.fnUntraced(function*(delivery: WebhookDelivery, now: number) {
     const found = hostLimiter.acquire(hostOf(delivery.url), delivery.body.length, now)
