@@ -3,7 +3,7 @@
  * command line.
  */
 import * as Sqlite from "@stint/store-sqlite"
-import { webhookDeliverySuite } from "@stint/webhooks/testing"
+import { webhookDeliverySuite } from "@stint/webhooks-testing"
 import { verify } from "@stint/webhooks/verify"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
