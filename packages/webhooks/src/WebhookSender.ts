@@ -22,8 +22,8 @@
 import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import { JobQueue } from "@stint/queue/JobQueue"
+import * as OutageLog from "@stint/store/OutageLog"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
-import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -74,7 +74,7 @@ const LEASE_MARGIN = 5_000
 const BODY_PAUSE = 5_000
 
 /** How long after a failure of the store to try again. */
-const STORE_PAUSE = "1 second"
+const STORE_RETRY_DELAY = "1 second"
 
 /** Of one host: where the requests go, whatever the path. */
 const hostOf = (url: string): string => URL.parse(url)?.origin ?? ""
@@ -233,24 +233,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
     yield* Fiber.interrupt(bell)
   }).pipe(Effect.scoped)
 
-  let failing = false
-  yield* once.pipe(
-    Effect.tap(() => {
-      if (!failing) return Effect.void
-      failing = false
-      return Effect.logInfo("Webhooks are sent again.")
-    }),
-    Effect.catchCause((cause: Cause.Cause<StoreError>) => {
-      if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-      const first = !failing
-      failing = true
-      const error = Cause.squash(cause)
-      const message = error instanceof Error ? error.message : String(error)
-      return Effect.andThen(
-        first ? Effect.logError(`Webhooks cannot be sent: ${message}. None is lost; trying again every second.`) : Effect.void,
-        Effect.sleep(STORE_PAUSE)
-      )
-    }),
+  const outage = OutageLog.make({
+    onFailure: (problem) => Effect.logError(`Webhooks cannot be sent: ${problem}. None is lost; retrying every second.`),
+    onRecovery: Effect.logInfo("Webhooks are sent again.")
+  })
+  yield* outage.watch(once).pipe(
+    Effect.flatMap((succeeded) => succeeded ? Effect.void : Effect.sleep(STORE_RETRY_DELAY)),
     Effect.forever,
     Effect.forkScoped
   )
