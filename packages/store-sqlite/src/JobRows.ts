@@ -136,7 +136,7 @@ const columns = {
   tags: Schema.NullOr(Schema.fromJsonString(JobHead.fields.tags))
 }
 
-const decodeHead = Schema.decodeUnknownSync(JobHead)
+const decodeRow = decoder(Schema.Struct({ ...JobHead.fields, ...columns, seq: Schema.Int }))
 const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, ...columns }))
 const decodeSummary = decoder(Schema.Struct({ ...JobSummary.fields, ...columns, seq: Schema.Int }))
 const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
@@ -144,56 +144,16 @@ const decodeChunk = decoder(Schema.Struct({ body: JsonText }))
 const decodeTime = decoder(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
 const decodeCursor = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String }))
 const decodeTagged = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String, seq: Schema.Int }))
-const decodeSeq = Schema.decodeUnknownSync(Schema.Int)
-const decodeFingerprint = Schema.decodeUnknownSync(Schema.String)
+const decodeSeq = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int }))
+const decodeFingerprint = Schema.decodeUnknownSync(Schema.Struct({ fingerprint: Schema.String }))
 
 const NO_TAGS: ReadonlyArray<string> = []
 
 const withTags = <A extends { readonly tags: ReadonlyArray<string> | null }>(row: A) => ({ ...row, tags: row.tags ?? NO_TAGS })
 
-/** The values of a row that begins as `HEAD` does. */
-const cellsOf = (row: unknown): ReadonlyArray<unknown> => Array.isArray(row) ? row : []
-
-const bit = (cell: unknown): unknown => cell === 1 ? true : cell === 0 ? false : cell
-
-const json = (cell: unknown, none: unknown): unknown => typeof cell === "string" ? JSON.parse(cell) : cell === null ? none : cell
-
-/** From the values of `HEAD`, one by one: objects with as many names are slow to make and to copy. */
 const toRow = (row: unknown): Row => {
-  const cells = cellsOf(row)
-  try {
-    const head = decodeHead({
-      id: cells[1],
-      endpoint: cells[2],
-      status: cells[3],
-      lowPriority: bit(cells[4]),
-      createdAt: cells[5],
-      queuedAt: cells[6],
-      expiresAt: cells[7],
-      executionTimeoutMs: cells[8],
-      leaseMs: cells[9],
-      maxAttempts: cells[10],
-      retentionMs: cells[11],
-      attempt: cells[12],
-      retries: cells[13],
-      worker: cells[14],
-      startedAt: cells[15],
-      leaseExpiresAt: cells[16],
-      finishedAt: cells[17],
-      chunks: cells[18],
-      drained: cells[19],
-      priority: cells[20],
-      notBefore: cells[21],
-      ttlMs: cells[22],
-      retry: json(cells[23], null),
-      webhook: json(cells[24], null),
-      tags: json(cells[25], NO_TAGS),
-      batchId: cells[26]
-    })
-    return { seq: decodeSeq(cells[0]), head }
-  } catch (cause) {
-    throw undecodable(`job ${String(cells[1])}`, cause)
-  }
+  const { seq, ...head } = withTags(decodeRow(row))
+  return { seq, head }
 }
 
 const jsonOrNull = (value: unknown): string | null => value === null ? null : JSON.stringify(value)
@@ -206,23 +166,16 @@ export const toSummary = (row: unknown): JobSummary => {
 
 /** Prepares the statements. */
 export const make = (db: SqliteDatabase["Service"]): JobRows => {
-  /** A statement whose rows begin as `HEAD` does, for {@link toRow}. */
-  const heads = (sql: string) => {
-    const statement = db.statement(sql)
-    statement.setReturnArrays(true)
-    return statement
-  }
-
-  const find = heads(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
+  const find = db.statement(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
   const report = db.statement(`SELECT ${HEAD}, ${OUTCOME} FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
   const payload = db.statement(
     `SELECT input, s3_config AS s3Config, traceparent, tracestate, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
   )
-  const ofKey = heads(
+  const ofKey = db.statement(
     `SELECT ${HEAD}, fingerprint FROM jobs INDEXED BY jobs_keys WHERE endpoint = ? AND idempotency_key = ?`
   )
   const isEndpointRemoved = db.statement(`SELECT 1 FROM removed_endpoints WHERE id = ?`)
-  const ready = heads(
+  const ready = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL
      ORDER BY priority DESC, seq LIMIT ?`
   )
@@ -234,7 +187,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
      WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND seq < ? LIMIT ?)`
   )
-  const queued = heads(
+  const queued = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY created_at, seq LIMIT ?`
   )
   const listed = db.statement(
@@ -253,20 +206,20 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const quarantine = db.statement(
     `UPDATE jobs SET due_at = ?, not_before = CASE status WHEN 'IN_QUEUE' THEN ? ELSE not_before END WHERE seq = ?`
   )
-  const running = heads(
+  const running = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' ORDER BY seq`
   )
-  const waitingOf = heads(
+  const waitingOf = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? AND status = 'IN_QUEUE' ORDER BY seq LIMIT ?`
   )
-  const ofBatch = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ?`)
-  const allRunning = heads(
+  const ofBatch = db.statement(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ?`)
+  const allRunning = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq`
   )
   const isHolding = db.statement(
     `SELECT 1 FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' LIMIT 1`
   )
-  const due = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_due WHERE due_at <= ? ORDER BY due_at, seq LIMIT ?`)
+  const due = db.statement(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_due WHERE due_at <= ? ORDER BY due_at, seq LIMIT ?`)
   const isDue = db.statement(`SELECT 1 FROM jobs INDEXED BY jobs_due WHERE due_at <= ? LIMIT 1`)
   const oldest = db.statement(
     `SELECT min(queued_at) AS time FROM jobs INDEXED BY jobs_oldest
@@ -274,17 +227,11 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const lastSeq = db.statement(`SELECT max(seq) AS time FROM jobs`)
 
-  // Most jobs have none of what the second statement adds, and every value that is bound costs.
-  const COLUMNS = `seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
-    max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
-    priority, ttl_ms`
-  const UNLESS_THERE = `ON CONFLICT (id) DO NOTHING`
-  const insertPlain = db.statement(
-    `INSERT INTO jobs (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
-  )
-  const insertWhole = db.statement(
-    `INSERT INTO jobs (${COLUMNS}, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
+  const insert = db.statement(
+    `INSERT INTO jobs (seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
+       max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
+       priority, ttl_ms, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
   // A heartbeat or a chunk: leaves the indexes of ready and running jobs alone.
@@ -337,7 +284,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
       try {
         rows.push(toRow(row))
       } catch (cause) {
-        const seq = decodeSeq(cellsOf(row)[0])
+        const { seq } = decodeSeq(row)
         quarantined(seq)
         if (!known.has(seq)) rowErrors.push(cause instanceof Error ? cause.message : String(cause))
         known.add(seq)
@@ -364,7 +311,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     payload: (seq) => decodePayload(payload.get(seq)),
     ofKey: (endpoint, key) => {
       const row = ofKey.get(endpoint, key)
-      return row === undefined ? undefined : { row: toRow(row), fingerprint: decodeFingerprint(cellsOf(row)[27]) }
+      return row === undefined ? undefined : { row: toRow(row), ...decodeFingerprint(row) }
     },
     isEndpointRemoved: (endpoint) => isEndpointRemoved.get(endpoint) !== undefined,
     ready: (endpoint, limit, now) => readable(ready.all(endpoint, limit), quarantineUntil(now)),
@@ -396,7 +343,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     oldestQueuedAt: (endpoint) => decodeTime(oldest.get(endpoint)).time,
     lastSeq: () => decodeTime(lastSeq.get()).time ?? 0,
     insert: (seq, job, key) => {
-      const values = [
+      const { changes } = insert.run(
         seq,
         job.id,
         job.endpoint,
@@ -419,18 +366,12 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         job.drained,
         dueAt(job),
         job.priority,
-        job.ttlMs
-      ]
-      const { batchId, notBefore, retry, tags, webhook } = job
-      const isPlain = notBefore === null && retry === null && webhook === null && tags.length === 0 && batchId === null &&
-        key === undefined
-      const { changes } = isPlain ? insertPlain.run(...values) : insertWhole.run(
-        ...values,
-        notBefore,
-        jsonOrNull(retry),
-        jsonOrNull(webhook),
-        tags.length === 0 ? null : JSON.stringify(tags),
-        batchId,
+        job.ttlMs,
+        job.notBefore,
+        jsonOrNull(job.retry),
+        jsonOrNull(job.webhook),
+        job.tags.length === 0 ? null : JSON.stringify(job.tags),
+        job.batchId,
         key?.key ?? null,
         key?.fingerprint ?? null
       )
