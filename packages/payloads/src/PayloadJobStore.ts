@@ -154,11 +154,11 @@ const make = Effect.gen(function*() {
 
   /** The job that a submission's key stood for, whole. */
   const known = Effect.fnUntraced(function*(inserted: InsertResult): Effect.fn.Return<InsertResult, StoreError> {
-    if (inserted._tag !== "Known") return inserted
+    if (inserted._tag !== "Duplicate") return inserted
     const job = yield* reported(inserted.job)
-    if (!isOffloaded(job)) return { _tag: "Known", job }
+    if (!isOffloaded(job)) return { _tag: "Duplicate", job }
     return {
-      _tag: "Known",
+      _tag: "Duplicate",
       // Whoever takes it is told that its input is lost; for whoever submitted it, it is the job that it is.
       job: yield* Effect.catchTag(
         whole(job, "try"),
@@ -178,7 +178,7 @@ const make = Effect.gen(function*() {
           : yield* Effect.onError(offload(job.endpoint, job.id, "s3config", job.s3Config), () => discard(input.key))
         // Where this fails, nobody knows whether the row was kept: the objects stay, for the sweep.
         const inserted = yield* inner.insert({ ...job, input: input.row, s3Config: s3Config?.row ?? null }, key)
-        if (inserted._tag !== "Kept") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
+        if (inserted._tag !== "Inserted") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
         return yield* known(inserted)
       })
     )

@@ -72,7 +72,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
   /** Lets jobs go, and then the batch. True when there is more of it. */
   const remove = (id: BatchId, now: number, limit: number): boolean => {
     const held = rows.ofBatch(id, limit)
-    for (const row of held) jobs.apply(row, { _tag: "Leave", now })
+    for (const row of held) jobs.apply(row, { _tag: "LeaveBatch", now })
     if (held.length === limit) return true
     batches.remove(id)
     return false
@@ -104,7 +104,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
         batches.insert(decided.success)
         for (const request of requests) batches.addRequest(batch.id, request)
-        return { _tag: "Kept", batch: decided.success }
+        return { _tag: "Created", batch: decided.success }
       }),
     add: (endpoint, id, requests, now, maxRequests) =>
       db.write("add to batch", () => {

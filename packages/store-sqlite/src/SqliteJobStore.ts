@@ -236,11 +236,11 @@ const make = Effect.gen(function*() {
         if (known !== undefined) {
           const { fingerprint, row: { head, seq } } = known
           return fingerprint === key?.fingerprint
-            ? { _tag: "Known", job: { ...head, ...rows.payload(seq) } }
-            : { _tag: "KeyTaken", id: head.id }
+            ? { _tag: "Duplicate", job: { ...head, ...rows.payload(seq) } }
+            : { _tag: "KeyConflict", id: head.id }
         }
         if (rows.isEndpointRemoved(job.endpoint)) return { _tag: "EndpointGone" }
-        return insert(job, key) ? { _tag: "Kept" } : undefined
+        return insert(job, key) ? { _tag: "Inserted" } : undefined
       }).pipe(
         Effect.flatMap((inserted) =>
           inserted === undefined ? Effect.die(new Error(`job ${job.id} is already kept`)) : Effect.succeed(inserted)

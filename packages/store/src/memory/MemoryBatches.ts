@@ -109,7 +109,7 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
   /** Lets jobs go, and then the batch. True when there is more of it. */
   const remove = (entry: Entry, now: number, limit: number): boolean => {
     const held = [...entry.requests.keys()].filter((id) => jobs.get(id)?.batchId === entry.record.id)
-    for (const id of held.slice(0, limit)) jobs.apply(id, { _tag: "Leave", now })
+    for (const id of held.slice(0, limit)) jobs.apply(id, { _tag: "LeaveBatch", now })
     if (held.length > limit) return true
     entries.delete(entry.record.id)
     return false
@@ -134,7 +134,7 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
           const entry: Entry = { record: decided.success, requests: new Map(), pending: new Set(), seq: ++seq }
           entries.set(batch.id, entry)
           keep(requests)(entry)
-          return { _tag: "Kept", batch: entry.record }
+          return { _tag: "Created", batch: entry.record }
         }),
       add: (endpoint, id, requests, now, maxRequests) =>
         Effect.sync(() =>

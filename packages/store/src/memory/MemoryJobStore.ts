@@ -298,14 +298,14 @@ const make = (
         if (known !== undefined) {
           return Effect.succeed(
             known.key?.fingerprint === key?.fingerprint
-              ? { _tag: "Known", job: recordOf(known) }
-              : { _tag: "KeyTaken", id: known.head.id }
+              ? { _tag: "Duplicate", job: recordOf(known) }
+              : { _tag: "KeyConflict", id: known.head.id }
           )
         }
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
         if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} is already kept`))
         insert(job, key)
-        return Effect.succeed({ _tag: "Kept" })
+        return Effect.succeed({ _tag: "Inserted" })
       }),
     apply: (endpoint, id, event) =>
       Effect.sync(() => {
