@@ -23,7 +23,7 @@
  * - The counts match the requests. They are updated with each change and never recounted.
  * - A finalized batch ends in the same step as its last request, so both are in one commit.
  * - No job of a cancelled batch starts: a job that returns to the queue is cancelled in the same step ({@link mustCancel}). Running jobs may
- *   finish.
+ *   finish (docs/spec/batches.md#cancelling-a-batch).
  */
 import { BatchId, BatchStatus, type BatchWebhookEvent } from "@stint/contract/Batch"
 import { EndpointId } from "@stint/contract/Ids"
