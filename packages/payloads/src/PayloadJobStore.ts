@@ -153,11 +153,11 @@ const make = Effect.gen(function*() {
 
   /** Resolves the existing job of a duplicate submission. */
   const resolveDuplicate = Effect.fnUntraced(function*(inserted: InsertResult): Effect.fn.Return<InsertResult, StoreError> {
-    if (inserted._tag !== "Known") return inserted
+    if (inserted._tag !== "Duplicate") return inserted
     const job = yield* resolveReport(inserted.job)
-    if (!isOffloaded(job)) return { _tag: "Known", job }
+    if (!isOffloaded(job)) return { _tag: "Duplicate", job }
     return {
-      _tag: "Known",
+      _tag: "Duplicate",
       // The claim fails a job with a lost input; its submitter still gets the job.
       job: yield* Effect.catchTag(
         resolveInput(job, "try"),
@@ -177,7 +177,7 @@ const make = Effect.gen(function*() {
           : yield* Effect.onError(offload(job.endpoint, job.id, "s3config", job.s3Config), () => discard(input.key))
         // If this fails, the row may or may not be committed, so the objects stay; the sweep removes them if they are orphans.
         const inserted = yield* inner.insert({ ...job, input: input.row, s3Config: s3Config?.row ?? null }, key)
-        if (inserted._tag !== "Kept") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
+        if (inserted._tag !== "Inserted") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
         return yield* resolveDuplicate(inserted)
       })
     )

@@ -162,12 +162,12 @@ const make = Effect.gen(function*() {
     notifier.preWake(job.endpoint)
     const inserted = yield* store.insert(job, submissionKey(submission))
     switch (inserted._tag) {
-      case "Kept":
+      case "Inserted":
         notifier.notifyEnqueued(job.endpoint, 1)
         return job
-      case "Known":
+      case "Duplicate":
         return inserted.job
-      case "KeyTaken":
+      case "KeyConflict":
         return yield* new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id })
       case "EndpointGone":
         return yield* new EndpointGone({ endpoint: endpoint.id })

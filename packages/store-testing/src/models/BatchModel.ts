@@ -173,8 +173,8 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
           retentionMs: RETENTION
         })
         const answer = yield* batches.create(batch, requests, LIMITS)
-        assert.equal(answer._tag, open >= LIMITS.maxOpen ? "TooMany" : "Kept")
-        if (answer._tag !== "Kept") return
+        assert.equal(answer._tag, open >= LIMITS.maxOpen ? "TooMany" : "Created")
+        if (answer._tag !== "Created") return
         known.push({
           id,
           requests: requests.map((one) => one.id),

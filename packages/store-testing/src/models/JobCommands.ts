@@ -333,7 +333,7 @@ export const run = Effect.fnUntraced(function*(
     })
     const key = options.key === undefined ? undefined : { key: `key ${options.key}`, fingerprint: `request ${options.request}` }
     return both(`submit ${id}`, (store) => store.insert(record, key)).pipe(
-      Effect.tap(({ _tag }) => Effect.sync(() => _tag === "Kept" && history.submitted(record)))
+      Effect.tap(({ _tag }) => Effect.sync(() => _tag === "Inserted" && history.submitted(record)))
     )
   }
 

@@ -77,8 +77,8 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         )
         if (known !== undefined) {
           return known.key?.fingerprint === key?.fingerprint
-            ? { _tag: "Known", job: record(known) }
-            : { _tag: "KeyTaken", id: known.head.id }
+            ? { _tag: "Duplicate", job: record(known) }
+            : { _tag: "KeyConflict", id: known.head.id }
         }
         const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const outcome = { progress, output, error, lastError }
@@ -90,7 +90,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           key,
           seq: ++seq
         }]
-        return { _tag: "Kept" }
+        return { _tag: "Inserted" }
       }),
     apply: (endpoint, id, event) =>
       Effect.sync(() => {
