@@ -31,7 +31,7 @@ describe("stint", () => {
     expect(JSON.parse(cancelled.stdout)).toEqual({ id, status: "CANCELLED" })
     const ended = await platform.runSync("slow", { n: 1 })
     const late = await stint(platform, ["cancel", "slow", ended.id])
-    expect(late.stdout).toContain("had ended before")
+    expect(late.stdout).toContain("had already ended")
   })
 
   it("says what a job waits for, in words and as JSON", async () => {

@@ -2,7 +2,7 @@
  * Payloads on their way into the payload store and out of it.
  *
  * ```
- *   put      text --UTF-8, SHA-256--> OWNER/JOB/KIND.TIME.RANDOM        the key is new each time
+ *   put      text --UTF-8, SHA-256--> OWNER/ENDPOINT/JOB/KIND.TIME.RANDOM        the key is new each time
  *   read     cached? | fetch --size and SHA-256 hold?--> text
  *                         | Missing, Damaged: lost for good, in words
  *                         | Unavailable: now it cannot be had
@@ -13,10 +13,10 @@
  *
  * A job whose object is written and not yet referred to is pinned: the sweep leaves it alone, however long the commit takes.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
-import { PayloadMemoryFull, PayloadUnavailable, QueueError } from "@stint/store/QueueError"
+import { PayloadMemoryFull, PayloadUnavailable, StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -86,16 +86,21 @@ export class JobPayloads extends Context.Service<JobPayloads, {
   /** Whether a text of that length moves. */
   readonly isLarge: (text: string | null) => boolean
   /** A text as it goes into a row of the job. Fails with `PayloadUnavailable`, and nothing was kept. */
-  readonly offload: (job: JobId, kind: Kind, text: JsonText) => Effect.Effect<OffloadedText, QueueError>
+  readonly offload: (
+    endpoint: EndpointId,
+    job: JobId,
+    kind: Kind,
+    text: JsonText
+  ) => Effect.Effect<OffloadedText, StoreError>
   /** The text that a row stands for. */
-  readonly read: (row: JsonText, onOutage: OutagePolicy) => Effect.Effect<JsonText, QueueError | PayloadLost>
+  readonly read: (row: JsonText, onOutage: OutagePolicy) => Effect.Effect<JsonText, StoreError | PayloadLost>
   /** A text into which rows were spliced, with what they stand for. What is lost is `null`, and `problems` says why. */
   readonly resolve: (
     text: JsonText,
     onOutage: OutagePolicy
-  ) => Effect.Effect<ResolvedText, QueueError>
+  ) => Effect.Effect<ResolvedText, StoreError>
   /** Fails as a store that did not answer in so many milliseconds. */
-  readonly failTimedOut: (millis: number) => Effect.Effect<never, QueueError>
+  readonly failTimedOut: (millis: number) => Effect.Effect<never, StoreError>
   /** Removes an object that nothing refers to. Fails never: the sweep finds what is left. */
   readonly discard: (key: PayloadKey | undefined) => Effect.Effect<void>
   /** The sweep leaves the job's objects alone while this runs. */
@@ -106,7 +111,7 @@ export class JobPayloads extends Context.Service<JobPayloads, {
 }>()("@stint/payloads/JobPayloads") {}
 
 const unavailable = (operation: "put" | "get", problem: string) =>
-  new QueueError({ reason: new PayloadUnavailable({ operation, problem }) })
+  new StoreError({ reason: new PayloadUnavailable({ operation, problem }) })
 
 const lost = (problem: string): Effect.Effect<never, PayloadLost> =>
   Effect.andThen(Effect.logError(`A payload is lost: ${problem}.`), new PayloadLost({ problem }))
@@ -147,15 +152,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   /** One call of the store, bounded; what it says of itself is remembered. */
-  const ask = <A>(operation: "put" | "get", call: Effect.Effect<A, PayloadError>): Effect.Effect<A, QueueError | PayloadLost> =>
+  const ask = <A>(operation: "put" | "get", call: Effect.Effect<A, PayloadError>): Effect.Effect<A, StoreError | PayloadLost> =>
     call.pipe(
       Effect.timeoutOrElse({
         duration: timeout,
         orElse: () => failTimedOut(operation, timeout)
       }),
       Effect.tap(() => worked),
-      Effect.catch((error): Effect.Effect<never, QueueError | PayloadLost> => {
-        if (error._tag === "QueueError") return Effect.andThen(failed(error.message), error)
+      Effect.catch((error): Effect.Effect<never, StoreError | PayloadLost> => {
+        if (error._tag === "StoreError") return Effect.andThen(failed(error.message), error)
         if (error.reason._tag === "Unavailable") {
           return Effect.andThen(failed(error.message), unavailable(operation, error.message))
         }
@@ -163,11 +168,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
       })
     )
 
-  const fetch = (reference: PayloadReference.PayloadReference): Effect.Effect<JsonText, QueueError | PayloadLost> =>
+  const fetch = (reference: PayloadReference.PayloadReference): Effect.Effect<JsonText, StoreError | PayloadLost> =>
     Effect.gen(function*() {
       const { bytes, digest, key } = reference
       if (bytes >= BUDGET_THRESHOLD_BYTES && !(yield* memory.tryReserve(bytes))) {
-        return yield* new QueueError({ reason: new PayloadMemoryFull({ bytes }) })
+        return yield* new StoreError({ reason: new PayloadMemoryFull({ bytes }) })
       }
       const found = yield* ask("get", store.get(key, bytes))
       if (digestOf(found) !== digest) {
@@ -181,7 +186,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const readParsed = (
     parsed: PayloadReference.Parsed,
     onOutage: OutagePolicy
-  ): Effect.Effect<string, QueueError | PayloadLost> =>
+  ): Effect.Effect<string, StoreError | PayloadLost> =>
     Effect.suspend(() => {
       switch (parsed._tag) {
         case "Text":
@@ -200,7 +205,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const isLarge = (text: string | null) => text !== null && text.length > threshold
 
-  const failTimedOut = (operation: "put" | "get", duration: Duration.Input): Effect.Effect<never, QueueError> =>
+  const failTimedOut = (operation: "put" | "get", duration: Duration.Input): Effect.Effect<never, StoreError> =>
     Effect.fail(
       unavailable(operation, `${store.description} did not answer in ${Duration.format(Duration.fromInputUnsafe(duration))}`)
     )
@@ -208,14 +213,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
   return JobPayloads.of({
     owner,
     isLarge,
-    offload: (job, kind, text) =>
-      Effect.suspend((): Effect.Effect<OffloadedText, QueueError> => {
+    offload: (endpoint, job, kind, text) =>
+      Effect.suspend((): Effect.Effect<OffloadedText, StoreError> => {
         // A lone half of a surrogate pair has no UTF-8: such a text is no JSON from outside, and stays where it is.
         if (!isLarge(text) || !PLAIN_ID.test(job) || !text.isWellFormed()) {
           return Effect.succeed({ row: PayloadReference.toRow(text), key: undefined })
         }
         const bytes = Buffer.from(text)
-        const key = PayloadKey.make(`${owner}/${job}/${kind}.${now()}.${randomUUID()}`)
+        const key = PayloadKey.make(`${owner}/${endpoint}/${job}/${kind}.${now()}.${randomUUID()}`)
         const row = PayloadReference.referenceToRow({ key, bytes: bytes.byteLength, digest: digestOf(bytes) })
         return ask("put", store.put(key, bytes)).pipe(
           Effect.catchTag("PayloadLost", ({ problem }) => unavailable("put", problem)),
@@ -227,7 +232,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       }),
     read: (row, onOutage) => Effect.map(readParsed(PayloadReference.parse(row), onOutage), (text) => JsonText.make(text)),
     resolve: (text, onOutage) =>
-      Effect.suspend((): Effect.Effect<ResolvedText, QueueError> => {
+      Effect.suspend((): Effect.Effect<ResolvedText, StoreError> => {
         const parts = PayloadReference.partsOf(text)
         if (parts === undefined) return Effect.succeed({ text, problems: [] })
         const problems: Array<string> = []

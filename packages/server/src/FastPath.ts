@@ -10,7 +10,7 @@
  *
  * Both paths run the same guards and operations and return the same responses. The fast path skips the routing and the decoding of the
  * router path. Measured gain, processor time of the server per request with 64 connections: `/run` 77 instead of 237 µs in memory and 111
- * instead of 243 µs on SQLite, a heartbeat 42 instead of 94 µs (docs/decisions/0014-hot-routes.md).
+ * instead of 243 µs on SQLite, a heartbeat 42 instead of 94 µs (docs/decisions/0014-fast-path.md).
  *
  * This file only selects the path. A URL with an encoded character, a doubled slash or a query that needs decoding takes the router path.
  */

@@ -6,16 +6,24 @@ import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
 import type { TraceContext } from "@stint/contract/TraceContext"
-import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
+import type { EndpointGone, IdempotencyConflict, JobMissing, LeaseLost } from "@stint/queue/JobErrors"
+import {
+  decodeEventCursor,
+  encodeEventCursor,
+  type JobEvent,
+  type JobEventCursor,
+  START_CURSOR
+} from "@stint/queue/JobEventCursor"
+import { type Delivery, JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { submitted } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"
-import type { QueueError } from "@stint/store/QueueError"
+import { StoreError } from "@stint/store/StoreError"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
-import { randomUUID } from "node:crypto"
 
 /** An endpoint with short times: lease 10 s, execution timeout 60 s, ttl 300 s, retention 600 s, two attempts. */
 export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpoint =>
@@ -34,8 +42,8 @@ export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpo
 /** A payload. */
 export const text = toJsonText
 
-/** A fresh job id. */
-export const jobId = (): JobId => JobId.make(randomUUID())
+/** A fresh job id. All have the time 0 and one slot, so they sort in the order in which they were made. */
+export const jobId = (): JobId => JobId.make(uuidV7At(0, 0))
 
 /** A job as it is when it was just submitted at time 0, for tests of a store without a queue. */
 export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
@@ -65,9 +73,18 @@ export const holderOf = ({ attempt, endpoint, id, worker }: JobHead): LeaseHolde
   attempt
 })
 
-/** The tag of the reason for which an effect fails; undefined when it succeeds. */
-export const reasonOf = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<string | undefined, never, R> =>
-  Effect.match(effect, { onFailure: (error) => error.reason._tag, onSuccess: () => undefined })
+/** The tag of an effect's error, or of its reason for a `StoreError`; undefined when the effect succeeds. */
+export const reasonOf = <A, E extends { readonly _tag: string }, R>(
+  effect: Effect.Effect<A, E | StoreError, R>
+): Effect.Effect<string | undefined, never, R> =>
+  Effect.match(effect, {
+    onFailure: (error) => error instanceof StoreError ? error.reason._tag : error._tag,
+    onSuccess: () => undefined
+  })
+
+/** The cursor with which a reader resumes after its last event: encoded and decoded, as it is over HTTP. */
+export const resumeAfter = (event: JobEvent | undefined): JobEventCursor =>
+  (event === undefined ? undefined : decodeEventCursor(encodeEventCursor(event.cursor))) ?? START_CURSOR
 
 /**
  * Lets everything run that can run without time passing. Nothing depends on it being long enough: it only makes it likely that
@@ -89,6 +106,9 @@ export const wasInterrupted = <A, E>(fiber: Fiber.Fiber<A, E>): boolean | undefi
   return exit === undefined ? undefined : Exit.hasInterrupts(exit)
 }
 
+/** Why a submission fails. */
+type SubmitError = StoreError | IdempotencyConflict | EndpointGone
+
 /** What a test does in its world. */
 export interface Scenario {
   readonly endpoint: Endpoint
@@ -103,21 +123,21 @@ export interface Scenario {
     readonly webhook?: Webhook
     readonly idempotencyKey?: string
     readonly id?: JobId
-  }) => Effect.Effect<JobRecord, QueueError>
+  }) => Effect.Effect<JobRecord, SubmitError>
   /** Takes jobs. By default one, at once, for a worker that holds others. */
   readonly take: (worker: string, options?: {
     readonly limit?: number
     readonly waitMs?: number
     readonly holding?: boolean
-  }) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
+  }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
   /** Takes the job that is there for sure. */
-  readonly takeOne: (worker: string, options?: { readonly holding?: boolean }) => Effect.Effect<JobRecord, QueueError>
+  readonly takeOne: (worker: string, options?: { readonly holding?: boolean }) => Effect.Effect<JobRecord, StoreError>
   /** Submits a job and has a worker take it. */
-  readonly started: (worker: string) => Effect.Effect<JobRecord, QueueError>
+  readonly started: (worker: string) => Effect.Effect<JobRecord, SubmitError>
   /** Delivers a result of a taken job. */
-  readonly finish: (job: JobHead, output?: unknown) => Effect.Effect<"accepted" | "ignored", QueueError>
-  readonly fail: (job: JobHead, error: string) => Effect.Effect<"accepted" | "ignored", QueueError>
-  readonly status: (id: string) => Effect.Effect<string, QueueError>
+  readonly finish: (job: JobHead, output?: unknown) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
+  readonly fail: (job: JobHead, error: string) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
+  readonly status: (id: string) => Effect.Effect<string, StoreError | JobMissing>
 }
 
 /** A world around an endpoint of these settings. */

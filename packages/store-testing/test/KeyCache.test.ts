@@ -4,7 +4,7 @@ import { KeyId } from "@stint/contract/AccessKey"
 import { keyStoreSuite } from "@stint/store-testing"
 import * as KeyCache from "@stint/store/KeyCache"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -31,7 +31,7 @@ const database = () => {
   const failing = <A>(use: () => A) =>
     Effect.suspend(() =>
       state.isAway
-        ? Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("away") }) }))
+        ? Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("away") }) }))
         : Effect.sync(use)
     )
   const keys: KeyCache.KeyRows = {

@@ -9,7 +9,7 @@ import * as fc from "fast-check"
 /** A waiter that has joined the line of `key`. */
 const waiter = (list: WaitList.WaitList, key: string, millis = 60_000) =>
   Effect.gen(function*() {
-    const ticket = yield* list.take(key)
+    const ticket = yield* list.register(key)
     return yield* Effect.forkChild(ticket.wait(millis))
   })
 
@@ -50,7 +50,7 @@ describe("WaitList", () => {
   it.effect("a wake-up that comes before the wait is not missed", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
-      const ticket = yield* list.take("key")
+      const ticket = yield* list.register("key")
       list.wake("key", 1)
       assert.isTrue(yield* ticket.wait(60_000))
     }))
@@ -68,7 +68,7 @@ describe("WaitList", () => {
   it.effect("whoever leaves passes on the wake-up that had come", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
-      const ticket = yield* list.take("key")
+      const ticket = yield* list.register("key")
       const [next] = yield* waiters(list, 1)
       list.wake("key", 1)
       yield* Scenario.settle
@@ -80,7 +80,7 @@ describe("WaitList", () => {
   it.effect("whoever leaves without a wake-up wakes nobody", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
-      const ticket = yield* list.take("key")
+      const ticket = yield* list.register("key")
       const [next] = yield* waiters(list, 1)
       yield* ticket.cancel
       yield* Scenario.settle
@@ -113,7 +113,7 @@ describe("WaitList", () => {
             let line: Array<WaitList.Ticket> = []
             let woken: Array<WaitList.Ticket> = []
             for (const operation of operations) {
-              if (operation === "come") line.push(yield* list.take("key"))
+              if (operation === "come") line.push(yield* list.register("key"))
               if (operation === "wake") {
                 list.wake("key", 1)
                 woken = [...woken, ...line.slice(0, 1)]

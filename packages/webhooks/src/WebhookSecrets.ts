@@ -9,7 +9,7 @@
  * While two are valid, deliveries carry two signatures, so a receiver can change its secret at any time of the grace.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ import { newSecret } from "./Signature.ts"
 
 /** The secret of an endpoint; makes one where there is none. */
 export const current = Effect.fn("WebhookSecrets.current")(
-  function*(endpoint: EndpointId): Effect.fn.Return<WebhookSecret, QueueError, WebhookSecretStore> {
+  function*(endpoint: EndpointId): Effect.fn.Return<WebhookSecret, StoreError, WebhookSecretStore> {
     const store = yield* WebhookSecretStore
     const known = yield* store.get(endpoint)
     if (known !== undefined) return known
@@ -30,7 +30,7 @@ export const current = Effect.fn("WebhookSecrets.current")(
 
 /** Gives an endpoint another secret. The present one signs too for `graceMs`; 0 ends it at once, for one that leaked. */
 export const rotate = Effect.fn("WebhookSecrets.rotate")(
-  function*(endpoint: EndpointId, graceMs: number): Effect.fn.Return<WebhookSecret, QueueError, WebhookSecretStore> {
+  function*(endpoint: EndpointId, graceMs: number): Effect.fn.Return<WebhookSecret, StoreError, WebhookSecretStore> {
     const store = yield* WebhookSecretStore
     const now = yield* Clock.currentTimeMillis
     const secret = Redacted.make(newSecret())

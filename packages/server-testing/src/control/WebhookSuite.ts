@@ -1,5 +1,5 @@
 /**
- * Tests of the control API for webhooks. Nothing is sent here: `@stint/webhooks` tests the sender.
+ * Tests of the control API for webhooks. Nothing is sent here: `@stint/webhooks-testing` tests the sender.
  */
 import { expect } from "@effect/vitest"
 import { WebhookDeliveryDetails, WebhookDeliveryLine, WebhookSigningSecret } from "@stint/contract/WebhooksApi"

@@ -113,7 +113,7 @@ export const explanations = (it: ServerIt): void => {
       const throttled = yield* why(endpoint, id)
       expect([throttled.reason, throttled.workers.throttled]).toEqual(["throttled", 1])
       expect(throttled.words).toContain("the host is full")
-      yield* registry.gone(endpoint.endpoint.id, "w")
+      yield* registry.removed(endpoint.endpoint.id, "w")
       yield* registry.starting(endpoint.endpoint.id, "w2")
       expect((yield* why(endpoint, id)).reason).toBe("starting")
     }))

@@ -5,7 +5,7 @@
  * repeats the key, and reveals nothing about a key to a caller who does not hold it.
  */
 import type { KeyEndpoints, KeyScope } from "@stint/contract/AccessKey"
-import { explain, Forbidden, Unauthorized } from "@stint/contract/Problem"
+import { Forbidden, problemMembers, Unauthorized } from "@stint/contract/Problem"
 import type { HttpServerRequest } from "effect/http"
 import { excerpt } from "../http/ProblemJson.ts"
 import type { Caller, KeyLookup } from "./AccessKeys.ts"
@@ -32,7 +32,7 @@ const misplaced = ({ headers, url }: HttpServerRequest.HttpServerRequest): strin
 /** 401: the request has no key. */
 export const missingKey = (baseUrl: string, request: HttpServerRequest.HttpServerRequest): Unauthorized => {
   const where = misplaced(request)
-  return new Unauthorized(explain(
+  return new Unauthorized(problemMembers(
     "The request has no key.",
     [
       ...(where === undefined ? [] : [where]),
@@ -45,7 +45,7 @@ export const missingKey = (baseUrl: string, request: HttpServerRequest.HttpServe
 /** 401: the key is unknown. `wanted` describes the key that the call requires. */
 export const unknownKey = (baseUrl: string, header: string, wanted: string): Unauthorized => {
   const scheme = /^(basic|digest|token|apikey)\s/i.exec(header)?.[1]
-  return new Unauthorized(explain(
+  return new Unauthorized(problemMembers(
     "The platform does not know this key.",
     [
       ...(scheme === undefined ? [] : [`The scheme \`${scheme}\` is not supported.`, SEND_KEY]),
@@ -70,7 +70,7 @@ export const inactiveKey = (
   { at, key, why }: Extract<KeyLookup, { readonly _tag: "Inactive" }>
 ): Unauthorized => {
   const { hint, what } = reasons[why]
-  return new Unauthorized(explain(
+  return new Unauthorized(problemMembers(
     `The key "${key.name}" (${key.id}) ${what} on ${new Date(at).toISOString()}.`,
     `${hint} This is ${baseUrl}.`
   ))
@@ -94,14 +94,14 @@ const named = ({ id, name, scopes }: Caller): string => {
 
 /** 403: the key lacks the scope. */
 export const wrongScope = (baseUrl: string, caller: Caller, surface: string, wanted: KeyScope, hint: string): Forbidden =>
-  new Forbidden(explain(
+  new Forbidden(problemMembers(
     `${named(caller)} cannot use the ${surface}, which requires the scope "${wanted}".`,
     `${hint} This is ${baseUrl}.`
   ))
 
 /** 403: the key is for other endpoints. */
 export const wrongEndpoint = (baseUrl: string, caller: Caller, endpoint: string): Forbidden =>
-  new Forbidden(explain(
+  new Forbidden(problemMembers(
     `${named(caller)} is valid for ${endpointsInWords(caller.endpoints)}, not for "${excerpt(endpoint)}".`,
     `Check the endpoint in the address, or add the endpoint to the key: PATCH /api/v1/keys/${caller.id}. This is ${baseUrl}.`
   ))

@@ -11,8 +11,8 @@
 import type { Endpoint } from "@stint/contract/Endpoint"
 import {
   type EndpointNotFound,
-  explain,
   Forbidden,
+  problemMembers,
   TooManyRequests,
   type Unauthorized,
   type Unavailable
@@ -57,7 +57,7 @@ const makeRejectKey = Effect.map(Effect.all({ keys: AccessKeys, address: PublicA
   ) {
     const key = keyOf(credential)
     if (presented._tag === "Unknown" && keys.hasWorkerKeyPrefix(key)) {
-      return yield* new Forbidden(explain(
+      return yield* new Forbidden(problemMembers(
         `A worker key cannot use the ${surface}.`,
         "Use a key with the required scope, or the platform's API key. A worker key is valid for job-take, job-done, job-stream, job-stop " +
           `and ping of its own endpoint. This is ${baseUrl}.`
@@ -90,7 +90,7 @@ const tooMany = (caller: Caller, { endpoint, operation }: RateLimiter.Subject, r
     } on the endpoint "${endpoint}"`
     : `call ${operation} on the endpoint "${endpoint}" at most ${limit.limit} times in ${windowInWords(limit.perMs)}`
   return new TooManyRequests({
-    ...explain(
+    ...problemMembers(
       `${name} may ${what}; this call exceeds the limit.`,
       `Send the request again in ${retryAfter} s. An operator can raise the rateLimit of the ${by}.`
     ),
@@ -200,7 +200,9 @@ const makeWorker = Effect.gen(function*() {
     const name = excerpt(endpoint)
     const hint = `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has its own worker key.`
     if (keys.hasWorkerKeyPrefix(key)) {
-      return new Forbidden(explain(`This key is not a worker key of the endpoint "${name}".`, `${hint} This is ${baseUrl}.`))
+      return new Forbidden(
+        problemMembers(`This key is not a worker key of the endpoint "${name}".`, `${hint} This is ${baseUrl}.`)
+      )
     }
     const presented = yield* keys.identify(key)
     if (presented._tag === "Caller") {

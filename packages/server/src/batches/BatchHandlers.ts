@@ -9,15 +9,15 @@ import { BatchChanges, BatchDraft, BatchRequest as BatchRequestBody, BatchReques
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { jsonNull, type JsonText } from "@stint/contract/Json"
-import { explain, InvalidRequest } from "@stint/contract/Problem"
+import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import { BatchQueue } from "@stint/queue/BatchQueue"
-import { uuidV7At } from "@stint/queue/UuidV7"
 import { toWireBatch } from "@stint/store/BatchJson"
 import type { BatchRecord } from "@stint/store/BatchMachine"
 import type { BatchRequest } from "@stint/store/BatchStore"
 import { jobMembers } from "@stint/store/JobJson"
 import type { JobReport } from "@stint/store/JobRecord"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -61,7 +61,7 @@ const rawRequests = (value: unknown): ReadonlyArray<unknown> => {
 const rejectKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, InvalidRequest> => {
   const at = requests.findIndex((request) => Predicate.hasProperty(request, "idempotencyKey"))
   return at === -1 ? Effect.void : new InvalidRequest({
-    ...explain(
+    ...problemMembers(
       `requests[${at}].idempotencyKey: not allowed in a request of a batch`,
       "Omit the key: each request of a batch is one job, and finalizing a batch twice runs no request twice."
     ),
@@ -128,7 +128,7 @@ export const layer = HttpApiBuilder.group(
     const results = (endpoint: Endpoint, batch: BatchRecord, ids: ReadonlyArray<JobId>, offset: number, limit: number) => {
       const requests = Stream.fromIterable(ids.entries()).pipe(
         Stream.mapEffect(([at, id]) =>
-          Effect.map(batches.job(id), (job) => `${at === 0 ? "" : ","}${resultText(id, job, batch, endpoint)}`)
+          Effect.map(batches.job(endpoint.id, id), (job) => `${at === 0 ? "" : ","}${resultText(id, job, batch, endpoint)}`)
         )
       )
       const rest = { total: batch.total, offset, limit, hasMore: offset + ids.length < batch.total }

@@ -3,7 +3,7 @@
  */
 import { Api } from "@stint/contract/Api"
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
-import { Conflict, explain } from "@stint/contract/Problem"
+import { Conflict, problemMembers } from "@stint/contract/Problem"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -52,7 +52,7 @@ export const layer = HttpApiBuilder.group(
           const spec = yield* decodeSpec((yield* read(request)).value)
           const endpoint: Endpoint = { ...spec, createdAt: yield* Clock.currentTimeMillis }
           if (yield* mapStoreErrors(endpoints.create(endpoint))) return endpoint
-          return yield* new Conflict(explain(
+          return yield* new Conflict(problemMembers(
             `The endpoint "${spec.id}" already exists.`,
             `Change it with PUT /api/v1/endpoints/${spec.id}, or choose another id.`
           ))
@@ -74,7 +74,7 @@ export const layer = HttpApiBuilder.group(
           const endpoint = yield* findEndpoint(params.endpoint)
           if ((yield* mapStoreErrors(endpoints.remove(endpoint.id))) !== "busy") return
           const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
-          return yield* new Conflict(explain(
+          return yield* new Conflict(problemMembers(
             `The endpoint "${endpoint.id}" has ${depth.waiting + depth.delayed} waiting and ${depth.running} running jobs.`,
             `Purge its queue (POST /v2/${endpoint.id}/purge-queue), wait for the running jobs or cancel them, then delete the endpoint.`
           ))

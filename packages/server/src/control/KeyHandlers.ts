@@ -4,7 +4,7 @@
 import type { AccessKey, KeyEndpoints } from "@stint/contract/AccessKey"
 import { DEFAULT_ROTATION_GRACE_MILLIS, KeyPatch, KeyRotation, KeySpec } from "@stint/contract/AccessKey"
 import { Api } from "@stint/contract/Api"
-import { Conflict, explain, InvalidRequest, KeyNotFound } from "@stint/contract/Problem"
+import { Conflict, InvalidRequest, KeyNotFound, problemMembers } from "@stint/contract/Problem"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -56,16 +56,16 @@ const noStore = HttpEffect.appendPreResponseHandler((_, response) =>
 )
 
 const invalid = (path: string, message: string, hint: string) =>
-  new InvalidRequest({ ...explain(`${path}: ${message}`, hint), errors: [{ path: [path], message }] })
+  new InvalidRequest({ ...problemMembers(`${path}: ${message}`, hint), errors: [{ path: [path], message }] })
 
 const keyMissing = (id: string) =>
-  new KeyNotFound(explain(
+  new KeyNotFound(problemMembers(
     `There is no key "${excerpt(id)}".`,
     "Use the key's id, the 16 characters after `stint_` in its secret: `stint keys list`. Revoked and expired keys are deleted after 30 days."
   ))
 
 const inactive = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `The key "${key.name}" (${key.id}) is ${status}.`,
     status === "REVOKED"
       ? "A revoked key cannot be restored. Create another: `stint keys create NAME`."

@@ -3,7 +3,7 @@
  */
 import { Api } from "@stint/contract/Api"
 import { JobId } from "@stint/contract/Ids"
-import { explain } from "@stint/contract/Problem"
+import { problemMembers } from "@stint/contract/Problem"
 import {
   DEFAULT_SECRET_GRACE_MILLIS,
   DeliveryNotFound,
@@ -11,7 +11,8 @@ import {
   WebhookSecretRotation,
   type WebhookSigningSecret
 } from "@stint/contract/WebhooksApi"
-import type { QueueError } from "@stint/store/QueueError"
+import { decodeListCursor, encodeListCursor } from "@stint/store/ListCursor"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -41,7 +42,7 @@ const noStore = HttpEffect.appendPreResponseHandler((_, response) =>
 )
 
 const deliveryMissing = (id: string, endpoint: string) =>
-  new DeliveryNotFound(explain(
+  new DeliveryNotFound(problemMembers(
     `There is no webhook delivery "${excerpt(id)}" on the endpoint "${endpoint}".`,
     `List deliveries with: stint webhooks list ${endpoint}. Ended deliveries are deleted after seven days.`
   ))
@@ -83,11 +84,11 @@ export const layer = HttpApiBuilder.group(
 
     const find = Effect.fnUntraced(function*(params: { readonly endpoint: string; readonly delivery: string }) {
       const endpoint = yield* findEndpoint(params.endpoint)
-      const delivery = yield* mapStoreErrors(store.get(params.delivery))
-      return delivery?.endpoint === endpoint.id ? delivery : yield* deliveryMissing(params.delivery, endpoint.id)
+      const delivery = yield* mapStoreErrors(store.get(endpoint.id, params.delivery))
+      return delivery ?? (yield* deliveryMissing(params.delivery, endpoint.id))
     })
 
-    const respondWithSecret = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, QueueError, WebhookSecretStore>) {
+    const respondWithSecret = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, StoreError, WebhookSecretStore>) {
       const secret = yield* mapStoreErrors(Effect.provideService(change, WebhookSecretStore, secrets))
       yield* noStore
       return secretOf(secret, yield* Clock.currentTimeMillis)
@@ -106,11 +107,11 @@ export const layer = HttpApiBuilder.group(
             job,
             state,
             limit: limit ?? PAGE,
-            after: cursor === undefined ? undefined : Number(cursor)
+            after: cursor === undefined ? undefined : decodeListCursor(cursor)
           }))
           return {
             deliveries: yield* Effect.forEach(page.deliveries, toLine),
-            cursor: page.next === null ? null : String(page.next)
+            cursor: page.next === null ? null : encodeListCursor(page.next)
           }
         })
       )
@@ -130,7 +131,7 @@ export const layer = HttpApiBuilder.group(
         "resendDelivery",
         Effect.fnUntraced(function*({ params }) {
           const { endpoint, id } = yield* find(params)
-          const resent = yield* mapStoreErrors(store.resend(id, yield* Clock.currentTimeMillis))
+          const resent = yield* mapStoreErrors(store.resend(endpoint, id, yield* Clock.currentTimeMillis))
           return resent === undefined ? yield* deliveryMissing(id, endpoint) : yield* toLine(resent)
         })
       )

@@ -4,7 +4,7 @@
  *
  * A response of a megabyte or more ends its request when its last byte is written, so the reservation also covers slow readers.
  */
-import { explain, Unavailable } from "@stint/contract/Problem"
+import { problemMembers, Unavailable } from "@stint/contract/Problem"
 import { PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
 import { HttpEffect, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -32,7 +32,7 @@ export const setRetryAfter = (seconds: number): Effect.Effect<void> =>
 export const memoryFull = (bytes: number): Effect.Effect<never, Unavailable> =>
   Effect.andThen(
     setRetryAfter(RETRY_AFTER),
-    new Unavailable(explain(
+    new Unavailable(problemMembers(
       `The platform has no memory left for a payload of ${
         bytesInWords(bytes)
       }: other large payloads are in flight. Nothing of this request was stored.`,

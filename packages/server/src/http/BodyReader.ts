@@ -2,7 +2,7 @@
  * Reads the bytes of a request's body as text.
  *
  * Every job has a body, so this reads Node's stream directly, which costs a third of reading through the platform's adapter
- * (docs/decisions/0014-hot-routes.md). The adapter reads the body when there is no Node stream, and when the client sent
+ * (docs/decisions/0014-fast-path.md). The adapter reads the body when there is no Node stream, and when the client sent
  * `Expect: 100-continue`.
  */
 import * as ByteSize from "effect/ByteSize"

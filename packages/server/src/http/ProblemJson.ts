@@ -1,7 +1,7 @@
 /**
  * Problems outside any operation's contract, as JSON text: for requests that match no operation, and for defects.
  */
-import { explain } from "@stint/contract/Problem"
+import { problemMembers } from "@stint/contract/Problem"
 
 /** Maximum length of caller text in a message: enough to recognize it, short enough for a log. */
 const EXCERPT_LENGTH = 200
@@ -26,7 +26,7 @@ export const problemJson = (problem: {
     type: `/problems/${type}`,
     title,
     status,
-    ...explain(error, hint),
+    ...problemMembers(error, hint),
     ...(errors === undefined ? {} : { errors })
   })
 }

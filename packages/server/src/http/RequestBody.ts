@@ -4,7 +4,7 @@
  * Existing workers label raw JSON as a form (docs/spec/worker-protocol.md#headers), and some clients send no content type, so the server
  * ignores the content type and reads the body as JSON. A body that is not JSON, has the wrong shape or is too large is rejected with a problem.
  */
-import { explain, InvalidRequest, PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
+import { InvalidRequest, PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
@@ -43,7 +43,7 @@ export const issuesOf = (issue: SchemaIssue.Issue): {
 
 /** 413 for a body over its limit. `remedy` is the hint. */
 export const tooLarge = (limit: number, remedy: string): PayloadTooLarge =>
-  new PayloadTooLarge({ ...explain(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
+  new PayloadTooLarge({ ...problemMembers(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
 
 /**
  * The text of a request's body, up to `limit` bytes. Fails with 413 over the limit, with `remedy` as the hint. A large body reserves payload
@@ -62,7 +62,7 @@ export const readText = Effect.fnUntraced(function*(
     (reason) =>
       reason === "large"
         ? tooLarge(limit, remedy)
-        : new InvalidRequest(explain("The connection closed before the end of the body.", "Send the request again."))
+        : new InvalidRequest(problemMembers("The connection closed before the end of the body.", "Send the request again."))
   )
   // The request had no content-length.
   if (declared === 0 && text.length >= BUDGET_THRESHOLD_BYTES) {
@@ -84,7 +84,7 @@ export const parseJson = (text: string, hint: string): Effect.Effect<JsonBody, I
   Effect.try({
     try: (): JsonBody => ({ value: JSON.parse(text), text }),
     catch: (cause) =>
-      new InvalidRequest(explain(
+      new InvalidRequest(problemMembers(
         text.trim() === ""
           ? "The body is empty, but a JSON object is required."
           : `The body is not JSON: ${excerpt(cause instanceof Error ? cause.message : String(cause))}.`,
@@ -105,7 +105,7 @@ export const decoder = <S extends Schema.ConstraintDecoder<unknown>>(
   return (value) =>
     Effect.mapError(decode(value), ({ issue }) => {
       const { errors, message } = issuesOf(issue)
-      return new InvalidRequest({ ...explain(message, hint), errors })
+      return new InvalidRequest({ ...problemMembers(message, hint), errors })
     })
 }
 

@@ -11,7 +11,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
-import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { encodeEventCursor, type JobEvent } from "@stint/queue/JobEventCursor"
 import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
 import * as Option from "effect/Option"
@@ -53,7 +53,7 @@ export const filterKinds = <E>(
 
 /** One event as text. */
 export const sseEvent = (event: JobEvent, endpoint: Endpoint): string =>
-  `id: ${event.position}\nevent: ${KIND_OF[event._tag]}\n${dataLines(dataOf(event, endpoint))}\n\n`
+  `id: ${encodeEventCursor(event.cursor)}\nevent: ${KIND_OF[event._tag]}\n${dataLines(dataOf(event, endpoint))}\n\n`
 
 /** A stream that emits `comment` after every `millis` without an element. */
 export const withHeartbeat = <E>(events: Stream.Stream<string, E>, millis: number, comment: string): Stream.Stream<string, E> =>

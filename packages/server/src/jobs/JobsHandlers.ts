@@ -6,6 +6,7 @@
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
+import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -15,7 +16,7 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { json, trackedJson } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
-import { mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { invalidEventId, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
 import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
@@ -92,11 +93,13 @@ export const layer = HttpApiBuilder.group(
         "events",
         Effect.fnUntraced(function*({ params, query, request }) {
           const endpoint = yield* CurrentEndpoint
-          const after = lastEventIdOf(request, query.lastEventId)
+          const lastEventId = lastEventIdOf(request, query.lastEventId)
           const options = { logs: query.events?.includes("log") ?? true }
           // Checked before the stream starts, while the response can still have an error status.
           const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
-          if (after !== undefined && (yield* mapListErrors(queue.isCaughtUp(job, after, options)))) {
+          const after = lastEventId === undefined ? undefined : decodeEventCursor(lastEventId)
+          if (lastEventId !== undefined && after === undefined) return yield* invalidEventId(lastEventId)
+          if (after !== undefined && (yield* mapStoreErrors(queue.isCaughtUp(job, after, options)))) {
             return HttpServerResponse.empty({ status: 204 })
           }
           const followed = queue.follow(endpoint.id, job.id, after, options)

@@ -25,7 +25,7 @@ export const layer = HttpApiBuilder.group(
         const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
         // The response includes all lines received before this call.
         yield* logs.flush
-        const { cursor, lines, more } = yield* mapStoreErrors(logs.read(job.id, query))
+        const { cursor, lines, more } = yield* mapStoreErrors(logs.read(job.endpoint, job.id, query))
         return { lines: lines.map(logLineForCaller), cursor, more }
       })
     )

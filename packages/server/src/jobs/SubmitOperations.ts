@@ -5,11 +5,9 @@
  * route: `JobsHandlers` for the `HttpApi`, `FastPath` for the fast path.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { JobQueue } from "@stint/queue/JobQueue"
-import { uuidV7At } from "@stint/queue/UuidV7"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -32,23 +30,23 @@ const make = Effect.gen(function*() {
     endpoint: Endpoint,
     request: HttpServerRequest.HttpServerRequest,
     limit: SubmissionLimit,
-    id: string
+    prefix: "" | "sync-"
   ) {
-    return yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, limit, JobId.make(id))))
+    return yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, limit, prefix)))
   })
 
   const jobIdHeader = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
   /** Stores the job and responds at once. */
   const run = Effect.fnUntraced(function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest) {
-    const job = yield* submit(endpoint, request, sizes.run, uuidV7At(Date.now()))
+    const job = yield* submit(endpoint, request, sizes.run, "")
     return json(receiptJson(job), jobIdHeader(job))
   })
 
   /** Stores the job and responds with its result, or with its state after `wait`. */
   const runsync = Effect.fnUntraced(
     function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest, requestedWait: string | undefined) {
-      const submitted = yield* submit(endpoint, request, sizes.runsync, `sync-${uuidV7At(Date.now())}`)
+      const submitted = yield* submit(endpoint, request, sizes.runsync, "sync-")
       const wait = clampWait(requestedWait, limits.syncWaitMs, limits)
       // The job cannot be missing: retention is at least a second and starts when the job ends. The job is stored by now, so if the
       // store fails during the wait, the receipt is still true, and its status makes the caller poll.

@@ -2,12 +2,13 @@
  * Reads a submission: a job's input and options (contract, RunRequest). The queue applies them.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { JobId } from "@stint/contract/Ids"
+import { JobId } from "@stint/contract/Ids"
 import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
 import { jsonNull } from "@stint/contract/Json"
 import type { InvalidRequest, PayloadTooLarge, Unavailable } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
+import { slotOfKey, uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
@@ -66,12 +67,18 @@ export const submissionLimits = (
   runsync: { bytes: limits.runsyncBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUNSYNC", true, limits) }
 })
 
+/** A new id, in the slot of the idempotency key. */
+export const newJobId = (endpoint: Endpoint, idempotencyKey: string | undefined, prefix: "" | "sync-"): JobId =>
+  JobId.make(
+    prefix + uuidV7At(Date.now(), idempotencyKey === undefined ? undefined : slotOfKey(endpoint.id, idempotencyKey))
+  )
+
 /** Reads a submission from a request. */
 export const readSubmission = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,
   limit: SubmissionLimit,
-  id: JobId
+  prefix: "" | "sync-"
 ): Effect.fn.Return<
   Submission,
   InvalidRequest | PayloadTooLarge | Unavailable,
@@ -80,10 +87,11 @@ export const readSubmission = Effect.fnUntraced(function*(
   const key = yield* readIdempotencyKey(request)
   const body = yield* readJson(request, limit.bytes, limit.remedy, runHint)
   const alone = isInputAlone(body.value)
-  const { idempotencyKey, policy, priority, s3Config, tags, webhook } = alone ? INPUT_ALONE : yield* decodeRun(body.value)
+  const { policy, priority, s3Config, tags, webhook, ...own } = alone ? INPUT_ALONE : yield* decodeRun(body.value)
+  const idempotencyKey = key ?? own.idempotencyKey
   return {
     endpoint,
-    id,
+    id: newJobId(endpoint, idempotencyKey, prefix),
     input: memberText(body.text, "input") ?? jsonNull,
     s3Config: s3Config === undefined ? undefined : memberText(body.text, "s3Config"),
     policy,
@@ -91,6 +99,6 @@ export const readSubmission = Effect.fnUntraced(function*(
     tags,
     webhook: webhookOf(webhook),
     trace: traceContextOf(request.headers),
-    idempotencyKey: key ?? idempotencyKey
+    idempotencyKey
   }
 })

@@ -14,13 +14,11 @@
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
-import { JobId } from "@stint/contract/Ids"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
-import { explain, type JobNotFound, Unavailable } from "@stint/contract/Problem"
+import { type JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
 import type { JobEvent } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
-import { uuidV7At } from "@stint/queue/UuidV7"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -49,7 +47,7 @@ interface Call {
   ended: boolean
 }
 
-const SHUTTING_DOWN = new Unavailable(explain(
+const SHUTTING_DOWN = new Unavailable(problemMembers(
   "The platform is shutting down before the job has ended.",
   "Send the request again in a few seconds. The job was cancelled, unless the request had an Idempotency-Key."
 ))
@@ -222,8 +220,7 @@ export const layer = HttpApiBuilder.group(
         if (route === "") return OpenAiErrorResponse.response(NO_ROUTE)
         const endpoint = yield* CurrentEndpoint
         if (OpenAiRequest.isMultipart(request)) return OpenAiErrorResponse.response(OpenAiRequest.MULTIPART_UNSUPPORTED)
-        const id = JobId.make(`sync-${uuidV7At(Date.now())}`)
-        const parsed = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size, id)
+        const parsed = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size)
         const call = yield* submitAndFollow(parsed)
         const response = parsed.streamed ? respondStream(call) : respondOnce(call)
         return yield* Effect.catch(

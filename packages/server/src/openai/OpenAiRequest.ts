@@ -11,9 +11,8 @@
  * Existing handlers read the first two members. The other two appear only when the first two would lose information.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
-import { explain, InvalidRequest, type PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
+import { InvalidRequest, type PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
@@ -22,7 +21,7 @@ import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
 import { parseJson, readText } from "../http/RequestBody.ts"
-import { readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
+import { newJobId, readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
 import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 
 /** A parsed request. */
@@ -58,7 +57,7 @@ export const isMultipart = (request: HttpServerRequest.HttpServerRequest): boole
   /^multipart\//i.test(request.headers["content-type"] ?? "")
 
 const parameter = (name: string, value: string): InvalidRequest =>
-  new InvalidRequest({ ...explain(value, HINT), errors: [{ path: [name], message: value }] })
+  new InvalidRequest({ ...problemMembers(value, HINT), errors: [{ path: [name], message: value }] })
 
 /** The query of a URL; undefined when it is empty. A repeated name yields a list of values. */
 const queryOf = (url: string): Record<string, string | ReadonlyArray<string>> | undefined => {
@@ -80,7 +79,7 @@ const readBody = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServ
   if (text.trim() === "") return undefined
   const body = yield* parseJson(text, HINT)
   if (!Predicate.isObject(body.value)) {
-    return yield* new InvalidRequest(explain("The body must be a JSON object.", HINT))
+    return yield* new InvalidRequest(problemMembers("The body must be a JSON object.", HINT))
   }
   const { stream } = body.value
   if (stream !== undefined && stream !== null && !Predicate.isBoolean(stream)) {
@@ -94,8 +93,7 @@ export const read = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,
   route: string,
-  limit: SubmissionLimit,
-  id: JobId
+  limit: SubmissionLimit
 ): Effect.fn.Return<
   OpenAiSubmission,
   InvalidRequest | PayloadTooLarge | Unavailable,
@@ -114,7 +112,7 @@ export const read = Effect.fnUntraced(function*(
   return {
     submission: {
       endpoint,
-      id,
+      id: newJobId(endpoint, idempotencyKey, "sync-"),
       input: JsonText.make(`{${members.join(",")}}`),
       trace: traceContextOf(request.headers),
       idempotencyKey

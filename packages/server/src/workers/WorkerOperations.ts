@@ -8,7 +8,7 @@ import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
-import { explain, InvalidRequest } from "@stint/contract/Problem"
+import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { Ping, pingJobs } from "@stint/contract/WorkerProtocol"
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -83,7 +83,7 @@ const chunkOf = (address: WorkerUrl): Effect.Effect<number | undefined, InvalidR
   if (text === undefined) return Effect.succeed(undefined)
   if (/^[1-9]\d{0,8}$/.test(text)) return Effect.succeed(Number(text))
   return new InvalidRequest({
-    ...explain(`Invalid chunk number "${excerpt(text)}".`, "Number the chunks of an attempt from 1, or omit `chunk`."),
+    ...problemMembers(`Invalid chunk number "${excerpt(text)}".`, "Number the chunks of an attempt from 1, or omit `chunk`."),
     errors: [{ path: ["chunk"], message: "expected a whole number from 1" }]
   })
 }
@@ -92,7 +92,7 @@ const chunkOf = (address: WorkerUrl): Effect.Effect<number | undefined, InvalidR
 const workerOf = (address: WorkerUrl): Effect.Effect<string, InvalidRequest> =>
   isWorkerId(address.last)
     ? Effect.succeed(address.last)
-    : new InvalidRequest(explain(
+    : new InvalidRequest(problemMembers(
       address.last === ""
         ? "The address contains no worker id."
         : `The worker id has ${address.last.length} characters; at most 256 are allowed.`,
@@ -219,7 +219,7 @@ const make = Effect.gen(function*() {
       // Late progress is not an error: a progress update may overtake the result, or arrive after it
       // (docs/spec/worker-protocol.md#delivering-progress).
       yield* queue.progress(holder, output ?? jsonNull).pipe(
-        Effect.catchReason("QueueError", "LeaseLost", () => Effect.void),
+        Effect.catchTag("LeaseLost", () => Effect.void),
         mapJobErrors
       )
       return accepted

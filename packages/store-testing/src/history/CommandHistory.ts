@@ -4,7 +4,14 @@
  */
 import type { JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
-import { decodeEventCursor, diff, type JobEvent, type JobEventCursor, START_CURSOR } from "@stint/queue/JobEventCursor"
+import {
+  decodeEventCursor,
+  diff,
+  encodeEventCursor,
+  type JobEvent,
+  type JobEventCursor,
+  START_CURSOR
+} from "@stint/queue/JobEventCursor"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import type { ApplyResult, PeekResult } from "@stint/store/JobStore"
@@ -115,7 +122,8 @@ export const make = () => {
       const reader = readerOf(id)
       const { done, cursor, progress, events } = diff(reader.cursor, reader.progress, peeked)
       recordReads(history, at, "the reader", events, id)
-      Object.assign(reader, { cursor, progress, position: events.at(-1)?.position ?? reader.position })
+      const last = events.at(-1)
+      Object.assign(reader, { cursor, progress, position: last === undefined ? reader.position : encodeEventCursor(last.cursor) })
       return events.length > 0 && !done
     },
 

@@ -13,7 +13,8 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { dueAt, isReady } from "@stint/store/JobMachine"
 import type { JobSummary } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { ListCursor } from "@stint/store/ListCursor"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 
 /** What one look at the store takes. */
@@ -23,9 +24,9 @@ const all = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   endpoint: EndpointId,
   status: "IN_QUEUE" | "IN_PROGRESS"
-): Effect.fn.Return<ReadonlyArray<JobSummary>, QueueError> {
+): Effect.fn.Return<ReadonlyArray<JobSummary>, StoreError> {
   const found: Array<JobSummary> = []
-  let after: { readonly createdAt: number; readonly seq: number } | undefined
+  let after: ListCursor | undefined
   while (true) {
     const page = yield* store.list(endpoint, {
       status,
@@ -46,7 +47,7 @@ export const violations = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   endpoint: EndpointId,
   now: number
-): Effect.fn.Return<ReadonlyArray<string>, QueueError> {
+): Effect.fn.Return<ReadonlyArray<string>, StoreError> {
   const found: Array<string> = []
   const { delayed, running, waiting } = yield* store.depth(endpoint)
   const queued = yield* all(store, endpoint, "IN_QUEUE")
@@ -57,7 +58,7 @@ export const violations = Effect.fnUntraced(function*(
   for (const job of queued) {
     const due = dueAt(job)
     if (isReady(job)) {
-      if ((yield* store.ahead(job.id, 1)) === undefined) found.push(`job ${job.id} is ready and in no line`)
+      if ((yield* store.ahead(endpoint, job.id, 1)) === undefined) found.push(`job ${job.id} is ready and in no line`)
     } else if (job.notBefore === null || job.notBefore >= job.expiresAt) {
       found.push(`job ${job.id} waits for a time that does not come: ${job.notBefore}`)
     }

@@ -7,12 +7,13 @@
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { JobRecord } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -36,11 +37,13 @@ const SHARES = { failed: 0.04, lost: 0.04 }
 const RETRY_DELAY_MILLIS = 50
 
 /** Sends again until the store answers. */
-const retryUntilAnswered = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, QueueError, R> =>
+const retryUntilAnswered = <A, E extends { readonly _tag: string }, R>(
+  effect: Effect.Effect<A, E | StoreError, R>
+): Effect.Effect<A, E | StoreError, R> =>
   Effect.catch(
     effect,
     (error) =>
-      error.reason._tag === "StoreUnavailable"
+      error instanceof StoreError && error.reason._tag === "StoreUnavailable"
         ? Effect.andThen(Effect.sleep(RETRY_DELAY_MILLIS), retryUntilAnswered(effect))
         : Effect.fail(error)
   )
@@ -85,13 +88,16 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
   /** Reads a job from its beginning over connections that are cut after a few tellings. */
   const follow = Effect.fnUntraced(function*(id: string) {
     const reader = `reader ${++readers}`
-    let position: string | undefined
+    let last: JobEvent | undefined
     while (true) {
       const told = [
-        ...yield* queue.follow(endpoint.id, id, position).pipe(Stream.take(1 + Math.floor(random() * 4)), Stream.runCollect)
+        ...yield* queue.follow(endpoint.id, id, Scenario.resumeAfter(last)).pipe(
+          Stream.take(1 + Math.floor(random() * 4)),
+          Stream.runCollect
+        )
       ]
       recordReads(history, at, reader, told, (yield* queue.get(endpoint.id, id)).id)
-      position = told.at(-1)?.position ?? position
+      last = told.at(-1) ?? last
       if (told.length === 0 || told.at(-1)?._tag === "End") return
     }
   })

@@ -8,7 +8,7 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as History from "../history/History.ts"
@@ -29,8 +29,14 @@ const WIDTH = 32
 const MANY = 100_000
 
 /** Sends again until there is an answer. */
-const retryUntilAnswered = (submit: Effect.Effect<JobRecord, QueueError>): Effect.Effect<JobRecord, QueueError> =>
-  Effect.catch(submit, (error) => error.reason._tag === "StoreUnavailable" ? retryUntilAnswered(submit) : Effect.fail(error))
+const retryUntilAnswered = <E extends { readonly _tag: string }>(
+  submit: Effect.Effect<JobRecord, E | StoreError>
+): Effect.Effect<JobRecord, E | StoreError> =>
+  Effect.catch(
+    submit,
+    (error) =>
+      error instanceof StoreError && error.reason._tag === "StoreUnavailable" ? retryUntilAnswered(submit) : Effect.fail(error)
+  )
 
 /** Registers the rule. */
 export const idempotencyChaosRules = <E>(store: Layer.Layer<JobStore, E>, asked: number): void => {

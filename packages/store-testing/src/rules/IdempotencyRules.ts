@@ -42,7 +42,7 @@ export const idempotencyRules = (rule: Rule): void => {
       ]
       for (const other of others) {
         const error = yield* Effect.flip(submit({ ...other, idempotencyKey: "order 17" }))
-        assert.deepInclude(error.reason, { _tag: "IdempotencyConflict", key: "order 17", id: job.id })
+        assert.deepInclude(error, { _tag: "IdempotencyConflict", key: "order 17", id: job.id })
       }
       assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
     }))

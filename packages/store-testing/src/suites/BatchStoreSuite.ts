@@ -11,7 +11,7 @@ import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { BatchRequest, BatchStore, RequestOptions } from "@stint/store/BatchStore"
 import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -58,9 +58,6 @@ const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encod
     ids: (id: string) => Effect.map(batches.requests(endpoint.id, id, 0, 10_000), (page) => page.ids)
   }
 })
-
-const reasonOf = <A, R>(effect: Effect.Effect<A, { readonly reason: { readonly _tag: string } }, R>) =>
-  Effect.match(effect, { onFailure: ({ reason }) => reason._tag, onSuccess: () => undefined })
 
 /** Everything that a store of batches has to do. The layer is built anew for every test. */
 export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, { sequences = 300 } = {}): void => {
@@ -188,16 +185,19 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         const { id } = yield* draft(3)
         const other = yield* draft(1)
         const [first, second, third] = yield* ids(id)
-        assert.strictEqual(yield* reasonOf(batches.drop(endpoint.id, id, (yield* ids(other.id))[0] ?? "")), "RequestMissing")
+        assert.strictEqual(
+          yield* Scenario.reasonOf(batches.drop(endpoint.id, id, (yield* ids(other.id))[0] ?? "")),
+          "RequestMissing"
+        )
         assert.strictEqual((yield* batches.drop(endpoint.id, id, second ?? "")).total, 2)
-        assert.strictEqual(yield* reasonOf(batches.drop(endpoint.id, id, second ?? "")), "RequestMissing")
+        assert.strictEqual(yield* Scenario.reasonOf(batches.drop(endpoint.id, id, second ?? "")), "RequestMissing")
         const more = request(9)
         yield* batches.add(endpoint.id, id, [more], LIMITS)
         assert.deepStrictEqual<unknown>(yield* ids(id), [first, third, more.id])
         assert.deepStrictEqual<unknown>((yield* batches.requests(endpoint.id, id, 1, 1)).ids, [third])
         yield* batches.finalize(endpoint, id, LIMITS)
-        assert.strictEqual(yield* reasonOf(batches.add(endpoint.id, id, [request(1)], LIMITS)), "WrongStatus")
-        assert.strictEqual(yield* reasonOf(batches.drop(endpoint.id, id, first ?? "")), "WrongStatus")
+        assert.strictEqual(yield* Scenario.reasonOf(batches.add(endpoint.id, id, [request(1)], LIMITS)), "WrongStatus")
+        assert.strictEqual(yield* Scenario.reasonOf(batches.drop(endpoint.id, id, first ?? "")), "WrongStatus")
         assert.deepStrictEqual<unknown>(yield* ids(id), [first, third, more.id])
       }))
 
@@ -208,15 +208,15 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
           const { batches, endpoint, look, queue, submit } = yield* make()
           const limits = { requests: 3, open: 2, queued: 5 }
           const create = (count: number) => batches.create({ endpoint, requests: requests(count) }, limits)
-          assert.strictEqual(yield* reasonOf(create(4)), "BatchTooLarge")
+          assert.strictEqual(yield* Scenario.reasonOf(create(4)), "BatchTooLarge")
           const one = yield* create(3)
-          assert.strictEqual(yield* reasonOf(batches.add(endpoint.id, one.id, [request(1)], limits)), "BatchTooLarge")
+          assert.strictEqual(yield* Scenario.reasonOf(batches.add(endpoint.id, one.id, [request(1)], limits)), "BatchTooLarge")
           assert.strictEqual((yield* look(one.id)).total, 3)
           const two = yield* create(3)
-          assert.strictEqual(yield* reasonOf(create(0)), "TooManyBatches")
+          assert.strictEqual(yield* Scenario.reasonOf(create(0)), "TooManyBatches")
           yield* batches.finalize(endpoint, one.id, limits)
-          assert.strictEqual(yield* reasonOf(create(0)), "TooManyBatches")
-          assert.strictEqual(yield* reasonOf(batches.finalize(endpoint, two.id, limits)), "QueueFull")
+          assert.strictEqual(yield* Scenario.reasonOf(create(0)), "TooManyBatches")
+          assert.strictEqual(yield* Scenario.reasonOf(batches.finalize(endpoint, two.id, limits)), "QueueFull")
           assert.strictEqual((yield* look(two.id)).status, "DRAFT")
           yield* queue.purge(endpoint.id)
           yield* create(0)
@@ -229,7 +229,9 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
       Effect.gen(function*() {
         const { batches, endpoint } = yield* make()
         const create = batches.create({ endpoint, requests: [] }, { ...LIMITS, open: 3 })
-        const reasons = yield* Effect.all(Array.from({ length: 8 }, () => reasonOf(create)), { concurrency: "unbounded" })
+        const reasons = yield* Effect.all(Array.from({ length: 8 }, () => Scenario.reasonOf(create)), {
+          concurrency: "unbounded"
+        })
         assert.strictEqual(reasons.filter((reason) => reason === undefined).length, 3)
       }))
 
@@ -251,7 +253,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
           assert.deepInclude(yield* look(id), { status: "CANCELLED", running: 0, completed: 1, cancelled: 449, endedAt: 500 })
           assert.deepInclude(yield* batches.cancel(endpoint.id, id), { status: "CANCELLED", cancelled: 449 })
           assert.strictEqual((yield* ids(id)).length, 450)
-          assert.strictEqual(yield* reasonOf(batches.finalize(endpoint, id, LIMITS)), "WrongStatus")
+          assert.strictEqual(yield* Scenario.reasonOf(batches.finalize(endpoint, id, LIMITS)), "WrongStatus")
         })
     )
 
@@ -336,7 +338,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         const late = yield* outbox.claimDue(0, 10, 1_000)
         assert.deepStrictEqual(late.map(({ event, job }) => [event, job as string]), [["batch.cancelled", cancelled.id]])
         yield* queue.purge(endpoint.id)
-        assert.strictEqual(yield* reasonOf(batches.edit(endpoint.id, completed.id, { webhook: url })), "WrongStatus")
+        assert.strictEqual(yield* Scenario.reasonOf(batches.edit(endpoint.id, completed.id, { webhook: url })), "WrongStatus")
         assert.deepInclude(yield* batches.edit(endpoint.id, completed.id, { name: "last" }), { name: "last" })
       }))
 
@@ -365,8 +367,8 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
           assert.strictEqual(yield* status(others[0]?.id ?? ""), "COMPLETED")
           yield* TestClock.adjust(1)
           yield* sweepAll
-          assert.strictEqual(yield* reasonOf(batches.get(endpoint.id, id)), "BatchMissing")
-          assert.strictEqual(yield* reasonOf(queue.get(endpoint.id, others[0]?.id ?? "")), "JobMissing")
+          assert.strictEqual(yield* Scenario.reasonOf(batches.get(endpoint.id, id)), "BatchMissing")
+          assert.strictEqual(yield* Scenario.reasonOf(queue.get(endpoint.id, others[0]?.id ?? "")), "JobMissing")
           assert.deepInclude(yield* queue.depth(endpoint.id), { completed: 0, failed: 0, waiting: 0, running: 0 })
         })
     )
@@ -398,9 +400,9 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         assert.strictEqual(yield* endpoints.remove(endpoint.id), "busy")
         yield* finish(yield* takeOne("ann"))
         assert.strictEqual(yield* endpoints.remove(endpoint.id), "removed")
-        assert.strictEqual(yield* Scenario.reasonOf(draft(0) as Effect.Effect<unknown, QueueError>), "EndpointGone")
+        assert.strictEqual(yield* Scenario.reasonOf(draft(0) as Effect.Effect<unknown, StoreError>), "EndpointGone")
         assert.strictEqual(
-          yield* Scenario.reasonOf(batches.finalize(endpoint, id, LIMITS) as Effect.Effect<unknown, QueueError>),
+          yield* Scenario.reasonOf(batches.finalize(endpoint, id, LIMITS) as Effect.Effect<unknown, StoreError>),
           "EndpointGone"
         )
         yield* batches.tick
@@ -432,7 +434,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
             Effect.asVoid(batches.requests(elsewhere, id, 0, 1)),
             batches.get(endpoint.id, "batch_unknown")
           ]
-        ) assert.strictEqual(yield* reasonOf(call as Effect.Effect<unknown, { reason: { _tag: string } }>), "BatchMissing")
+        ) assert.strictEqual(yield* Scenario.reasonOf(call as Effect.Effect<unknown, { readonly _tag: string }>), "BatchMissing")
       }))
 
     batchModelRule(store, sequences)

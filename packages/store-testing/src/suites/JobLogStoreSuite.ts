@@ -10,7 +10,7 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { defaultLogQuotas, JobLogStore, type LogEntry, LogLimits, type LogQuotas } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
@@ -31,22 +31,25 @@ const entry = (message: string, changes: Partial<LogEntry> = {}): LogEntry => ({
 const entries = (from: number, to: number): ReadonlyArray<LogEntry> =>
   Array.from({ length: to - from + 1 }, (_, index) => entry(`line ${from + index}`))
 
+/** The endpoint of every scenario here. */
+const ENDPOINT = Scenario.endpoint().id
+
 const storeRules = (rule: LogRule): void => {
   rule("lines come back as they were, in order, numbered from 1 over all that was written", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      assert.deepStrictEqual(yield* store.read(id, 0, 10), { lines: [], more: false, last: 0 })
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, id, 0, 10), { lines: [], more: false, last: 0 })
       const first = entry("näive ✓ \u0000 \"quoted\"\n{}", {
         level: "ERROR",
         source: "stderr",
         worker: null,
         time: 1_790_000_000_000
       })
-      yield* store.append([{ job: id, missed: 0, lines: [first, entry("two")] }])
-      yield* store.append([{ job: id, missed: 0, lines: [entry("three", { attempt: 2 })] }])
-      assert.deepStrictEqual(yield* store.read(id, 0, 10), {
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [first, entry("two")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry("three", { attempt: 2 })] }])
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, id, 0, 10), {
         lines: [
           { ...first, number: 1, chunk: 0 },
           { ...entry("two"), number: 2, chunk: 0 },
@@ -62,11 +65,11 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      yield* store.append([{ job: id, missed: 0, lines: entries(1, 700) }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(1, 700) }])
       const seen: Array<string> = []
       let after = 0
       for (let more = true; more;) {
-        const page = yield* store.read(id, after, 33)
+        const page = yield* store.read(ENDPOINT, id, after, 33)
         assert.isAtMost(page.lines.length, 33)
         seen.push(...page.lines.map((line) => line.message))
         after = page.lines.at(-1)?.number ?? after
@@ -74,8 +77,13 @@ const storeRules = (rule: LogRule): void => {
       }
       assert.deepStrictEqual(seen, entries(1, 700).map((line) => line.message))
       // One reading of long lines is short.
-      yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 100 }, () => entry("x".repeat(4_096))) }])
-      const long = yield* store.read(id, 700, 1_000)
+      yield* store.append([{
+        endpoint: ENDPOINT,
+        job: id,
+        missed: 0,
+        lines: Array.from({ length: 100 }, () => entry("x".repeat(4_096)))
+      }])
+      const long = yield* store.read(ENDPOINT, id, 700, 1_000)
       assert.isTrue(long.more)
       assert.isBelow(long.lines.length, 80)
     }))
@@ -85,10 +93,10 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { queue, started } = yield* Scenario.make()
       const job = yield* started("ann")
-      yield* store.append([{ job: job.id, missed: 0, lines: [entry("a")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: [entry("a")] }])
       for (const n of [1, 2]) yield* queue.append(Scenario.holderOf(job), toJsonText(n))
-      yield* store.append([{ job: job.id, missed: 0, lines: [entry("b"), entry("late", { attempt: 0 })] }])
-      assert.deepStrictEqual((yield* store.read(job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: [entry("b"), entry("late", { attempt: 0 })] }])
+      assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
     }))
 
   rule("beyond a job's lines its oldest go, and the numbers of the others stay", () =>
@@ -96,12 +104,17 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      for (let n = 0; n < 30; n++) yield* store.append([{ job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
-      const { last, lines } = yield* store.read(id, 0, 1_000)
+      for (let n = 0; n < 30; n++) {
+        yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
+      }
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 1_000)
       assert.strictEqual(last, 300)
       assert.isAtMost(lines.length, 100)
       assert.isAtLeast(lines.length, 80)
-      assert.deepStrictEqual(lines.map((line) => line.message), lines.map((line) => `line ${line.number}`))
+      assert.deepStrictEqual(
+        lines.map((line) => line.message),
+        lines.map((line) => `line ${line.number}`)
+      )
       assert.strictEqual(lines.at(-1)?.number, 300)
     }), { lines: 100 })
 
@@ -110,8 +123,10 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      for (let n = 1; n <= 40; n++) yield* store.append([{ job: id, missed: 0, lines: [entry(`${n} ${"x".repeat(4_000)}`)] }])
-      const { last, lines } = yield* store.read(id, 0, 1_000)
+      for (let n = 1; n <= 40; n++) {
+        yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry(`${n} ${"x".repeat(4_000)}`)] }])
+      }
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 1_000)
       assert.strictEqual(last, 40)
       assert.isAtMost(lines.length * 4_064, 64 * 1024)
       assert.strictEqual(lines.at(-1)?.number, 40)
@@ -123,22 +138,27 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const quiet = yield* started("ann")
-      yield* store.append([{ job: quiet.id, missed: 0, lines: entries(1, 3) }])
+      yield* store.append([{ endpoint: ENDPOINT, job: quiet.id, missed: 0, lines: entries(1, 3) }])
       const loud: Array<JobId> = []
       for (let n = 0; n < 20; n++) {
         const { id } = yield* started("ann")
         loud.push(id)
         for (let part = 0; part < 4; part++) {
-          yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 4 }, () => entry("x".repeat(2_000))) }])
+          yield* store.append([{
+            endpoint: ENDPOINT,
+            job: id,
+            missed: 0,
+            lines: Array.from({ length: 4 }, () => entry("x".repeat(2_000)))
+          }])
         }
       }
-      assert.deepStrictEqual(yield* store.read(quiet.id, 0, 9), { lines: [], more: false, last: 3 })
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, quiet.id, 0, 9), { lines: [], more: false, last: 3 })
       let bytes = 0
-      for (const id of loud) bytes += (yield* store.read(id, 0, 100)).lines.length * 2_064
+      for (const id of loud) bytes += (yield* store.read(ENDPOINT, id, 0, 100)).lines.length * 2_064
       assert.isAtMost(bytes, 100_000)
       assert.isAtLeast(bytes, 50_000)
-      yield* store.append([{ job: quiet.id, missed: 0, lines: [entry("again")] }])
-      assert.deepStrictEqual((yield* store.read(quiet.id, 0, 9)).lines.map((line) => line.number), [4])
+      yield* store.append([{ endpoint: ENDPOINT, job: quiet.id, missed: 0, lines: [entry("again")] }])
+      assert.deepStrictEqual((yield* store.read(ENDPOINT, quiet.id, 0, 9)).lines.map((line) => line.number), [4])
     }), { totalBytes: 100_000 })
 
   rule("lines that could not be kept leave their numbers unused", () =>
@@ -146,10 +166,10 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      yield* store.append([{ job: id, missed: 0, lines: [entry("a")] }])
-      yield* store.append([{ job: id, missed: 7, lines: [entry("b")] }])
-      yield* store.append([{ job: id, missed: 2, lines: [] }])
-      const { last, lines } = yield* store.read(id, 0, 9)
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry("a")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 7, lines: [entry("b")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 2, lines: [] }])
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 9)
       assert.deepStrictEqual([last, ...lines.map((line) => line.number)], [11, 1, 9])
     }))
 
@@ -160,17 +180,17 @@ const storeRules = (rule: LogRule): void => {
       const job = yield* started("ann")
       const other = yield* started("ann")
       yield* store.append([
-        { job: job.id, missed: 0, lines: entries(1, 5) },
-        { job: Scenario.jobId(), missed: 0, lines: entries(1, 5) },
-        { job: other.id, missed: 0, lines: entries(1, 2) }
+        { endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(1, 5) },
+        { endpoint: ENDPOINT, job: Scenario.jobId(), missed: 0, lines: entries(1, 5) },
+        { endpoint: ENDPOINT, job: other.id, missed: 0, lines: entries(1, 2) }
       ])
       yield* finish(job)
-      assert.strictEqual((yield* store.read(job.id, 0, 9)).lines.length, 5)
+      assert.strictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.length, 5)
       yield* TestClock.adjust(600_000)
       yield* queue.tick
-      yield* store.append([{ job: job.id, missed: 0, lines: entries(6, 6) }])
-      assert.deepStrictEqual(yield* store.read(job.id, 0, 9), { lines: [], more: false, last: 0 })
-      assert.strictEqual((yield* store.read(other.id, 0, 9)).lines.length, 2)
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(6, 6) }])
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, job.id, 0, 9), { lines: [], more: false, last: 0 })
+      assert.strictEqual((yield* store.read(ENDPOINT, other.id, 0, 9)).lines.length, 2)
     }))
 }
 
@@ -180,7 +200,7 @@ const write = Effect.fnUntraced(function*(worker: string, message: string, job?:
 })
 
 const messages = Effect.fnUntraced(function*(job: JobId, options: JobLogs.ReadOptions = {}) {
-  return (yield* (yield* JobLogs.JobLogs).read(job, options)).lines.map((line) => line.message)
+  return (yield* (yield* JobLogs.JobLogs).read(ENDPOINT, job, options)).lines.map((line) => line.message)
 })
 
 const writtenRules = (rule: LogRule): void => {
@@ -240,7 +260,7 @@ const writtenRules = (rule: LogRule): void => {
         // Nobody remembers what it was handed.
         assert.isFalse(yield* write("ann", "from the grave", job.id))
         yield* logs.flush
-        const { lines } = yield* logs.read(job.id)
+        const { lines } = yield* logs.read(job.endpoint, job.id)
         assert.deepStrictEqual(lines.map(({ attempt, message, worker }) => [attempt, worker, message]), [
           [1, "ann", "still here"],
           [2, "bob", "taking over"]
@@ -254,7 +274,7 @@ const writtenRules = (rule: LogRule): void => {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const { endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
-      yield* registry.gone(endpoint.id, "ann")
+      yield* registry.removed(endpoint.id, "ann")
       assert.isTrue(yield* write("ann", "still mine", job.id))
       yield* logs.flush
       assert.deepStrictEqual(yield* messages(job.id), ["still mine"])
@@ -294,7 +314,7 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("ann", `line ${n}`, id)
         if (n % 10 === 0) yield* logs.flush
       }
-      const all = yield* logs.read(id, { limit: 1_000 })
+      const all = yield* logs.read(ENDPOINT, id, { limit: 1_000 })
       const [gap, ...rest] = all.lines
       assert.deepInclude(gap, { number: 300 - rest.length, level: "WARN", source: "platform", worker: null, attempt: 1 })
       assert.match(
@@ -304,7 +324,7 @@ const writtenRules = (rule: LogRule): void => {
       assert.deepStrictEqual(rest.map((line) => line.message), rest.map((line) => `line ${line.number}`))
       assert.deepStrictEqual([all.cursor, all.more], [300, false])
       // Who had read some of them is told how many it missed.
-      const later = yield* logs.read(id, { after: 50, limit: 1 })
+      const later = yield* logs.read(ENDPOINT, id, { after: 50, limit: 1 })
       assert.match(later.lines[0]?.message ?? "", new RegExp(`^${300 - rest.length - 50} lines dropped`))
     }), { lines: 100 })
 
@@ -321,7 +341,7 @@ const writtenRules = (rule: LogRule): void => {
       const seen: Array<string> = []
       let after = 0
       for (let more = true; more;) {
-        const page = yield* logs.read(id, { after, level: "ERROR", limit: 2 })
+        const page = yield* logs.read(ENDPOINT, id, { after, level: "ERROR", limit: 2 })
         seen.push(...page.lines.map((line) => line.message))
         more = page.more
         after = page.cursor
@@ -342,7 +362,7 @@ const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { le
           if (failures.left === 0) return inner.append(batches)
           failures.left -= 1
           return Effect.fail(
-            new QueueError({ reason: new StoreUnavailable({ operation: "append", cause: new Error("the disk is full") }) })
+            new StoreError({ reason: new StoreUnavailable({ operation: "append", cause: new Error("the disk is full") }) })
           )
         })
     }))
@@ -394,7 +414,7 @@ export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | 
         yield* write("ann", "last words", job.id).pipe(
           Effect.provide(Layer.fresh(JobLogs.layer))
         )
-        assert.deepStrictEqual((yield* kept.read(job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
+        assert.deepStrictEqual((yield* kept.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
       }).pipe(Effect.provide(worldOver(store))))
   })
 }
