@@ -154,7 +154,7 @@ const comparable = ({ headers, status, text }: Answer, baseUrl: string) => ({
 const calls = (): ReadonlyArray<readonly [string, string, Call]> => [
   ["a job", `/v2/${ENDPOINT}/run`, { json: { input: { a: 1 } } }],
   ["a take", `/v2/${ENDPOINT}/job-take/w-1?job_in_progress=0`, { authorization: "worker" }],
-  ["a job that nobody takes in time", `/v2/${ENDPOINT}/runsync?wait=25`, { json: { input: 1 } }],
+  ["a job that no worker takes in time", `/v2/${ENDPOINT}/runsync?wait=25`, { json: { input: 1 } }],
   ["its take", `/v2/${ENDPOINT}/job-take/w-1&job_in_progress=1`, { authorization: "worker" }],
   ["a runsync whose answer begins before its body", `/v2/${ENDPOINT}/runsync?wait=100`, { json: { input: 2 } }],
   ["a batch", `/v2/${ENDPOINT}/job-take-batch/w-2?batch_size=3`, { authorization: "worker" }],

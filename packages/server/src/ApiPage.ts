@@ -154,7 +154,7 @@ summary { cursor: pointer; color: var(--dim) }
 `
 
 /** Renders the page of an OpenAPI document. */
-export const render = (spec: Spec): string => {
+const render = (spec: Spec): string => {
   const operations = Object.entries(spec.paths).flatMap(([path, methods]) =>
     entriesAt(methods).map(([method, operation]) => ({ path, method, operation, tag: textAt(operation, "tags", "0") }))
   )

@@ -130,7 +130,7 @@ export const authorization = (it: ServerIt): void => {
       yield* Effect.forEach(calls, (call) => Effect.flatMap(call, expectProblem(403)), { concurrency: 8 })
     }))
 
-  it.effect("a rejected worker is told which key it needs, after a delay", () =>
+  it.effect("a rejected worker learns which key it needs, after a delay", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

@@ -133,7 +133,7 @@ export const mapSubmitErrors = <A, R>(
   })
 
 /** 400 for a list cursor that the platform did not issue. */
-export const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): InvalidRequest =>
+const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): InvalidRequest =>
   new InvalidRequest({
     ...problemMembers(
       `"${excerpt(value)}" is not a list cursor of this platform.`,
