@@ -39,7 +39,7 @@ const prose = (text: string): string => escaped(text).replaceAll(/`([^`]+)`/g, "
 
 const code = (value: unknown): string => `<pre><code>${escaped(JSON.stringify(value, null, 2) ?? "")}</code></pre>`
 
-const folded = (summary: string, content: string): string => `<details><summary>${summary}</summary>${content}</details>`
+const details = (summary: string, content: string): string => `<details><summary>${summary}</summary>${content}</details>`
 
 /** A short description of a schema's type. */
 const typeOf = (schema: unknown): string => {
@@ -65,7 +65,7 @@ const mediaOf = (body: unknown): string =>
   entriesAt(body, "content").map(([type, media]) => {
     const example = at(media, "example")
     return `<p><code>${escaped(type)}</code></p>${example === undefined ? "" : code(example)}${
-      folded("Schema", code(at(media, "schema")))
+      details("Schema", code(at(media, "schema")))
     }`
   }).join("")
 
@@ -122,7 +122,9 @@ const operationSection = (path: string, method: string, operation: unknown): str
     escaped(textAt(operation, "summary"))
   }</small></h3><p>${prose(textAt(operation, "description"))}</p>${parameters === "" ? "" : `<h4>Parameters</h4>${parameters}`}${
     body === undefined ? "" : `<h4>Body</h4>${mediaOf(body)}`
-  }${folded("curl", `<pre><code>${escaped(shellLine(path, method, operation))}</code></pre>`)}${responsesOf(operation)}</section>`
+  }${details("curl", `<pre><code>${escaped(shellLine(path, method, operation))}</code></pre>`)}${
+    responsesOf(operation)
+  }</section>`
 }
 
 const STYLE = `
@@ -152,7 +154,7 @@ summary { cursor: pointer; color: var(--dim) }
 `
 
 /** Renders the page of an OpenAPI document. */
-export const render = (spec: Spec): string => {
+const render = (spec: Spec): string => {
   const operations = Object.entries(spec.paths).flatMap(([path, methods]) =>
     entriesAt(methods).map(([method, operation]) => ({ path, method, operation, tag: textAt(operation, "tags", "0") }))
   )
@@ -175,7 +177,7 @@ export const render = (spec: Spec): string => {
       operations.map(({ method, operation, path }) => operationSection(path, method, operation)).join("")
     }`
   )
-  const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => folded(escaped(name), code(schema)))
+  const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => details(escaped(name), code(schema)))
   const { description, title } = spec.info
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${
     escaped(title)

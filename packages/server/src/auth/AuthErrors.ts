@@ -14,7 +14,7 @@ import type { Caller, KeyLookup } from "./AccessKeys.ts"
 const KEY_HEADERS = ["x-api-key", "api-key", "apikey", "x-api-token", "x-auth-token", "x-access-token"]
 const KEY_QUERIES = /^(?:api[-_]?key|key|token|access[-_]?token|auth|authorization)$/i
 
-const HOW = "Send the header `Authorization: Bearer KEY`."
+const SEND_KEY = "Send the header `Authorization: Bearer KEY`."
 
 /** Names this platform: callers often send a key of another one. */
 const thisIs = (baseUrl: string): string => `This is ${baseUrl}; keys of other platforms do not work here.`
@@ -36,7 +36,7 @@ export const missingKey = (baseUrl: string, request: HttpServerRequest.HttpServe
     "The request has no key.",
     [
       ...(where === undefined ? [] : [where]),
-      HOW,
+      SEND_KEY,
       `This is ${baseUrl}. The platform prints its API key at startup, and the CLI reads the key from STINT_API_KEY.`
     ].join(" ")
   ))
@@ -48,7 +48,7 @@ export const unknownKey = (baseUrl: string, header: string, wanted: string): Una
   return new Unauthorized(problemMembers(
     "The platform does not know this key.",
     [
-      ...(scheme === undefined ? [] : [`The scheme \`${scheme}\` is not supported.`, HOW]),
+      ...(scheme === undefined ? [] : [`The scheme \`${scheme}\` is not supported.`, SEND_KEY]),
       thisIs(baseUrl),
       `Use ${wanted}. Check that STINT_API_KEY and the address belong to the same platform.`
     ].join(" ")
@@ -56,11 +56,11 @@ export const unknownKey = (baseUrl: string, header: string, wanted: string): Una
 }
 
 const reasons = {
-  revoked: { what: "was revoked", way: "Ask the platform's operator for a new key: `stint keys create NAME`." },
-  expired: { what: "expired", way: "Ask the platform's operator for a new key: `stint keys create NAME`." },
+  revoked: { what: "was revoked", hint: "Ask the platform's operator for a new key: `stint keys create NAME`." },
+  expired: { what: "expired", hint: "Ask the platform's operator for a new key: `stint keys create NAME`." },
   rotated: {
     what: "was rotated, and the secret in this request expired",
-    way: "Use the secret that `stint keys rotate` printed, or rotate the key again."
+    hint: "Use the secret that `stint keys rotate` printed, or rotate the key again."
   }
 } as const
 
@@ -69,26 +69,26 @@ export const inactiveKey = (
   baseUrl: string,
   { at, key, why }: Extract<KeyLookup, { readonly _tag: "Inactive" }>
 ): Unauthorized => {
-  const { way, what } = reasons[why]
+  const { hint, what } = reasons[why]
   return new Unauthorized(problemMembers(
     `The key "${key.name}" (${key.id}) ${what} on ${new Date(at).toISOString()}.`,
-    `${way} This is ${baseUrl}.`
+    `${hint} This is ${baseUrl}.`
   ))
 }
 
 const endpointsInWords = (endpoints: KeyEndpoints | ReadonlyArray<string>): string => {
   if (endpoints === "all") return "every endpoint"
-  const shown = endpoints.slice(0, 10).map((endpoint) => `"${endpoint}"`).join(", ")
+  const listed = endpoints.slice(0, 10).map((endpoint) => `"${endpoint}"`).join(", ")
   const more = endpoints.length - 10
-  return `${endpoints.length === 1 ? "the endpoint" : "the endpoints"} ${shown}${more > 0 ? ` and ${more} more` : ""}`
+  return `${endpoints.length === 1 ? "the endpoint" : "the endpoints"} ${listed}${more > 0 ? ` and ${more} more` : ""}`
 }
 
-const list = (scopes: ReadonlyArray<KeyScope>) =>
+const scopesInWords = (scopes: ReadonlyArray<KeyScope>) =>
   `${scopes.length === 1 ? "the scope" : "the scopes"} ${scopes.map((scope) => `"${scope}"`).join(" and ")}`
 
 /** `The key "ci" (0123456789abcdef, with the scope "jobs")`, or `The platform's API key`. */
 const named = ({ id, name, scopes }: Caller): string => {
-  const text = id === "platform" ? name : `${name} (${id}, with ${list(scopes)})`
+  const text = id === "platform" ? name : `${name} (${id}, with ${scopesInWords(scopes)})`
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 

@@ -81,8 +81,8 @@ const windowInWords = (millis: number): string => {
   return `${millis / size} ${unit}`
 }
 
-const tooMany = (caller: Caller, { endpoint, operation }: RateLimiter.Subject, refused: RateLimiter.Rejection) => {
-  const { by, limit, retryAfter, why } = refused
+const tooMany = (caller: Caller, { endpoint, operation }: RateLimiter.Subject, rejection: RateLimiter.Rejection) => {
+  const { by, limit, retryAfter, why } = rejection
   const name = caller.name.charAt(0).toUpperCase() + caller.name.slice(1)
   const what = why === "open"
     ? `have at most ${limit.concurrent} open ${operation} ${
@@ -113,19 +113,21 @@ const makeCaller = Effect.gen(function*() {
     respond: Effect.Effect<A, E, R>,
     caller: Caller,
     subject: RateLimiter.Subject,
-    held: RateLimiter.Limits
+    applicable: RateLimiter.Limits
   ) =>
     Effect.acquireUseRelease(
-      Effect.sync(() => limiter.acquire(subject, held)),
+      Effect.sync(() => limiter.acquire(subject, applicable)),
       (permit): Effect.Effect<A, E | TooManyRequests, R | HttpServerRequest.HttpServerRequest> => {
-        const { refused } = permit
-        const headers = refused === undefined ? permit.headers : { ...permit.headers, "retry-after": String(refused.retryAfter) }
+        const { rejection } = permit
+        const headers = rejection === undefined
+          ? permit.headers
+          : { ...permit.headers, "retry-after": String(rejection.retryAfter) }
         const addHeaders = HttpEffect.appendPreResponseHandler((_, response) =>
           Effect.succeed(HttpServerResponse.setHeaders(response, headers))
         )
-        return refused === undefined
+        return rejection === undefined
           ? Effect.andThen(addHeaders, respond)
-          : Effect.andThen(addHeaders, Effect.fail(tooMany(caller, subject, refused)))
+          : Effect.andThen(addHeaders, Effect.fail(tooMany(caller, subject, rejection)))
       },
       (permit, exit) => {
         const release = Effect.sync(permit.release)

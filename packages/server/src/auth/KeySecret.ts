@@ -40,8 +40,8 @@ const SHAPE = /^stint_([0-9a-f]{16})_[A-Za-z0-9_-]{43}$/
 export const idIn = (text: string): string | undefined => SHAPE.exec(text)?.[1]
 
 /** Compares in constant time. */
-const isDigest = (presented: Buffer, kept: string): boolean => {
-  const other = Buffer.from(kept, "hex")
+const isDigest = (presented: Buffer, stored: string): boolean => {
+  const other = Buffer.from(stored, "hex")
   return other.length === presented.length && timingSafeEqual(presented, other)
 }
 

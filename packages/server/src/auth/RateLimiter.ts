@@ -1,7 +1,7 @@
 /**
  * Rate limits of the jobs API, per key, endpoint and operation.
  *
- * Usage is held in this process's memory: a restart resets it, and several servers in front of one queue count independently.
+ * Usage is applicable in this process's memory: a restart resets it, and several servers in front of one queue count independently.
  * A shared count would cost a database write per request, which is more than the rest of most requests costs
  * (docs/decisions/0009-keys-at-rest.md).
  *
@@ -50,7 +50,7 @@ export interface Rejection {
 /** The result of one call. */
 export interface Permit {
   /** Undefined when the call was admitted. */
-  readonly refused: Rejection | undefined
+  readonly rejection: Rejection | undefined
   /** The rate limit headers of the response. */
   readonly headers: Readonly<Record<string, string>>
   /** Must be called once, when an admitted call has ended. */
@@ -60,12 +60,12 @@ export interface Permit {
 export class RateLimiter extends Context.Service<RateLimiter, {
   /** Counts a call, or rejects it. */
   readonly acquire: (subject: Subject, limits: Limits) => Permit
-  /** Number of subjects held in memory. */
+  /** Number of subjects applicable in memory. */
   readonly size: () => number
 }>()("@stint/server/RateLimiter") {}
 
 /** Idle subjects are not removed while there are fewer than this. */
-const FEW = 1_024
+const SWEEP_THRESHOLD = 1_024
 
 /** The usage of one limit. */
 interface Count {
@@ -117,7 +117,7 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
   Effect.gen(function*() {
     const clock = yield* Clock.Clock
     const usages = new Map<string, Usage>()
-    let sweepAt = FEW
+    let sweepAt = SWEEP_THRESHOLD
 
     const isIdle = ({ counts, open }: Usage, now: number) =>
       open === 0 && [...counts.values()].every(({ meter, rate }) => LeakyBucket.peek(rate, meter, now).resetMs === 0)
@@ -127,7 +127,7 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
       for (const [subject, usage] of usages) {
         if (isIdle(usage, now)) usages.delete(subject)
       }
-      sweepAt = Math.max(FEW, 2 * usages.size)
+      sweepAt = Math.max(SWEEP_THRESHOLD, 2 * usages.size)
     }
 
     const usageOf = (subject: string, now: number): Usage => {
@@ -153,23 +153,27 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
       acquire: ({ endpoint, key, operation }, limits) => {
         const now = Math.floor(clock.currentTimeMillisUnsafe())
         const usage = usageOf(`${key} ${endpoint} ${operation}`, now)
-        const held = OWNERS.flatMap((by) => {
+        const applicable = OWNERS.flatMap((by) => {
           const limit = limits[by]
           return limit === undefined ? [] : [{ by, limit, count: countOf(usage, by, limit) }]
         })
-        const before = held.map(({ by, count, limit }) => ({ by, limit, reading: LeakyBucket.peek(limit, count.meter, now) }))
-        const refused = rejectionFor(before, usage.open)
-        if (refused !== undefined) {
-          return { refused, headers: headersOf(operation, before, usage.open), release: () => {} }
+        const before = applicable.map(({ by, count, limit }) => ({
+          by,
+          limit,
+          reading: LeakyBucket.peek(limit, count.meter, now)
+        }))
+        const rejection = rejectionFor(before, usage.open)
+        if (rejection !== undefined) {
+          return { rejection, headers: headersOf(operation, before, usage.open), release: () => {} }
         }
-        const after = held.map(({ by, count, limit }) => {
+        const after = applicable.map(({ by, count, limit }) => {
           const reading = LeakyBucket.consume(limit, count.meter, now)
           count.meter = reading.meter
           return { by, limit, reading }
         })
         usage.open += 1
         return {
-          refused: undefined,
+          rejection: undefined,
           headers: headersOf(operation, after, usage.open),
           release: () => {
             usage.open -= 1

@@ -38,7 +38,7 @@ export const layer = HttpApiBuilder.group(
     const read = (request: HttpServerRequest.HttpServerRequest) =>
       readJson(request, limits.controlBytes, "Endpoint settings are small. Check that the body contains only settings.", specHint)
 
-    const keep = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
+    const save = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
       const endpoint: Endpoint = { ...spec, createdAt }
       yield* mapStoreErrors(endpoints.put(endpoint))
       return endpoint
@@ -65,7 +65,7 @@ export const layer = HttpApiBuilder.group(
           const { value } = yield* read(request)
           const spec = yield* decodeSpec(Predicate.isObject(value) ? { ...value, id: params.endpoint } : value)
           const known = yield* mapStoreErrors(endpoints.get(params.endpoint))
-          return yield* keep(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))
+          return yield* save(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))
         })
       )
       .handle(

@@ -51,7 +51,7 @@ const viewOf = (key: KeyRecord, now: number): AccessKey => {
 }
 
 /** Responses with a secret must not be cached. */
-const unstored = HttpEffect.appendPreResponseHandler((_, response) =>
+const noStore = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "cache-control", "no-store"))
 )
 
@@ -64,7 +64,7 @@ const keyMissing = (id: string) =>
     "Use the key's id, the 16 characters after `stint_` in its secret: `stint keys list`. Revoked and expired keys are deleted after 30 days."
   ))
 
-const ended = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
+const inactive = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
   new Conflict(problemMembers(
     `The key "${key.name}" (${key.id}) is ${status}.`,
     status === "REVOKED"
@@ -117,7 +117,7 @@ export const layer = HttpApiBuilder.group(
       return Effect.void
     }
 
-    const forget = Effect.fnUntraced(function*(now: number) {
+    const deleteExpired = Effect.fnUntraced(function*(now: number) {
       for (const key of yield* store.list) {
         if ((endOf(key) ?? now) < now - ENDED_KEY_RETENTION_MILLIS) yield* store.remove(key.id)
       }
@@ -143,22 +143,22 @@ export const layer = HttpApiBuilder.group(
           const now = yield* Clock.currentTimeMillis
           yield* checkExpiry(expiresAt, now, specHint)
           yield* checkEndpoints(endpoints)
-          yield* mapStoreErrors(forget(now))
+          yield* mapStoreErrors(deleteExpired(now))
           const id = KeySecret.newId()
-          const { secret, ...kept } = KeySecret.mint(id)
+          const { secret, ...stored } = KeySecret.mint(id)
           const key: KeyRecord = {
             id,
             name,
             scopes: scopes ?? ["jobs"],
             endpoints: endpoints ?? "all",
             createdAt: now,
-            ...kept,
+            ...stored,
             previous: [],
             ...(expiresAt === undefined ? {} : { expiresAt }),
             ...(rateLimit === undefined ? {} : { rateLimit })
           }
           yield* mapStoreErrors(store.put(key))
-          yield* unstored
+          yield* noStore
           return { key: viewOf(key, now), secret }
         })
       )
@@ -174,7 +174,7 @@ export const layer = HttpApiBuilder.group(
           const patch = yield* decodePatch(yield* read(request, patchHint))
           const key = yield* find(params.key)
           const now = yield* Clock.currentTimeMillis
-          if (key.revokedAt !== undefined) return yield* ended(key, "REVOKED")
+          if (key.revokedAt !== undefined) return yield* inactive(key, "REVOKED")
           yield* checkScopes(key, patch)
           yield* checkExpiry(patch.expiresAt, now, patchHint)
           yield* checkEndpoints(patch.endpoints)
@@ -200,13 +200,13 @@ export const layer = HttpApiBuilder.group(
           const key = yield* find(params.key)
           const now = yield* Clock.currentTimeMillis
           const status = statusOf(key, now)
-          if (status !== "ACTIVE") return yield* ended(key, status)
+          if (status !== "ACTIVE") return yield* inactive(key, status)
           const minted = KeySecret.mint(key.id)
           const changed = yield* change(
             key.id,
             (before) => KeySecret.rotated(before, minted, graceMs ?? DEFAULT_ROTATION_GRACE_MILLIS, now)
           )
-          yield* unstored
+          yield* noStore
           return { key: viewOf(changed, now), secret: minted.secret }
         })
       )

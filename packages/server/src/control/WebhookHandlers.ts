@@ -37,7 +37,7 @@ const decodeBody = Schema.decodeSync(Schema.fromJsonString(Schema.Json))
 const isJobId = Schema.is(JobId)
 
 /** Responses with a secret must not be cached. */
-const unstored = HttpEffect.appendPreResponseHandler((_, response) =>
+const noStore = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "cache-control", "no-store"))
 )
 
@@ -90,7 +90,7 @@ export const layer = HttpApiBuilder.group(
 
     const respondWithSecret = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, StoreError, WebhookSecretStore>) {
       const secret = yield* mapStoreErrors(Effect.provideService(change, WebhookSecretStore, secrets))
-      yield* unstored
+      yield* noStore
       return secretOf(secret, yield* Clock.currentTimeMillis)
     })
 

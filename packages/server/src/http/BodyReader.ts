@@ -2,7 +2,7 @@
  * Reads the bytes of a request's body as text.
  *
  * Every job has a body, so this reads Node's stream directly, which costs a third of reading through the platform's adapter
- * (docs/decisions/0014-hot-routes.md). The adapter reads the body when there is no Node stream, and when the client sent
+ * (docs/decisions/0014-fast-path.md). The adapter reads the body when there is no Node stream, and when the client sent
  * `Expect: 100-continue`.
  */
 import * as ByteSize from "effect/ByteSize"
@@ -11,13 +11,13 @@ import { HttpServerRequest } from "effect/http"
 import { IncomingMessage } from "node:http"
 
 /** Why reading failed: the body is longer than the limit, or the client disconnected before its end. */
-export type BodyReadError = "large" | "cut"
+export type BodyReadError = "large" | "disconnected"
 
 const readByAdapter = (request: HttpServerRequest.HttpServerRequest, limit: number): Effect.Effect<string, BodyReadError> =>
   request.text.pipe(
     Effect.provideService(HttpServerRequest.MaxBodySize, ByteSize.bytes(limit)),
     Effect.mapError(({ reason }) =>
-      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? "large" as const : "cut" as const
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? "large" as const : "disconnected" as const
     )
   )
 
@@ -34,7 +34,7 @@ const readFromStream = (source: IncomingMessage, limit: number): Effect.Effect<s
   Effect.callback((resume) => {
     const chunks: Array<Buffer> = []
     let bytes = 0
-    const leave = () => {
+    const removeListeners = () => {
       source.off("data", onData)
       source.off("end", onEnd)
       source.off("close", onClose)
@@ -43,25 +43,25 @@ const readFromStream = (source: IncomingMessage, limit: number): Effect.Effect<s
       chunks.push(chunk)
       bytes += chunk.length
       if (bytes <= limit) return
-      leave()
+      removeListeners()
       // Let Node discard the rest, within the server's request timeout.
       source.resume()
       resume(Effect.fail("large"))
     }
     const onEnd = () => {
-      leave()
+      removeListeners()
       resume(Effect.succeed(decoded(chunks)))
     }
     const onClose = () => {
-      leave()
-      resume(Effect.fail("cut"))
+      removeListeners()
+      resume(Effect.fail("disconnected"))
     }
-    if (source.destroyed) return resume(Effect.fail("cut"))
+    if (source.destroyed) return resume(Effect.fail("disconnected"))
     source.on("data", onData)
     source.on("end", onEnd)
     source.on("close", onClose)
     return Effect.sync(() => {
-      leave()
+      removeListeners()
       source.destroy()
     })
   })

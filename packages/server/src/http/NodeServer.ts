@@ -102,8 +102,8 @@ const answerRefusals = (server: Server, latest: ReadonlyMap<Duplex, ServerRespon
       }\r\nconnection: close\r\n\r\n${body}`
     )
     // Closing at once would reset the connection because of unread bytes, and the client would lose the response.
-    const cut = setTimeout(() => socket.destroy(), LINGER_MILLIS)
-    socket.once("close", () => clearTimeout(cut))
+    const closeTimer = setTimeout(() => socket.destroy(), LINGER_MILLIS)
+    socket.once("close", () => clearTimeout(closeTimer))
   })
 }
 
@@ -121,13 +121,13 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
   server.on("connection", (socket) => {
     socket.once("close", () => latest.delete(socket))
   })
-  const note = (request: IncomingMessage, response: ServerResponse) => {
+  const track = (request: IncomingMessage, response: ServerResponse) => {
     latest.set(request.socket, response)
     if (closing) response.shouldKeepAlive = false
   }
-  server.on("request", note)
+  server.on("request", track)
   // Requests with `Expect: 100-continue` arrive only through this event.
-  server.on("checkContinue", note)
+  server.on("checkContinue", track)
   answerRefusals(server, latest)
 
   const http = yield* NodeHttpServer.make(() => server, {

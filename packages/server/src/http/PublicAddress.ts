@@ -20,14 +20,14 @@ export class PublicAddress extends Context.Service<PublicAddress, {
 }>()("@stint/server/PublicAddress") {}
 
 /** Whether the server listens on every address. Such an address cannot be called. */
-const isEvery = ({ hostname }: URL): boolean => hostname === "0.0.0.0" || hostname === "[::]"
+const isWildcard = ({ hostname }: URL): boolean => hostname === "0.0.0.0" || hostname === "[::]"
 
 const withHost = (url: URL, hostname: string): string => `${url.protocol}//${hostname}${url.port === "" ? "" : `:${url.port}`}`
 
 /** The address for programs on this machine, for a server that listens on `listening`. */
 export const local = (listening: string): string => {
   const url = new URL(listening)
-  return isEvery(url) ? withHost(url, "127.0.0.1") : listening
+  return isWildcard(url) ? withHost(url, "127.0.0.1") : listening
 }
 
 /** The address for other machines, for a server that listens on `listening`. Used when none is configured. */
@@ -36,7 +36,7 @@ export const guess = (
   interfaces: NodeJS.Dict<ReadonlyArray<Pick<NetworkInterfaceInfo, "address" | "family" | "internal">>> = networkInterfaces()
 ): PublicAddress["Service"] => {
   const url = new URL(listening)
-  if (!isEvery(url)) return { baseUrl: listening }
-  const outer = Object.values(interfaces).flat().find((one) => one?.family === "IPv4" && !one.internal)
-  return { baseUrl: withHost(url, outer?.address ?? "127.0.0.1"), guessedFrom: listening }
+  if (!isWildcard(url)) return { baseUrl: listening }
+  const external = Object.values(interfaces).flat().find((one) => one?.family === "IPv4" && !one.internal)
+  return { baseUrl: withHost(url, external?.address ?? "127.0.0.1"), guessedFrom: listening }
 }

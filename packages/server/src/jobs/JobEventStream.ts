@@ -52,7 +52,7 @@ export const filterKinds = <E>(
   kinds === undefined ? events : Stream.filter(events, ({ _tag }) => _tag === "End" || kinds.includes(KIND_OF[_tag]))
 
 /** One event as text. */
-export const sseEvent = (event: JobEvent, endpoint: Endpoint): string =>
+const sseEvent = (event: JobEvent, endpoint: Endpoint): string =>
   `id: ${encodeEventCursor(event.cursor)}\nevent: ${KIND_OF[event._tag]}\n${dataLines(dataOf(event, endpoint))}\n\n`
 
 /** A stream that emits `comment` after every `millis` without an element. */

@@ -66,14 +66,14 @@ const inLine = (ahead: Ahead | null): string => {
 
 /** For a job that waits for a worker. */
 const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCause => {
-  const of = (...states: ReadonlyArray<WorkerState>) => workers.filter(({ state }) => states.includes(state))
+  const inState = (...states: ReadonlyArray<WorkerState>) => workers.filter(({ state }) => states.includes(state))
   const { max } = endpoint.workers
   const external = endpoint.source.type === "external"
   const line = inLine(ahead)
-  const idle = of("idle").length
-  const busy = of("running").length
-  const starting = of("initializing")
-  const live = idle + busy + starting.length + of("draining").length
+  const idle = inState("idle").length
+  const busy = inState("running").length
+  const starting = inState("initializing")
+  const live = idle + busy + starting.length + inState("draining").length
 
   if (idle > 0) {
     return waitCause(
@@ -114,7 +114,7 @@ const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCaus
         "The job starts when a worker is free; raise workers.max to add workers."
     )
   }
-  const [failed] = of("throttled", "unhealthy")
+  const [failed] = inState("throttled", "unhealthy")
   if (failed !== undefined && failed.reason !== null) {
     const { reason, retryAt, state } = failed
     const later = retryAt !== null && retryAt > now
@@ -176,7 +176,7 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
 /** Explains a job's state. */
 export const explain = (facts: ExplainInput): Explanation => {
   const { ahead, depth, endpoint, job, workers } = facts
-  const having = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
+  const countOf = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
   const place = ahead === null ? undefined : ahead.jobs + 1
   const running = job.status === "IN_PROGRESS" && job.worker !== null && job.leaseExpiresAt !== null
   return {
@@ -185,12 +185,12 @@ export const explain = (facts: ExplainInput): Explanation => {
     ...(place === undefined ? {} : { position: { place, of: Math.max(place, depth.waiting), more: ahead?.more ?? false } }),
     workers: {
       max: endpoint.source.type === "external" ? null : endpoint.workers.max,
-      idle: having("idle"),
-      initializing: having("initializing"),
-      running: having("running"),
-      draining: having("draining"),
-      throttled: having("throttled"),
-      unhealthy: having("unhealthy")
+      idle: countOf("idle"),
+      initializing: countOf("initializing"),
+      running: countOf("running"),
+      draining: countOf("draining"),
+      throttled: countOf("throttled"),
+      unhealthy: countOf("unhealthy")
     },
     ...(running && job.worker !== null && job.leaseExpiresAt !== null
       ? { lease: { worker: job.worker, expiresAt: job.leaseExpiresAt, attempt: job.attempt } }

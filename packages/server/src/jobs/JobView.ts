@@ -56,11 +56,11 @@ export const explainedJobJson = (job: JobReport, endpoint: Endpoint, explanation
  * (docs/spec/streaming.md#end-of-a-stream).
  */
 export const streamJson = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {
-  const shown: JobReport = more && isTerminal(job.status)
+  const reported: JobReport = more && isTerminal(job.status)
     ? { ...job, status: "IN_PROGRESS", finishedAt: null, output: null, error: null }
     : job
   const stream = chunks.map((chunk) => `{"output":${chunk}}`).join(",")
-  return `{${[...jobMembers(shown, endpoint), `"stream":[${stream}]`].join(",")}}`
+  return `{${[...jobMembers(reported, endpoint), `"stream":[${stream}]`].join(",")}}`
 }
 
 /** The job as its worker receives it (docs/spec/worker-protocol.md#the-taken-job). */

@@ -16,13 +16,7 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import { json, trackedJson } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
-import {
-  invalidEventId,
-  mapJobErrors,
-  mapListErrors,
-  mapLookupErrors,
-  mapStoreErrors
-} from "../http/QueueProblems.ts"
+import { invalidEventId, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
 import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"

@@ -19,34 +19,25 @@ import { json, trackedJson, trackMemory } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
 import { mapSubmitErrors } from "../http/QueueProblems.ts"
 import { jobJson, receiptJson } from "./JobView.ts"
-import { readSubmission, type SubmissionLimit, submissionLimits } from "./SubmitRequest.ts"
+import { readSubmission, submissionLimits } from "./SubmitRequest.ts"
 
 const make = Effect.gen(function*() {
   const queue = yield* JobQueue
   const limits = yield* Limits
   const sizes = submissionLimits(limits)
 
-  const submit = Effect.fnUntraced(function*(
-    endpoint: Endpoint,
-    request: HttpServerRequest.HttpServerRequest,
-    limit: SubmissionLimit,
-    prefix: "" | "sync-"
-  ) {
-    return yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, limit, prefix)))
-  })
-
   const jobIdHeader = (job: JobHead) => ({ [JOB_ID_HEADER]: job.id })
 
   /** Stores the job and responds at once. */
   const run = Effect.fnUntraced(function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest) {
-    const job = yield* submit(endpoint, request, sizes.run, "")
+    const job = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, sizes.run, "")))
     return json(receiptJson(job), jobIdHeader(job))
   })
 
   /** Stores the job and responds with its result, or with its state after `wait`. */
   const runsync = Effect.fnUntraced(
     function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest, requestedWait: string | undefined) {
-      const submitted = yield* submit(endpoint, request, sizes.runsync, "sync-")
+      const submitted = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, sizes.runsync, "sync-")))
       const wait = clampWait(requestedWait, limits.syncWaitMs, limits)
       // The job cannot be missing: retention is at least a second and starts when the job ends. The job is stored by now, so if the
       // store fails during the wait, the receipt is still true, and its status makes the caller poll.
@@ -57,12 +48,12 @@ const make = Effect.gen(function*() {
             (error) => Effect.logError(`Waiting for the end of job ${submitted.id} failed: ${error.message}.`)
           ),
           {
-            onSuccess: (job) => ({ ended: isTerminal(job.status), text: jobJson(job, endpoint) }),
-            onFailure: () => ({ ended: true, text: receiptJson(submitted) })
+            onSuccess: (job) => ({ final: isTerminal(job.status), text: jobJson(job, endpoint) }),
+            onFailure: () => ({ final: true, text: receiptJson(submitted) })
           }
         )
-      const { ended, text } = yield* resultWithin(Math.min(wait, limits.headWaitMs))
-      if (ended || wait <= limits.headWaitMs) return yield* trackedJson(text, jobIdHeader(submitted))
+      const { final, text } = yield* resultWithin(Math.min(wait, limits.headWaitMs))
+      if (final || wait <= limits.headWaitMs) return yield* trackedJson(text, jobIdHeader(submitted))
       const rest = Effect.map(resultWithin(wait - limits.headWaitMs), ({ text }) => text)
       const scope = yield* Effect.scope
       return jsonWithEarlyHeaders(request, Effect.provideService(trackMemory(rest), Scope.Scope, scope), jobIdHeader(submitted))

@@ -70,8 +70,8 @@ const NO_ROUTE: OpenAiErrorResponse.OpenAiErrorResponse = OpenAiErrorResponse.of
 const encoder = new TextEncoder()
 
 /** The text to send for a step: a comment when the step has no text and more follows. */
-const textOrKeepAlive = ({ over, state, text }: OpenAiResponse.StreamStep): string =>
-  text === "" && !over ? OpenAiResponse.keepAlive(state) : text
+const textOrKeepAlive = ({ ended, state, text }: OpenAiResponse.StreamStep): string =>
+  text === "" && !ended ? OpenAiResponse.keepAlive(state) : text
 
 /** The handlers of the OpenAI route. */
 export const layer = HttpApiBuilder.group(
@@ -169,11 +169,11 @@ export const layer = HttpApiBuilder.group(
           for (const one of yield* call.next(left)) {
             const next = OpenAiResponse.nextStep(state, one)
             text += next.text
-            if (next.over) return { ...next, text }
+            if (next.ended) return { ...next, text }
             state = next.state
           }
         }
-        return { state, text, over: false }
+        return { state, text, ended: false }
       }
     )
 
@@ -185,8 +185,8 @@ export const layer = HttpApiBuilder.group(
       }
       const rest = Stream.paginate(
         first,
-        Effect.fnUntraced(function*({ over, state }) {
-          if (over) return [[], Option.none()] as const
+        Effect.fnUntraced(function*({ ended, state }) {
+          if (ended) return [[], Option.none()] as const
           const next = yield* Effect.catch(
             nextOutput(call, state, limits.heartbeatMs),
             (problem) => Effect.succeed(OpenAiResponse.fail(state, OpenAiErrorResponse.ofProblem(problem)))

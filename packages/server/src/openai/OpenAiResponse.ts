@@ -108,11 +108,11 @@ export interface StreamState {
 /** A stream before its first chunk. */
 export const EMPTY_STREAM: StreamState = { chunks: 0, wrapped: false, tail: "" }
 
-/** The next text to send. `over`: nothing follows. `failure`: why the stream failed; `text` already contains it. */
+/** The next text to send. `ended`: nothing follows. `failure`: why the stream failed; `text` already contains it. */
 export interface StreamStep {
   readonly state: StreamState
   readonly text: string
-  readonly over: boolean
+  readonly ended: boolean
   readonly failure?: OpenAiErrorResponse
 }
 
@@ -131,7 +131,7 @@ const closing = (tail: string): string => isBetween(tail) ? "" : "\n\n"
 
 const eventOf = (json: string): string => `${dataLines(json)}\n\n`
 
-const more = (state: StreamState, text: string, wrapped: boolean): StreamState => ({
+const advance = (state: StreamState, text: string, wrapped: boolean): StreamState => ({
   chunks: state.chunks + 1,
   wrapped: state.wrapped || wrapped,
   tail: (state.tail + text).slice(-TAIL)
@@ -141,36 +141,36 @@ const chunk = (state: StreamState, json: string): StreamStep => {
   const value = parse(json)
   const wrapped = (json: string): StreamStep => {
     const text = closing(state.tail) + eventOf(json)
-    return { state: more(state, text, true), text, over: false }
+    return { state: advance(state, text, true), text, ended: false }
   }
   if (!Predicate.isString(value)) return wrapped(json)
   // No line of an event starts with `{` or `[`: the chunk is JSON that the handler did not format as an event.
   if (isBetween(state.tail) && isStructure(value)) return wrapped(value.trim())
-  return { state: more(state, value, false), text: value, over: false }
+  return { state: advance(state, value, false), text: value, ended: false }
 }
 
 /** Ends a stream with a failure. */
 export const fail = (state: StreamState, failure: OpenAiErrorResponse): StreamStep => ({
   state,
   text: `${closing(state.tail)}${eventOf(textOf(failure))}`,
-  over: true,
+  ended: true,
   failure
 })
 
 const done = (state: StreamState): string => state.wrapped && !endsWithDone(state.tail) ? closing(state.tail) + DONE : ""
 
 const completed = (state: StreamState, job: JobReport): StreamStep => {
-  if (state.chunks > 0 || job.output === null) return { state, text: done(state), over: true }
+  if (state.chunks > 0 || job.output === null) return { state, text: done(state), ended: true }
   // A handler that returned a value: send it. If the value is a list, its elements are the chunks that a generator would have streamed.
   const value = parse(job.output)
   const parts = Array.isArray(value) ? value.map((one) => JSON.stringify(one)) : [job.output]
   const [only] = parts
   const error = parts.length === 1 && only !== undefined ? answerOf(only) : undefined
   if (error !== undefined && "failure" in error) return fail(state, error.failure)
-  let step: StreamStep = { state, text: "", over: true }
+  let step: StreamStep = { state, text: "", ended: true }
   for (const part of parts) {
     const next = chunk(step.state, part)
-    step = { state: next.state, text: step.text + next.text, over: true }
+    step = { state: next.state, text: step.text + next.text, ended: true }
   }
   return { ...step, text: step.text + done(step.state) }
 }
@@ -197,7 +197,7 @@ const lost = (job: JobReport): OpenAiErrorResponse => ({
 export const nextStep = (state: StreamState, event: JobEvent): StreamStep => {
   switch (event._tag) {
     case "Status":
-      return state.chunks === 0 ? { state, text: "", over: false } : fail(state, lost(event.job))
+      return state.chunks === 0 ? { state, text: "", ended: false } : fail(state, lost(event.job))
     case "Chunk":
       return chunk(state, event.output)
     case "End": {
@@ -205,7 +205,7 @@ export const nextStep = (state: StreamState, event: JobEvent): StreamStep => {
       return failure === undefined ? completed(state, event.job) : fail(state, failure)
     }
     default:
-      return { state, text: "", over: false }
+      return { state, text: "", ended: false }
   }
 }
 

@@ -109,8 +109,8 @@ const pingOf = (address: WorkerUrl) => {
   return ping
 }
 
-const single = (jobs: ReadonlyArray<JobRecord>) => jobs.map(claimedJobJson).join("")
-const many = (jobs: ReadonlyArray<JobRecord>) => `[${jobs.map(claimedJobJson).join(",")}]`
+const renderOne = (jobs: ReadonlyArray<JobRecord>) => jobs.map(claimedJobJson).join("")
+const renderMany = (jobs: ReadonlyArray<JobRecord>) => `[${jobs.map(claimedJobJson).join(",")}]`
 
 const batchSize = (address: WorkerUrl) => {
   const size = Math.trunc(Number(address.get("batch_size")))
@@ -289,9 +289,9 @@ const make = Effect.gen(function*() {
 
   return {
     /** Run uninterruptibly: it is interruptible only while it waits. */
-    take: take(() => 1, single),
+    take: take(() => 1, renderOne),
     /** The same. */
-    takeBatch: take(batchSize, many),
+    takeBatch: take(batchSize, renderMany),
     done,
     chunk,
     stop,
