@@ -48,6 +48,6 @@ describe("the invariants", () => {
     expect(referencesOf({ invariant: "R99", rule: "a rule that nothing holds", heldBy: "a promise" })).toEqual([])
     expect(hasTest("../../apps/cli/test/Invariants.test.ts", ["a", "title", "of", "none"].join(" "))).toBe(false)
     expect(hasTest("../../apps/cli/test/Invariants.test.ts", "a row without a test is found")).toBe(true)
-    expect(hasTest("../../packages/cli/test/invariants.ts", "a row without a test is found")).toBe(false)
+    expect(hasTest("../../apps/cli/test/Invariants.ts", "a row without a test is found")).toBe(false)
   })
 })

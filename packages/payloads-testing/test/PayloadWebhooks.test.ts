@@ -6,7 +6,7 @@ import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
-import { webhookDeliverySuite } from "@stint/webhooks/testing"
+import { webhookDeliverySuite } from "@stint/webhooks-testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 

@@ -2,7 +2,7 @@
  * Payloads on their way into the payload store and out of it.
  *
  * ```
- *   put      text --UTF-8, SHA-256--> OWNER/JOB/KIND.TIME.RANDOM        the key is new each time
+ *   put      text --UTF-8, SHA-256--> OWNER/ENDPOINT/JOB/KIND.TIME.RANDOM        the key is new each time
  *   read     cached? | fetch --size and SHA-256 hold?--> text
  *                         | Missing, Damaged: lost for good, in words
  *                         | Unavailable: now it cannot be had
@@ -13,7 +13,7 @@
  *
  * A job whose object is written and not yet referred to is pinned: the sweep leaves it alone, however long the commit takes.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import { PayloadMemoryFull, PayloadUnavailable, StoreError } from "@stint/store/StoreError"
@@ -86,7 +86,12 @@ export class JobPayloads extends Context.Service<JobPayloads, {
   /** Whether a text of that length moves. */
   readonly isLarge: (text: string | null) => boolean
   /** A text as it goes into a row of the job. Fails with `PayloadUnavailable`, and nothing was kept. */
-  readonly offload: (job: JobId, kind: Kind, text: JsonText) => Effect.Effect<OffloadedText, StoreError>
+  readonly offload: (
+    endpoint: EndpointId,
+    job: JobId,
+    kind: Kind,
+    text: JsonText
+  ) => Effect.Effect<OffloadedText, StoreError>
   /** The text that a row stands for. */
   readonly read: (row: JsonText, onOutage: OutagePolicy) => Effect.Effect<JsonText, StoreError | PayloadLost>
   /** A text into which rows were spliced, with what they stand for. What is lost is `null`, and `problems` says why. */
@@ -208,14 +213,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
   return JobPayloads.of({
     owner,
     isLarge,
-    offload: (job, kind, text) =>
+    offload: (endpoint, job, kind, text) =>
       Effect.suspend((): Effect.Effect<OffloadedText, StoreError> => {
         // A lone half of a surrogate pair has no UTF-8: such a text is no JSON from outside, and stays where it is.
         if (!isLarge(text) || !PLAIN_ID.test(job) || !text.isWellFormed()) {
           return Effect.succeed({ row: PayloadReference.toRow(text), key: undefined })
         }
         const bytes = Buffer.from(text)
-        const key = PayloadKey.make(`${owner}/${job}/${kind}.${now()}.${randomUUID()}`)
+        const key = PayloadKey.make(`${owner}/${endpoint}/${job}/${kind}.${now()}.${randomUUID()}`)
         const row = PayloadReference.referenceToRow({ key, bytes: bytes.byteLength, digest: digestOf(bytes) })
         return ask("put", store.put(key, bytes)).pipe(
           Effect.catchTag("PayloadLost", ({ problem }) => unavailable("put", problem)),

@@ -13,7 +13,7 @@
  * finds them all, whenever they came about, and again after a restart. What a living job does not need any more (the output of an attempt before a retry) goes with
  * the job. A key is never used twice, so what is listed and belongs to nobody now belongs to nobody for ever.
  */
-import { JobId } from "@stint/contract/Ids"
+import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JobStore } from "@stint/store/JobStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Cause from "effect/Cause"
@@ -21,6 +21,7 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { JobPayloads } from "./JobPayloads.ts"
 import type { PayloadKey } from "./PayloadStore.ts"
@@ -34,14 +35,17 @@ export interface Options {
   readonly minAge?: Duration.Input
 }
 
+const isEndpointId = Schema.is(EndpointId)
+const isJobId = Schema.is(JobId)
+
 /** What is looked at, and removed, at once. */
 const PAGE = 200
 const REMOVERS = 8
 
-/** `OWNER/JOB/KIND.TIME.RANDOM`; undefined where a key is none of ours. */
-const readKey = (key: PayloadKey): { readonly job: string; readonly at: number } | undefined => {
-  const [, job, at] = /^[^/]+\/([^/]+)\/[a-z0-9]+\.(\d{1,15})\.[^/]+$/.exec(key) ?? []
-  return job === undefined ? undefined : { job, at: Number(at) }
+/** `OWNER/ENDPOINT/JOB/KIND.TIME.RANDOM`; undefined for any other key. */
+const readKey = (key: PayloadKey): { readonly endpoint: EndpointId; readonly job: JobId; readonly at: number } | undefined => {
+  const [, endpoint, job, at] = /^[^/]+\/([^/]+)\/([^/]+)\/[a-z0-9]+\.(\d{1,15})\.[^/]+$/.exec(key) ?? []
+  return isEndpointId(endpoint) && isJobId(job) ? { endpoint, job, at: Number(at) } : undefined
 }
 
 /** Looks once; how many objects were removed. The job store is the one without payloads: nothing is read of the payload store but its list. */
@@ -52,11 +56,10 @@ export const sweep = Effect.fn("PayloadSweep.sweep")(function*(minAge: Duration.
   const webhooks = yield* WebhookStore
   const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(minAge)
 
-  const isNeeded = Effect.fnUntraced(function*(job: string) {
+  const isNeeded = Effect.fnUntraced(function*(endpoint: EndpointId, job: JobId) {
     if (payloads.isPinned(job)) return true
-    const id = JobId.make(job)
-    if ((yield* jobs.get(id)) !== undefined) return true
-    return (yield* webhooks.list({ job: id, limit: 1 })).deliveries.length > 0
+    if ((yield* jobs.get(endpoint, job)) !== undefined) return true
+    return (yield* webhooks.list({ endpoint, job, limit: 1 })).deliveries.length > 0
   })
 
   let removed = 0
@@ -68,8 +71,9 @@ export const sweep = Effect.fn("PayloadSweep.sweep")(function*(minAge: Duration.
       for (const key of keys) {
         const about = readKey(key)
         if (about === undefined || about.at > before) continue
-        if (!needed.has(about.job)) needed.set(about.job, yield* isNeeded(about.job))
-        if (needed.get(about.job) === false) orphans.push(key)
+        const owner = `${about.endpoint}/${about.job}`
+        if (!needed.has(owner)) needed.set(owner, yield* isNeeded(about.endpoint, about.job))
+        if (needed.get(owner) === false) orphans.push(key)
       }
       yield* Effect.forEach(orphans, (key) => store.remove(key), { concurrency: REMOVERS, discard: true })
       removed += orphans.length

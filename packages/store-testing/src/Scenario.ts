@@ -18,12 +18,12 @@ import { type Delivery, JobQueue, type LeaseHolder } from "@stint/queue/JobQueue
 import { submitted } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"
 import { StoreError } from "@stint/store/StoreError"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
-import { randomUUID } from "node:crypto"
 
 /** An endpoint with short times: lease 10 s, execution timeout 60 s, ttl 300 s, retention 600 s, two attempts. */
 export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpoint =>
@@ -42,8 +42,8 @@ export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpo
 /** A payload. */
 export const text = toJsonText
 
-/** A fresh job id. */
-export const jobId = (): JobId => JobId.make(randomUUID())
+/** A fresh job id. All have the time 0 and one slot, so they sort in the order in which they were made. */
+export const jobId = (): JobId => JobId.make(uuidV7At(0, 0))
 
 /** A job as it is after its submission at time 0, for tests of a store without a queue. */
 export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({

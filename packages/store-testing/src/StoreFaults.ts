@@ -60,17 +60,17 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
   return {
     durability: store.durability,
     insert: (job, key) => write("insert", store.insert(job, key)),
-    apply: (id, event) => write("apply", store.apply(id, event)),
-    append: (id, event, body) => write("append", store.append(id, event, body)),
+    apply: (endpoint, id, event) => write("apply", store.apply(endpoint, id, event)),
+    append: (endpoint, id, event, body) => write("append", store.append(endpoint, id, event, body)),
     claim: (endpoint, limit, event) => write("claim", store.claim(endpoint, limit, event)),
     tick: (event, limit) => write("tick", store.tick(event, limit)),
     applyRunning: (filter, event) => write("applyRunning", store.applyRunning(filter, event)),
     applyWaiting: (endpoint, event, limit) => write("applyWaiting", store.applyWaiting(endpoint, event, limit)),
-    drain: (id, limit) => write("drain", store.drain(id, limit)),
-    get: (id) => slow(store.get(id)),
-    peek: (id, after, limit) => slow(store.peek(id, after, limit)),
+    drain: (endpoint, id, limit) => write("drain", store.drain(endpoint, id, limit)),
+    get: (endpoint, id) => slow(store.get(endpoint, id)),
+    peek: (endpoint, id, after, limit) => slow(store.peek(endpoint, id, after, limit)),
     list: (endpoint, query) => slow(store.list(endpoint, query)),
-    ahead: (id, limit) => slow(store.ahead(id, limit)),
+    ahead: (endpoint, id, limit) => slow(store.ahead(endpoint, id, limit)),
     depth: (endpoint) => slow(store.depth(endpoint))
   }
 }

@@ -22,8 +22,8 @@
 import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import { JobQueue } from "@stint/queue/JobQueue"
+import * as OutageLog from "@stint/store/OutageLog"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
-import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -74,7 +74,7 @@ const LEASE_MARGIN = 5_000
 const BODY_PAUSE = 5_000
 
 /** How long after a failure of the store to try again. */
-const STORE_PAUSE = "1 second"
+const STORE_RETRY_DELAY = "1 second"
 
 /** Of one host: where the requests go, whatever the path. */
 const hostOf = (url: string): string => URL.parse(url)?.origin ?? ""
@@ -93,7 +93,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const most = options.most ?? 512
   const interval = Duration.toMillis(options.interval ?? "1 second")
   const lease = 2 * timeout + LEASE_MARGIN + bodies.limitMs
-  const hostLimiter = HostLimiter.make({ perHost: options.perHost ?? 8, timeout })
+  const hostLimiter = HostLimiter.make(options.perHost ?? 8)
   const isFull = () => hostLimiter.held() >= most || hostLimiter.characters() >= MAX_CHARACTERS
 
   const sending = yield* FiberSet.make()
@@ -102,7 +102,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** Due again at a time, without having been tried. */
   const postpone = (delivery: WebhookDelivery, now: number, nextAt: number) =>
-    store.settle(delivery.id, delivery.attempts, {
+    store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
       _tag: "Retry",
       at: delivery.settledAt ?? now,
       status: delivery.lastStatus,
@@ -144,7 +144,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Effect.catchTag("StoreError", ({ message }) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
           Effect.as(
-            store.settle(delivery.id, delivery.attempts, {
+            store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
               _tag: "Retry",
               at: now,
               status: null,
@@ -155,12 +155,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
           )))
     )
 
-  /** Sends a delivery whose turn has come, and notes how that ended. The duration of the request; undefined where none was made. */
+  /** Sends a delivery once and records the outcome. */
   const deliver = Effect.fn("WebhookSender.deliver")(function*(kept: WebhookDelivery) {
     const delivery = yield* withBody(kept)
     if (delivery === undefined) {
       again.openUnsafe()
-      return undefined
+      return
     }
     const secret = yield* Effect.provideService(WebhookSecrets.current(delivery.endpoint), WebhookSecretStore, secrets)
     const begun = yield* Clock.currentTimeMillis
@@ -169,7 +169,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const outcome = yield* outcomeOf(delivery, answer, ended)
     // Both are in one commit where the store groups writes; the outbox's is the one that counts.
     yield* Effect.all([
-      store.settle(delivery.id, delivery.attempts, outcome),
+      store.settle(delivery.endpoint, delivery.id, delivery.attempts, outcome),
       attempts.add({
         delivery: delivery.id,
         at: begun,
@@ -181,15 +181,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
     ], { concurrency: "unbounded" })
     if (outcome._tag === "Retry") again.openUnsafe()
     yield* logFailedDelivery(delivery, outcome)
-    return ended - begun
   }, Effect.scoped)
 
   /** Takes a delivery through its turn at the host. Whatever happens, its place is given back. */
-  const deliverInSlot = (delivery: WebhookDelivery, place: HostLimiter.Slot) => {
-    let duration: number | undefined
-    return deliver(delivery).pipe(
-      Effect.tap((millis) => Effect.sync(() => (duration = millis))),
-      place.permits.withPermits(1),
+  const deliverInSlot = (delivery: WebhookDelivery, slot: HostLimiter.Slot) =>
+    deliver(delivery).pipe(
+      slot.permits.withPermits(1),
       Effect.onInterrupt(() => returnToOutbox(delivery)),
       // What the store did not keep is claimed again when its lease is over.
       Effect.catchCause((cause) =>
@@ -199,11 +196,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       ),
       Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => {
         const wasFull = isFull()
-        place.release(duration, now)
+        slot.release(now)
         if (wasFull) again.openUnsafe()
       }))
     )
-  }
 
   const place = Effect.fnUntraced(function*(delivery: WebhookDelivery, now: number) {
     const found = hostLimiter.acquire(hostOf(delivery.url), delivery.body.length, now)
@@ -237,24 +233,12 @@ const make = Effect.fnUntraced(function*(options: Options) {
     yield* Fiber.interrupt(bell)
   }).pipe(Effect.scoped)
 
-  let failing = false
-  yield* once.pipe(
-    Effect.tap(() => {
-      if (!failing) return Effect.void
-      failing = false
-      return Effect.logInfo("Webhooks are sent again.")
-    }),
-    Effect.catchCause((cause: Cause.Cause<StoreError>) => {
-      if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-      const first = !failing
-      failing = true
-      const error = Cause.squash(cause)
-      const message = error instanceof Error ? error.message : String(error)
-      return Effect.andThen(
-        first ? Effect.logError(`Webhooks cannot be sent: ${message}. None is lost; trying again every second.`) : Effect.void,
-        Effect.sleep(STORE_PAUSE)
-      )
-    }),
+  const outage = OutageLog.make({
+    onFailure: (problem) => Effect.logError(`Webhooks cannot be sent: ${problem}. None is lost; retrying every second.`),
+    onRecovery: Effect.logInfo("Webhooks are sent again.")
+  })
+  yield* outage.watch(once).pipe(
+    Effect.flatMap((succeeded) => succeeded ? Effect.void : Effect.sleep(STORE_RETRY_DELAY)),
     Effect.forever,
     Effect.forkScoped
   )

@@ -12,6 +12,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { dueAt, isReady } from "@stint/store/JobMachine"
 import type { JobSummary } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
+import type { ListCursor } from "@stint/store/ListCursor"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 
@@ -24,7 +25,7 @@ const all = Effect.fnUntraced(function*(
   status: "IN_QUEUE" | "IN_PROGRESS"
 ): Effect.fn.Return<ReadonlyArray<JobSummary>, StoreError> {
   const found: Array<JobSummary> = []
-  let after: { readonly createdAt: number; readonly seq: number } | undefined
+  let after: ListCursor | undefined
   while (true) {
     const page = yield* store.list(endpoint, {
       status,
@@ -56,7 +57,7 @@ export const violations = Effect.fnUntraced(function*(
   for (const job of queued) {
     const due = dueAt(job)
     if (isReady(job)) {
-      if ((yield* store.ahead(job.id, 1)) === undefined) found.push(`job ${job.id} is ready, and not in the queue`)
+      if ((yield* store.ahead(endpoint, job.id, 1)) === undefined) found.push(`job ${job.id} is ready, and not in the queue`)
     } else if (job.notBefore === null || job.notBefore >= job.expiresAt) {
       found.push(`the backoff of job ${job.id} ends after its ttl: ${job.notBefore}`)
     }

@@ -223,7 +223,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
       }
       case "Enqueue": {
         const batch = pick(known, command.batch)
-        if (batch !== undefined) yield* batches.enqueue(batch.id, command.limit, toJob)
+        if (batch !== undefined) yield* batches.enqueue(ENDPOINT, batch.id, command.limit, toJob)
         return
       }
       case "Cancel": {
@@ -250,7 +250,9 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
         return
       }
       case "WorkerWrite": {
-        const running = (yield* Effect.forEach(jobs, (id) => store.get(id))).filter((job) => job?.status === "IN_PROGRESS")
+        const running = (yield* Effect.forEach(jobs, (id) => store.get(ENDPOINT, id))).filter((job) =>
+          job?.status === "IN_PROGRESS"
+        )
         const job = pick(running, command.job)
         if (job === undefined || job.worker === null) return
         const fence = { now, endpoint: ENDPOINT, worker: job.worker }
@@ -261,7 +263,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
           return: { _tag: "Return", ...fence },
           progress: { _tag: "Progress", output: toJsonText(1), ...fence }
         } satisfies Record<string, JobMachineEvent>
-        const applied = yield* store.apply(job.id, events[command.kind])
+        const applied = yield* store.apply(ENDPOINT, job.id, events[command.kind])
         assert.equal(applied._tag, "Changed")
         return
       }
@@ -270,7 +272,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
         const id = pick(jobs, command.job)
         if (id === undefined) return
         const _tag = command._tag === "CancelJob" ? "Cancel" : "Retry"
-        const applied = yield* store.apply(id, { _tag, now, endpoint: ENDPOINT })
+        const applied = yield* store.apply(ENDPOINT, id, { _tag, now, endpoint: ENDPOINT })
         if (_tag === "Retry") retried(applied)
         return
       }
@@ -297,7 +299,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
     }
     const { ids } = (yield* batches.requests(ENDPOINT, batch.id, 0, 100)) ?? { ids: [] }
     assert.deepEqual([...ids], batch.requests)
-    const reports = yield* Effect.forEach(ids, (id) => store.get(id))
+    const reports = yield* Effect.forEach(ids, (id) => store.get(ENDPOINT, id))
     // A batch whose retention has ended may have lost some of its jobs.
     const removing = record.endedAt !== null && record.endedAt + RETENTION <= now
     if (!removing) {
@@ -329,7 +331,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
       if (!started) yield* batches.cancel(ENDPOINT, id, now, 100)
     }
     const { pending, cancelling } = yield* batches.sweep(now, 100)
-    for (const { id } of pending) yield* batches.enqueue(id, 3, toJob)
+    for (const { id } of pending) yield* batches.enqueue(ENDPOINT, id, 3, toJob)
     for (const { id } of cancelling) yield* batches.cancel(ENDPOINT, id, now, 3)
     yield* step({ _tag: "Claim", worker: 0, limit: 5 })
     for (let writes = 0; writes < 10; writes++) yield* step({ _tag: "WorkerWrite", job: 0, kind: "finish" })
@@ -343,7 +345,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
     now += DRAFT_MILLIS
     yield* store.tick({ _tag: "Tick", now }, 1_000)
   }
-  for (const id of jobs) assert.equal(yield* store.get(id), undefined, `job ${id} still exists after its batch`)
+  for (const id of jobs) assert.equal(yield* store.get(ENDPOINT, id), undefined, `job ${id} still exists after its batch`)
 })
 
 /** How many sequences to run, and the seed: as for the model of the job store. */

@@ -11,9 +11,10 @@ import { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
 import { dueAt, isReady, type JobMachineEvent, submitted, type WorkerEvent } from "@stint/store/JobMachine"
-import type { JobPage, ListCursor } from "@stint/store/JobQuery"
+import type { JobPage } from "@stint/store/JobQuery"
 import type { JobHead, JobSummary } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
+import type { ListCursor } from "@stint/store/ListCursor"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
@@ -248,6 +249,9 @@ export const run = Effect.fnUntraced(function*(
   const model = JobStoreModel.make()
   const history = CommandHistory.make()
   const ids: Array<JobId> = []
+  /** The endpoint of each job. */
+  const endpoints = new Map<JobId, EndpointId>()
+  const endpointOf = (id: JobId) => endpoints.get(id) ?? ENDPOINTS[0]
   /** The submission time of each job. */
   const created: Array<number> = []
   let now = 1_700_000_000_000
@@ -265,16 +269,16 @@ export const run = Effect.fnUntraced(function*(
     return expected
   })
 
-  const applyOne = Effect.fnUntraced(function*(id: JobId, event: JobMachineEvent) {
+  const applyOne = Effect.fnUntraced(function*(endpoint: EndpointId, id: JobId, event: JobMachineEvent) {
     const title = `${event._tag} of ${id}`
     // Each chunk is different, so that a wrong chunk is noticed.
     const body = JsonText.make(`"chunk ${steps}"`)
     const applied = event._tag === "Chunk"
-      ? yield* both(title, (store) => store.append(id, event, body))
-      : yield* both(title, (store) => store.apply(id, event))
+      ? yield* both(title, (store) => store.append(endpoint, id, event, body))
+      : yield* both(title, (store) => store.apply(endpoint, id, event))
     assertRules(applied, event)
     history.applied(event, applied, body)
-    history.seen(id, yield* both(`the report of ${id}`, (store) => store.get(id)))
+    history.seen(id, yield* both(`the report of ${id}`, (store) => store.get(endpointOf(id), id)))
   })
 
   const applyMany = Effect.fnUntraced(function*(
@@ -299,6 +303,7 @@ export const run = Effect.fnUntraced(function*(
   const submit = (options: Extract<JobCommand, { readonly _tag: "Submit" }>) => {
     const id = JobId.make(`job-${ids.length}`)
     ids.push(id)
+    endpoints.set(id, ENDPOINTS[options.blue ? 1 : 0])
     created.push(now)
     const record = submitted({
       id,
@@ -335,7 +340,7 @@ export const run = Effect.fnUntraced(function*(
   /** Reads once for a job's reader. True when there may be more to read. */
   const follow = Effect.fnUntraced(function*(id: JobId, limit: number, cut: boolean) {
     const cursor = history.cursorOf(id, cut)
-    const peeked = yield* both(`follow ${id}`, (store) => store.peek(id, cursor, limit))
+    const peeked = yield* both(`follow ${id}`, (store) => store.peek(endpointOf(id), id, cursor, limit))
     return peeked !== undefined && history.read(id, peeked)
   })
 
@@ -402,27 +407,29 @@ export const run = Effect.fnUntraced(function*(
       }
       case "WorkerWrite": {
         const head = model.heads().find((head) => head.id === pick(command.selector, (head) => head.status === "IN_PROGRESS"))
-        if (head !== undefined) yield* applyOne(head.id, workerEvent(command, head))
+        if (head !== undefined) yield* applyOne(head.endpoint, head.id, workerEvent(command, head))
         return
       }
       case "Cancel":
       case "Retry": {
         const id = pick(command.selector, (head) => isTerminal(head.status) === (command._tag === "Retry"))
-        const own = model.heads().find((head) => head.id === id)?.endpoint ?? ENDPOINTS[0]
+        if (id === undefined) return
+        const own = endpointOf(id)
         const other = own === ENDPOINTS[0] ? ENDPOINTS[1] : ENDPOINTS[0]
-        if (id !== undefined) yield* applyOne(id, { _tag: command._tag, now, endpoint: command.elsewhere ? other : own })
+        const endpoint = command.elsewhere ? other : own
+        yield* applyOne(endpoint, id, { _tag: command._tag, now, endpoint })
         return
       }
       case "Drain": {
         const id = pick(command.selector, (head) => head.chunks > head.drained)
-        if (id !== undefined) yield* both(`drain ${id}`, (store) => store.drain(id, command.limit))
+        if (id !== undefined) yield* both(`drain ${id}`, (store) => store.drain(endpointOf(id), id, command.limit))
         return
       }
       case "Peek": {
         const head = model.heads().find((head) => head.id === pick(command.selector, (head) => head.chunks > 0))
         if (head === undefined) return
         const after = { attempt: head.attempt - (command.earlier ? 1 : 0), chunk: command.chunk }
-        yield* both(`peek ${head.id}`, (store) => store.peek(head.id, after, command.limit))
+        yield* both(`peek ${head.id}`, (store) => store.peek(head.endpoint, head.id, after, command.limit))
         return
       }
       case "Follow": {
@@ -434,7 +441,7 @@ export const run = Effect.fnUntraced(function*(
         return yield* listAll(command)
       case "Ahead": {
         const id = pick(command.selector, isReady)
-        if (id !== undefined) yield* both(`the position of ${id}`, (store) => store.ahead(id, command.limit))
+        if (id !== undefined) yield* both(`the position of ${id}`, (store) => store.ahead(endpointOf(id), id, command.limit))
         return
       }
       case "WorkerGone": {
@@ -483,7 +490,7 @@ export const run = Effect.fnUntraced(function*(
   }
   assert.deepStrictEqual(model.heads(), [], "R5: jobs that no timer ends")
   for (const id of ids) {
-    assert.equal(yield* store.get(id), undefined, `job ${id} still exists after its retention`)
+    assert.equal(yield* store.get(endpointOf(id), id), undefined, `job ${id} still exists after its retention`)
     history.seen(id, undefined)
   }
   assert.deepStrictEqual(history.violations(), [])

@@ -32,7 +32,8 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
   let entries: ReadonlyArray<Entry> = []
   let seq = 0
 
-  const find = (id: JobId) => entries.find((entry) => entry.head.id === id)
+  const find = (endpoint: EndpointId, id: JobId) =>
+    entries.find((entry) => entry.head.id === id && entry.head.endpoint === endpoint)
 
   const apply = (entry: Entry, event: JobMachineEvent): ApplyResult => {
     const before = entry.head
@@ -91,14 +92,14 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         }]
         return { _tag: "Kept" }
       }),
-    apply: (id, event) =>
+    apply: (endpoint, id, event) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
       }),
-    append: (id, event, body) =>
+    append: (endpoint, id, event, body) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return { _tag: "Missing" }
         const applied = apply(entry, event)
         if (applied._tag === "Changed") entry.chunks = [...entry.chunks, body]
@@ -132,22 +133,22 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       ),
     applyWaiting: (endpoint, event, limit) =>
       Effect.sync(() => queued(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
-    get: (id) =>
+    get: (endpoint, id) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? undefined : { ...entry.head, ...entry.outcome }
       }),
-    drain: (id, limit) =>
+    drain: (endpoint, id, limit) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return undefined
         const chunks = read(entry, entry.head.drained, limit)
         entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
         return { job: { ...entry.head, ...entry.outcome }, chunks, more: entry.head.drained < entry.chunks.length }
       }),
-    peek: (id, after, limit) =>
+    peek: (endpoint, id, after, limit) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return undefined
         const start = after.attempt === entry.head.attempt ? after.chunk : 0
         const chunks = read(entry, start, limit)
@@ -161,18 +162,18 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           .filter(({ head }) => tag === undefined || head.tags.includes(tag))
           .filter(({ head }) => createdAfter === undefined || head.createdAt >= createdAfter)
           .filter(({ head }) => createdBefore === undefined || head.createdAt < createdBefore)
-          .sort((a, b) => b.head.createdAt - a.head.createdAt || b.seq - a.seq)
-        const place = found.findIndex((entry) => entry.seq === after?.seq)
+          .sort((a, b) => b.head.createdAt - a.head.createdAt || (a.head.id < b.head.id ? 1 : -1))
+        const place = found.findIndex((entry) => entry.head.id === after?.id)
         const page = found.slice(place + 1).slice(0, limit)
         const last = page.at(-1)
         return {
           jobs: page.map(({ head, outcome }) => ({ ...head, error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null })),
-          next: last === undefined || last === found.at(-1) ? null : { createdAt: last.head.createdAt, seq: last.seq }
+          next: last === undefined || last === found.at(-1) ? null : { createdAt: last.head.createdAt, id: last.head.id }
         }
       }),
-    ahead: (id, limit) =>
+    ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         if (entry === undefined || !isReady(entry.head)) return undefined
         const jobs = waiting(entry.head.endpoint).indexOf(entry)
         return { jobs: Math.min(jobs, limit), more: jobs > limit }

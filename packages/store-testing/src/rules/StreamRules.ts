@@ -103,7 +103,7 @@ export const streamRules = (rule: Rule): void => {
         yield* queue.append(Scenario.holderOf(job), chunk)
       }
       const read = (limit: number) =>
-        Effect.map(store.drain(job.id, limit), (drained) => ({
+        Effect.map(store.drain(job.endpoint, job.id, limit), (drained) => ({
           lengths: drained?.chunks.map((chunk) => chunk.length),
           more: drained?.more
         }))

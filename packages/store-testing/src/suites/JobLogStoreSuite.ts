@@ -31,22 +31,25 @@ const entry = (message: string, changes: Partial<LogEntry> = {}): LogEntry => ({
 const entries = (from: number, to: number): ReadonlyArray<LogEntry> =>
   Array.from({ length: to - from + 1 }, (_, index) => entry(`line ${from + index}`))
 
+/** The endpoint of every scenario in this file. */
+const ENDPOINT = Scenario.endpoint().id
+
 const storeRules = (rule: LogRule): void => {
   rule("returns lines unchanged and in order, numbered from 1 across all writes", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      assert.deepStrictEqual(yield* store.read(id, 0, 10), { lines: [], more: false, last: 0 })
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, id, 0, 10), { lines: [], more: false, last: 0 })
       const first = entry("näive ✓ \u0000 \"quoted\"\n{}", {
         level: "ERROR",
         source: "stderr",
         worker: null,
         time: 1_790_000_000_000
       })
-      yield* store.append([{ job: id, missed: 0, lines: [first, entry("two")] }])
-      yield* store.append([{ job: id, missed: 0, lines: [entry("three", { attempt: 2 })] }])
-      assert.deepStrictEqual(yield* store.read(id, 0, 10), {
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [first, entry("two")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry("three", { attempt: 2 })] }])
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, id, 0, 10), {
         lines: [
           { ...first, number: 1, chunk: 0 },
           { ...entry("two"), number: 2, chunk: 0 },
@@ -62,11 +65,11 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      yield* store.append([{ job: id, missed: 0, lines: entries(1, 700) }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(1, 700) }])
       const seen: Array<string> = []
       let after = 0
       for (let more = true; more;) {
-        const page = yield* store.read(id, after, 33)
+        const page = yield* store.read(ENDPOINT, id, after, 33)
         assert.isAtMost(page.lines.length, 33)
         seen.push(...page.lines.map((line) => line.message))
         after = page.lines.at(-1)?.number ?? after
@@ -74,8 +77,13 @@ const storeRules = (rule: LogRule): void => {
       }
       assert.deepStrictEqual(seen, entries(1, 700).map((line) => line.message))
       // One read of long lines returns few of them.
-      yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 100 }, () => entry("x".repeat(4_096))) }])
-      const long = yield* store.read(id, 700, 1_000)
+      yield* store.append([{
+        endpoint: ENDPOINT,
+        job: id,
+        missed: 0,
+        lines: Array.from({ length: 100 }, () => entry("x".repeat(4_096)))
+      }])
+      const long = yield* store.read(ENDPOINT, id, 700, 1_000)
       assert.isTrue(long.more)
       assert.isBelow(long.lines.length, 80)
     }))
@@ -85,10 +93,10 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { queue, started } = yield* Scenario.make()
       const job = yield* started("ann")
-      yield* store.append([{ job: job.id, missed: 0, lines: [entry("a")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: [entry("a")] }])
       for (const n of [1, 2]) yield* queue.append(Scenario.holderOf(job), toJsonText(n))
-      yield* store.append([{ job: job.id, missed: 0, lines: [entry("b"), entry("late", { attempt: 0 })] }])
-      assert.deepStrictEqual((yield* store.read(job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: [entry("b"), entry("late", { attempt: 0 })] }])
+      assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
     }))
 
   rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the others", () =>
@@ -96,12 +104,17 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      for (let n = 0; n < 30; n++) yield* store.append([{ job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
-      const { last, lines } = yield* store.read(id, 0, 1_000)
+      for (let n = 0; n < 30; n++) {
+        yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
+      }
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 1_000)
       assert.strictEqual(last, 300)
       assert.isAtMost(lines.length, 100)
       assert.isAtLeast(lines.length, 80)
-      assert.deepStrictEqual(lines.map((line) => line.message), lines.map((line) => `line ${line.number}`))
+      assert.deepStrictEqual(
+        lines.map((line) => line.message),
+        lines.map((line) => `line ${line.number}`)
+      )
       assert.strictEqual(lines.at(-1)?.number, 300)
     }), { lines: 100 })
 
@@ -110,8 +123,10 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      for (let n = 1; n <= 40; n++) yield* store.append([{ job: id, missed: 0, lines: [entry(`${n} ${"x".repeat(4_000)}`)] }])
-      const { last, lines } = yield* store.read(id, 0, 1_000)
+      for (let n = 1; n <= 40; n++) {
+        yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry(`${n} ${"x".repeat(4_000)}`)] }])
+      }
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 1_000)
       assert.strictEqual(last, 40)
       assert.isAtMost(lines.length * 4_064, 64 * 1024)
       assert.strictEqual(lines.at(-1)?.number, 40)
@@ -123,22 +138,27 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const quiet = yield* started("ann")
-      yield* store.append([{ job: quiet.id, missed: 0, lines: entries(1, 3) }])
+      yield* store.append([{ endpoint: ENDPOINT, job: quiet.id, missed: 0, lines: entries(1, 3) }])
       const loud: Array<JobId> = []
       for (let n = 0; n < 20; n++) {
         const { id } = yield* started("ann")
         loud.push(id)
         for (let part = 0; part < 4; part++) {
-          yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 4 }, () => entry("x".repeat(2_000))) }])
+          yield* store.append([{
+            endpoint: ENDPOINT,
+            job: id,
+            missed: 0,
+            lines: Array.from({ length: 4 }, () => entry("x".repeat(2_000)))
+          }])
         }
       }
-      assert.deepStrictEqual(yield* store.read(quiet.id, 0, 9), { lines: [], more: false, last: 3 })
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, quiet.id, 0, 9), { lines: [], more: false, last: 3 })
       let bytes = 0
-      for (const id of loud) bytes += (yield* store.read(id, 0, 100)).lines.length * 2_064
+      for (const id of loud) bytes += (yield* store.read(ENDPOINT, id, 0, 100)).lines.length * 2_064
       assert.isAtMost(bytes, 100_000)
       assert.isAtLeast(bytes, 50_000)
-      yield* store.append([{ job: quiet.id, missed: 0, lines: [entry("again")] }])
-      assert.deepStrictEqual((yield* store.read(quiet.id, 0, 9)).lines.map((line) => line.number), [4])
+      yield* store.append([{ endpoint: ENDPOINT, job: quiet.id, missed: 0, lines: [entry("again")] }])
+      assert.deepStrictEqual((yield* store.read(ENDPOINT, quiet.id, 0, 9)).lines.map((line) => line.number), [4])
     }), { totalBytes: 100_000 })
 
   rule("leaves the numbers of lines that could not be stored unused", () =>
@@ -146,10 +166,10 @@ const storeRules = (rule: LogRule): void => {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      yield* store.append([{ job: id, missed: 0, lines: [entry("a")] }])
-      yield* store.append([{ job: id, missed: 7, lines: [entry("b")] }])
-      yield* store.append([{ job: id, missed: 2, lines: [] }])
-      const { last, lines } = yield* store.read(id, 0, 9)
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry("a")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 7, lines: [entry("b")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 2, lines: [] }])
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 9)
       assert.deepStrictEqual([last, ...lines.map((line) => line.number)], [11, 1, 9])
     }))
 
@@ -160,17 +180,17 @@ const storeRules = (rule: LogRule): void => {
       const job = yield* started("ann")
       const other = yield* started("ann")
       yield* store.append([
-        { job: job.id, missed: 0, lines: entries(1, 5) },
-        { job: Scenario.jobId(), missed: 0, lines: entries(1, 5) },
-        { job: other.id, missed: 0, lines: entries(1, 2) }
+        { endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(1, 5) },
+        { endpoint: ENDPOINT, job: Scenario.jobId(), missed: 0, lines: entries(1, 5) },
+        { endpoint: ENDPOINT, job: other.id, missed: 0, lines: entries(1, 2) }
       ])
       yield* finish(job)
-      assert.strictEqual((yield* store.read(job.id, 0, 9)).lines.length, 5)
+      assert.strictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.length, 5)
       yield* TestClock.adjust(600_000)
       yield* queue.tick
-      yield* store.append([{ job: job.id, missed: 0, lines: entries(6, 6) }])
-      assert.deepStrictEqual(yield* store.read(job.id, 0, 9), { lines: [], more: false, last: 0 })
-      assert.strictEqual((yield* store.read(other.id, 0, 9)).lines.length, 2)
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(6, 6) }])
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, job.id, 0, 9), { lines: [], more: false, last: 0 })
+      assert.strictEqual((yield* store.read(ENDPOINT, other.id, 0, 9)).lines.length, 2)
     }))
 }
 
@@ -180,7 +200,7 @@ const write = Effect.fnUntraced(function*(worker: string, message: string, job?:
 })
 
 const messages = Effect.fnUntraced(function*(job: JobId, options: JobLogs.ReadOptions = {}) {
-  return (yield* (yield* JobLogs.JobLogs).read(job, options)).lines.map((line) => line.message)
+  return (yield* (yield* JobLogs.JobLogs).read(ENDPOINT, job, options)).lines.map((line) => line.message)
 })
 
 const writtenRules = (rule: LogRule): void => {
@@ -240,7 +260,7 @@ const writtenRules = (rule: LogRule): void => {
         // The registry does not remember the worker's jobs.
         assert.isFalse(yield* write("ann", "from the grave", job.id))
         yield* logs.flush
-        const { lines } = yield* logs.read(job.id)
+        const { lines } = yield* logs.read(job.endpoint, job.id)
         assert.deepStrictEqual(lines.map(({ attempt, message, worker }) => [attempt, worker, message]), [
           [1, "ann", "still here"],
           [2, "bob", "taking over"]
@@ -294,7 +314,7 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("ann", `line ${n}`, id)
         if (n % 10 === 0) yield* logs.flush
       }
-      const all = yield* logs.read(id, { limit: 1_000 })
+      const all = yield* logs.read(ENDPOINT, id, { limit: 1_000 })
       const [gap, ...rest] = all.lines
       assert.deepInclude(gap, { number: 300 - rest.length, level: "WARN", source: "platform", worker: null, attempt: 1 })
       assert.match(
@@ -304,7 +324,7 @@ const writtenRules = (rule: LogRule): void => {
       assert.deepStrictEqual(rest.map((line) => line.message), rest.map((line) => `line ${line.number}`))
       assert.deepStrictEqual([all.cursor, all.more], [300, false])
       // A reader that received some of the dropped lines receives the number of those it missed.
-      const later = yield* logs.read(id, { after: 50, limit: 1 })
+      const later = yield* logs.read(ENDPOINT, id, { after: 50, limit: 1 })
       assert.match(later.lines[0]?.message ?? "", new RegExp(`^${300 - rest.length - 50} lines dropped`))
     }), { lines: 100 })
 
@@ -323,7 +343,7 @@ const writtenRules = (rule: LogRule): void => {
         const seen: Array<string> = []
         let after = 0
         for (let more = true; more;) {
-          const page = yield* logs.read(id, { after, level: "ERROR", limit: 2 })
+          const page = yield* logs.read(ENDPOINT, id, { after, level: "ERROR", limit: 2 })
           seen.push(...page.lines.map((line) => line.message))
           more = page.more
           after = page.cursor
@@ -397,7 +417,7 @@ export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | 
         yield* write("ann", "last words", job.id).pipe(
           Effect.provide(Layer.fresh(JobLogs.layer))
         )
-        assert.deepStrictEqual((yield* store.read(job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
+        assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
       }).pipe(Effect.provide(worldOver(store))))
   })
 }

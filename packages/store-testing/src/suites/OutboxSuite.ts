@@ -8,6 +8,7 @@ import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { JobStore } from "@stint/store/JobStore"
+import type { ListCursor } from "@stint/store/ListCursor"
 import { type DeliveryOutcome, type WebhookDelivery, WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -19,6 +20,9 @@ import * as StoreFaults from "../StoreFaults.ts"
 const url = "http://127.0.0.1:9/hook"
 
 const to = (...events: readonly [WebhookEvent, ...ReadonlyArray<WebhookEvent>]) => ({ webhook: { url, events } })
+
+/** The default endpoint of a scenario. */
+const ENDPOINT = Scenario.endpoint().id
 
 /** A lease longer than every test. */
 const LEASE = 30_000
@@ -146,7 +150,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
             [trace.traceparent, null],
             [null, null]
           ])
-          assert.deepInclude(yield* outbox.get(due[0]?.id ?? ""), trace)
+          assert.deepInclude(yield* outbox.get(ENDPOINT, due[0]?.id ?? ""), trace)
           assert.notProperty((yield* outbox.list({ limit: 1 })).deliveries[0], "traceparent")
         })
     )
@@ -162,9 +166,9 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         }
         const due = yield* outbox.claimDue(0, 8, LEASE)
         for (const [index, one] of due.entries()) {
-          if (index % 4 === 0) yield* outbox.settle(one.id, 1, delivered(1))
-          if (index % 4 === 1) yield* outbox.settle(one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
-          if (index % 4 === 2) yield* outbox.settle(one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
+          if (index % 4 === 0) yield* outbox.settle(one.endpoint, one.id, 1, delivered(1))
+          if (index % 4 === 1) yield* outbox.settle(one.endpoint, one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
+          if (index % 4 === 2) yield* outbox.settle(one.endpoint, one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
         }
         assert.strictEqual(yield* outbox.removeEnded(red.endpoint.id, 2), 2)
         assert.strictEqual(yield* outbox.removeEnded(red.endpoint.id, 2), 1)
@@ -174,7 +178,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
             deliveries.map(({ state }) => state))
         assert.deepStrictEqual(yield* states(red), ["pending"])
         assert.strictEqual((yield* states(blue)).length, 4)
-        assert.isUndefined(yield* outbox.get(due[0]?.id ?? ""))
+        assert.isUndefined(yield* outbox.get(red.endpoint.id, due[0]?.id ?? ""))
       }))
 
     rule("delivers only the latest progress when no sender has claimed an earlier one", () =>
@@ -229,10 +233,10 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           const again = yield* outbox.claimDue(LEASE, 100, LEASE)
           assert.deepStrictEqual(again.map((one) => one.attempts), Array.from({ length: 20 }, () => 2))
           // The first sender continues: its result no longer counts.
-          assert.isFalse(yield* outbox.settle(ids[0] ?? "", 1, delivered(LEASE)))
-          assert.isTrue(yield* outbox.settle(ids[0] ?? "", 2, delivered(LEASE)))
-          assert.isFalse(yield* outbox.settle(ids[0] ?? "", 2, delivered(LEASE)))
-          assert.isFalse(yield* outbox.settle("unknown", 1, delivered(LEASE)))
+          assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 1, delivered(LEASE)))
+          assert.isTrue(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
+          assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
+          assert.isFalse(yield* outbox.settle(ENDPOINT, "unknown", 1, delivered(LEASE)))
         })
     )
 
@@ -246,8 +250,10 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           yield* queue.cancel(endpoint.id, job)
           const [first] = yield* outbox.claimDue(0, 10, LEASE)
           const id = first?.id ?? ""
-          assert.isTrue(yield* outbox.settle(id, 1, { _tag: "Retry", at: 10, status: 503, error: "503", nextAt: 5_000 }))
-          assert.deepInclude(yield* outbox.get(id), {
+          assert.isTrue(
+            yield* outbox.settle(ENDPOINT, id, 1, { _tag: "Retry", at: 10, status: 503, error: "503", nextAt: 5_000 })
+          )
+          assert.deepInclude(yield* outbox.get(ENDPOINT, id), {
             state: "pending",
             lastStatus: 503,
             lastError: "503",
@@ -258,21 +264,21 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           const [second] = yield* outbox.claimDue(5_000, 10, LEASE)
           assert.strictEqual(second?.id, id)
           assert.strictEqual(second?.body, first?.body)
-          yield* outbox.settle(id, 2, { _tag: "Failed", at: 5_010, status: null, error: "connection refused" })
-          assert.deepInclude(yield* outbox.get(id), {
+          yield* outbox.settle(ENDPOINT, id, 2, { _tag: "Failed", at: 5_010, status: null, error: "connection refused" })
+          assert.deepInclude(yield* outbox.get(ENDPOINT, id), {
             state: "failed",
             lastError: "connection refused",
             lastStatus: null,
             nextAt: null
           })
           assert.strictEqual(yield* outbox.nextDueAt, null)
-          assert.deepInclude(yield* outbox.resend(id, 9_000), { state: "pending", nextAt: 9_000 })
+          assert.deepInclude(yield* outbox.resend(ENDPOINT, id, 9_000), { state: "pending", nextAt: 9_000 })
           const [third] = yield* outbox.claimDue(9_000, 10, LEASE)
           assert.strictEqual(third?.attempts, 3)
-          yield* outbox.settle(id, 3, delivered(9_010))
-          assert.deepInclude(yield* outbox.get(id), { state: "delivered", lastStatus: 200, lastError: null })
-          assert.strictEqual(yield* outbox.resend("unknown", 0), undefined)
-          assert.strictEqual(yield* outbox.get("unknown"), undefined)
+          yield* outbox.settle(ENDPOINT, id, 3, delivered(9_010))
+          assert.deepInclude(yield* outbox.get(ENDPOINT, id), { state: "delivered", lastStatus: 200, lastError: null })
+          assert.strictEqual(yield* outbox.resend(ENDPOINT, "unknown", 0), undefined)
+          assert.strictEqual(yield* outbox.get(ENDPOINT, "unknown"), undefined)
         })
     )
 
@@ -288,10 +294,10 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           jobs.push(id)
         }
         const [one] = yield* outbox.claimDue(0, 1, LEASE)
-        yield* outbox.settle(one?.id ?? "", 1, delivered(1))
+        yield* outbox.settle(red.endpoint.id, one?.id ?? "", 1, delivered(1))
         const list = Effect.fnUntraced(function*(query: Omit<Parameters<typeof outbox.list>[0], "limit">) {
           const seen: Array<number> = []
-          let after: number | undefined
+          let after: ListCursor | undefined
           while (true) {
             const page = yield* outbox.list({ ...query, limit: 2, after })
             seen.push(...page.deliveries.map((delivery) => jobs.indexOf(delivery.job)))
@@ -317,7 +323,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           yield* Effect.replicateEffect(submit(to("completed")), 3, { discard: true })
           yield* queue.purge(endpoint.id)
           const due = yield* outbox.claimDue(0, 2, LEASE)
-          for (const one of due) yield* outbox.settle(one.id, 1, delivered(1_000))
+          for (const one of due) yield* outbox.settle(one.endpoint, one.id, 1, delivered(1_000))
           yield* TestClock.adjust(600_000)
           yield* queue.tick
           assert.strictEqual((yield* outbox.list({ limit: 10 })).deliveries.length, 3)

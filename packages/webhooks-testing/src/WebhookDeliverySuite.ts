@@ -7,7 +7,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"
 import type { GuardedHttp } from "@stint/http-guard/GuardedHttp"
-import { Cut, GuardedHttpError, Unreachable } from "@stint/http-guard/GuardedHttpError"
+import { ConnectionLost, GuardedHttpError, Unreachable } from "@stint/http-guard/GuardedHttpError"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { Scenario, SeededRandom } from "@stint/store-testing"
@@ -18,15 +18,15 @@ import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
+import * as EndpointCleanup from "@stint/webhooks/EndpointCleanup"
+import { verify } from "@stint/webhooks/verify"
+import * as WebhookSecrets from "@stint/webhooks/WebhookSecrets"
+import * as WebhookSender from "@stint/webhooks/WebhookSender"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
-import * as EndpointCleanup from "../EndpointCleanup.ts"
-import { verify } from "../Verify.ts"
-import * as WebhookSecrets from "../WebhookSecrets.ts"
-import * as WebhookSender from "../WebhookSender.ts"
 import * as TestReceiver from "./TestReceiver.ts"
 
 /** What the sender stands on. */
@@ -88,7 +88,7 @@ const PATIENT: WebhookSender.Options = { pauses: Array.from({ length: 60 }, () =
 const lost = (url: string, random: number) =>
   new GuardedHttpError({
     url,
-    reason: random < 0.5 ? new Unreachable({ detail: "ECONNREFUSED" }) : new Cut({ received: 1, detail: "other side closed" })
+    reason: random < 0.5 ? new Unreachable({ detail: "ECONNREFUSED" }) : new ConnectionLost({ received: 1, detail: "other side closed" })
   })
 
 /** A receiver that fails half of the time, in every way there is; some of those times it has done its work before. */

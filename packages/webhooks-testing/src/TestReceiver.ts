@@ -26,7 +26,7 @@ export class TestReceiver extends Context.Service<TestReceiver, {
   readonly received: ReadonlyArray<ReceivedRequest>
   /** From now on. At first it answers 200. */
   readonly respondWith: (behaviour: Responder) => void
-}>()("@stint/webhooks/testing/TestReceiver") {}
+}>()("@stint/webhooks-testing/TestReceiver") {}
 
 /** Answers with a status. */
 export const answer = (status: number, headers: { readonly [name: string]: string } = {}): Responder => () =>
