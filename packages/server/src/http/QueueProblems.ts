@@ -4,7 +4,7 @@
  * Each mapper accepts exactly the errors of its operations, so that a new error does not compile until it has a response here.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { Conflict, EndpointNotFound, problemMembers, InvalidRequest, JobNotFound, Unavailable } from "@stint/contract/Problem"
+import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
 import type {
   ChunkGap,
   EndpointGone,
