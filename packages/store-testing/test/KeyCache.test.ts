@@ -27,11 +27,11 @@ const key: KeyRecord = {
 /** Key rows that can fail. `onRead` runs after all rows were read and before they are returned. */
 const database = () => {
   const rows = new Map<string, KeyRecord>()
-  const state = { isAway: false, reads: 0, onRead: Effect.void }
+  const state = { isDown: false, reads: 0, onRead: Effect.void }
   const failing = <A>(use: () => A) =>
     Effect.suspend(() =>
-      state.isAway
-        ? Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("away") }) }))
+      state.isDown
+        ? Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("unreachable") }) }))
         : Effect.sync(use)
     )
   const keys: KeyCache.KeyRows = {
@@ -55,9 +55,9 @@ const database = () => {
   return { keys, state }
 }
 
-keyStoreSuite("rows with memory in front", Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys))))
+keyStoreSuite("cached rows", Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys))))
 keyStoreSuite(
-  "shared rows with memory in front",
+  "cached shared rows",
   Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys, { refresh: KeyCache.SHARED_REFRESH })))
 )
 
@@ -90,10 +90,10 @@ it.effect("keeps the cached keys while the store fails, and refreshes them after
     const there = yield* KeyCache.make(keys)
     yield* here.put(key)
     yield* there.update(id, (key) => ({ ...key, name: "other" }))
-    state.isAway = true
+    state.isDown = true
     yield* TestClock.adjust("1 minute")
     assert.deepStrictEqual(yield* here.get(id), key)
-    state.isAway = false
+    state.isDown = false
     yield* TestClock.adjust("5 seconds")
     assert.strictEqual((yield* here.get(id))?.name, "other")
   }))

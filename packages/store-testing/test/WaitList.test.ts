@@ -105,36 +105,36 @@ describe("WaitList", () => {
   it.effect("loses and adds no wake-up, whatever waiters register and cancel", () =>
     Effect.promise(() =>
       fc.assert(fc.asyncProperty(
-        fc.array(fc.constantFrom("come", "come", "wake", "leave", "hurry"), { maxLength: 40 }),
+        fc.array(fc.constantFrom("register", "register", "wake", "cancel", "cancelWoken"), { maxLength: 40 }),
         (operations) =>
           Effect.runPromise(Effect.gen(function*() {
             const list = WaitList.make()
             /** Waiters that were not woken, longest waiting first, and woken waiters that have not returned. */
-            let line: Array<WaitList.Ticket> = []
+            let waiting: Array<WaitList.Ticket> = []
             let woken: Array<WaitList.Ticket> = []
             for (const operation of operations) {
-              if (operation === "come") line.push(yield* list.register("key"))
+              if (operation === "register") waiting.push(yield* list.register("key"))
               if (operation === "wake") {
                 list.wake("key", 1)
-                woken = [...woken, ...line.slice(0, 1)]
-                line = line.slice(1)
+                woken = [...woken, ...waiting.slice(0, 1)]
+                waiting = waiting.slice(1)
               }
               // Cancels a waiter; a woken one passes its wake-up on.
-              const leaver = operation === "leave" ? line.at(-1) : operation === "hurry" ? woken[0] : undefined
-              if (leaver !== undefined) {
-                yield* leaver.cancel
-                if (woken.includes(leaver)) {
-                  woken = [...woken.filter((one) => one !== leaver), ...line.slice(0, 1)]
-                  line = line.slice(1)
+              const cancelled = operation === "cancel" ? waiting.at(-1) : operation === "cancelWoken" ? woken[0] : undefined
+              if (cancelled !== undefined) {
+                yield* cancelled.cancel
+                if (woken.includes(cancelled)) {
+                  woken = [...woken.filter((one) => one !== cancelled), ...waiting.slice(0, 1)]
+                  waiting = waiting.slice(1)
                 } else {
-                  line = line.filter((one) => one !== leaver)
+                  waiting = waiting.filter((one) => one !== cancelled)
                 }
               }
-              assert.strictEqual(list.size("key"), line.length)
+              assert.strictEqual(list.size("key"), waiting.length)
             }
             // Woken waiters return at once, the others when they time out.
             for (const ticket of woken) assert.isTrue(yield* ticket.wait(60_000))
-            for (const ticket of line) assert.isFalse(yield* ticket.wait(0))
+            for (const ticket of waiting) assert.isFalse(yield* ticket.wait(0))
             assert.strictEqual(list.size("key"), 0)
           }))
       ))

@@ -133,12 +133,12 @@ export const workerRules = (rule: Rule): void => {
         assert.strictEqual(lost.retries, 1)
         assert.deepStrictEqual(yield* (yield* WorkerRegistry).list(endpoint.id), [])
         yield* take("bob")
-        yield* queue.workerGone(endpoint.id, "bob", "Worker bob exited with code 137. Its last words: out of memory.")
+        yield* queue.workerGone(endpoint.id, "bob", "Worker bob exited with code 137. Last output: out of memory.")
         const failed = yield* queue.get(endpoint.id, job.id)
         assert.strictEqual(failed.status, "FAILED")
         assert.strictEqual(
           failed.error,
-          "Worker bob exited with code 137. Its last words: out of memory. This was attempt 2 of 2."
+          "Worker bob exited with code 137. Last output: out of memory. This was attempt 2 of 2."
         )
       })
   )

@@ -31,7 +31,7 @@ const entry = (message: string, changes: Partial<LogEntry> = {}): LogEntry => ({
 const entries = (from: number, to: number): ReadonlyArray<LogEntry> =>
   Array.from({ length: to - from + 1 }, (_, index) => entry(`line ${from + index}`))
 
-/** The endpoint of every scenario here. */
+/** The endpoint of every scenario in this file. */
 const ENDPOINT = Scenario.endpoint().id
 
 const storeRules = (rule: LogRule): void => {
@@ -258,7 +258,7 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("bob", "taking over", job.id)
         yield* queue.workerGone(endpoint.id, "ann", "killed")
         // The registry does not remember the worker's jobs.
-        assert.isFalse(yield* write("ann", "from the grave", job.id))
+        assert.isFalse(yield* write("ann", "after its exit", job.id))
         yield* logs.flush
         const { lines } = yield* logs.read(job.endpoint, job.id)
         assert.deepStrictEqual(lines.map(({ attempt, message, worker }) => [attempt, worker, message]), [
@@ -414,10 +414,10 @@ export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | 
         const store = yield* JobLogStore
         const { started } = yield* Scenario.make()
         const job = yield* started("ann")
-        yield* write("ann", "last words", job.id).pipe(
+        yield* write("ann", "last line", job.id).pipe(
           Effect.provide(Layer.fresh(JobLogs.layer))
         )
-        assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
+        assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.message), ["last line"])
       }).pipe(Effect.provide(worldOver(store))))
   })
 }

@@ -21,7 +21,7 @@ const url = "http://127.0.0.1:9/hook"
 
 const to = (...events: readonly [WebhookEvent, ...ReadonlyArray<WebhookEvent>]) => ({ webhook: { url, events } })
 
-/** The endpoint of a scenario that names none. */
+/** The default endpoint of a scenario. */
 const ENDPOINT = Scenario.endpoint().id
 
 /** A lease longer than every test. */
