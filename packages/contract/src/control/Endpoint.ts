@@ -88,7 +88,7 @@ export const EndpointSpec = Schema.Struct({
   retentionMs: withDefault(millis(1_000, 30 * 86_400_000), 86_400_000),
   /** `none` hides `error_traceback` from callers (docs/spec/rulings.md#error-on-the-wire). Default `full`. */
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
-  /** The rate limit of each key, per kind of operation. Default: no limit. A key's own limit replaces it. */
+  /** The rate limit of each key, per kind of operation. Default: no limit. A key's own limit applies in addition. */
   rateLimit: Schema.optionalKey(RateLimit),
   /** Additional environment variables of the workers. */
   env: withDefault(Schema.Record(Schema.String, Schema.String), {})
