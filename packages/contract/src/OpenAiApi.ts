@@ -18,7 +18,7 @@ import { JOB_ID_HEADER } from "./jobs/JobsApi.ts"
 import { type ExtraParameter, idempotencyKey, operationDocs } from "./OpenApiOperation.ts"
 
 /** The path after `/v2/{endpoint}`. */
-export const OPENAI_PREFIX = "/openai"
+const OPENAI_PREFIX = "/openai"
 
 /** The header that OpenAI clients show as the id of a request (`_request_id`, `error.requestID`): the job's id, if there is a job. */
 export const REQUEST_ID_HEADER = "x-request-id"

@@ -34,7 +34,7 @@ export const BatchWebhookEvent = Schema.Literals(["batch.completed", "batch.fail
 export type BatchWebhookEvent = typeof BatchWebhookEvent.Type
 
 /** A display name: 1 to 256 characters. Not unique. */
-export const BatchName = Schema.String.check(Schema.isBetweenLength(1, 256))
+const BatchName = Schema.String.check(Schema.isBetweenLength(1, 256))
 
 /** A batch, and the body of its webhook. Times are milliseconds since 1970. Keys that do not apply are absent. */
 export const Batch = Schema.Struct({

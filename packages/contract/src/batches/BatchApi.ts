@@ -39,7 +39,7 @@ const numberBetween = (minimum: number, maximum: number, description: string) =>
   )
 
 /** Pagination. */
-export const BatchPageQuery = {
+const BatchPageQuery = {
   offset: numberBetween(0, 1_000_000_000, "The number of entries to skip. Default: 0."),
   limit: numberBetween(1, BATCH_PAGE_LIMIT, `The maximum number of entries: 1 to ${BATCH_PAGE_LIMIT}. Default: 50.`)
 }

@@ -29,14 +29,14 @@ export const KeyId = Schema.String.check(Schema.isPattern(/^[0-9a-f]{16}$/)).pip
 export type KeyId = typeof KeyId.Type
 
 /** The display name of a key: 1 to 100 printable characters. Not unique. */
-export const KeyName = Schema.String.check(
+const KeyName = Schema.String.check(
   Schema.isPattern(/^(?!\s)[^\p{Cc}\p{Cf}\p{Zl}\p{Zp}]{1,100}(?<!\s)$/u, {
     message: "expected 1 to 100 printable characters without leading or trailing spaces"
   })
 )
 
 /** One or more distinct scopes. */
-export const KeyScopes = Schema.NonEmptyArray(KeyScope).check(Schema.isUnique())
+const KeyScopes = Schema.NonEmptyArray(KeyScope).check(Schema.isUnique())
 
 /** The endpoints that a key permits. `all` includes future endpoints. */
 export const KeyEndpoints = Schema.Union([

@@ -54,7 +54,7 @@ export const WebhookDeliveryLine = Schema.Struct({
 export type WebhookDeliveryLine = typeof WebhookDeliveryLine.Type
 
 /** A delivery attempt. */
-export const WebhookAttemptLine = Schema.Struct({
+const WebhookAttemptLine = Schema.Struct({
   at: Schema.Int,
   durationMs: Schema.Int,
   status: Schema.NullOr(Schema.Int),
@@ -94,7 +94,7 @@ export const WebhookSecretRotation = Schema.Struct({
 export type WebhookSecretRotation = typeof WebhookSecretRotation.Type
 
 /** Filters and pagination of the delivery log. */
-export const WebhookDeliveryQuery = {
+const WebhookDeliveryQuery = {
   job: Schema.optionalKey(Schema.String.annotate({ description: "Only deliveries of this job or batch." })),
   state: Schema.optionalKey(WebhookDeliveryState.annotate({ description: "Only deliveries in this state." })),
   limit: Schema.optionalKey(

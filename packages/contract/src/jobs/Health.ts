@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 const Count = Schema.Natural
 
 /** The endpoint's jobs by state. `completed`, `failed` and `retried` count the jobs within their retention. */
-export const JobCounts = Schema.Struct({
+const JobCounts = Schema.Struct({
   completed: Count,
   failed: Count,
   inProgress: Count,
@@ -16,7 +16,7 @@ export const JobCounts = Schema.Struct({
 export type JobCounts = typeof JobCounts.Type
 
 /** The endpoint's workers by state. A worker without a job counts as `idle` and as `ready`. */
-export const WorkerCounts = Schema.Struct({
+const WorkerCounts = Schema.Struct({
   idle: Count,
   initializing: Count,
   ready: Count,

@@ -116,7 +116,7 @@ export type S3Config = typeof S3Config.Type
 export const Priority = Schema.Int.check(Schema.isBetween({ minimum: -100, maximum: 100 }))
 
 /** The maximum number of tags of a job. */
-export const MAX_TAGS = 16
+const MAX_TAGS = 16
 
 /** A tag for finding jobs: 1 to 64 characters. */
 export const Tag = Schema.String.check(Schema.isBetweenLength(1, 64))

@@ -71,7 +71,7 @@ export const JobEvent = Schema.Union([
 export type JobEvent = typeof JobEvent.Type
 
 /** The kinds of events. */
-export const JOB_EVENT_KINDS = ["status", "progress", "chunk", "log", "end"] as const
+const JOB_EVENT_KINDS = ["status", "progress", "chunk", "log", "end"] as const
 
 /** One of {@link JOB_EVENT_KINDS}. */
 export const JobEventKind = Schema.Literals(JOB_EVENT_KINDS)

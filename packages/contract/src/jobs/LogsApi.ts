@@ -40,7 +40,7 @@ const level = Schema.String.annotate({
 )
 
 /** Filters and pagination of lines. All keys are optional. */
-export const LogQuery = {
+const LogQuery = {
   after: integer("Only lines after this number: the `cursor` of the previous page.", 0, 999_999_999),
   level: Schema.optionalKey(level),
   limit: integer(`The maximum number of lines: 1 to ${LOG_PAGE_LIMIT}. Default: 200.`, 1, LOG_PAGE_LIMIT)
