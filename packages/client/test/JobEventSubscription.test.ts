@@ -10,7 +10,6 @@ import { type JobEvent, subscribe } from "../src/protocol/JobEventSubscription.t
 import type { Target } from "../src/protocol/RetriedRequest.ts"
 import { SseParser } from "../src/protocol/SseParser.ts"
 import {
-  answer,
   closed,
   cut,
   type Entry,
@@ -22,6 +21,7 @@ import {
   performWith,
   problem,
   refused,
+  response,
   silent,
   target
 } from "./ScriptedDriver.ts"
@@ -121,7 +121,7 @@ describe("subscribe", () => {
         { id: "e", text: sent("e", "end", job("COMPLETED")) }
       ]
       let left = ""
-      const replies = [cut(), closed, refused, problem(503, "unavailable"), answer(502, "<html>"), silent]
+      const replies = [cut(), closed, refused, problem(503, "unavailable"), response(502, "<html>"), silent]
       const { error, value } = performWith(all(target({ reconnectFor: 1e9 })), (step) => {
         const bad = replies[troubles.next().value! - 1]
         if (step._tag === "OpenStream") {
@@ -147,7 +147,7 @@ describe("subscribe", () => {
     const { calls, value } = follow([opened, part(chunk(1, 4) + end)], {}, "1.3.r")
     expect(calls[0]!.url).toBe("http://platform.test/v2/ep/events/j1?lastEventId=1.3.r")
     expect(numbersOf(value)).toEqual([4])
-    expect(follow([answer(204, "")], {}, "1.9.e1").value).toEqual([])
+    expect(follow([response(204, "")], {}, "1.9.e1").value).toEqual([])
   })
 
   it("returns a new attempt and its chunks from the first one", () => {
@@ -233,24 +233,24 @@ describe("subscribe", () => {
 describe("subscribe on a platform without events", () => {
   /** Responses of such platforms to an unknown route. */
   const NONE: ReadonlyArray<Entry> = [
-    answer(404, "404 page not found"),
-    answer(404, { message: "Not Found" }),
-    answer(405, ""),
-    answer(400, { error: "not allowed for QB API" }),
-    answer(401, ""),
-    answer(200, { id: "j1", status: "IN_PROGRESS" }),
-    answer(501, ""),
+    response(404, "404 page not found"),
+    response(404, { message: "Not Found" }),
+    response(405, ""),
+    response(400, { error: "not allowed for QB API" }),
+    response(401, ""),
+    response(200, { id: "j1", status: "IN_PROGRESS" }),
+    response(501, ""),
     problem(404, "route-not-found")
   ]
   const none = NONE[0]!
   const page = (status: string, ...outputs: ReadonlyArray<unknown>) =>
-    answer(200, job(status, { stream: outputs.map((output) => ({ output })) }), { took: 1_000 })
+    response(200, job(status, { stream: outputs.map((output) => ({ output })) }), { took: 1_000 })
   const chunksOf = (events: ReadonlyArray<JobEvent> | undefined) =>
     (events ?? []).flatMap((event) => event._tag === "Chunk" ? [event.output] : [])
 
   it("reads `stream` instead, for every response that shows that there are no events", () => {
-    for (const answer of NONE) {
-      const { calls, value } = follow([answer, page("IN_PROGRESS", 1), page("COMPLETED", 2)])
+    for (const response of NONE) {
+      const { calls, value } = follow([response, page("IN_PROGRESS", 1), page("COMPLETED", 2)])
       expect(chunksOf(value)).toEqual([1, 2])
       expect(calls.map(({ url }) => new URL(url).pathname)).toEqual(["/v2/ep/events/j1", "/v2/ep/stream/j1", "/v2/ep/stream/j1"])
     }
@@ -273,7 +273,7 @@ describe("subscribe on a platform without events", () => {
   })
 
   it("derives statuses, progress and attempts from the pages", () => {
-    const shown = (status: string, over: object) => answer(200, job(status, { stream: [], ...over }), { took: 1_000 })
+    const shown = (status: string, over: object) => response(200, job(status, { stream: [], ...over }), { took: 1_000 })
     const { value } = follow([
       none,
       shown("IN_QUEUE", {}),
@@ -309,19 +309,19 @@ describe("subscribe on a platform without events", () => {
   })
 
   it("pauses between polls if the platform responds at once without chunks", () => {
-    const quick = answer(200, job("IN_QUEUE", { stream: [] }), { took: 1 })
+    const quick = response(200, job("IN_QUEUE", { stream: [] }), { took: 1 })
     const { calls, took } = follow([none, ...Array.from({ length: 50 }, () => quick), page("COMPLETED")])
     expect(took / calls.length).toBeGreaterThan(800)
   })
 
   it("fails with the error of `stream` if both routes fail", () => {
     expect(follow([none]).error?.reason).toEqual({ _tag: "NotFound", what: "address" })
-    expect(follow([answer(401, "")]).error?.reason).toEqual({ _tag: "Unauthorized", status: 401 })
-    expect(follow([answer(200, "<html><title>Log in</title></html>")]).error?.reason).toMatchObject({ _tag: "Unexpected" })
+    expect(follow([response(401, "")]).error?.reason).toEqual({ _tag: "Unauthorized", status: 401 })
+    expect(follow([response(200, "<html><title>Log in</title></html>")]).error?.reason).toMatchObject({ _tag: "Unexpected" })
   })
 
   it("retries temporary errors of `events` instead of reading `stream`", () => {
-    for (const trouble of [answer(502, "<html>"), answer(429, ""), answer(408, ""), refused, cut()]) {
+    for (const trouble of [response(502, "<html>"), response(429, ""), response(408, ""), refused, cut()]) {
       const { calls } = follow([trouble, opened, part(end)])
       expect(calls.map(({ _tag }) => _tag)).toEqual(["OpenStream", "OpenStream"])
     }

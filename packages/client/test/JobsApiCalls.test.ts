@@ -6,11 +6,11 @@ import { describe, expect, it } from "vitest"
 import { randomIdempotencyKey } from "../src/ClientSettings.ts"
 import type { Program } from "../src/protocol/DriverProtocol.ts"
 import * as JobsApiCalls from "../src/protocol/JobsApiCalls.ts"
-import { answer, cut, type Entry, job, KEY, perform, problem, refused, silent, target } from "./ScriptedDriver.ts"
+import { cut, type Entry, job, KEY, perform, problem, refused, response, silent, target } from "./ScriptedDriver.ts"
 
-const receipt = answer(200, { id: "j1", status: "IN_QUEUE" })
-const ended = answer(200, job("COMPLETED", { output: 1 }))
-const running = (took: number) => answer(200, job("IN_PROGRESS"), { took })
+const receipt = response(200, { id: "j1", status: "IN_QUEUE" })
+const ended = response(200, job("COMPLETED", { output: 1 }))
+const running = (took: number) => response(200, job("IN_PROGRESS"), { took })
 
 /** All operations. `twice`: whether a call may be processed twice. */
 const operations: ReadonlyArray<{
@@ -30,13 +30,13 @@ const operations: ReadonlyArray<{
   {
     name: "purgeQueue",
     start: () => JobsApiCalls.purgeQueue(target()),
-    ok: answer(200, { removed: 2, status: "completed" }),
+    ok: response(200, { removed: 2, status: "completed" }),
     twice: false
   },
   {
     name: "health",
     start: () => JobsApiCalls.health(target()),
-    ok: answer(200, {
+    ok: response(200, {
       jobs: { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 },
       workers: { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
     }),
@@ -93,7 +93,9 @@ describe("retries", () => {
   it.each(operations)(
     "$name is retried after a lost connection or a 5xx only if it is repeatable ($twice)",
     ({ ok, start, twice }) => {
-      for (const first of [cut(), answer(502, "<html><h1>502 Bad Gateway</h1></html>"), answer(504, ""), answer(500, "{}")]) {
+      for (
+        const first of [cut(), response(502, "<html><h1>502 Bad Gateway</h1></html>"), response(504, ""), response(500, "{}")]
+      ) {
         const { calls, error } = perform(start(), [first, ok])
         expect(calls).toHaveLength(twice ? 2 : 1)
         expect(error === undefined).toBe(twice)
@@ -103,9 +105,9 @@ describe("retries", () => {
 
   it.each(operations)("$name is not retried after errors that would repeat", ({ start }) => {
     for (const status of [400, 401, 403, 404, 409, 413, 422, 302, 418]) {
-      expect(perform(start(), [answer(status, "no")]).calls).toHaveLength(1)
+      expect(perform(start(), [response(status, "no")]).calls).toHaveLength(1)
     }
-    expect(perform(start(), [answer(200, "<html>Please log in</html>")]).error?.reason).toMatchObject({
+    expect(perform(start(), [response(200, "<html>Please log in</html>")]).error?.reason).toMatchObject({
       _tag: "Unexpected",
       status: 200
     })
@@ -121,7 +123,7 @@ describe("retries", () => {
 
   it("waits for Retry-After, in seconds or as a date, and not much longer", () => {
     for (const retryAfter of ["3", new Date(Date.now() + 3_900).toUTCString()]) {
-      const { pauses } = perform(JobsApiCalls.status(target(), "j1"), [answer(429, "", { retryAfter }), ended])
+      const { pauses } = perform(JobsApiCalls.status(target(), "j1"), [response(429, "", { retryAfter }), ended])
       expect(pauses).toHaveLength(1)
       expect(pauses[0]!.atLeast).toBeGreaterThan(1_000)
       expect(pauses[0]!.atLeast).toBeLessThanOrEqual(4_000)
@@ -130,7 +132,7 @@ describe("retries", () => {
   })
 
   it("fails at once if Retry-After exceeds retryFor, and shows it in the message", () => {
-    const { error, pauses } = perform(JobsApiCalls.run(target(), 1, {}), [answer(429, "", { retryAfter: "3600" })])
+    const { error, pauses } = perform(JobsApiCalls.run(target(), 1, {}), [response(429, "", { retryAfter: "3600" })])
     expect(pauses).toEqual([])
     expect(error?.reason).toEqual({ _tag: "RateLimited", retryAfter: 3_600_000 })
     expect(error?.message).toContain("3600 s")
@@ -161,8 +163,8 @@ describe("result", () => {
   })
 
   it("pauses between polls if the platform responds at once for a running job", () => {
-    const answers = Array.from({ length: 60 }, () => running(2))
-    const { calls, took } = perform(JobsApiCalls.result(target(), "j1"), [...answers, ended])
+    const responses = Array.from({ length: 60 }, () => running(2))
+    const { calls, took } = perform(JobsApiCalls.result(target(), "j1"), [...responses, ended])
     expect(calls).toHaveLength(61)
     expect(took / calls.length).toBeGreaterThan(800)
   })
@@ -172,11 +174,11 @@ describe("result", () => {
       cut(),
       cut(20_000),
       refused,
-      answer(502, "<html>"),
-      answer(524, ""),
+      response(502, "<html>"),
+      response(524, ""),
       problem(503, "unavailable"),
-      answer(500, ""),
-      answer(429, "", { retryAfter: "1" }),
+      response(500, ""),
+      response(429, "", { retryAfter: "1" }),
       running(25_000)
     )
     fc.assert(fc.property(fc.array(trouble, { maxLength: 12 }), (script) => {
@@ -236,7 +238,7 @@ describe("runSync", () => {
 
   it("continues with the job's id after the wait, and never submits again", () => {
     for (const status of ["IN_QUEUE", "IN_PROGRESS"]) {
-      const script = [answer(200, job(status), { took: 25_000 }), cut(), refused, answer(502, "bad"), running(25_000), ended]
+      const script = [response(200, job(status), { took: 25_000 }), cut(), refused, response(502, "bad"), running(25_000), ended]
       const { calls, value } = perform(JobsApiCalls.runSync(target(), 1, {}), script)
       expect(value).toMatchObject({ status: "COMPLETED" })
       expect(calls.filter(({ method }) => method === "POST")).toHaveLength(1)
@@ -249,8 +251,8 @@ describe("runSync", () => {
       const lost of [
         cut(26_000, "j1"),
         { ...silent, jobId: "j1" },
-        answer(200, "{\"id\":", { jobId: "j1" }),
-        answer(504, "", { jobId: "j1" })
+        response(200, "{\"id\":", { jobId: "j1" }),
+        response(504, "", { jobId: "j1" })
       ]
     ) {
       const { calls, value } = perform(JobsApiCalls.runSync(target(), 1, {}), [lost, running(25_000), ended])
@@ -293,11 +295,11 @@ describe("messages", () => {
       problem(403, "forbidden"),
       problem(404, "endpoint-not-found"),
       problem(413, "payload-too-large", { limit: 10 }),
-      answer(401, ""),
-      answer(404, "<html><title>404 Not Found</title>nginx</html>"),
-      answer(413, "<html>413 Request Entity Too Large</html>"),
-      answer(302, "", { location: "https://platform.test/login" }),
-      answer(200, "OK"),
+      response(401, ""),
+      response(404, "<html><title>404 Not Found</title>nginx</html>"),
+      response(413, "<html>413 Request Entity Too Large</html>"),
+      response(302, "", { location: "https://platform.test/login" }),
+      response(200, "OK"),
       cut(),
       silent
     ]
@@ -319,7 +321,7 @@ describe("messages", () => {
       limit: 10
     })
     expect(
-      perform(JobsApiCalls.run(target(), 1, {}), [answer(500, "<html><style>x{}</style><h1>Oops</h1>\n\n<p>broken</p></html>")])
+      perform(JobsApiCalls.run(target(), 1, {}), [response(500, "<html><style>x{}</style><h1>Oops</h1>\n\n<p>broken</p></html>")])
         .error
         ?.detail
     )
@@ -333,7 +335,7 @@ describe("messages", () => {
       retryAfter: fc.option(fc.string(), { nil: undefined })
     })
     fc.assert(fc.property(anything, ({ body, retryAfter, status }) => {
-      const { error, value } = perform(JobsApiCalls.run(target(), 1, {}), [answer(status, body, { retryAfter })])
+      const { error, value } = perform(JobsApiCalls.run(target(), 1, {}), [response(status, body, { retryAfter })])
       expect(error === undefined ? value : error.message).toBeTruthy()
     }))
   })
