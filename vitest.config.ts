@@ -1,8 +1,17 @@
 import { defineConfig } from "vitest/config"
 
+/**
+ * Two tiers. `*.long.test.ts` files take minutes: they kill and freeze real processes. `pnpm test:long` runs them; for one file it is
+ * `STINT_TIER=long pnpm unit <file>`. `pnpm test` runs all other files.
+ */
+const isLong = process.env["STINT_TIER"] === "long"
+
 export default defineConfig({
   test: {
-    include: ["{packages,apps,examples}/*/test/**/*.test.ts", "examples/*/*.test.ts", "scripts/test/**/*.test.ts"],
+    include: isLong
+      ? ["{packages,apps}/*/test/**/*.long.test.ts"]
+      : ["{packages,apps,examples}/*/test/**/*.test.ts", "examples/*/*.test.ts", "scripts/test/**/*.test.ts"],
+    exclude: ["**/node_modules/**", ...(isLong ? [] : ["**/*.long.test.ts"])],
     // Tests start servers and worker processes of their own: one process a file, so that a leak of one file ends with it.
     pool: "forks",
     maxWorkers: 2,

@@ -1,5 +1,5 @@
 /**
- * A command that cannot do what it was asked: one sentence, and the way out. Printed without a stack trace; the exit code is 1.
+ * A command that failed for a reason its user can fix: one sentence, and a hint. Printed without a stack trace; the exit code is 1.
  */
 import { CliError } from "effect/cli"
 import * as Schema from "effect/Schema"

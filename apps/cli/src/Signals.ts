@@ -1,6 +1,6 @@
 /**
- * How a long-running command ends: the first SIGTERM or SIGINT closes everything in order and the exit code is 0; a second one ends the
- * process at once.
+ * Shutdown of a long-running command. The first SIGTERM or SIGINT closes everything in order, with exit code 0. A second one ends the process
+ * immediately.
  */
 import * as Cause from "effect/Cause"
 import * as Console from "effect/Console"
@@ -23,7 +23,7 @@ const awaitSignal: Effect.Effect<NodeJS.Signals> = Effect.callback((resume) => {
 
 const exitOnNextSignal = Effect.sync(() => {
   const onSignal = () => {
-    process.stderr.write("Stopped at once. Running jobs go back to the queue when the platform starts again.\n")
+    process.stderr.write("Stopped without waiting. Running jobs return to the queue when the platform starts again.\n")
     process.exit(130)
   }
   process.once("SIGTERM", onSignal)
@@ -31,27 +31,29 @@ const exitOnNextSignal = Effect.sync(() => {
 })
 
 /**
- * Keeps a layer until a signal comes, then closes it. The layer lives in a fiber of its own: the runtime interrupts the main fiber on that
- * same signal, and closing takes its time.
+ * Runs a layer until SIGTERM or SIGINT arrives, then closes it. The layer runs in its own fiber, because the runtime interrupts the main fiber on
+ * the same signal, before the layer has closed.
  */
 export const runUntilSignal = Effect.fnUntraced(function*<A, E, R>(layer: Layer.Layer<A, E, R>) {
-  const life = Effect.scopedWith((scope) =>
+  const lifetime = Effect.scopedWith((scope) =>
     Effect.gen(function*() {
       const interrupted = yield* Effect.forkIn(awaitSignal, scope)
       yield* Effect.raceFirst(Layer.buildWithScope(layer, scope), Fiber.join(interrupted))
       const signal = yield* Fiber.join(interrupted)
-      yield* Console.error(`${signal}: no more jobs are handed out; waiting for the running ones. Again to stop at once.`)
+      yield* Console.error(
+        `${signal}: no new jobs are started; waiting for running jobs to finish. Press Ctrl-C again to stop immediately.`
+      )
       yield* exitOnNextSignal
     })
   )
-  const fiber = yield* Effect.forkDetach(life)
+  const fiber = yield* Effect.forkDetach(lifetime)
   yield* Fiber.join(fiber)
   yield* Effect.sync(() => {
     process.exitCode = 0
   })
 }, Effect.uninterruptible)
 
-/** The exit code of a program: what it set itself, where it was ended by a signal and closed in order. */
+/** The exit code of the process: `process.exitCode` where a signal ended the command in order, else Effect's default. */
 export const teardown: Runtime.Teardown = (exit, onExit) =>
   Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)
     ? onExit(typeof process.exitCode === "number" ? process.exitCode : 130)

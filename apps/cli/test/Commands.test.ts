@@ -31,7 +31,7 @@ describe("stint", () => {
     expect(JSON.parse(cancelled.stdout)).toEqual({ id, status: "CANCELLED" })
     const ended = await platform.runSync("slow", { n: 1 })
     const late = await stint(platform, ["cancel", "slow", ended.id])
-    expect(late.stdout).toContain("had ended before")
+    expect(late.stdout).toContain("had already ended")
   })
 
   it("says what a job waits for, in words and as JSON", async () => {
@@ -42,7 +42,7 @@ describe("stint", () => {
     const submitted = await stint(platform, ["run", "resting", "--input", "{}", "--json"])
     const { id } = JSON.parse(submitted.stdout)
     const { stdout } = await stint(platform, ["status", "resting", id, "--explain"])
-    expect(stdout).toContain("why      It is the first in line, and the endpoint is paused: its workers.max is 0.")
+    expect(stdout).toContain("why      It is first in the queue, and the endpoint is paused: its workers.max is 0.")
     expect(stdout).toContain("place    1 of 1")
     expect(stdout).toContain("workers  none of at most 0")
     const { explain } = JSON.parse((await stint(platform, ["status", "resting", id, "--explain", "--json"])).stdout)

@@ -20,7 +20,7 @@ describe("dev", () => {
     await writeFile(file, handler("Hello"))
     try {
       await using platform = await PlatformProcess.create(["dev", file])
-      expect(platform.output).toContain("none: jobs are kept in memory")
+      expect(platform.output).toContain("none: jobs are in memory")
       expect(await platform.runSync("greet", { name: "Ada" })).toMatchObject({ output: "Hello, Ada" })
       await writeFile(file, handler("Good evening"))
       await until("the new code to answer", async () => {

@@ -37,13 +37,3 @@ describe("the same handler file", () => {
     }
   })
 })
-
-describe("a synchronous handler that blocks for 30 s", () => {
-  it("keeps its job under a lease of 10 s", async () => {
-    await using platform = await PlatformProcess.create(CONFIG)
-    const job = await platform.runSync("everywhere", { name: "Ada", block: 30_000 })
-    expect(job).toMatchObject({ status: "COMPLETED", output })
-    expect(job).not.toHaveProperty("retries")
-    expect(job.executionTime).toBeGreaterThanOrEqual(30_000)
-  }, 60_000)
-})

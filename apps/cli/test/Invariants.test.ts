@@ -26,7 +26,7 @@ const referencesOf = ({ heldBy }: Row) => Array.from(heldBy.matchAll(REFERENCE),
 /** Whether a file of tests, or of a suite of them, has one whose title begins so. Long titles are written in two pieces. */
 const hasTest = (path: string, title: string): boolean => {
   const file = join(page, "..", path)
-  if (!/(?:\.test|\/src\/testing\/\w+)\.ts$/.test(file) || !existsSync(file)) return false
+  if (!/(?:\.test|\/src\/testing\/\w+|-testing\/src\/(?:\w+\/)*\w+)\.ts$/.test(file) || !existsSync(file)) return false
   const source = readFileSync(file, "utf8").replaceAll(/["`] \+\s+["`]/g, "")
   return source.includes(`"${title}`) || source.includes(`\`${title}`)
 }
@@ -48,6 +48,6 @@ describe("the invariants", () => {
     expect(referencesOf({ invariant: "R99", rule: "a rule that nothing holds", heldBy: "a promise" })).toEqual([])
     expect(hasTest("../../apps/cli/test/Invariants.test.ts", ["a", "title", "of", "none"].join(" "))).toBe(false)
     expect(hasTest("../../apps/cli/test/Invariants.test.ts", "a row without a test is found")).toBe(true)
-    expect(hasTest("../../packages/cli/test/invariants.ts", "a row without a test is found")).toBe(false)
+    expect(hasTest("../../apps/cli/test/Invariants.ts", "a row without a test is found")).toBe(false)
   })
 })

@@ -66,14 +66,14 @@ describe("stint keys", () => {
       response: {
         status: 403,
         data: {
-          error: expect.stringContaining("opens the endpoint \"slow\", not \"one\""),
+          error: expect.stringContaining("is valid for the endpoint \"slow\", not for \"one\""),
           hint: expect.stringContaining(platform.url)
         }
       }
     })
     const cli = await stint(platform, ["keys", "list"], { STINT_API_KEY: secret })
     expect(cli.code).toBe(1)
-    expect(cli.stderr).toContain("needs the scope \"admin\"")
+    expect(cli.stderr).toContain("requires the scope \"admin\"")
   })
 
   it("prints the secret once, with a warning, and never in a list", async () => {
@@ -90,7 +90,7 @@ describe("stint keys", () => {
     expect(made.code).toBe(0)
     const secret = /stint_[0-9a-f]{16}_\S{43}/.exec(made.stdout)?.[0] ?? ""
     secrets.push(secret)
-    expect(made.stdout).toContain("the only time that the secret is shown")
+    expect(made.stdout).toContain("The secret is shown only once")
     const list = await stint(platform, ["keys", "list"])
     expect(list.stdout).toMatch(/for people +ACTIVE +jobs +all +100 in 10 s/)
     const json = await stint(platform, ["keys", "list", "--json"])
@@ -139,7 +139,7 @@ describe("stint keys", () => {
       expect(words.stdout).not.toContain(secret)
       for (
         const [flags, message] of [
-          [[], "Nothing to change was given"],
+          [[], "No change was given"],
           [["--limit", "1", "--no-limit"], "--limit or --no-limit, not both"],
           [["--scope", "jobs"], "without the scope admin"]
         ] as const
@@ -192,7 +192,7 @@ describe("stint keys", () => {
   })
 
   it.each([
-    [["create", "x"], "has to open something"],
+    [["create", "x"], "needs at least one endpoint"],
     [["create", "x", "--endpoint", "nope"], "no endpoint \"nope\""],
     [["create", "x", "--endpoint", "slow", "--all-endpoints"], "not both"],
     [["create", "x", "--endpoint", "slow", "--scope", "admin"], "scope admin opens every endpoint"],

@@ -75,7 +75,7 @@ describe("logs", () => {
     const followed = stint(platform, ["logs", "talkative", id, "-f"])
     const { code, stderr, stdout } = await followed
     expect(code).toBe(0)
-    expect(stderr).toContain("The job ended COMPLETED.")
+    expect(stderr).toContain("The job ended as COMPLETED.")
     const numbers = [...stdout.matchAll(new RegExp(`INFO +w\\S* \\| ${id} (\\d+)$`, "gm"))].map(([, n]) => Number(n))
     expect(numbers).toEqual(Array.from({ length: 30 }, (_, n) => n + 1))
     const json = await stint(platform, ["logs", "talkative", id, "--json", "--level", "warn"])

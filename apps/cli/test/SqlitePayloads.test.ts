@@ -63,7 +63,7 @@ describe("the sweep as a duty", () => {
         const faults = yield* PayloadFaults.PayloadFaults
         yield* waitFor(Effect.map(keys, (all) => all.length === 1))
         const store = yield* JobStore
-        const orphan = PayloadKey.make("test/nobody/input.1.x")
+        const orphan = PayloadKey.make("test/letters/nobody/input.1.x")
         yield* (yield* PayloadStore).put(orphan, new Uint8Array([49]))
         yield* faults.failNext("remove", 1)
         yield* TestClock.adjust("10 minutes")

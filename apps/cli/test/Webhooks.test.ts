@@ -3,7 +3,7 @@
  * command line.
  */
 import * as Sqlite from "@stint/store-sqlite"
-import { webhookDeliverySuite } from "@stint/webhooks/testing"
+import { webhookDeliverySuite } from "@stint/webhooks-testing"
 import { verify } from "@stint/webhooks/verify"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -192,11 +192,11 @@ describe("webhooks of a platform", () => {
     })
   })
 
-  it("says what is wrong with a setting of webhooks", async () => {
+  it("names the variable and its value when a webhook setting is invalid", async () => {
     for (const [name, value] of [["STINT_WEBHOOKS_ALLOW", "inside"], ["STINT_WEBHOOKS_TIMEOUT", "1 hour"]] as const) {
       const { code, stderr, stdout } = await stint(undefined, ["serve"], { [name]: value })
       expect(code).toBe(1)
-      expect(stderr + stdout).toContain(`The variable ${name} has a value that cannot be used.`)
+      expect(stderr + stdout).toContain(`The variable ${name} is "${value}": `)
     }
   })
 })

@@ -4,17 +4,22 @@
  * All read the `Authorization` header: `Bearer KEY`, or the raw key, which workers and the examples of RunPod's documentation send
  * (docs/spec/authentication.md#keys-in-requests).
  */
+import * as Context from "effect/Context"
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
-import { Forbidden, TooManyRequests, Unauthorized } from "./Problem.ts"
+import type { Endpoint } from "./control/Endpoint.ts"
+import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "./Problem.ts"
 
 /** The header with the key. */
 export const security = { key: HttpApiSecurity.apiKey({ in: "header", key: "authorization" }) }
 const error = [Unauthorized, Forbidden] as const
 
+/** The endpoint of a caller's request. The server reads it once, after it has checked the key. */
+export class CurrentEndpoint extends Context.Service<CurrentEndpoint, Endpoint>()("@stint/contract/CurrentEndpoint") {}
+
 /** Callers need a key with the scope `jobs` for the endpoint, or an admin key. Enforces rate limits. */
-export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorization>()(
+export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorization, { provides: CurrentEndpoint }>()(
   "@stint/contract/JobsAuthorization",
-  { security, error: [...error, TooManyRequests] }
+  { security, error: [...error, TooManyRequests, EndpointNotFound, Unavailable] }
 ) {}
 
 /** Workers need a worker key of the endpoint. */

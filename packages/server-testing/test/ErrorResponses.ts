@@ -6,7 +6,7 @@ import { expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
 import { JobStore } from "@stint/store/JobStore"
 import { KeyStore } from "@stint/store/KeyStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -28,7 +28,7 @@ const fragile = <Store extends object>(
   always: ReadonlyArray<string>
 ): Store => {
   const failure = Effect.suspend(() =>
-    Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "any", cause: new Error("away") }) }))
+    Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "any", cause: new Error("away") }) }))
   )
   return new Proxy(store, {
     get: (target, name) => {

@@ -44,7 +44,7 @@ layer(
       ]
       for (const call of calls) {
         const problem = yield* Effect.flatMap(call, expectProblem(503))
-        expect(problem.error).toMatch(/nothing of this request was kept/)
+        expect(problem.error).toMatch(/nothing of this request was stored/)
         // What went wrong is for the platform's log, not for callers.
         expect(JSON.stringify(problem)).not.toContain("the disk is full")
       }

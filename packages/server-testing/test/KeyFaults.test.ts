@@ -4,7 +4,7 @@
 import { expect, layer } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
 import * as KeyStore from "@stint/store/KeyStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -19,10 +19,10 @@ const faulty = Layer.effect(
   Effect.gen(function*() {
     const faults = yield* Faults
     const store = yield* KeyStore.KeyStore
-    const fragile = <A>(effect: Effect.Effect<A, QueueError>) =>
+    const fragile = <A>(effect: Effect.Effect<A, StoreError>) =>
       Effect.suspend(() =>
         faults.isDown
-          ? Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("disk full") }) }))
+          ? Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("disk full") }) }))
           : effect
       )
     return KeyStore.KeyStore.of({

@@ -3,7 +3,7 @@
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -118,7 +118,7 @@ const layerStores = Layer.effect(
       Effect.suspend(() =>
         looks.broken
           ? Effect.fail(
-            new QueueError({ reason: new StoreUnavailable({ operation: "peek", cause: new Error("the disk is gone") }) })
+            new StoreError({ reason: new StoreUnavailable({ operation: "peek", cause: new Error("the disk is gone") }) })
           )
           : store.peek(...look)
       )

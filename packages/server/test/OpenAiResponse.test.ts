@@ -5,7 +5,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText, toJsonText } from "@stint/contract/Json"
-import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { type JobEvent, START_CURSOR } from "@stint/queue/JobEventCursor"
 import { submitted } from "@stint/store/JobMachine"
 import type { JobReport } from "@stint/store/JobRecord"
 import * as fc from "fast-check"
@@ -38,7 +38,7 @@ const job: JobReport = {
 
 const chunk = (output: JsonText, index: number): JobEvent => ({
   _tag: "Chunk",
-  position: "",
+  cursor: START_CURSOR,
   attempt: 1,
   number: index + 1,
   output
@@ -46,7 +46,7 @@ const chunk = (output: JsonText, index: number): JobEvent => ({
 
 const end = (rest: Partial<JobReport>): JobEvent => ({
   _tag: "End",
-  position: "",
+  cursor: START_CURSOR,
   attempt: 1,
   job: { ...job, status: "COMPLETED", finishedAt: 1, ...rest }
 })
@@ -173,7 +173,7 @@ describe("a stream", () => {
     const lost = (lastError: string | null) =>
       sayAll([chunk(JsonText.make("{}"), 0), {
         _tag: "Status",
-        position: "",
+        cursor: START_CURSOR,
         attempt: 1,
         status: "IN_QUEUE",
         job: { ...job, lastError }

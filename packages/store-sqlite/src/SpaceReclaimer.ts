@@ -5,7 +5,7 @@
  * largest. Every `interval` this duty gives back what is free beyond a quarter of the file, in small steps between which other work gets
  * its turn. The quarter stays because growing a file anew costs time too.
  */
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -28,7 +28,7 @@ const decodeFreelist = Schema.decodeUnknownSync(Schema.Struct({ freelist_count: 
 const decodePages = Schema.decodeUnknownSync(Schema.Struct({ page_count: Schema.Int }))
 
 /** Gives back one step's worth. True when there is more to give back. */
-export const reclaim: Effect.Effect<boolean, QueueError, SqliteDatabase> = Effect.gen(function*() {
+export const reclaim: Effect.Effect<boolean, StoreError, SqliteDatabase> = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const surplus = db.read("reclaim space", () => {
     const free = decodeFreelist(db.statement("PRAGMA freelist_count").get()).freelist_count

@@ -8,7 +8,7 @@
  * One process at a time: the file is locked for as long as it is open. What is kept in memory beside it (the tallies, the endpoints) is
  * true because nobody else can write. To look into the file with other tools, copy it together with its `-wal`, or stop the platform.
  */
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -42,13 +42,13 @@ export class SqliteDatabase extends Context.Service<SqliteDatabase, {
   /** A statement, prepared once for each text. Values are always bound, never written into the text. */
   readonly statement: (sql: string) => StatementSync
   /** Reads what is committed, at once. What `run` throws becomes `StoreUnavailable`. */
-  readonly read: <A>(operation: string, run: () => A) => Effect.Effect<A, QueueError>
+  readonly read: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /**
    * Runs `run` in a transaction, together with whatever else is written at that time, and returns when that is committed. When `run`
    * throws or the transaction cannot be committed, nothing of it is kept and it fails with `StoreUnavailable`. `run` may be run again
    * after a rollback, so it must change nothing but the database.
    */
-  readonly write: <A>(operation: string, run: () => A) => Effect.Effect<A, QueueError>
+  readonly write: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /** Makes somebody part of every transaction from now on. */
   readonly join: (participant: GroupCommit.Participant) => void
   /** How many transactions were committed since the file was opened. */
@@ -72,12 +72,12 @@ const codeOf = (cause: unknown): number | undefined =>
 const BUSY = 5
 const NOT_A_DATABASE = 26
 
-const unavailable = (file: string, operation: string, cause: unknown): QueueError => {
+const unavailable = (file: string, operation: string, cause: unknown): StoreError => {
   const hint = HINTS.get(codeOf(cause) ?? -1)
   const explained = hint === undefined || !(cause instanceof Error)
     ? cause
     : new Error(`${file}: ${cause.message}. ${hint}`, { cause })
-  return new QueueError({ reason: new StoreUnavailable({ operation, cause: explained }) })
+  return new StoreError({ reason: new StoreUnavailable({ operation, cause: explained }) })
 }
 
 /** The one number that a PRAGMA answers. */
@@ -189,7 +189,7 @@ export const layer = (options: Options): Layer.Layer<SqliteDatabase, SqliteOpenE
         statement,
         read: (operation, run) => Effect.try({ try: run, catch: (cause) => unavailable(file, operation, cause) }),
         write: <A>(operation: string, run: () => A) =>
-          Effect.callback<A, QueueError>((resume) => {
+          Effect.callback<A, StoreError>((resume) => {
             group.submit(
               run,
               (settled) =>

@@ -6,7 +6,7 @@
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointStore, type RemoveResult } from "@stint/store/EndpointStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -75,4 +75,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The endpoint store of a database file. */
-export const layer: Layer.Layer<EndpointStore, QueueError, SqliteDatabase> = Layer.effect(EndpointStore, make)
+export const layer: Layer.Layer<EndpointStore, StoreError, SqliteDatabase> = Layer.effect(EndpointStore, make)

@@ -4,7 +4,7 @@
  */
 import * as KeyCache from "@stint/store/KeyCache"
 import { KeyRecord, KeyStore } from "@stint/store/KeyStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -44,4 +44,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The key store of a database file. */
-export const layer: Layer.Layer<KeyStore, QueueError, SqliteDatabase> = Layer.effect(KeyStore, make)
+export const layer: Layer.Layer<KeyStore, StoreError, SqliteDatabase> = Layer.effect(KeyStore, make)

@@ -1,7 +1,7 @@
 /**
  * The attempts to deliver webhooks, in the same file as the outbox.
  */
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttempt, WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -42,4 +42,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The attempts of a database file. */
-export const layer: Layer.Layer<WebhookAttemptStore, QueueError, SqliteDatabase> = Layer.effect(WebhookAttemptStore, make)
+export const layer: Layer.Layer<WebhookAttemptStore, StoreError, SqliteDatabase> = Layer.effect(WebhookAttemptStore, make)

@@ -1,7 +1,7 @@
 /**
  * The webhook outbox in SQLite. Its rows are written by `SqliteJobStore`, in the transaction of the change that they tell of.
  */
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { type WebhookDelivery, type WebhookEntry, WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -25,7 +25,7 @@ const make = Effect.gen(function*() {
       // Looks first: waiting costs no transactions.
       Effect.flatMap(
         db.read("claim deliveries", () => rows.isDue(now)),
-        (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError> =>
+        (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError> =>
           any
             ? db.write("claim deliveries", () =>
               rows.due(now, limit).map(({ delivery, seq }) => {
@@ -35,9 +35,9 @@ const make = Effect.gen(function*() {
               }))
             : Effect.succeed([])
       ).pipe(Effect.tap(() => reportRowErrors)),
-    settle: (id, attempt, outcome) =>
+    settle: (endpoint, id, attempt, outcome) =>
       db.write("settle delivery", () => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         if (row?.entry.state !== "pending" || row.entry.attempts !== attempt) return false
         const settled = { ...row.entry, settledAt: outcome.at, lastStatus: outcome.status, lastError: outcome.error }
         const after: WebhookEntry = outcome._tag === "Retry"
@@ -48,10 +48,10 @@ const make = Effect.gen(function*() {
       }),
     nextDueAt: db.read("next delivery", rows.nextDueAt),
     list: (query) => Effect.tap(db.read("list deliveries", () => rows.list(query)), () => reportRowErrors),
-    get: (id) => db.read("get delivery", () => rows.whole(id)),
-    resend: (id, now) =>
+    get: (endpoint, id) => db.read("get delivery", () => rows.whole(endpoint, id)),
+    resend: (endpoint, id, now) =>
       db.write("resend delivery", () => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         if (row === undefined) return undefined
         const after: WebhookEntry = { ...row.entry, state: "pending", nextAt: now }
         rows.save(row.seq, after)
@@ -63,4 +63,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The outbox of a database file. */
-export const layer: Layer.Layer<WebhookStore, QueueError, SqliteDatabase> = Layer.effect(WebhookStore, make)
+export const layer: Layer.Layer<WebhookStore, StoreError, SqliteDatabase> = Layer.effect(WebhookStore, make)

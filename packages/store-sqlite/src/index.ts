@@ -6,7 +6,7 @@ import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -38,7 +38,7 @@ export const layer = (
   options: SqliteDatabase.Options
 ): Layer.Layer<
   JobStore | JobLogStore | BatchStore | EndpointStore | KeyStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore,
-  SqliteOpenError | QueueError
+  SqliteOpenError | StoreError
 > =>
   Layer.mergeAll(
     SqliteJobStore.layer,

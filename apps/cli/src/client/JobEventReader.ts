@@ -1,8 +1,7 @@
 /**
- * A job's events, read until its end: a connection that breaks is made anew where it broke.
+ * Reads the events of a job until it ends, and reconnects after the last event received.
  *
- * The typed client's own reading of events gives up at a `retry:` field, which the platform sends first, so the text is parsed here, by
- * Effect's parser.
+ * Effect's typed client fails on a `retry:` field, which the platform sends first, so this module parses the text with Effect's SSE parser.
  */
 import { JobEvent, type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
 import * as Effect from "effect/Effect"
@@ -13,7 +12,7 @@ import { call } from "./PlatformClient.ts"
 
 const decodeEvent = Schema.decodeUnknownEffect(JobEvent)
 
-/** How often a connection that tells nothing is made anew before it counts as lost. */
+/** Reconnects without any event before the platform counts as unreachable. */
 const MAX_SILENT_CONNECTIONS = 30
 
 interface Job {
@@ -21,7 +20,7 @@ interface Job {
   readonly id: string
 }
 
-/** One connection: calls `onEvent` for each event, in order, until it ends or breaks. False: there is nothing more to be told. */
+/** Reads one connection: calls `onEvent` for each event in order until the connection ends. Returns false after the last event of the job. */
 const connect = Effect.fnUntraced(function*(
   params: Job,
   events: ReadonlyArray<JobEventKind>,
@@ -43,19 +42,19 @@ const connect = Effect.fnUntraced(function*(
       parsed = []
       return Effect.forEach(some, (event) => Effect.flatMap(decodeEvent(event), onEvent), { discard: true })
     }),
-    // What breaks the connection is made good by the next one.
+    // The next connection resumes after the last event.
     Effect.ignore
   )
   return true
 })
 
-/** Calls `onEvent` for each event of these kinds, and returns after the end, which is told always. */
+/** Calls `onEvent` for each event of these kinds and for the end event, then returns. */
 export const follow = Effect.fnUntraced(function*(
   job: Job,
   events: ReadonlyArray<JobEventKind>,
   onEvent: (event: JobEvent) => Effect.Effect<void>
 ) {
-  // What cannot be followed is refused here, in words.
+  // Fail early with a message when the job does not exist.
   yield* call((api) => api.jobs.status({ params: job, query: {} }))
   const progress: { after: string | undefined; silent: number; ended: boolean } = { after: undefined, silent: 0, ended: false }
   while (!progress.ended && progress.silent < MAX_SILENT_CONNECTIONS) {

@@ -1,5 +1,5 @@
 /**
- * The CLI's connection to a platform: typed calls of all three surfaces, with failures in words.
+ * The CLI's client: typed calls to all three APIs, with failures as messages.
  */
 import { Api } from "@stint/contract/Api"
 import * as Context from "effect/Context"
@@ -19,7 +19,7 @@ export class PlatformClient extends Context.Service<PlatformClient, {
   readonly api: HttpApiClient.ForApi<typeof Api>
 }>()("@stint/cli/PlatformClient") {}
 
-/** Connects to `STINT_URL` with `STINT_API_KEY`, or to the platform of this machine with the key that it keeps. */
+/** Connects to `STINT_URL` with `STINT_API_KEY`, or to the platform of this machine with its stored key. */
 export const layer = Layer.effect(
   PlatformClient,
   Effect.gen(function*() {
@@ -29,7 +29,7 @@ export const layer = Layer.effect(
       return yield* new CliFailure({
         message: "No API key.",
         hint:
-          "Set STINT_API_KEY to the key that the platform printed when it started, or run this command where its data folder is."
+          "Set STINT_API_KEY to the key that the platform printed at its start, or run this command in the folder that contains its data folder."
       })
     }
     const api = yield* HttpApiClient.make(Api, {
@@ -40,7 +40,7 @@ export const layer = Layer.effect(
   })
 ).pipe(Layer.provide(FetchHttpClient.layer))
 
-/** What went wrong with a call, in words: the platform's own explanation, or how the connection failed. */
+/** Message of a failed call: the platform's error and hint, or the connection error. */
 export const explain = (url: string) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, CliFailure, R> =>
   Effect.mapError(effect, (error) => {
     if (error instanceof CliFailure) return error
@@ -51,13 +51,13 @@ export const explain = (url: string) => <A, E, R>(effect: Effect.Effect<A, E, R>
     if (Predicate.isTagged(error, "HttpClientError")) {
       return new CliFailure({
         message: `The platform at ${url} does not answer.`,
-        hint: "Start it with `stint serve`, or set STINT_URL to where it runs."
+        hint: "Start it with `stint serve`, or set STINT_URL to its address."
       })
     }
-    return new CliFailure({ message: `The platform at ${url} gave an answer that cannot be read: ${String(error)}`, hint: "" })
+    return new CliFailure({ message: `The platform at ${url} sent an invalid response: ${String(error)}`, hint: "" })
   })
 
-/** Runs a call against the platform. */
+/** Calls the platform. */
 export const call = Effect.fnUntraced(function*<A, E, R>(
   use: (api: PlatformClient["Service"]["api"]) => Effect.Effect<A, E, R>
 ) {

@@ -1,5 +1,5 @@
 /**
- * `stint batch`: many requests from a file, as one batch; how it stands; its results, one a line.
+ * `stint batch`: submits a file of requests as one batch, shows its status, and prints its results, one per line.
  */
 import { type Batch, BatchRequest, type BatchResult } from "@stint/contract/Batch"
 import { BATCH_PAGE_LIMIT } from "@stint/contract/BatchApi"
@@ -17,7 +17,7 @@ import { endpoint, json } from "./SharedFlags.ts"
 
 const batchId = Argument.String("batch").pipe(Argument.withDescription("Id of the batch"))
 
-/** What one call takes at the most: well below the platform's 10 MiB. Characters, and requests. */
+/** Limits of one call: characters (well below the platform's 10 MiB) and requests. */
 const CALL_CHARACTERS = 2 * 1024 * 1024
 const CALL_REQUESTS = 1_000
 
@@ -25,7 +25,7 @@ const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(BatchRequ
 
 type Request = (typeof BatchRequest)["Type"]
 
-/** The requests of a file, all read before any is sent, in as many calls as they need. */
+/** The requests of a file, split into calls. All lines are read before the first call, so that a bad line sends nothing. */
 const readCalls = Effect.fnUntraced(function*(file: string) {
   const fs = yield* FileSystem.FileSystem
   const text = yield* fs.readFileString(file).pipe(
@@ -38,8 +38,8 @@ const readCalls = Effect.fnUntraced(function*(file: string) {
     const request = yield* decodeRequest(line).pipe(
       Effect.mapError((error) =>
         new CliFailure({
-          message: `Line ${at + 1} of ${file} is no request. ${fieldIssues(error).map(formatFieldIssue).join("; ")}`,
-          hint: "Each line is what run takes, as JSON on one line: {\"input\": {\"name\": \"Ada\"}}. Nothing was sent."
+          message: `Line ${at + 1} of ${file} is not a request. ${fieldIssues(error).map(formatFieldIssue).join("; ")}`,
+          hint: "Each line must be a run request as JSON: {\"input\": {\"name\": \"Ada\"}}. Nothing was sent."
         })
       )
     )
@@ -58,7 +58,7 @@ const readCalls = Effect.fnUntraced(function*(file: string) {
 const time = (millis: number | undefined): string =>
   millis === undefined ? "-" : new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
-/** A batch for people. */
+/** A batch as text. */
 const text = (batch: Batch): string =>
   Output.table([
     ["batch", batch.id],
@@ -77,9 +77,9 @@ const create = Command.make(
   "create",
   {
     endpoint,
-    file: Argument.String("file").pipe(Argument.withDescription("A file with one request a line, each as run takes it, as JSON")),
-    name: Flag.String("name").pipe(Flag.withDescription("A name for people"), Flag.optional),
-    webhook: Flag.String("webhook").pipe(Flag.withDescription("An address that is told of the batch's end"), Flag.optional),
+    file: Argument.String("file").pipe(Argument.withDescription("A file with one JSON run request per line")),
+    name: Flag.String("name").pipe(Flag.withDescription("Name of the batch"), Flag.optional),
+    webhook: Flag.String("webhook").pipe(Flag.withDescription("URL that receives a webhook when the batch ends"), Flag.optional),
     draft: Flag.Boolean("draft").pipe(Flag.withDescription("Do not start it"), Flag.withDefault(false)),
     json
   },
@@ -96,7 +96,7 @@ const create = Command.make(
     )
     for (const requests of calls) {
       yield* call((api) => api.batches.addRequests({ params: { endpoint, id }, payload: { requests } })).pipe(
-        // Half a batch is of no use to anybody.
+        // A half-filled batch is useless: cancel it.
         Effect.tapError(() => Effect.ignore(call((api) => api.batches.cancelBatch({ params: { endpoint, id } }))))
       )
     }
@@ -104,7 +104,7 @@ const create = Command.make(
     const batch = yield* call((api) => draft ? api.batches.getBatch({ params }) : api.batches.finalizeBatch({ params }))
     yield* Output.print(json, batch, (batch) => `${text(batch)}\n\nFollow it with: stint batch status ${endpoint} ${id}`)
   })
-).pipe(Command.withDescription("Make a batch of a file's requests, and start it"))
+).pipe(Command.withDescription("Create a batch from a file of requests and start it"))
 
 const status = Command.make(
   "status",
@@ -112,7 +112,7 @@ const status = Command.make(
   Effect.fnUntraced(function*({ batch, endpoint, json }) {
     yield* Output.print(json, yield* call((api) => api.batches.getBatch({ params: { endpoint, id: batch } })), text)
   })
-).pipe(Command.withDescription("Show a batch and how many of its requests are where; times are UTC"))
+).pipe(Command.withDescription("Show a batch and the number of its requests by status; times are UTC"))
 
 const list = Command.make(
   "list",
@@ -152,7 +152,9 @@ const results = Command.make(
       more = page.hasMore
     }
   })
-).pipe(Command.withDescription("Print a batch's requests with their results, one a line as JSON, in the order of the file"))
+).pipe(
+  Command.withDescription("Print the requests of a batch with their results, one JSON object per line, in the order of the file")
+)
 
 const cancel = Command.make(
   "cancel",
@@ -160,14 +162,14 @@ const cancel = Command.make(
   Effect.fnUntraced(function*({ batch, endpoint, json }) {
     yield* Output.print(json, yield* call((api) => api.batches.cancelBatch({ params: { endpoint, id: batch } })), text)
   })
-).pipe(Command.withDescription("Cancel what waits of a batch; what runs may finish"))
+).pipe(Command.withDescription("Cancel the waiting requests of a batch; running ones may finish"))
 
 /** `stint batch`. */
 export const batch = Command.make("batch").pipe(
-  Command.withDescription("Submit many requests as one, and read their results"),
+  Command.withDescription("Submit many requests as one batch and read their results"),
   Command.withSubcommands([create, status, list, results, cancel]),
   Command.withExamples([
-    { command: "stint batch create hello requests.jsonl --name nightly", description: "Run every line of a file" },
+    { command: "stint batch create hello requests.jsonl --name nightly", description: "Run every request of a file" },
     { command: "stint batch results hello batch_... > results.jsonl", description: "Keep the results" }
   ])
 )

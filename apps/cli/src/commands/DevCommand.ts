@@ -1,8 +1,8 @@
 /**
  * `stint dev`: the platform and one worker for one handler file, reloaded on every change of the files beside it.
  *
- * Jobs are kept in memory and are gone when it ends: nothing of an experiment is left behind. Running jobs finish on the worker that
- * started them; the next job gets the new code.
+ * Jobs are in memory and are discarded when the command ends. Running jobs finish on the worker that started them; the next job runs the new
+ * code.
  */
 import { EndpointSpec } from "@stint/contract/Endpoint"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -24,13 +24,13 @@ import * as Platform from "../platform/Platform.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
 import { runUntilSignal } from "../Signals.ts"
 
-/** Changes that come this close together are one change: editors write a file in several steps. */
-const SETTLE = Duration.millis(150)
+/** Changes within this time of each other count as one: editors write a file in several steps. */
+const DEBOUNCE = Duration.millis(150)
 
-/** What changes without the handler's doing. */
+/** Paths whose changes do not restart the worker. */
 const IGNORED = /(^|[/\\])(node_modules|\.git|\.stint|dist)([/\\]|$)|~$|\.sw[a-z]$|\.log$/
 
-/** The name of an endpoint for a file: its folder for `handler.ts` and `index.ts`, else the file's own name. */
+/** The endpoint's name for a file: the folder's name for `handler.ts` and `index.ts`, else the file's name. */
 export const endpointNameOf = (file: string, path: Path.Path): string => {
   const base = path.basename(file).replace(/\.[^.]+$/, "")
   const name = base === "handler" || base === "index" ? path.basename(path.dirname(file)) : base
@@ -44,7 +44,7 @@ export const command = Command.make(
   {
     handler: Argument.String("handler").pipe(Argument.withDescription("A file that calls serverless.start")),
     name: Flag.String("name").pipe(
-      Flag.withDescription("Name of the endpoint; the file's or folder's name without it"),
+      Flag.withDescription("Name of the endpoint (default: the name of the file or its folder)"),
       Flag.optional
     )
   },
@@ -61,10 +61,10 @@ export const command = Command.make(
       }
       const settings = yield* PlatformConfig.load
       const directory = path.dirname(file)
-      // The kept key, so that `stint run` in another terminal of this folder finds it.
+      // The stored key: `stint run` in another terminal of this folder reads the same one.
       const admin = yield* AdminKey.obtain(settings)
 
-      /** The endpoint; every revision has other variables, which makes the autoscaler replace its workers. */
+      /** The endpoint. Each revision changes its environment, which makes the autoscaler replace the workers. */
       const specOf = (revision: number) =>
         Effect.mapError(
           decodeSpec({
@@ -82,17 +82,19 @@ export const command = Command.make(
         let revision = 0
         yield* fs.watch(directory, { recursive: true }).pipe(
           Stream.filter((event) => !IGNORED.test(event.path)),
-          Stream.debounce(SETTLE),
+          Stream.debounce(DEBOUNCE),
           Stream.runForEach((event) =>
             Effect.gen(function*() {
               yield* Effect.logInfo(
-                `${path.relative(directory, path.resolve(directory, event.path))} changed; the next job gets the new code.`
+                `${path.relative(directory, path.resolve(directory, event.path))} changed; the next job runs the new code.`
               )
               const known = yield* store.get(first.id)
               if (known !== undefined) yield* store.put({ ...(yield* specOf(++revision)), createdAt: known.createdAt })
             })
           ),
-          Effect.catchCause((cause) => Effect.logError("Changes are no longer noticed; start again to reload.", cause)),
+          Effect.catchCause((cause) =>
+            Effect.logError("Watching for changes failed. Restart `stint dev` to reload your handler.", cause)
+          ),
           Effect.forkScoped
         )
       }))
@@ -108,7 +110,7 @@ export const command = Command.make(
       const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
       yield* runUntilSignal(
         Layer.merge(announcement, reload).pipe(Layer.provide(Platform.layer({
-          // Somebody who presses Ctrl-C while developing does not want to wait.
+          // A developer who presses Ctrl-C does not want to wait for the full grace period.
           settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
           apiKey: admin.key,
           store: "memory",
@@ -121,6 +123,6 @@ export const command = Command.make(
     Effect.provide(LogFormat.layer)
   )
 ).pipe(
-  Command.withDescription("Run one handler on a platform of its own, reloaded on change"),
+  Command.withDescription("Run one handler on a platform of its own and reload it on change"),
   Command.withExamples([{ command: "stint dev ./handler.ts", description: "Serve it at /v2/{folder name}" }])
 )

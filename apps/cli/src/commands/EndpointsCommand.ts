@@ -1,5 +1,5 @@
 /**
- * `stint endpoints`: list, create, show and delete endpoints; `stint worker-env`: what a worker needs to join one.
+ * `stint endpoints` lists, creates, shows and deletes endpoints. `stint worker-env` prints the environment of an external worker.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { Argument, Command, Flag } from "effect/cli"
@@ -75,13 +75,13 @@ const create = Command.make(
       Flag.optional
     ),
     external: Flag.Boolean("external").pipe(
-      Flag.withDescription("Workers join by themselves (see worker-env)"),
+      Flag.withDescription("Workers are started elsewhere (see worker-env)"),
       Flag.withDefault(false)
     ),
-    workersMin: Flag.Int("workers-min").pipe(Flag.withDescription("Workers that always run"), Flag.optional),
-    workersMax: Flag.Int("workers-max").pipe(Flag.withDescription("The most that run at once"), Flag.optional),
+    workersMin: Flag.Int("workers-min").pipe(Flag.withDescription("Workers that are always running"), Flag.optional),
+    workersMax: Flag.Int("workers-max").pipe(Flag.withDescription("Maximum number of workers"), Flag.optional),
     idleTimeout: Flag.String("idle-timeout").pipe(
-      Flag.withDescription("How long an idle worker is kept, e.g. \"5 seconds\""),
+      Flag.withDescription("How long an idle worker is kept running, e.g. \"5 seconds\""),
       Flag.withSchema(Schema.DurationFromString),
       Flag.optional
     ),
@@ -140,13 +140,13 @@ export const endpoints = Command.make("endpoints").pipe(
   Command.withSubcommands([list, create, show, remove])
 )
 
-/** `stint worker-env`. Prints the worker key: it is what the command is for. */
+/** `stint worker-env`. It prints the worker key on purpose. */
 export const workerEnv = Command.make(
   "worker-env",
   {
     endpoint,
     prefix: Flag.Literals("prefix", ["PLATFORM_", "RUNPOD_"]).pipe(
-      Flag.withDescription("Only the variables of one prefix; both sets without it"),
+      Flag.withDescription("Only the variables with this prefix (default: both sets)"),
       Flag.optional
     ),
     json
@@ -159,11 +159,11 @@ export const workerEnv = Command.make(
     yield* Console.log(Object.entries(variables).map(([name, value]) => `${name}=${value}`).join("\n"))
   })
 ).pipe(
-  Command.withDescription("Print the variables that make a process a worker of an endpoint"),
+  Command.withDescription("Print the environment that makes a process a worker of an endpoint"),
   Command.withExamples([
     {
       command: "env $(stint worker-env gpu --prefix RUNPOD_) python3 handler.py",
-      description: "Join an existing worker from another terminal or machine"
+      description: "Start an existing worker from another terminal or machine"
     }
   ])
 )

@@ -1,7 +1,7 @@
 /**
  * `stint keys`: list, create, update, rotate and revoke keys.
  *
- * A secret is printed where it is made, because it is told nowhere else and never again; everything else about keys is printed without it.
+ * A secret is printed only when it is created: the platform stores a digest and cannot show it again.
  */
 import { type AccessKey, KeyPatch, KeyRotation, KeyScope, KeySpec, type NewKey } from "@stint/contract/AccessKey"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
@@ -30,7 +30,7 @@ const timeText = (millis: number | undefined): string =>
 const endText = ({ expiresAt, revokedAt }: AccessKey): string =>
   revokedAt === undefined ? (expiresAt === undefined ? "never" : timeText(expiresAt)) : timeText(revokedAt)
 
-/** The key that a command is about. A whole secret is taken as well, and its id used: pasting one is an easy mistake. */
+/** The key argument. A full secret is accepted too, and its id is used, because pasting one is an easy mistake. */
 const keyId = Argument.String("key").pipe(
   Argument.withDescription("Id of the key: the 16 characters after stint_"),
   Argument.map((text) => /^stint_([0-9a-f]{16})(?:_|$)/.exec(text)?.[1] ?? text)
@@ -43,7 +43,7 @@ const list = Command.make(
     const { keys } = yield* call((api) => api.keys.listKeys())
     yield* Output.print(json, keys, (all) =>
       all.length === 0
-        ? "No keys yet: the platform's API key opens everything. Create one: stint keys create NAME --endpoint ENDPOINT"
+        ? "No keys yet; only the platform's API key works. Create one: stint keys create NAME --endpoint ENDPOINT"
         : Output.table([
           ["KEY", "NAME", "STATUS", "SCOPES", "ENDPOINTS", "LIMIT", "LAST USED", "ENDS"],
           ...all.map((key) => [
@@ -65,7 +65,7 @@ const onceText = ({ key, secret }: NewKey): string =>
     "",
     `  ${secret}`,
     "",
-    "This is the only time that the secret is shown: the platform keeps just its digest. Put it where you keep secrets.",
+    "The secret is shown only once: the platform stores a digest of it. Save it in your secret manager.",
     `Lost or leaked: stint keys rotate ${key.id} --grace "0 seconds"`
   ].join("\n")
 
@@ -97,36 +97,36 @@ const rateLimitOf = Effect.fnUntraced(function*(
   }
 })
 
-/** What a key opens, as it was asked for; one that would open nothing is nobody's wish. */
+/** The endpoints of a key, from its flags. A key without any endpoint is refused. */
 const endpointsOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>, all: boolean, isAdmin: boolean) {
   if (all && names.length === 0) return { endpoints: "all" }
   if (names.length > 0 && !all) return { endpoints: [...new Set(names)] }
   if (names.length === 0 && isAdmin) return {}
   return yield* new CliFailure({
-    message: names.length === 0 ? "The key has to open something." : "Give --endpoint or --all-endpoints, not both.",
-    hint: "For example: --endpoint hello, once for each endpoint; or --all-endpoints, those of later included."
+    message: names.length === 0 ? "The key needs at least one endpoint." : "Give --endpoint or --all-endpoints, not both.",
+    hint: "For example: --endpoint hello (repeat it for more endpoints), or --all-endpoints, which includes future endpoints."
   })
 })
 
-const name = Argument.String("name").pipe(Argument.withDescription("What people call the key, for example who uses it"))
+const name = Argument.String("name").pipe(Argument.withDescription("Name of the key, for example who uses it"))
 
-/** What a key opens and how often, for `create` and `update` alike. */
+/** Flags for endpoints, expiry and rate limit, shared by `create` and `update`. */
 const settings = {
   endpoint: Flag.String("endpoint").pipe(
-    Flag.withDescription("An endpoint that it opens; may be given several times"),
+    Flag.withDescription("An endpoint that the key may call; repeatable"),
     Flag.atLeast(0)
   ),
   allEndpoints: Flag.Boolean("all-endpoints").pipe(
-    Flag.withDescription("It opens every endpoint, those of later included"),
+    Flag.withDescription("The key may call every endpoint, including future ones"),
     Flag.withDefault(false)
   ),
   expiresIn: Flag.String("expires-in").pipe(
-    Flag.withDescription("When it ends by itself, e.g. \"30 days\""),
+    Flag.withDescription("When the key expires, e.g. \"30 days\""),
     Flag.withSchema(Schema.DurationFromString),
     Flag.optional
   ),
   limit: Flag.Int("limit").pipe(
-    Flag.withDescription("Calls in --per, of each kind of operation on each endpoint"),
+    Flag.withDescription("Calls per --per, for each kind of operation on each endpoint"),
     Flag.optional
   ),
   per: Flag.String("per").pipe(
@@ -135,7 +135,7 @@ const settings = {
     Flag.withDefault(Duration.seconds(10))
   ),
   concurrent: Flag.Int("concurrent").pipe(
-    Flag.withDescription("Calls of each kind that may be open at once"),
+    Flag.withDescription("Concurrent calls of each kind"),
     Flag.optional
   )
 }
@@ -145,7 +145,7 @@ const expiryOf = Effect.fnUntraced(function*(expiresIn: Option.Option<Duration.D
   return { expiresAt: (yield* Clock.currentTimeMillis) + Math.ceil(Duration.toMillis(expiresIn.value)) }
 })
 
-/** What a key opens, until when and how often, in a few words. */
+/** Scopes, endpoints, expiry and rate limit of a key in one line. */
 const opensText = (key: AccessKey): string =>
   `${key.scopes.join(", ")} of ${key.endpoints === "all" ? "every endpoint" : endpointsText(key)}, ${
     key.expiresAt === undefined ? "without end" : `until ${timeText(key.expiresAt)} UTC`
@@ -157,7 +157,7 @@ const create = Command.make(
     name,
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
-      Flag.withDescription("jobs (the default), worker, or admin; may be given several times"),
+      Flag.withDescription("jobs (default), worker or admin; repeatable"),
       Flag.atLeast(0)
     ),
     json
@@ -178,22 +178,22 @@ const create = Command.make(
     )
   })
 ).pipe(
-  Command.withDescription("Create a key and print its secret, this once"),
+  Command.withDescription("Create a key and print its secret once"),
   Command.withExamples([
     { command: "stint keys create shop --endpoint thumbnail", description: "A caller of one endpoint" },
     {
       command: "stint keys create shop --endpoint thumbnail --limit 100 --per \"10 seconds\" --expires-in \"90 days\"",
-      description: "The same, for a while, and not too often"
+      description: "The same, with an expiry and a rate limit"
     },
     {
       command: "stint keys create rack-7 --scope worker --endpoint llm",
       description: "Workers of one endpoint on another machine"
     },
-    { command: "stint keys create deploy --scope admin", description: "What the platform's API key may, to be revoked by itself" }
+    { command: "stint keys create deploy --scope admin", description: "An admin key that can be revoked separately" }
   ])
 )
 
-/** `--no-x` beside `--x`: contradictory wishes are nobody's. */
+/** Refuses `--x` together with `--no-x`. */
 const orNone = (given: boolean, none: boolean, flag: string) =>
   given && none
     ? Effect.fail(new CliFailure({ message: `Give --${flag} or --no-${flag}, not both.`, hint: "" }))
@@ -203,18 +203,18 @@ const update = Command.make(
   "update",
   {
     key: keyId,
-    name: Flag.String("name").pipe(Flag.withDescription("What people call the key from now on"), Flag.optional),
+    name: Flag.String("name").pipe(Flag.withDescription("New name of the key"), Flag.optional),
     ...settings,
     scope: Flag.Literals("scope", KeyScope.literals).pipe(
-      Flag.withDescription("jobs, worker or admin: all that it has from now on; may be given several times"),
+      Flag.withDescription("jobs, worker or admin; replaces all scopes; repeatable"),
       Flag.atLeast(0)
     ),
     noExpiry: Flag.Boolean("no-expires-in").pipe(
-      Flag.withDescription("It does not end by itself any more"),
+      Flag.withDescription("Remove the expiry"),
       Flag.withDefault(false)
     ),
     noLimit: Flag.Boolean("no-limit").pipe(
-      Flag.withDescription("It has no limit of its own any more; the endpoints' hold as before"),
+      Flag.withDescription("Remove the key's own rate limit; limits of endpoints still apply"),
       Flag.withDefault(false)
     ),
     json
@@ -233,9 +233,9 @@ const update = Command.make(
     })
     if (Object.keys(payload).length === 0) {
       return yield* new CliFailure({
-        message: "Nothing to change was given.",
+        message: "No change was given.",
         hint:
-          "Say what changes: --name, --scope, --endpoint, --all-endpoints, --expires-in, --no-expires-in, --limit, --no-limit."
+          "Give at least one of --name, --scope, --endpoint, --all-endpoints, --expires-in, --no-expires-in, --limit, --no-limit."
       })
     }
     const changed = yield* call((api) => api.keys.patchKey({ params: { key }, payload }))
@@ -249,12 +249,17 @@ const update = Command.make(
     )
   })
 ).pipe(
-  Command.withDescription("Change what a key opens, its name, end or limit, from the next request on; what is not given stays"),
+  Command.withDescription(
+    "Change the name, scopes, endpoints, expiry or rate limit of a key; takes effect with the next request"
+  ),
   Command.withAlias("patch"),
   Command.withExamples([
-    { command: "stint keys update 0123456789abcdef --endpoint thumbnail --endpoint resize", description: "All that it opens" },
-    { command: "stint keys update 0123456789abcdef --expires-in \"90 days\"", description: "It ends 90 days from now" },
-    { command: "stint keys update 0123456789abcdef --no-limit", description: "Only the endpoints' limits hold" }
+    {
+      command: "stint keys update 0123456789abcdef --endpoint thumbnail --endpoint resize",
+      description: "Replace its endpoints"
+    },
+    { command: "stint keys update 0123456789abcdef --expires-in \"90 days\"", description: "Let it expire in 90 days" },
+    { command: "stint keys update 0123456789abcdef --no-limit", description: "Remove its own rate limit" }
   ])
 )
 
@@ -263,7 +268,7 @@ const rotate = Command.make(
   {
     key: keyId,
     grace: Flag.String("grace").pipe(
-      Flag.withDescription("How long the present secret stays valid; default \"24 hours\", \"0 seconds\" ends it at once"),
+      Flag.withDescription("How long the current secret stays valid; default \"24 hours\", \"0 seconds\" ends it immediately"),
       Flag.withSchema(Schema.DurationFromString),
       Flag.optional
     ),
@@ -280,21 +285,21 @@ const rotate = Command.make(
       json,
       made,
       ({ key, secret }) =>
-        `The key "${key.name}" (${key.id}) has another secret. The one before ${
-          key.previousUntil === undefined ? "does not work any more" : `works until ${timeText(key.previousUntil)} UTC`
+        `The key "${key.name}" (${key.id}) has a new secret. The previous one ${
+          key.previousUntil === undefined ? "no longer works" : `works until ${timeText(key.previousUntil)} UTC`
         }.\n${onceText({ key, secret })}`
     )
   })
-).pipe(Command.withDescription("Give a key another secret and print it, this once; the one before works on for a while"))
+).pipe(Command.withDescription("Give a key a new secret and print it once; the previous secret works for a grace period"))
 
 const revoke = Command.make(
   "revoke",
   { key: keyId, json },
   Effect.fnUntraced(function*({ json, key }) {
     const revoked = yield* call((api) => api.keys.revokeKey({ params: { key } }))
-    yield* Output.print(json, revoked, ({ id, name }) => `Revoked the key "${name}" (${id}). None of its secrets works any more.`)
+    yield* Output.print(json, revoked, ({ id, name }) => `Revoked the key "${name}" (${id}). None of its secrets works anymore.`)
   })
-).pipe(Command.withDescription("End a key at once and for good"))
+).pipe(Command.withDescription("Revoke a key immediately and permanently"))
 
 /** `stint keys` and its subcommands. */
 export const keys = Command.make("keys").pipe(

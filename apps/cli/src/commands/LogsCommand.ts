@@ -1,5 +1,5 @@
 /**
- * `stint logs`: what a job logged, and with `-f` what it logs until it ends.
+ * `stint logs`: prints the log of a job; with `-f` it follows the log until the job ends.
  */
 import { isLevelEnabled, type JobLogLine, LOG_LEVELS, type LogLevel, parseLogLevel } from "@stint/contract/JobLogLine"
 import { LOG_PAGE_LIMIT } from "@stint/contract/LogsApi"
@@ -14,30 +14,30 @@ import { endpoint, jobId } from "./SharedFlags.ts"
 
 const follow = Flag.Boolean("follow").pipe(
   Flag.withAlias("f"),
-  Flag.withDescription("Go on until the job ends"),
+  Flag.withDescription("Follow the log until the job ends"),
   Flag.withDefault(false)
 )
 
 const level = Flag.Literals("level", LOG_LEVELS.map((name) => name.toLowerCase())).pipe(
-  Flag.withDescription("The least level to show"),
+  Flag.withDescription("Lowest level to show"),
   Flag.optional
 )
 
 const json = Flag.Boolean("json").pipe(
-  Flag.withDescription("Print one JSON object a line, for programs"),
+  Flag.withDescription("Print one JSON object per line"),
   Flag.withDefault(false)
 )
 
-/** Prints all that there is by now. */
+/** Prints all log lines stored so far. */
 const printPages = Effect.fnUntraced(function*(
   job: { readonly endpoint: string; readonly id: string },
-  least: LogLevel,
+  minLevel: LogLevel,
   print: (line: JobLogLine) => Effect.Effect<void>
 ) {
   let cursor = 0
   for (let more = true; more;) {
     const page = yield* call((api) =>
-      api.logs.logs({ params: job, query: { after: cursor, level: least, limit: LOG_PAGE_LIMIT } })
+      api.logs.logs({ params: job, query: { after: cursor, level: minLevel, limit: LOG_PAGE_LIMIT } })
     )
     for (const line of page.lines) yield* print(line)
     cursor = page.cursor
@@ -50,18 +50,21 @@ export const command = Command.make(
   { endpoint, jobId, follow, level, json },
   Effect.fnUntraced(function*({ endpoint, follow, jobId, json, level }) {
     const job = { endpoint, id: jobId }
-    const least = parseLogLevel(Option.getOrElse(level, () => "trace"))
+    const minLevel = parseLogLevel(Option.getOrElse(level, () => "trace"))
     const print = (line: JobLogLine) => Console.log(json ? JSON.stringify(line) : LogFormat.jobLine(line))
-    if (!follow) return yield* printPages(job, least, print)
+    if (!follow) return yield* printPages(job, minLevel, print)
     yield* JobEventReader.follow(job, ["log"], (event) => {
-      if (event.event === "end") return Console.error(`The job ended ${event.data.status}.`)
-      return event.event === "log" && isLevelEnabled(event.data.level, least) ? print(event.data) : Effect.void
+      if (event.event === "end") return Console.error(`The job ended as ${event.data.status}.`)
+      return event.event === "log" && isLevelEnabled(event.data.level, minLevel) ? print(event.data) : Effect.void
     })
   })
 ).pipe(
-  Command.withDescription("Show what a job logged"),
+  Command.withDescription("Show the log of a job"),
   Command.withExamples([
     { command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e", description: "All lines of the job" },
-    { command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e -f --level warn", description: "Warnings, as they come" }
+    {
+      command: "stint logs hello 0f8fad5b-d9cb-469f-a165-70867728950e -f --level warn",
+      description: "Warnings and errors, as they arrive"
+    }
   ])
 )

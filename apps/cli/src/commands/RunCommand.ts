@@ -1,5 +1,5 @@
 /**
- * `stint run`: submit a job, and wait for its result or follow its stream where asked to.
+ * `stint run`: submits a job. With --sync it waits for the result; with --stream it prints the chunks.
  */
 import { isTerminal, type Job } from "@stint/contract/Job"
 import { Command, Flag } from "effect/cli"
@@ -16,8 +16,8 @@ import { endpoint, json } from "./SharedFlags.ts"
 
 const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
 
-/** How long one call waits on the server before the progress line is drawn anew. Milliseconds. */
-const SLICE = "2000"
+/** How long one call waits on the server before the progress line is redrawn. Milliseconds. */
+const POLL_MILLIS = "2000"
 
 const readInput = Effect.fnUntraced(function*(input: Option.Option<string>, file: Option.Option<string>) {
   if (Option.isSome(input) === Option.isSome(file)) {
@@ -40,39 +40,39 @@ const readInput = Effect.fnUntraced(function*(input: Option.Option<string>, file
   )
 })
 
-/** Draws what the job is waiting for. */
-const draw = Effect.fnUntraced(function*(job: Job, since: number) {
+/** Draws the progress line: status, elapsed seconds and latest progress. */
+const drawProgress = Effect.fnUntraced(function*(job: Job, since: number) {
   const elapsed = Math.round(((yield* Clock.currentTimeMillis) - since) / 1000)
   const progress = job.status === "IN_PROGRESS" && job.output !== undefined ? ` ${JSON.stringify(job.output).slice(0, 80)}` : ""
   yield* Output.progress(`${job.status} ${elapsed} s${progress}`)
 })
 
-/** Waits for the end of a job, and fails when that is not COMPLETED. */
-const follow = Effect.fnUntraced(function*(endpoint: string, first: Job) {
+/** Waits until a job has ended. */
+const awaitEnd = Effect.fnUntraced(function*(endpoint: string, first: Job) {
   const since = yield* Clock.currentTimeMillis
   let job = first
   while (!isTerminal(job.status)) {
-    yield* draw(job, since)
-    job = yield* call((api) => api.jobs.statusSync({ params: { endpoint, id: job.id }, query: { wait: SLICE } }))
+    yield* drawProgress(job, since)
+    job = yield* call((api) => api.jobs.statusSync({ params: { endpoint, id: job.id }, query: { wait: POLL_MILLIS } }))
   }
   yield* Output.clearProgress
   return job
 })
 
-/** The exit code says whether the job COMPLETED. */
-export const requireCompleted = (job: Job): Effect.Effect<void, CliFailure> =>
+/** Fails unless the job COMPLETED, so that the exit code is 1. */
+const requireCompleted = (job: Job): Effect.Effect<void, CliFailure> =>
   job.status === "COMPLETED"
     ? Effect.void
-    : Effect.fail(new CliFailure({ message: `The job ended ${job.status}.`, hint: job.error ?? "" }))
+    : Effect.fail(new CliFailure({ message: `The job ended as ${job.status}.`, hint: job.error ?? "" }))
 
 export const command = Command.make(
   "run",
   {
     endpoint,
     input: Flag.String("input").pipe(Flag.withDescription("The job's input, as JSON"), Flag.optional),
-    inputFile: Flag.String("input-file").pipe(Flag.withDescription("A file that holds the job's input"), Flag.optional),
+    inputFile: Flag.String("input-file").pipe(Flag.withDescription("A file with the job's input, as JSON"), Flag.optional),
     sync: Flag.Boolean("sync").pipe(Flag.withDescription("Wait for the result"), Flag.withDefault(false)),
-    stream: Flag.Boolean("stream").pipe(Flag.withDescription("Print each chunk as it comes"), Flag.withDefault(false)),
+    stream: Flag.Boolean("stream").pipe(Flag.withDescription("Print each chunk as it arrives"), Flag.withDefault(false)),
     json
   },
   Effect.fnUntraced(function*({ endpoint, input, inputFile, json, stream, sync }) {
@@ -83,18 +83,18 @@ export const command = Command.make(
       let ended: Job | undefined
       while (ended === undefined) {
         const { stream: chunks, ...job } = yield* call((api) =>
-          api.jobs.stream({ params: { endpoint, id: receipt.id }, query: { wait: SLICE } })
+          api.jobs.stream({ params: { endpoint, id: receipt.id }, query: { wait: POLL_MILLIS } })
         )
         if (chunks.length > 0) yield* Output.clearProgress
         for (const { output } of chunks) yield* Console.log(JSON.stringify(output))
         if (isTerminal(job.status)) ended = job
-        else yield* draw(job, since)
+        else yield* drawProgress(job, since)
       }
       yield* Output.clearProgress
       return yield* requireCompleted(ended)
     }
     if (sync) {
-      const job = yield* follow(endpoint, receipt)
+      const job = yield* awaitEnd(endpoint, receipt)
       yield* Output.print(json, job, Output.job)
       return yield* requireCompleted(job)
     }
@@ -104,6 +104,6 @@ export const command = Command.make(
   Command.withDescription("Submit a job"),
   Command.withExamples([
     { command: "stint run hello --input '{\"name\":\"Ada\"}' --sync", description: "Submit and wait for the result" },
-    { command: "stint run countdown --input '{\"from\":3}' --stream", description: "Print each chunk as it comes" }
+    { command: "stint run countdown --input '{\"from\":3}' --stream", description: "Print each chunk as it arrives" }
   ])
 )

@@ -1,5 +1,5 @@
 /**
- * `stint serve`: the platform of one machine.
+ * `stint serve`: runs the platform on one machine.
  */
 import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
@@ -41,7 +41,7 @@ export const command = Command.make(
 ).pipe(
   Command.withDescription("Run the platform on this machine"),
   Command.withExamples([
-    { command: "stint serve", description: "Serve the endpoints that were created before" },
-    { command: "stint serve --config stint.config.ts", description: "Serve the endpoints of a file" }
+    { command: "stint serve", description: "Serve the endpoints in the data folder" },
+    { command: "stint serve --config stint.config.ts", description: "Serve the endpoints that a file defines" }
   ])
 )

@@ -1,16 +1,16 @@
 /**
- * Flags that several commands have.
+ * Flags and arguments shared by several commands.
  */
 import { Argument, Flag } from "effect/cli"
 
-/** `--json`: one JSON document on standard output. */
+/** `--json`: prints one JSON document on standard output. */
 export const json = Flag.Boolean("json").pipe(
-  Flag.withDescription("Print JSON, for programs"),
+  Flag.withDescription("Print JSON instead of text"),
   Flag.withDefault(false)
 )
 
-/** The endpoint that a command is about. */
+/** The endpoint argument. */
 export const endpoint = Argument.String("endpoint").pipe(Argument.withDescription("Name of the endpoint"))
 
-/** The job that a command is about. */
+/** The job argument. */
 export const jobId = Argument.String("job").pipe(Argument.withDescription("Id of the job"))

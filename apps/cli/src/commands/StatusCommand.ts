@@ -1,5 +1,5 @@
 /**
- * `stint status` and `stint cancel`: one job.
+ * `stint status` and `stint cancel`: show or cancel one job.
  */
 import type { Explanation } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
@@ -9,18 +9,18 @@ import { call } from "../client/PlatformClient.ts"
 import * as Output from "../output/Output.ts"
 import { endpoint, jobId, json } from "./SharedFlags.ts"
 
-const why = Flag.Boolean("explain").pipe(
-  Flag.withDescription("Say what the job waits for"),
+const explain = Flag.Boolean("explain").pipe(
+  Flag.withDescription("Explain why the job is in its state"),
   Flag.withDefault(false)
 )
 
-/** `3 idle, 1 starting`: the states that there are workers in. */
-const workersInWords = ({ draining, idle, initializing, max, running, throttled, unhealthy }: Explanation["workers"]): string => {
+/** Worker counts by state: `3 idle, 1 starting`. */
+const formatWorkers = ({ draining, idle, initializing, max, running, throttled, unhealthy }: Explanation["workers"]): string => {
   const states = [
     [idle, "idle"],
     [running, "running"],
     [initializing, "starting"],
-    [draining, "leaving"],
+    [draining, "draining"],
     [throttled, "throttled"],
     [unhealthy, "failing"]
   ] as const
@@ -30,14 +30,14 @@ const workersInWords = ({ draining, idle, initializing, max, running, throttled,
 
 const time = (millis: number): string => new Date(millis).toISOString()
 
-/** A job for people, with why it is where it is. */
-const explained = (job: ExplainedJob): string => {
+/** A job as text, with the explanation of its state. */
+const formatJob = (job: ExplainedJob): string => {
   const { explain } = job
   if (explain === undefined) return Output.job(job)
   const { attempts, expiresAt, lease, nextRetryAt, position, workers } = explain
   const lines = [Output.job(job), `why      ${explain.words}`]
   if (position !== undefined) lines.push(`place    ${position.more ? "over " : ""}${position.place} of ${position.of}`)
-  lines.push(`workers  ${workersInWords(workers)}`, `attempts ${attempts.made} of ${attempts.most}`)
+  lines.push(`workers  ${formatWorkers(workers)}`, `attempts ${attempts.made} of ${attempts.most}`)
   if (lease !== undefined) lines.push(`lease    ${lease.worker}, until ${time(lease.expiresAt)}`)
   if (nextRetryAt !== undefined) lines.push(`next     ${time(nextRetryAt)}`)
   if (expiresAt !== undefined) lines.push(`expires  ${time(expiresAt)}`)
@@ -47,15 +47,15 @@ const explained = (job: ExplainedJob): string => {
 /** `stint status`. */
 export const status = Command.make(
   "status",
-  { endpoint, jobId, why, json },
-  Effect.fnUntraced(function*({ endpoint, jobId, json, why }) {
-    const query = why ? { explain: "true" } : {}
+  { endpoint, jobId, explain, json },
+  Effect.fnUntraced(function*({ endpoint, explain, jobId, json }) {
+    const query = explain ? { explain: "true" } : {}
     const job = yield* call((api) => api.jobs.status({ params: { endpoint, id: jobId }, query }))
-    yield* Output.print(json, job, explained)
+    yield* Output.print(json, job, formatJob)
   })
-).pipe(Command.withDescription("Show a job, and with --explain what it waits for"))
+).pipe(Command.withDescription("Show a job; --explain says why it is in its state"))
 
-/** `stint cancel`. A job that had ended before is left as it is, and the command says so. */
+/** `stint cancel`. A job that has already ended is unchanged, and the command says so. */
 export const cancel = Command.make(
   "cancel",
   { endpoint, jobId, json },
@@ -65,7 +65,7 @@ export const cancel = Command.make(
       json,
       receipt,
       ({ id, status }) =>
-        status === "CANCELLED" ? `${id}  CANCELLED` : `${id}  ${status}\nThe job had ended before; nothing was cancelled.`
+        status === "CANCELLED" ? `${id}  CANCELLED` : `${id}  ${status}\nThe job had already ended; nothing was cancelled.`
     )
   })
 ).pipe(Command.withDescription("Cancel a waiting or running job"))

@@ -1,5 +1,5 @@
 /**
- * `stint webhooks`: what was told to whom, sent again where that is wanted, and what it is signed with.
+ * `stint webhooks`: lists and shows webhook deliveries, resends them, and prints or rotates the signing secret.
  */
 import { type WebhookDeliveryDetails, type WebhookDeliveryLine, WebhookDeliveryState } from "@stint/contract/WebhooksApi"
 import { Argument, Command, Flag } from "effect/cli"
@@ -19,7 +19,7 @@ const delivery = Argument.String("delivery").pipe(
 const timeText = (millis: number | null): string =>
   millis === null ? "-" : new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
-/** The last word on a delivery. */
+/** The outcome of a delivery. */
 const lastText = ({ lastError, lastStatus }: WebhookDeliveryLine): string =>
   lastError ?? (lastStatus === null ? "-" : String(lastStatus))
 
@@ -37,13 +37,13 @@ const list = Command.make(
   "list",
   {
     endpoint,
-    job: Flag.String("job").pipe(Flag.withDescription("Only those of one job"), Flag.optional),
+    job: Flag.String("job").pipe(Flag.withDescription("Only deliveries of one job"), Flag.optional),
     state: Flag.Literals("state", WebhookDeliveryState.literals).pipe(
-      Flag.withDescription("Only those that are pending, delivered or failed"),
+      Flag.withDescription("Only deliveries in this state: pending, delivered or failed"),
       Flag.optional
     ),
-    limit: Flag.Int("limit").pipe(Flag.withDescription("How many, 1 to 200; default 50"), Flag.optional),
-    cursor: Flag.String("cursor").pipe(Flag.withDescription("Where the list before ended"), Flag.optional),
+    limit: Flag.Int("limit").pipe(Flag.withDescription("Number of deliveries, 1 to 200; default 50"), Flag.optional),
+    cursor: Flag.String("cursor").pipe(Flag.withDescription("Cursor from the previous page"), Flag.optional),
     json
   },
   Effect.fnUntraced(function*({ cursor, endpoint, job, json, limit, state }) {
@@ -109,22 +109,22 @@ const resend = Command.make(
     yield* Output.print(
       json,
       resent,
-      ({ id, url }) => `Sending ${id} to ${url} again.\nSee what became of it: stint webhooks show ${endpoint} ${id}`
+      ({ id, url }) => `Sending ${id} to ${url} again.\nSee its outcome: stint webhooks show ${endpoint} ${id}`
     )
   })
-).pipe(Command.withDescription("Send a delivery again, whatever became of it"))
+).pipe(Command.withDescription("Send a delivery again, whatever its state"))
 
 const secret = Command.make(
   "secret",
   {
     endpoint,
     rotate: Flag.Boolean("rotate").pipe(
-      Flag.withDescription("Make another one; the present one signs too until its grace is over"),
+      Flag.withDescription("Create a new secret; the current one also signs until its grace period ends"),
       Flag.withDefault(false)
     ),
     grace: Flag.String("grace").pipe(
       Flag.withDescription(
-        "With --rotate: how long the present one signs too; default \"24 hours\", \"0 seconds\" ends it at once"
+        "With --rotate: how long the current secret also signs; default \"24 hours\", \"0 seconds\" ends it immediately"
       ),
       Flag.withSchema(Schema.DurationFromString),
       Flag.optional
@@ -143,19 +143,19 @@ const secret = Command.make(
       : yield* call((api) => api.webhooks.getSecret({ params }))
     yield* Console.log(json ? JSON.stringify(found, null, 2) : found.secret)
     if (!json && found.previousUntil !== undefined) {
-      yield* Console.error(`The secret before this one signs too until ${timeText(found.previousUntil)} UTC.`)
+      yield* Console.error(`The previous secret also signs until ${timeText(found.previousUntil)} UTC.`)
     }
   })
 ).pipe(
-  Command.withDescription("Print what an endpoint's webhooks are signed with"),
+  Command.withDescription("Print the signing secret of an endpoint's webhooks"),
   Command.withExamples([
     { command: "stint webhooks secret hello", description: "The secret, for the receiver's settings" },
-    { command: "stint webhooks secret hello --rotate --grace \"1 hour\"", description: "Another one; both sign for an hour" }
+    { command: "stint webhooks secret hello --rotate --grace \"1 hour\"", description: "A new secret; both sign for an hour" }
   ])
 )
 
 /** `stint webhooks` and its subcommands. */
 export const webhooks = Command.make("webhooks").pipe(
-  Command.withDescription("Webhooks: list and show deliveries, resend them, print what they are signed with"),
+  Command.withDescription("List, show and resend webhook deliveries; print or rotate the signing secret"),
   Command.withSubcommands([list, show, resend, secret])
 )

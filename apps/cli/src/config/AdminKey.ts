@@ -1,5 +1,5 @@
 /**
- * The platform's API key: given by `STINT_API_KEY`, else generated once and kept in the data folder, readable by its owner only.
+ * The platform's API key: `STINT_API_KEY`, else generated once and stored in the data folder, readable only by its owner.
  */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -22,7 +22,7 @@ const read = Effect.fnUntraced(function*(dataDir: string) {
   return Option.filter(Option.map(text, (key) => key.trim()), (key) => key !== "")
 })
 
-/** The key that a client on this machine uses; none where there is neither a variable nor a kept key. */
+/** The key for clients on this machine: the variable, else the stored key; undefined where neither exists. */
 export const find = Effect.fnUntraced(function*(config: PlatformConfig) {
   if (Option.isSome(config.apiKey)) return config.apiKey
   return Option.map(yield* read(config.dataDir), (key) => Redacted.make(key))
@@ -31,11 +31,11 @@ export const find = Effect.fnUntraced(function*(config: PlatformConfig) {
 /** The platform's key. */
 export interface AdminKey {
   readonly key: Redacted.Redacted
-  /** Where it is from, in words. */
+  /** Where the key comes from, as text. */
   readonly origin: string
 }
 
-/** The key of the platform and where it is from; a new one is generated where there is none. */
+/** The platform's key and where it comes from. Generates and stores one where none exists. */
 export const obtain = Effect.fn("AdminKey.obtain")(function*(config: PlatformConfig): Effect.fn.Return<
   AdminKey,
   CliFailure,
@@ -53,8 +53,8 @@ export const obtain = Effect.fn("AdminKey.obtain")(function*(config: PlatformCon
     Effect.andThen(fs.writeFileString(file, `${key}\n`, { mode: 0o600, flag: "wx" })),
     Effect.mapError((cause) =>
       new CliFailure({
-        message: `The API key cannot be kept in ${file}: ${cause.message}`,
-        hint: "Make the data folder writable, set STINT_DATA_DIR to another one, or set STINT_API_KEY."
+        message: `The API key cannot be stored in ${file}: ${cause.message}`,
+        hint: "Make the data folder writable, set STINT_DATA_DIR to another folder, or set STINT_API_KEY."
       })
     )
   )

@@ -12,7 +12,7 @@
  * })
  * ```
  *
- * Paths are relative to the file. Durations are written as Effect writes them: `"5 seconds"`, `"2 minutes"`, or milliseconds.
+ * Paths are relative to the file. Durations use Effect's syntax: `"5 seconds"`, `"2 minutes"`, or milliseconds.
  */
 import { EndpointSpec } from "@stint/contract/Endpoint"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
@@ -23,16 +23,16 @@ import * as Schema from "effect/Schema"
 import { pathToFileURL } from "node:url"
 import { CliFailure } from "../CliFailure.ts"
 
-/** A duration as people write it. */
+/** A duration: text such as `"5 seconds"`, or milliseconds. */
 export type DurationInput = Duration.Input
 
-/** One endpoint of the file. What is left out has the platform's default (see `EndpointSpec`). */
+/** One endpoint of the file. Omitted members have the platform's defaults (see `EndpointSpec`). */
 export interface EndpointDefinition {
   /** A file that calls `serverless.start` or launches a `Worker`. */
   readonly handler?: string
   /** A program that speaks the worker protocol, with its arguments. */
   readonly command?: readonly [string, ...Array<string>]
-  /** Workers join by themselves. */
+  /** Workers are started elsewhere and connect to the platform. */
   readonly external?: boolean
   readonly workers?: { readonly min?: number; readonly max?: number; readonly idleTimeout?: DurationInput }
   readonly scaler?:
@@ -44,22 +44,22 @@ export interface EndpointDefinition {
   readonly maxAttempts?: number
   readonly retention?: DurationInput
   readonly errorTraceback?: "full" | "none"
-  /** How often each key may call it, per kind of operation. */
+  /** Rate limit of each key, per kind of operation. */
   readonly rateLimit?: { readonly limit: number; readonly per: DurationInput; readonly concurrent?: number }
   readonly env?: Readonly<Record<string, string>>
 }
 
-/** The file: endpoints by their id. */
+/** The file: endpoints by id. */
 export interface EndpointsConfig {
   readonly endpoints: Readonly<Record<string, EndpointDefinition>>
 }
 
-/** Types the file; changes nothing. */
+/** Returns its argument; only adds types. */
 export const defineConfig = (config: EndpointsConfig): EndpointsConfig => config
 
 const TimeSpan = Schema.Union([Schema.DurationFromString, Schema.DurationFromMillis])
 
-/** One endpoint of the file, read. */
+/** One endpoint of the file, decoded. */
 export const Definition = Schema.Struct({
   handler: Schema.optionalKey(Schema.NonEmptyString),
   command: Schema.optionalKey(Schema.NonEmptyArray(Schema.NonEmptyString)),
@@ -123,7 +123,7 @@ const scalerOf = (scaler: Definition["scaler"]) => {
     : { scaler: { type: scaler.type, value: scaler.perWorker } }
 }
 
-/** The platform's words for one definition. Paths are taken relative to `directory`. */
+/** The `EndpointSpec` of one definition. Paths are resolved against `directory`. */
 export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
   const path = yield* Path.Path
   const { errorTraceback, env, maxAttempts, rateLimit, workers } = definition
@@ -163,7 +163,7 @@ export const toSpec = Effect.fnUntraced(function*(id: string, definition: Defini
   )
 })
 
-/** Reads the file's default export. */
+/** Loads and decodes the file's default export. */
 export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
   const path = yield* Path.Path
   const absolute = path.resolve(file)
@@ -172,7 +172,7 @@ export const load = Effect.fn("EndpointsFile.load")(function*(file: string) {
     catch: (cause) =>
       new CliFailure({
         message: `The configuration ${absolute} cannot be loaded: ${cause instanceof Error ? cause.message : String(cause)}`,
-        hint: "It has to be a TypeScript or JavaScript module with `export default defineConfig({ endpoints: { ... } })`."
+        hint: "It must be a TypeScript or JavaScript module with `export default defineConfig({ endpoints: { ... } })`."
       })
   })
   const config = yield* decodeConfig(

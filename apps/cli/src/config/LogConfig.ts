@@ -1,11 +1,11 @@
 /**
- * The settings of what jobs log: how much of it is kept. A wrong value stops the boot and names the variable.
+ * Settings of job logs: how many lines and bytes are stored. An invalid value stops the start and names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `STINT_LOGS_LINES` | 10000 | log lines of one job that are kept, the newest; more show more of a chatty job |
- * | `STINT_LOGS_SIZE` | 1 MiB | the same in bytes |
- * | `STINT_LOGS_TOTAL` | 256 MiB | bytes of all log lines; beyond it the oldest go, whosever they are. What logs may take of the disk |
+ * | `STINT_LOGS_LINES` | 10000 | newest log lines stored per job; more lines help with jobs that log a lot and cost disk space |
+ * | `STINT_LOGS_SIZE` | 1 MiB | newest bytes of log stored per job |
+ * | `STINT_LOGS_TOTAL` | 256 MiB | bytes of all stored log lines; above it the oldest lines of all jobs are deleted. Bounds the disk space of logs |
  */
 import { defaultLogQuotas, type LogQuotas } from "@stint/store/JobLogStore"
 import * as Config from "effect/Config"
@@ -17,10 +17,10 @@ import { setting } from "./Setting.ts"
 
 const KIBIBYTE = 1024
 
-/** A job that may keep hardly a line would tell nothing but that; one with more would be slow to read. */
+/** Bounds of the settings: fewer lines would be useless, more would be slow to read. */
 const Lines = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 100, maximum: 10_000_000 }))
 
-/** Reads the settings; fails with the first one that is wrong. */
+/** Reads the settings; fails with the first invalid one. */
 export const load: Effect.Effect<LogQuotas, CliFailure> = Effect.all({
   lines: setting(
     "STINT_LOGS_LINES",

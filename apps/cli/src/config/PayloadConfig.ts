@@ -1,19 +1,19 @@
 /**
- * The settings of payloads: how large they may be, and where large ones are kept. A wrong value stops the boot and names the variable.
+ * Settings of payloads: size limits, and the store for large ones. An invalid value stops the start and names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `STINT_LIMIT_RUN` | 10 MiB, or 64 MiB with `STINT_PAYLOADS` | the largest body of `/run`; larger ones take memory and time, of the callers behind them too |
- * | `STINT_LIMIT_RUNSYNC` | 20 MiB, or 64 MiB | the same of `/runsync` |
- * | `STINT_LIMIT_RESULT` | 20 MiB, or 64 MiB | the largest result of a worker; a larger one fails its job |
- * | `STINT_LIMIT_CHUNK` | 1 MiB | the largest streamed chunk or progress value; they stay in the database |
- * | `STINT_LIMIT_BATCH` | 10 MiB | the largest body of a batch call |
- * | `STINT_PAYLOADS` | none | where large inputs and outputs are kept: `dir:/srv/payloads` or `s3://bucket/prefix` |
- * | `STINT_PAYLOADS_THRESHOLD` | 256 KiB | larger ones move; a lower one keeps the database smaller, a higher one saves the way to the store |
- * | `STINT_PAYLOADS_ENDPOINT` | AWS | the bucket's storage, `http://127.0.0.1:9000` for example |
- * | `STINT_PAYLOADS_REGION` | us-east-1 | the bucket's region |
- * | `STINT_PAYLOADS_ACCESS_KEY_ID`, `STINT_PAYLOADS_SECRET_ACCESS_KEY` | | the key to the bucket; it lists, puts, gets and deletes |
- * | `STINT_PAYLOADS_MEMORY` | 512 MiB | what bodies and answers of 1 MiB and more may hold of the memory at once; beyond, callers are asked to come back |
+ * | `STINT_LIMIT_RUN` | 10 MiB, or 64 MiB with `STINT_PAYLOADS` | largest body of `/run`; larger bodies use more memory and delay other callers |
+ * | `STINT_LIMIT_RUNSYNC` | 20 MiB, or 64 MiB | largest body of `/runsync` |
+ * | `STINT_LIMIT_RESULT` | 20 MiB, or 64 MiB | largest result of a worker; a larger result fails the job |
+ * | `STINT_LIMIT_CHUNK` | 1 MiB | largest streamed chunk or progress value; both stay in the database |
+ * | `STINT_LIMIT_BATCH` | 10 MiB | largest body of a batch call |
+ * | `STINT_PAYLOADS` | none | store for large inputs and outputs: `dir:/srv/payloads` or `s3://bucket/prefix` |
+ * | `STINT_PAYLOADS_THRESHOLD` | 256 KiB | payloads above this size move to the store; a lower value keeps the database smaller, a higher one saves round trips to the store |
+ * | `STINT_PAYLOADS_ENDPOINT` | AWS | URL of the S3 service, for example `http://127.0.0.1:9000` |
+ * | `STINT_PAYLOADS_REGION` | us-east-1 | region of the bucket |
+ * | `STINT_PAYLOADS_ACCESS_KEY_ID`, `STINT_PAYLOADS_SECRET_ACCESS_KEY` | | credentials of the bucket; they need list, put, get and delete |
+ * | `STINT_PAYLOADS_MEMORY` | 512 MiB | memory for bodies and responses of 1 MiB and more; above it the server answers 503 with Retry-After |
  */
 import { bytesInWords, defaults } from "@stint/server/Limits"
 import * as ByteSize from "effect/ByteSize"
@@ -24,9 +24,9 @@ import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { resolve } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
-import { setting } from "./Setting.ts"
+import { secretSetting, setting } from "./Setting.ts"
 
-/** Where large payloads are kept. */
+/** The store of large payloads. */
 export type PayloadLocation =
   | { readonly _tag: "Directory"; readonly folder: string }
   | {
@@ -39,17 +39,17 @@ export type PayloadLocation =
     readonly secretAccessKey: Redacted.Redacted
   }
 
-/** How large payloads may be, in bytes, and where large ones go. */
+/** Size limits in bytes, and the store of large payloads. */
 export interface PayloadSettings {
   readonly runBytes: number
   readonly runsyncBytes: number
   readonly resultBytes: number
   readonly chunkBytes: number
   readonly batchBytes: number
-  /** What large ones may hold of the memory at once. */
+  /** Memory for large bodies and responses. Bytes. */
   readonly memoryBytes: number
   readonly location: Option.Option<PayloadLocation>
-  /** Texts of more characters than this move. */
+  /** Payloads with more characters than this move to the store. */
   readonly threshold: number
 }
 
@@ -57,15 +57,15 @@ const KIBIBYTE = 1024
 const MEBIBYTE = 1024 * KIBIBYTE
 
 /**
- * No body may be larger: it is a text in memory, a text has 512 million characters at the most, and a webhook may hold an input and an
- * output.
+ * Upper bound of every limit: a body is a string in memory, a string has at most 512 million characters, and a webhook may contain an input
+ * and an output.
  */
 const LARGEST = 200 * MEBIBYTE
 
-/** What inputs and outputs may have where they are not in the database. */
+/** Default limits of inputs and outputs when a payload store is configured. */
 const WITH_STORE = 64 * MEBIBYTE
 
-/** Bytes of a text like `10 MiB`, `10MB` or `10485760`; undefined where it is none. */
+/** Parses `10 MiB`, `10MB` or `10485760` into bytes; undefined when invalid. */
 const bytesOf = (text: string): number | undefined =>
   Option.getOrUndefined(
     Option.map(ByteSize.fromString(/^\s*\d+\s*$/.test(text) ? `${text.trim()} B` : text), Number)
@@ -79,7 +79,7 @@ const Size = (minimum: number, maximum: number) =>
     })
   )
 
-/** One variable that is a size. */
+/** One variable that holds a size. */
 export const size = (
   name: string,
   fallback: number,
@@ -106,16 +106,16 @@ const Address = Schema.String.check(
   Schema.makeFilter((text) => /^https?:\/\/[^\s/?#@]+\/?$/.test(text) || "an http or https address")
 )
 
-/** A variable without which the bucket is of no use. */
+/** A variable that the bucket requires. */
 const needed = <A>(name: string, found: Option.Option<A>): Effect.Effect<A, CliFailure> =>
   Option.match(found, {
     onSome: Effect.succeed,
     onNone: () =>
       Effect.fail(
         new CliFailure({
-          message: `Large payloads are to go to a bucket (STINT_PAYLOADS), and ${name} is not set.`,
+          message: `STINT_PAYLOADS names a bucket, but ${name} is not set.`,
           hint:
-            "Set STINT_PAYLOADS_ACCESS_KEY_ID and STINT_PAYLOADS_SECRET_ACCESS_KEY to a key that may list the bucket and put, get and delete its objects."
+            "Set STINT_PAYLOADS_ACCESS_KEY_ID and STINT_PAYLOADS_SECRET_ACCESS_KEY to credentials that may list the bucket and put, get and delete its objects."
         })
       )
   })
@@ -123,14 +123,14 @@ const needed = <A>(name: string, found: Option.Option<A>): Effect.Effect<A, CliF
 const bucketOf = Effect.fnUntraced(function*(bucket: string, prefix: string): Effect.fn.Return<PayloadLocation, CliFailure> {
   const text = (name: string, shape: string) => setting(name, shape, Config.option(Config.NonEmptyString(name)))
   const id = yield* text("STINT_PAYLOADS_ACCESS_KEY_ID", "the id of a key")
-  const secret = yield* setting(
+  const secret = yield* secretSetting(
     "STINT_PAYLOADS_SECRET_ACCESS_KEY",
     "the secret of a key",
     Config.option(Config.Redacted("STINT_PAYLOADS_SECRET_ACCESS_KEY"))
   )
   const endpoint = yield* setting(
     "STINT_PAYLOADS_ENDPOINT",
-    "the address of a storage without a path, for example http://127.0.0.1:9000",
+    "the URL of an S3 service without a path, for example http://127.0.0.1:9000",
     Config.option(Config.schema(Address, "STINT_PAYLOADS_ENDPOINT"))
   )
   const region = yield* text("STINT_PAYLOADS_REGION", "a region, for example eu-central-1")
@@ -160,7 +160,7 @@ const location = Effect.gen(function*() {
   )
 })
 
-/** Reads the settings; fails with the first one that is wrong. */
+/** Reads the settings; fails with the first invalid one. */
 export const load: Effect.Effect<PayloadSettings, CliFailure> = Effect.gen(function*() {
   const where = yield* location
   const limit = (name: string, without: number) => size(name, Option.isSome(where) ? WITH_STORE : without)

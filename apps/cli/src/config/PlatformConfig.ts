@@ -1,22 +1,22 @@
 /**
- * The settings of `stint serve`, read from the environment once, at the start. A wrong value stops the boot and names the variable.
+ * Settings of `stint serve`, read from the environment once at the start. An invalid value stops the start and names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `PORT` | 4600 | port to listen on; 0 takes a free one |
+ * | `PORT` | 4600 | port to listen on; 0 chooses a free one |
  * | `STINT_HOST` | 127.0.0.1 | address to bind; 0.0.0.0 opens the platform to the network |
- * | `STINT_DATA_DIR` | .stint | where jobs, the key and the compile cache are kept |
+ * | `STINT_DATA_DIR` | .stint | folder of the database, the API key and the compile cache |
  * | `STINT_API_KEY` | generated once | the admin key; at least 16 characters |
  * | `STINT_DURABILITY` | D2 | `D2` survives power loss; `D1` survives only the process being killed and writes faster |
- * | `STINT_PUBLIC_URL` | from host and port | the address that workers and callers are told, behind a proxy for example |
+ * | `STINT_PUBLIC_URL` | from host and port | address of the platform for callers and workers, for example behind a proxy |
  * | `STINT_CORS_ORIGINS` | none | web pages that may call the jobs API and the OpenAI route: `https://app.example.com, http://localhost:5173`, or `*` for all |
- * | `STINT_WEBHOOKS_ALLOW` | none | addresses that webhooks may be sent to although they are not public, by commas: `10.0.0.7, 192.168.1.0/24` |
- * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` lets webhooks reach every private address, this machine's own included: whoever submits jobs chooses them |
- * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | how long a receiver may take to answer; longer suits slow ones, which then hold their places for longer |
- * | `STINT_BATCH_REQUESTS` | 5000 | requests of one batch; more are kept, started and cancelled in longer steps |
- * | `STINT_BATCHES` | 10 | batches of an endpoint that have not ended, drafts included |
- * | `STINT_BATCH_QUEUED` | 50000 | jobs of an endpoint that may wait when a batch is finalized, its own included |
- * | `STINT_SHUTDOWN_GRACE` | 30 seconds | how long running jobs may take to finish when the platform is told to stop |
+ * | `STINT_WEBHOOKS_ALLOW` | none | private addresses that webhooks may be sent to, comma-separated: `10.0.0.7, 192.168.1.0/24` |
+ * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` allows webhooks to every private address, including this machine; callers choose the address |
+ * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | time limit for a receiver's response; a longer limit tolerates slow receivers, which then occupy delivery slots for longer |
+ * | `STINT_BATCH_REQUESTS` | 5000 | maximum requests in one batch; larger batches make longer transactions |
+ * | `STINT_BATCHES` | 10 | maximum batches of an endpoint that have not ended, including drafts |
+ * | `STINT_BATCH_QUEUED` | 50000 | maximum waiting jobs of an endpoint when a batch is finalized, including the batch's |
+ * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish during shutdown |
  */
 import * as AddressGuard from "@stint/http-guard/AddressGuard"
 import type { AllowedOrigins } from "@stint/server/Cors"
@@ -33,16 +33,16 @@ import type { CliFailure } from "../CliFailure.ts"
 import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
-import { setting } from "./Setting.ts"
+import { secretSetting, setting } from "./Setting.ts"
 
-/** Where webhooks may go, and how long they take. */
+/** Allowed webhook addresses, and the time limit of a delivery. */
 export interface WebhookSettings {
   readonly allow: ReadonlyArray<string>
   readonly allowPrivate: boolean
   readonly timeout: Duration.Duration
 }
 
-/** How many of what batches may have. Each is explained where it is in force (`Limits.ts` of the server). */
+/** Limits of batches; documented in the server's `Limits.ts`. */
 export interface BatchSettings {
   readonly batchRequests: number
   readonly openBatches: number
@@ -60,10 +60,10 @@ export interface PlatformConfig {
   readonly corsOrigins: AllowedOrigins
   readonly shutdownGrace: Duration.Duration
   readonly webhooks: WebhookSettings
-  /** See PayloadConfig.ts for its variables. */
+  /** Variables: PayloadConfig.ts. */
   readonly payloads: PayloadConfig.PayloadSettings
   readonly batches: BatchSettings
-  /** See LogConfig.ts for its variables. */
+  /** Variables: LogConfig.ts. */
   readonly logs: LogQuotas
 }
 
@@ -75,14 +75,14 @@ const WebAddress = Schema.URL.check(
   Schema.makeFilter((url) => url.protocol === "http:" || url.protocol === "https:" || "an http or https address")
 )
 
-/** Addresses and ranges by commas, as the guard reads them. */
+/** Comma-separated addresses and CIDR ranges. */
 const Ranges = Schema.String.check(
   Schema.makeFilter((text) => Result.isSuccess(AddressGuard.make({ allow: rangesOf(text) })) || "addresses and ranges by commas")
 )
 
 const rangesOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
 
-/** Long enough for a request, and short enough for somebody to wait for. */
+/** Long enough for one request, short enough to keep delivery slots moving. */
 const RequestTimeout = Schema.DurationFromString.check(
   Schema.makeFilter((duration) => {
     const millis = Duration.toMillis(duration)
@@ -90,7 +90,7 @@ const RequestTimeout = Schema.DurationFromString.check(
   })
 )
 
-/** One variable that is a number of things. */
+/** One variable that holds a count. */
 const count = (name: string, fallback: number, maximum: number): Effect.Effect<number, CliFailure> =>
   setting(
     name,
@@ -100,11 +100,11 @@ const count = (name: string, fallback: number, maximum: number): Effect.Effect<n
     )
   )
 
-/** An address without its trailing slash, so that paths can follow it. */
+/** A URL without its trailing slash, so that paths can be appended. */
 const webAddress = (name: string): Config.Config<Option.Option<string>> =>
   Config.option(Config.map(Config.schema(WebAddress, name), (url) => url.href.replace(/\/+$/, "")))
 
-/** Reads all settings; fails with the first one that is wrong. */
+/** Reads all settings; fails with the first invalid one. */
 export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
   port: setting(
     "PORT",
@@ -121,7 +121,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
     "a folder, for example .stint",
     Config.NonEmptyString("STINT_DATA_DIR").pipe(Config.withDefault(".stint"))
   ),
-  apiKey: setting(
+  apiKey: secretSetting(
     "STINT_API_KEY",
     "at least 16 characters without spaces",
     Config.option(Config.schema(ApiKey, "STINT_API_KEY"))
@@ -138,13 +138,13 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
   ),
   corsOrigins: setting(
     "STINT_CORS_ORIGINS",
-    "origins of web pages by commas, for example https://app.example.com, http://localhost:5173, or * for every page",
+    "comma-separated origins of web pages, for example https://app.example.com, http://localhost:5173, or * for every page",
     Config.schema(CorsOrigins, "STINT_CORS_ORIGINS").pipe(Config.withDefault(""), Config.map(parseOrigins))
   ),
   webhooks: Effect.all({
     allow: setting(
       "STINT_WEBHOOKS_ALLOW",
-      "addresses and ranges by commas, for example 10.0.0.7, 192.168.1.0/24",
+      "comma-separated addresses and CIDR ranges, for example 10.0.0.7, 192.168.1.0/24",
       Config.schema(Ranges, "STINT_WEBHOOKS_ALLOW").pipe(Config.withDefault(""), Config.map(rangesOf))
     ),
     allowPrivate: setting(
@@ -172,7 +172,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
   )
 })
 
-/** Where the platform of this machine is to be reached, for commands that talk to one: `STINT_URL`, else the default address. */
+/** URL of the platform for client commands: `STINT_URL`, else the default address. */
 export const clientUrl: Effect.Effect<string, CliFailure> = setting(
   "STINT_URL",
   "an http or https address, for example http://127.0.0.1:4600",

@@ -1,16 +1,31 @@
 /**
- * One variable of the environment, read with words for when it is wrong.
+ * Reads one environment variable; an invalid value fails with the value and its required form.
  */
-import type * as Config from "effect/Config"
+import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import { CliFailure } from "../CliFailure.ts"
 
-/** One variable: its value, or a failure that says what its value has to look like. */
+/** Longer values are cut in messages. Characters. */
+const SHOWN_CHARACTERS = 80
+
+/** The first line of a ConfigError: what was expected. The lines after it name the variable, which the message does anyway. */
+const reasonOf = ({ cause }: Config.ConfigError): string => cause.message.split("\n")[0] ?? cause.message
+
+const invalid = (name: string, value: string, shape: string, error: Config.ConfigError) =>
+  new CliFailure({
+    message: `The variable ${name} is ${value}: ${reasonOf(error)}.`,
+    hint: `It must be ${shape}. Unset it to use the default.`
+  })
+
+/** Reads a variable. Fails with its value, the reason, and `shape`: a description of valid values that completes "It must be ...". */
 export const setting = <A>(name: string, shape: string, config: Config.Config<A>): Effect.Effect<A, CliFailure> =>
-  Effect.catch(config, () =>
-    Effect.fail(
-      new CliFailure({
-        message: `The variable ${name} has a value that cannot be used.`,
-        hint: `It has to be ${shape}. Unset it to use the default.`
-      })
-    ))
+  Effect.catch(
+    config,
+    (error) =>
+      Effect.flatMap(Effect.orElseSucceed(Config.String(name), () => ""), (value) =>
+        Effect.fail(invalid(name, JSON.stringify(value.slice(0, SHOWN_CHARACTERS)), shape, error)))
+  )
+
+/** As {@link setting}, for a variable whose value must not be shown. */
+export const secretSetting = <A>(name: string, shape: string, config: Config.Config<A>): Effect.Effect<A, CliFailure> =>
+  Effect.catch(config, (error) => Effect.fail(invalid(name, "invalid", shape, error)))

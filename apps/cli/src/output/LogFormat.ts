@@ -1,6 +1,6 @@
 /**
- * The platform's log on a terminal: one line an event, time, level, message, then what belongs to it. Workers' lines carry their endpoint
- * and worker in front, as they came.
+ * The platform's log on a terminal. One line per event: time, level, message, annotations. Lines of workers start with their endpoint and
+ * worker and are otherwise unchanged.
  *
  * ```
  *   04:12:09 INFO   hello w-3f9a | loading the model
@@ -36,10 +36,10 @@ const write = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
 
-/** The log goes to standard error: standard output is for what was asked for. */
+/** The log goes to standard error: standard output is for results. */
 export const layer = Logger.layer([Logger.map(format, write)])
 
-/** A line of a worker: text stays as it is, a line of a logger has its level and its job in front. */
+/** A line of a worker. Plain text is unchanged; a line of the SDK's logger is prefixed with its level and job. */
 export const writeWorkerLine = (
   { endpoint, text, worker }: Pick<WorkerLine, "endpoint" | "text" | "worker">,
   { isLogged, job, level, message }: ParsedLogLine
@@ -52,6 +52,6 @@ export const writeWorkerLine = (
   )
 }
 
-/** A line of a job's log, for who reads that alone. */
+/** One line of a job's log, for `stint logs`. */
 export const jobLine = ({ level, message, time, workerId }: JobLogLine): string =>
   line(new Date(time), level, `${workerId ?? "platform"} | ${message}`)

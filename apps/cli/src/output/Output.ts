@@ -1,16 +1,16 @@
 /**
- * What commands print: text for people, one JSON document for programs (`--json`), progress on a terminal.
+ * Output of commands: text, or one JSON document with `--json`, and a progress line on a terminal.
  */
 import type { Job } from "@stint/contract/Job"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import process from "node:process"
 
-/** Prints a value as JSON, or as the text that `human` makes of it. */
+/** Prints a value as JSON, or as text by `human`. */
 export const print = <A>(json: boolean, value: A, human: (value: A) => string): Effect.Effect<void> =>
   Console.log(json ? JSON.stringify(value, null, 2) : human(value))
 
-/** A line that is written over by the next one; on a terminal only, and never into what a program reads. */
+/** Draws the progress line, which the next one overwrites. Only when standard error is a terminal. */
 export const progress = (line: string): Effect.Effect<void> =>
   Effect.sync(() => {
     if (process.stderr.isTTY) process.stderr.write(`\r\u001b[2K${line}`)
@@ -21,7 +21,7 @@ export const clearProgress: Effect.Effect<void> = progress("")
 
 const seconds = (millis: number | undefined): string => millis === undefined ? "-" : `${(millis / 1000).toFixed(2)} s`
 
-/** A job for people. */
+/** A job as text. */
 export const job = (value: Job): string => {
   const lines = [`job      ${value.id}`, `status   ${value.status}`]
   if (value.delayTime !== undefined) lines.push(`waited   ${seconds(value.delayTime)}`)
@@ -33,7 +33,7 @@ export const job = (value: Job): string => {
   return lines.join("\n")
 }
 
-/** Rows in columns, the first row as a heading. */
+/** Aligns rows in columns; the first row is the heading. */
 export const table = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(...rows.map((row) => (row[column] ?? "").length)))
   return rows.map((row) => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ").trimEnd()).join("\n")

@@ -1,5 +1,5 @@
 /**
- * What the platform says when it is up: everything that is needed for the first request, to be pasted.
+ * The startup banner: address, key and a curl line for the first request.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Durability } from "@stint/store/JobStore"
@@ -8,25 +8,25 @@ import * as Redacted from "effect/Redacted"
 const durabilityInWords: Record<Durability, string> = {
   D2: "D2: acknowledged jobs survive a power failure",
   D1: "D1: acknowledged jobs survive a killed process, not a power failure",
-  none: "none: jobs are kept in memory and gone when the platform stops"
+  none: "none: jobs are in memory and are lost when the platform stops"
 }
 
-/** What there is to say. */
+/** Content of the banner. */
 export interface BannerFields {
   readonly baseUrl: string
-  /** The address that the server listens on, where `baseUrl` is a guess from it. */
+  /** The listening address, when `baseUrl` is derived from it and may be wrong. */
   readonly guessedFrom?: string | undefined
   readonly apiKey: Redacted.Redacted
-  /** Where the key came from: shown, so that nobody looks for it twice. */
+  /** Where the key comes from. */
   readonly apiKeySource: string
   readonly durability: Durability
   readonly dataDir: string | undefined
   readonly endpoints: ReadonlyArray<Endpoint>
-  /** An input for the curl line. */
+  /** Input of the curl line. */
   readonly sample: { readonly endpoint: string; readonly input: unknown } | undefined
 }
 
-/** The key is printed on purpose: this is where the operator gets it from. */
+/** The key is printed on purpose: the operator copies it from here. */
 export const text = (facts: BannerFields): string => {
   const key = Redacted.value(facts.apiKey)
   const lines = [

@@ -1,8 +1,8 @@
 /**
- * The stores with large payloads kept elsewhere, as the settings say.
+ * The stores, with large payloads in the configured payload store.
  *
- * `payloads.json` in the data folder says where this platform's large payloads are, and by which name it has them there. Rows refer to them: without the
- * store, or with another, their jobs could be neither run nor shown, so the platform does not start then.
+ * `payloads.json` in the data folder records the location of this platform's large payloads and its owner name there. Rows refer to these
+ * payloads. Without the store, or with a different one, jobs could be neither run nor shown, so the platform refuses to start.
  */
 import { DirectoryPayloadStore } from "@stint/payloads"
 import { S3PayloadStore } from "@stint/payloads-s3"
@@ -23,12 +23,12 @@ import { dirname, join } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import type { PayloadLocation, PayloadSettings } from "../config/PayloadConfig.ts"
 
-/** What the data folder says. */
+/** The content of `payloads.json`. */
 const Record = Schema.Struct({ owner: PayloadKey, location: Schema.String })
 
 const RecordText = Schema.fromJsonString(Record)
 
-/** A location as it is compared: without what may change without its objects moving. */
+/** A location for comparison, without the parts that may change while the objects stay in place. */
 const nameOf = (location: PayloadLocation): string =>
   location._tag === "Directory"
     ? `dir:${location.folder}`
@@ -37,10 +37,10 @@ const nameOf = (location: PayloadLocation): string =>
 const unreadable = (file: string, problem: string) =>
   new CliFailure({
     message: `The file ${file} cannot be used: ${problem}.`,
-    hint: "It says where this platform's large payloads are. Restore it from a backup of the data folder."
+    hint: "It records the location of this platform's large payloads. Restore it from a backup of the data folder."
   })
 
-/** The text of a file; undefined where there is none. */
+/** The text of a file; undefined when it does not exist. */
 const textOf = async (file: string): Promise<string | undefined> => {
   try {
     return await readFile(file, "utf8")
@@ -74,7 +74,7 @@ const write = (file: string, record: typeof Record.Type): Effect.Effect<void, Cl
     catch: (error) => unreadable(file, String(error))
   })
 
-/** The platform's name in its payload store: the one that it has, or a new one. */
+/** The platform's owner name in its payload store: the recorded one, or a new one. */
 const ownerOf = Effect.fnUntraced(function*(file: string, location: PayloadLocation) {
   const known = yield* read(file)
   const name = nameOf(location)
@@ -85,13 +85,13 @@ const ownerOf = Effect.fnUntraced(function*(file: string, location: PayloadLocat
   }
   if (known.value.location === name) return known.value.owner
   return yield* new CliFailure({
-    message: `The large payloads of this platform are in ${known.value.location}, and STINT_PAYLOADS says ${name}.`,
+    message: `The large payloads of this platform are in ${known.value.location}, but STINT_PAYLOADS is ${name}.`,
     hint:
-      `Set STINT_PAYLOADS as it was. To move them, stop the platform, copy everything below ${known.value.owner} to the new place, and write that into ${file}.`
+      `Set STINT_PAYLOADS to its previous value. To move the payloads, stop the platform, copy everything below ${known.value.owner} to the new location, and write the new location into ${file}.`
   })
 })
 
-/** Without a payload store none may be referred to. */
+/** Refuses to start without a payload store while rows may refer to one. */
 const layerWithoutStore = (file: string) =>
   Layer.effectDiscard(Effect.flatMap(
     read(file),
@@ -101,7 +101,7 @@ const layerWithoutStore = (file: string) =>
         new CliFailure({
           message: `Large payloads of this platform are in ${location}, and STINT_PAYLOADS is not set.`,
           hint:
-            `Set STINT_PAYLOADS as it was. To keep payloads in the database from now on, set STINT_PAYLOADS_THRESHOLD to 200 MiB as well, and delete ${file} when the last job with a large payload is forgotten.`
+            `Set STINT_PAYLOADS to its previous value. To store payloads in the database from now on, also set STINT_PAYLOADS_THRESHOLD to 200 MiB, and delete ${file} after the last job with a large payload has been removed.`
         })
     })
   ))
@@ -109,7 +109,7 @@ const layerWithoutStore = (file: string) =>
 const layerStore = (location: PayloadLocation): Layer.Layer<PayloadStore, PayloadError> =>
   location._tag === "Directory" ? DirectoryPayloadStore.layer(location) : S3PayloadStore.layer(location)
 
-/** A platform in memory takes its objects with it. */
+/** A platform in memory deletes its objects when it stops. */
 const layerRemoveOnClose = (owner: PayloadKey) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const store = yield* PayloadStore
@@ -123,7 +123,7 @@ const layerRemoveOnClose = (owner: PayloadKey) =>
     )
   }))
 
-/** Stores with their large payloads where the settings say; as they are where these say nothing. */
+/** The stores, with a payload store where one is configured. */
 export const layer = <A, E>(
   stores: Layer.Layer<A | JobStore | WebhookStore, E>,
   { location, threshold }: PayloadSettings,

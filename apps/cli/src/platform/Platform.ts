@@ -1,5 +1,5 @@
 /**
- * The platform as one layer: where stores, server, pool and autoscaler are put together.
+ * The platform as one layer: composes stores, server, pool and autoscaler.
  *
  * ```
  *   SqliteJobStore | MemoryJobStore
@@ -9,8 +9,8 @@
  *        WebhookSender --> GuardedHttp --> receivers
  * ```
  *
- * What is built last is closed first: on shutdown the autoscaler drains the workers while the server still takes their results, then the
- * server ends its long polls and closes, then the store.
+ * Layers close in reverse order of their construction. On shutdown the autoscaler drains the workers while the server still accepts their
+ * results; then the server ends its long polls and closes; then the store closes.
  */
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
 import { WorkerConnection } from "@stint/autoscaler/WorkerConnection"
@@ -38,7 +38,7 @@ import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -56,22 +56,22 @@ import type { PlatformConfig } from "../config/PlatformConfig.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
-/** What a platform is made of. */
+/** Options of a platform. */
 export interface PlatformOptions {
   readonly settings: Pick<
     PlatformConfig,
     "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches" | "logs"
   >
   readonly apiKey: Redacted.Redacted
-  /** `memory`: jobs are gone when the platform stops. */
+  /** `memory`: jobs are lost when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
-  /** For the job store, the pool's records and the workers' compile cache. */
+  /** Folder of the job store, the pool's records and the workers' compile cache. */
   readonly dataDir: string
-  /** Created, or brought up to date, before the first request. */
+  /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
 }
 
-/** All that a platform keeps in rows. */
+/** Every store of a platform. */
 type Stores =
   | JobStore
   | JobLogStore
@@ -82,7 +82,7 @@ type Stores =
   | WebhookSecretStore.WebhookSecretStore
   | WebhookAttemptStore.WebhookAttemptStore
 
-const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, SqliteOpenError | QueueError> =>
+const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, SqliteOpenError | StoreError> =>
   store === "memory"
     ? Layer.mergeAll(
       MemoryJobStore.layerWithEndpoints,
@@ -92,27 +92,27 @@ const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, Sql
     )
     : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
 
-/** The stores, with large payloads where the settings say. */
+/** The stores, with a payload store where one is configured. */
 const layerStores = (options: PlatformOptions) =>
   PayloadStores.layer(layerRows(options), options.settings.payloads, {
     dataDir: options.dataDir,
     isPersistent: options.store !== "memory"
   })
 
-/** Sends what the outbox holds, past the guard, and forgets it in time. The ranges were read with the settings. */
+/** Sends webhooks from the outbox through the address guard, and deletes old deliveries. */
 const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
   Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer(), EndpointCleanup.layer).pipe(
     Layer.provide(GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
   )
 
-/** How large bodies and batches may be, and how much of them may be in memory at once. */
+/** Limits of bodies and batches, and of the memory they may use. */
 const layerLimits = ({ batches, payloads: { location, memoryBytes, threshold: _, ...sizes } }: PlatformOptions["settings"]) =>
   Layer.merge(
     Layer.succeed(Limits.Limits, { ...Limits.defaults, ...sizes, ...batches, objectStore: Option.isSome(location) }),
     PayloadMemoryBudget.layer(memoryBytes)
   )
 
-/** Puts the configured endpoints into the store; those that are there keep the time of their creation. */
+/** Writes the configured endpoints to the store. Existing endpoints keep their creation time. */
 const layerEndpoints = (endpoints: ReadonlyArray<EndpointSpec>) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const store = yield* EndpointStore.EndpointStore
@@ -131,7 +131,7 @@ const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
     })
   )
 
-/** Workers of this machine's pool call the server where it listens, whatever the rest of the world is told. */
+/** Workers of the local pool call the listening address, whatever the public URL is. */
 const layerWorkerAddress = Layer.effect(
   WorkerConnection,
   Effect.gen(function*() {
@@ -141,7 +141,7 @@ const layerWorkerAddress = Layer.effect(
   })
 )
 
-/** Why a platform did not start, in words. Every reason is something that its operator can change. */
+/** Turns a start failure into a message. The operator can fix every one of them. */
 const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 (
   error: { readonly message: string; readonly cause?: unknown }
@@ -152,22 +152,22 @@ const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
     case "EADDRINUSE":
       return new CliFailure({
         message: `Port ${port} of ${host} is taken.`,
-        hint: "Another platform may be running. Stop it, or choose another port: PORT=4601 stint serve (0 takes a free one)."
+        hint: "Another platform may be running. Stop it, or choose another port: PORT=4601 stint serve (0 chooses a free one)."
       })
     case "EACCES":
       return new CliFailure({ message: `Port ${port} may not be used.`, hint: "Choose one above 1023: PORT=4600 stint serve." })
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
       return new CliFailure({
-        message: `${host} is no address of this machine.`,
-        hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address that this machine has."
+        message: `${host} is not an address of this machine.`,
+        hint: "Unset STINT_HOST for 127.0.0.1, or set it to an address of this machine."
       })
     default:
       return new CliFailure({ message: `The platform cannot start: ${error.message}`, hint: "" })
   }
 }
 
-/** The running platform. Its services stay visible, for whoever runs it to ask. */
+/** The running platform. Its services stay available to the caller. */
 export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
   const queue = BatchQueue.layer.pipe(
@@ -198,7 +198,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(serving),
     Layer.provide([layerLimits(options.settings), Layer.succeed(Cors.Origins, options.settings.corsOrigins)]),
     Layer.catchTag(
-      ["SqliteOpenError", "QueueError", "PoolError", "ServeError", "PayloadError"],
+      ["SqliteOpenError", "StoreError", "PoolError", "ServeError", "PayloadError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))
     )
   )

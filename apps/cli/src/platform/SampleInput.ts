@@ -1,5 +1,5 @@
 /**
- * An input to try an endpoint with: the `test_input.json` beside its handler.
+ * Sample input of an endpoint: the `test_input.json` beside its handler.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import * as Effect from "effect/Effect"
@@ -10,10 +10,10 @@ import * as Schema from "effect/Schema"
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ input: Schema.Json })))
 
-/** What is longer than this does not belong into a line to be pasted. */
+/** Longer inputs do not fit into a command line. Characters. */
 const MAX_LENGTH = 200
 
-/** The first endpoint with a short test input, by age. */
+/** The oldest endpoint with a short test input. */
 export const findSampleInput = Effect.fnUntraced(function*(endpoints: ReadonlyArray<Endpoint>) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path

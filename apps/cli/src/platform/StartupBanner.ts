@@ -1,5 +1,5 @@
 /**
- * The duty of saying that the platform is up, once, when it is.
+ * Prints the startup banner once the platform is running.
  */
 import { JobQueue } from "@stint/queue/JobQueue"
 import { PublicAddress } from "@stint/server/PublicAddress"
@@ -11,16 +11,16 @@ import type { AdminKey } from "../config/AdminKey.ts"
 import * as BannerText from "./BannerText.ts"
 import { findSampleInput } from "./SampleInput.ts"
 
-/** What the platform itself does not know. */
+/** Values that the platform's services do not have. */
 export interface Options {
   readonly admin: AdminKey
-  /** Where its data is kept; undefined where it keeps none. */
+  /** The data folder; undefined in memory. */
   readonly dataDir: string | undefined
-  /** An input for the curl line, where no endpoint has a short test input of its own. */
+  /** Input of the curl line when no endpoint has a short test input. */
   readonly sample?: BannerText.BannerFields["sample"]
 }
 
-/** Prints the banner when the platform below it is built. */
+/** Prints the banner when its dependencies have started. */
 export const layer = ({ admin, dataDir, sample }: Options) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const { baseUrl, guessedFrom } = yield* PublicAddress

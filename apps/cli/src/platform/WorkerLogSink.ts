@@ -1,5 +1,5 @@
 /**
- * Where the lines go that workers print: to the platform's own log, and to the job that each belongs to.
+ * Routes workers' output lines to the platform's log and to the log of the job they belong to.
  */
 import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
 import { WorkerLog } from "@stint/pool/WorkerLog"
@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { writeWorkerLine } from "../output/LogFormat.ts"
 
-/** The sink of a pool's lines. */
+/** The sink for the lines of a pool. */
 export const layer: Layer.Layer<never, never, JobLogs> = Layer.effect(
   WorkerLog,
   Effect.map(JobLogs, (logs) => ({

@@ -103,7 +103,9 @@ const WebhookDeliveryQuery = {
     )
   ),
   cursor: Schema.optionalKey(
-    Schema.String.annotate({ description: "The `cursor` of the previous page." }).check(Schema.isPattern(/^\d{1,15}$/))
+    Schema.String.annotate({ description: "The `cursor` of the previous page." }).check(
+      Schema.isPattern(/^v1\.\d{1,15}\.\S{1,128}$/)
+    )
   )
 }
 

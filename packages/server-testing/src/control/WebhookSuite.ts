@@ -1,5 +1,5 @@
 /**
- * The rules of the control API's part for webhooks. Nothing is sent here: the sender's rules are in `@stint/webhooks/testing`.
+ * The rules of the control API's part for webhooks. Nothing is sent here: the sender's rules are in `@stint/webhooks-testing`.
  */
 import { expect } from "@effect/vitest"
 import { WebhookDeliveryDetails, WebhookDeliveryLine, WebhookSigningSecret } from "@stint/contract/WebhooksApi"

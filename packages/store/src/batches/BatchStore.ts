@@ -17,7 +17,7 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 import type { BatchRecord, Rejection } from "./BatchMachine.ts"
 
 /** What a request says besides its payloads. */
@@ -102,7 +102,7 @@ export class BatchStore extends Context.Service<BatchStore, {
     batch: BatchRecord,
     requests: ReadonlyArray<BatchRequest>,
     limits: { readonly maxOpen: number; readonly maxRequests: number }
-  ) => Effect.Effect<CreateResult, QueueError>
+  ) => Effect.Effect<CreateResult, StoreError>
 
   /** Adds requests to a draft: all or, where it is rejected, none. */
   readonly add: (
@@ -111,7 +111,7 @@ export class BatchStore extends Context.Service<BatchStore, {
     requests: ReadonlyArray<BatchRequest>,
     now: number,
     maxRequests: number
-  ) => Effect.Effect<ChangeResult, QueueError>
+  ) => Effect.Effect<ChangeResult, StoreError>
 
   /** Takes a request out of a draft. `Gone`: there is none of that id in it. */
   readonly drop: (
@@ -119,14 +119,14 @@ export class BatchStore extends Context.Service<BatchStore, {
     id: string,
     request: string,
     now: number
-  ) => Effect.Effect<ChangeResult | { readonly _tag: "Gone" }, QueueError>
+  ) => Effect.Effect<ChangeResult | { readonly _tag: "Gone" }, StoreError>
 
   readonly edit: (
     endpoint: EndpointId,
     id: string,
     changes: Partial<Pick<BatchRecord, "name" | "webhook">>,
     now: number
-  ) => Effect.Effect<ChangeResult, QueueError>
+  ) => Effect.Effect<ChangeResult, StoreError>
 
   /** Starts it, unless more than `maxQueued` jobs and requests would wait on the endpoint. */
   readonly finalize: (
@@ -134,17 +134,18 @@ export class BatchStore extends Context.Service<BatchStore, {
     id: string,
     now: number,
     maxQueued: number
-  ) => Effect.Effect<FinalizeResult, QueueError>
+  ) => Effect.Effect<FinalizeResult, StoreError>
 
   /**
    * Makes jobs of up to `limit` requests of a finalized batch, in order. A request whose job is there already, from a step of which
    * nobody was told, is done with.
    */
   readonly enqueue: (
+    endpoint: EndpointId,
     id: BatchId,
     limit: number,
     toJob: (batch: BatchRecord, request: BatchRequest) => JobRecord
-  ) => Effect.Effect<EnqueueResult, QueueError>
+  ) => Effect.Effect<EnqueueResult, StoreError>
 
   /** Cancels a batch, and up to `limit` of its waiting jobs. To be repeated while there are more. One that has ended stays as it is. */
   readonly cancel: (
@@ -152,12 +153,12 @@ export class BatchStore extends Context.Service<BatchStore, {
     id: string,
     now: number,
     limit: number
-  ) => Effect.Effect<CancelResult, QueueError>
+  ) => Effect.Effect<CancelResult, StoreError>
 
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord | undefined, QueueError>
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord | undefined, StoreError>
 
   /** The batches of an endpoint, newest first. */
-  readonly list: (endpoint: EndpointId, offset: number, limit: number) => Effect.Effect<ReadonlyArray<BatchRecord>, QueueError>
+  readonly list: (endpoint: EndpointId, offset: number, limit: number) => Effect.Effect<ReadonlyArray<BatchRecord>, StoreError>
 
   /** The ids of a batch's requests, in order. */
   readonly requests: (
@@ -165,11 +166,11 @@ export class BatchStore extends Context.Service<BatchStore, {
     id: string,
     offset: number,
     limit: number
-  ) => Effect.Effect<RequestPage | undefined, QueueError>
+  ) => Effect.Effect<RequestPage | undefined, StoreError>
 
   /**
    * Cancels drafts that nobody touched for too long or whose endpoint is gone, removes what is past its retention (a batch's jobs are let
    * go first, up to `limit` at a time, and go as all jobs do), and says what else is to be done. Costs one look where nothing is.
    */
-  readonly sweep: (now: number, limit: number) => Effect.Effect<SweepResult, QueueError>
+  readonly sweep: (now: number, limit: number) => Effect.Effect<SweepResult, StoreError>
 }>()("@stint/store/BatchStore") {}

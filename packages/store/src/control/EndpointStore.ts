@@ -9,25 +9,25 @@ import type { EndpointId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
 /** What became of a removal. */
 export type RemoveResult = "removed" | "missing" | "busy"
 
 export class EndpointStore extends Context.Service<EndpointStore, {
   /** Undefined when there is none. On the hot path of every request: backends answer from memory. */
-  readonly get: (id: string) => Effect.Effect<Endpoint | undefined, QueueError>
+  readonly get: (id: string) => Effect.Effect<Endpoint | undefined, StoreError>
   /** All, by id. */
-  readonly list: Effect.Effect<ReadonlyArray<Endpoint>, QueueError>
+  readonly list: Effect.Effect<ReadonlyArray<Endpoint>, StoreError>
   /** Creates. False, and nothing changes, where there is one of that id: of two who create at once, one is told so. */
-  readonly create: (endpoint: Endpoint) => Effect.Effect<boolean, QueueError>
+  readonly create: (endpoint: Endpoint) => Effect.Effect<boolean, StoreError>
   /** Creates or replaces. */
-  readonly put: (endpoint: Endpoint) => Effect.Effect<void, QueueError>
+  readonly put: (endpoint: Endpoint) => Effect.Effect<void, StoreError>
   /**
    * Removes. A backend that keeps the jobs too looks in the same step whether there are any that have not ended, or batches of them: then
    * the endpoint is `busy` and stays. Drafts of batches end with it. From that step on it takes no more jobs, until it is created anew.
    */
-  readonly remove: (id: EndpointId) => Effect.Effect<RemoveResult, QueueError>
+  readonly remove: (id: EndpointId) => Effect.Effect<RemoveResult, StoreError>
 }>()("@stint/store/EndpointStore") {}
 
 /** Endpoints in memory, and what their jobs have to know of them. */

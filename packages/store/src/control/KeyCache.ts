@@ -17,19 +17,19 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 import { byAge, type KeyRecord, KeyStore } from "./KeyStore.ts"
 
 /** Keys as a backend keeps them. */
 export interface KeyRows {
   /** All, in any order. */
-  readonly all: Effect.Effect<ReadonlyArray<KeyRecord>, QueueError>
+  readonly all: Effect.Effect<ReadonlyArray<KeyRecord>, StoreError>
   /** Keeps a new key, or replaces one. */
-  readonly put: (key: KeyRecord) => Effect.Effect<void, QueueError>
+  readonly put: (key: KeyRecord) => Effect.Effect<void, StoreError>
   /** Changes a key in one atomic step, over all processes; undefined when there is none. */
-  readonly update: (id: KeyId, change: (key: KeyRecord) => KeyRecord) => Effect.Effect<KeyRecord | undefined, QueueError>
+  readonly update: (id: KeyId, change: (key: KeyRecord) => KeyRecord) => Effect.Effect<KeyRecord | undefined, StoreError>
   /** True when it was there. */
-  readonly remove: (id: KeyId) => Effect.Effect<boolean, QueueError>
+  readonly remove: (id: KeyId) => Effect.Effect<boolean, StoreError>
 }
 
 /** How often rows that several processes share are read: how long a revocation may take to reach all of them. Less costs more reading. */
@@ -45,12 +45,12 @@ export interface Options {
 export const make = Effect.fnUntraced(function*(
   rows: KeyRows,
   { refresh }: Options = {}
-): Effect.fn.Return<KeyStore["Service"], QueueError, Scope.Scope> {
+): Effect.fn.Return<KeyStore["Service"], StoreError, Scope.Scope> {
   const load = Effect.map(rows.all, (all) => new Map<string, KeyRecord>(all.map((key) => [key.id, key])))
   let keys = yield* load
 
   const lock = yield* Semaphore.make(1)
-  const exclusively = <A>(effect: Effect.Effect<A, QueueError>) => Effect.uninterruptible(lock.withPermits(1)(effect))
+  const exclusively = <A>(effect: Effect.Effect<A, StoreError>) => Effect.uninterruptible(lock.withPermits(1)(effect))
 
   const refreshKeys = exclusively(Effect.map(load, (read) => {
     keys = read

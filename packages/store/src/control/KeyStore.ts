@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
 /** A key with the digests of its secrets: SHA-256, in hexadecimal (docs/decisions/0009-keys-at-rest.md). */
 export const KeyRecord = Schema.Struct({
@@ -30,16 +30,16 @@ export class KeyStore extends Context.Service<KeyStore, {
    */
   readonly get: (id: string) => Effect.Effect<KeyRecord | undefined>
   /** All, oldest first. */
-  readonly list: Effect.Effect<ReadonlyArray<KeyRecord>, QueueError>
+  readonly list: Effect.Effect<ReadonlyArray<KeyRecord>, StoreError>
   /** Keeps a new key, or replaces one. */
-  readonly put: (key: KeyRecord) => Effect.Effect<void, QueueError>
+  readonly put: (key: KeyRecord) => Effect.Effect<void, StoreError>
   /**
    * Changes a key in one atomic step and answers what it is now; undefined when there is none. `change` may run more than once, and
    * leaves the id alone.
    */
-  readonly update: (id: KeyId, change: (key: KeyRecord) => KeyRecord) => Effect.Effect<KeyRecord | undefined, QueueError>
+  readonly update: (id: KeyId, change: (key: KeyRecord) => KeyRecord) => Effect.Effect<KeyRecord | undefined, StoreError>
   /** True when it was there. */
-  readonly remove: (id: KeyId) => Effect.Effect<boolean, QueueError>
+  readonly remove: (id: KeyId) => Effect.Effect<boolean, StoreError>
 }>()("@stint/store/KeyStore") {}
 
 /** The order of a list: by age, and by id among those of one millisecond. */

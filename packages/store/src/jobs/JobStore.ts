@@ -10,7 +10,7 @@ import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 import type { JobMachineEvent, Rejection } from "./JobMachine.ts"
 import type { JobPage, JobQuery } from "./JobQuery.ts"
 import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
@@ -108,6 +108,13 @@ export interface Ahead {
   readonly more: boolean
 }
 
+/**
+ * Jobs by endpoint and id. A job of another endpoint does not exist for the caller: `Missing`, or undefined. So a store may keep each
+ * endpoint in a database of its own.
+ *
+ * Order: "in order of submission" means in the order in which one node received the submissions, within one slot of ids (`UuidV7`). Jobs
+ * that different nodes receive at the same time, or jobs of different slots, may be claimed in either order.
+ */
 export class JobStore extends Context.Service<JobStore, {
   readonly durability: Durability
 
@@ -116,17 +123,18 @@ export class JobStore extends Context.Service<JobStore, {
    * is there already is a defect. Of submissions with one `key`, at once or one after the other, the first is kept and the others are
    * told of it; the key is free again when the job is removed.
    */
-  readonly insert: (job: JobRecord, key?: SubmissionKey) => Effect.Effect<InsertResult, QueueError>
+  readonly insert: (job: JobRecord, key?: SubmissionKey) => Effect.Effect<InsertResult, StoreError>
 
   /** Applies one event to one job. */
-  readonly apply: (id: JobId, event: JobMachineEvent) => Effect.Effect<ApplyResult, QueueError>
+  readonly apply: (endpoint: EndpointId, id: JobId, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
 
   /** Applies a `Chunk` event and keeps the chunk's body. */
   readonly append: (
+    endpoint: EndpointId,
     id: JobId,
     event: Extract<JobMachineEvent, { readonly _tag: "Chunk" }>,
     body: JsonText
-  ) => Effect.Effect<ApplyResult, QueueError>
+  ) => Effect.Effect<ApplyResult, StoreError>
 
   /**
    * Claims up to `limit` ready jobs of an endpoint, the highest priority first, among equals in order of submission. Two callers never get
@@ -136,7 +144,7 @@ export class JobStore extends Context.Service<JobStore, {
     endpoint: EndpointId,
     limit: number,
     event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
-  ) => Effect.Effect<ClaimResult, QueueError>
+  ) => Effect.Effect<ClaimResult, StoreError>
 
   /**
    * Applies a `Tick` to up to `limit` jobs that are due, those due longest first. Empty when nothing is. A job that cannot be read is
@@ -145,40 +153,53 @@ export class JobStore extends Context.Service<JobStore, {
   readonly tick: (
     event: Extract<JobMachineEvent, { readonly _tag: "Tick" }>,
     limit: number
-  ) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
   /** Applies an event to every job that is IN_PROGRESS, or to those of one worker. */
   readonly applyRunning: (
     filter: { readonly endpoint: EndpointId; readonly worker: string } | "all",
     event: JobMachineEvent
-  ) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
   /** Applies an event to up to `limit` jobs of an endpoint that are IN_QUEUE, ready or not, in order of submission. */
   readonly applyWaiting: (
     endpoint: EndpointId,
     event: JobMachineEvent,
     limit: number
-  ) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
-  readonly get: (id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
+  readonly get: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
 
   /**
    * Takes up to `limit` chunks that nobody has taken, in order, and stops early with the chunk that makes it
    * {@link MAX_READ_CHARACTERS} or more. Undefined when there is no such job.
    */
-  readonly drain: (id: JobId, limit: number) => Effect.Effect<DrainResult | undefined, QueueError>
+  readonly drain: (
+    endpoint: EndpointId,
+    id: JobId,
+    limit: number
+  ) => Effect.Effect<DrainResult | undefined, StoreError>
 
   /**
    * Shows up to `limit` chunks after a place, in order, and stops early as `drain` does. Takes nothing from it. Undefined
    * when there is no such job.
    */
-  readonly peek: (id: JobId, after: ChunkCursor, limit: number) => Effect.Effect<PeekResult | undefined, QueueError>
+  readonly peek: (
+    endpoint: EndpointId,
+    id: JobId,
+    after: ChunkCursor,
+    limit: number
+  ) => Effect.Effect<PeekResult | undefined, StoreError>
 
   /** The jobs of an endpoint that a query asks for, newest first. Must not cost more as other jobs grow in number. */
-  readonly list: (endpoint: EndpointId, query: JobQuery) => Effect.Effect<JobPage, QueueError>
+  readonly list: (endpoint: EndpointId, query: JobQuery) => Effect.Effect<JobPage, StoreError>
 
   /** How many ready jobs would be claimed before this one, counted up to `limit`. Undefined where the job is not ready. */
-  readonly ahead: (id: JobId, limit: number) => Effect.Effect<Ahead | undefined, QueueError>
+  readonly ahead: (
+    endpoint: EndpointId,
+    id: JobId,
+    limit: number
+  ) => Effect.Effect<Ahead | undefined, StoreError>
 
-  readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>
+  readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, StoreError>
 }>()("@stint/store/JobStore") {}

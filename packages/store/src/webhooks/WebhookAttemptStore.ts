@@ -8,7 +8,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
 /** One attempt. */
 export const WebhookAttempt = Schema.Struct({
@@ -34,12 +34,12 @@ export interface AttemptCounts {
 }
 
 export class WebhookAttemptStore extends Context.Service<WebhookAttemptStore, {
-  readonly add: (attempt: WebhookAttempt) => Effect.Effect<void, QueueError>
+  readonly add: (attempt: WebhookAttempt) => Effect.Effect<void, StoreError>
   /** The attempts of a delivery, oldest first. */
-  readonly list: (delivery: string) => Effect.Effect<ReadonlyArray<WebhookAttempt>, QueueError>
-  readonly attemptCounts: (delivery: string) => Effect.Effect<AttemptCounts, QueueError>
+  readonly list: (delivery: string) => Effect.Effect<ReadonlyArray<WebhookAttempt>, StoreError>
+  readonly attemptCounts: (delivery: string) => Effect.Effect<AttemptCounts, StoreError>
   /** Removes up to `limit` attempts that began before `time`; how many there were. */
-  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, QueueError>
+  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, StoreError>
 }>()("@stint/store/WebhookAttemptStore") {}
 
 /** Counts attempts that are given oldest first. */

@@ -5,12 +5,12 @@
 import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
 /** How a body is made whole. */
 export interface WebhookBodiesService {
   /** The body with all payloads in it. Fails with `PayloadUnavailable` or `PayloadMemoryFull` where it cannot be had now. */
-  readonly resolve: (body: JsonText) => Effect.Effect<JsonText, QueueError>
+  readonly resolve: (body: JsonText) => Effect.Effect<JsonText, StoreError>
   /** The longest that `whole` takes, in milliseconds. */
   readonly limitMs: number
 }

@@ -9,7 +9,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
 /** The secret of an endpoint's webhooks. */
 export const WebhookSecret = Schema.Struct({
@@ -25,16 +25,16 @@ export type WebhookSecret = typeof WebhookSecret.Type
 
 export class WebhookSecretStore extends Context.Service<WebhookSecretStore, {
   /** Undefined while none was made. */
-  readonly get: (endpoint: EndpointId) => Effect.Effect<WebhookSecret | undefined, QueueError>
+  readonly get: (endpoint: EndpointId) => Effect.Effect<WebhookSecret | undefined, StoreError>
   /** Changes an endpoint's secret in one atomic step and answers what it is now. `change` may run more than once. */
   readonly update: (
     endpoint: EndpointId,
     change: (known: WebhookSecret | undefined) => WebhookSecret
-  ) => Effect.Effect<WebhookSecret, QueueError>
+  ) => Effect.Effect<WebhookSecret, StoreError>
   /** The endpoints that have a secret. */
-  readonly endpoints: Effect.Effect<ReadonlyArray<EndpointId>, QueueError>
+  readonly endpoints: Effect.Effect<ReadonlyArray<EndpointId>, StoreError>
   /** Forgets an endpoint's secret: the next that is needed is a new one. */
-  readonly remove: (endpoint: EndpointId) => Effect.Effect<void, QueueError>
+  readonly remove: (endpoint: EndpointId) => Effect.Effect<void, StoreError>
 }>()("@stint/store/WebhookSecretStore") {}
 
 /** Secrets in memory, gone with the process. */

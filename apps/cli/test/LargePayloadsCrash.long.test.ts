@@ -1,0 +1,51 @@
+/**
+ * Large payloads survive a kill -9 of the platform.
+ */
+import { mkdtemp, readdir, rm } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { describe, expect, it } from "vitest"
+import { FIXTURES, PlatformProcess } from "./PlatformProcess.ts"
+
+const CONFIG = ["serve", "--config", join(FIXTURES, "large.config.ts")]
+const KIBIBYTE = 1024
+
+/** A folder for payloads that is removed with the test. */
+const folder = async (): Promise<AsyncDisposable & { readonly path: string }> => {
+  const path = await mkdtemp(join(tmpdir(), "stint-payloads-e2e-"))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
+
+describe("a platform with an object store", () => {
+  it("R1: has every large payload of an acknowledged job after a kill -9, and starts with what the crash left", async () => {
+    await using payloads = await folder()
+    await using platform = await PlatformProcess.create(CONFIG, {
+      STINT_PAYLOADS: `dir:${payloads.path}`,
+      STINT_PAYLOADS_THRESHOLD: "1 KiB"
+    })
+    const acknowledged = new Map<string, number>()
+    let killed: Promise<unknown> | undefined
+    const submitAll = async () => {
+      for (let n = 0; killed === undefined; n++) {
+        const length = 20 * KIBIBYTE + n
+        try {
+          acknowledged.set(await platform.run("large", { text: "x".repeat(length), bytes: 5 * KIBIBYTE + n }), length)
+        } catch (error) {
+          if (killed === undefined) throw error
+        }
+        if (acknowledged.size >= 150) killed ??= platform.end("SIGKILL")
+      }
+    }
+    await Promise.all(Array.from({ length: 8 }, submitAll))
+    await killed
+    expect(acknowledged.size).toBeGreaterThanOrEqual(150)
+    await platform.start()
+    for (const [id, length] of acknowledged) {
+      const job = await platform.ended("large", id)
+      expect(job.status, JSON.stringify(job.error)).toBe("COMPLETED")
+      expect(job.output).toEqual({ taken: length, text: "y".repeat(length - 15 * KIBIBYTE) })
+    }
+    // Its unfinished writes are gone; only whole objects are there.
+    expect(await readdir(join(payloads.path, ".parts"))).toEqual([])
+  }, 120_000)
+})
