@@ -116,15 +116,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   return JobSource.of({
     take: ({ count }) => waiting.length === 0 ? Effect.never : Effect.sync(() => waiting.splice(0, count)),
-    done: (job, body) =>
+    deliverResult: (job, body) =>
       Effect.flatMap(Effect.orDie(decodeBody(body)), (result) => {
         process.stdout.write(`${show(job, result)}\n`)
         if (result.error !== undefined) exitCode = 1
         return --left === 0 ? end : Effect.void
       }),
-    chunk: () => Effect.void,
+    deliverChunk: () => Effect.void,
     progress: (_job, output) => Effect.logInfo(`Progress: ${JSON.stringify(output)}`),
-    stops: Effect.never,
+    stopRequests: Effect.never,
     ping: () => Effect.void,
     streaming: false
   })

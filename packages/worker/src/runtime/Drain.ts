@@ -26,7 +26,7 @@ const make = Effect.gen(function*() {
   const jobs = yield* JobRunner
   const { identity, platform, shutdownGrace } = yield* WorkerConfig
 
-  const goodbye = Effect.suspend(() => {
+  const exitPing = Effect.suspend(() => {
     const jobIds = jobs.jobIds()
     return source.ping({
       ...(jobIds.length > 0 ? { job_id: jobIds } : {}),
@@ -39,7 +39,7 @@ const make = Effect.gen(function*() {
     Effect.catch((error) => Effect.logDebug(`The goodbye did not arrive: ${error.message}.`))
   )
 
-  const finish = Effect.gen(function*() {
+  const awaitJobs = Effect.gen(function*() {
     const count = jobs.size()
     // In local test mode the only job is the one whose result asked for the end.
     if (platform !== undefined) {
@@ -62,10 +62,10 @@ const make = Effect.gen(function*() {
 
   yield* Effect.addFinalizer(() =>
     Effect.gen(function*() {
-      yield* goodbye
+      yield* exitPing
       if (jobs.size() === 0) return
-      yield* finish
-      yield* goodbye
+      yield* awaitJobs
+      yield* exitPing
     })
   )
 })

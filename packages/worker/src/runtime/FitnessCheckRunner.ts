@@ -43,7 +43,7 @@ export const MAX_REASON = 256
  * and for hosts that are more than one worker.
  */
 export const ExitProcess = Context.Reference<(code: number) => Effect.Effect<never>>(
-  "@stint/worker/FitnessCheckRunner/ExitAtOnce",
+  "@stint/worker/FitnessCheckRunner/ExitProcess",
   {
     defaultValue: () => (code) => Effect.sync(() => process.exit(code))
   }
@@ -81,7 +81,7 @@ const make = Effect.gen(function*() {
   const { all } = yield* FitnessChecks
   const { identity, platform } = yield* WorkerConfig
   const source = yield* JobSource
-  const exitAtOnce = yield* ExitProcess
+  const exitProcess = yield* ExitProcess
   if (platform === undefined) return
 
   const failed = Effect.fnUntraced(function*(check: string, reason: string) {
@@ -95,7 +95,7 @@ const make = Effect.gen(function*() {
       Effect.timeoutOption(REPORT_TIMEOUT),
       Effect.catchCause((cause) => Effect.logDebug(`The report of the failed check did not arrive: ${reasonOf(cause)}.`))
     )
-    return yield* exitAtOnce(1)
+    return yield* exitProcess(1)
   })
 
   const passed: Array<string> = []

@@ -100,7 +100,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   /** Says how it went, and delivers. This and what follows run for every job, so they are plain calls and few steps. */
   const finish = (job: ReceivedJob, ended: Outcome.Outcome, took: number, streamed: boolean): Effect.Effect<void> => {
     const result: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
-    let steps = withDeliverSpan(delivery.done(job, result, streamed))
+    let steps = withDeliverSpan(delivery.deliverResult(job, result, streamed))
     if (Outcome.isFailed(result)) {
       steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${Outcome.readableError(result.error)}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
@@ -119,7 +119,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     const steps = Effect.suspend(() => {
       const started = clock.currentTimeMillisUnsafe()
       let chunks = 0
-      const emit: Emit = (chunk) => delivery.chunk(job, chunk, ++chunks)
+      const emit: Emit = (chunk) => delivery.deliverChunk(job, chunk, ++chunks)
       return Effect.flatMap(
         outcome(job, streaming ? emit : undefined),
         (ended) => {

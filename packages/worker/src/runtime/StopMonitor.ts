@@ -53,7 +53,7 @@ const make = Effect.gen(function*() {
 
   const once = Effect.gen(function*() {
     const asked = yield* Clock.currentTimeMillis
-    const ids = yield* source.stops
+    const ids = yield* source.stopRequests
     failing = false
     errorBackoff.reset()
     unreachableBackoff.reset()

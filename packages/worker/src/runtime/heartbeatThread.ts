@@ -55,7 +55,7 @@ export const heartbeatThread = (): void => {
       }
     },
 
-    held(): Array<string> {
+    readJobIds(): Array<string> {
       const ids: Array<string> = []
       for (let start = 0; start < data.memory.byteLength; start += data.slot) {
         const id = this.idAt(start)
@@ -64,9 +64,9 @@ export const heartbeatThread = (): void => {
       return ids
     },
 
-    ended(beat: { over: boolean }, failure: string | undefined): void {
-      if (beat.over) return
-      beat.over = true
+    ended(heartbeat: { ended: boolean }, failure: string | undefined): void {
+      if (heartbeat.ended) return
+      heartbeat.ended = true
       this.busy = false
       const arrives = failure === undefined
       if (this.arriving !== arrives) {
@@ -74,14 +74,14 @@ export const heartbeatThread = (): void => {
         const report: ThreadReport = { failure }
         parentPort?.postMessage(report)
       }
-      if (!arrives) setTimeout(() => this.beat(), data.interval / 4)
+      if (!arrives) setTimeout(() => this.sendHeartbeat(), data.interval / 4)
     },
 
-    beat(): void {
+    sendHeartbeat(): void {
       if (this.busy) return
       this.busy = true
-      const beat = { over: false }
-      const jobs = this.held()
+      const heartbeat = { ended: false }
+      const jobs = this.readJobIds()
       const headers: Record<string, string | number> = Object.assign({}, data.headers)
       let url = data.url
       let body: string | undefined
@@ -97,16 +97,16 @@ export const heartbeatThread = (): void => {
       }
       const call = request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {
         const status = response.statusCode ?? 0
-        response.on("error", (error: NodeJS.ErrnoException) => this.ended(beat, error.code ?? error.message))
-        response.on("end", () => this.ended(beat, status >= 200 && status < 300 ? undefined : `the platform answered ${status}`))
+        response.on("error", (error: NodeJS.ErrnoException) => this.ended(heartbeat, error.code ?? error.message))
+        response.on("end", () => this.ended(heartbeat, status >= 200 && status < 300 ? undefined : `the platform answered ${status}`))
         response.resume()
       })
       call.setTimeout(Math.max(1_000, 2 * data.interval), () => call.destroy(new Error("no answer")))
-      call.on("error", (error: NodeJS.ErrnoException) => this.ended(beat, error.code ?? error.message))
+      call.on("error", (error: NodeJS.ErrnoException) => this.ended(heartbeat, error.code ?? error.message))
       call.end(body)
     }
   }
 
-  setInterval(() => thread.beat(), data.interval)
-  thread.beat()
+  setInterval(() => thread.sendHeartbeat(), data.interval)
+  thread.sendHeartbeat()
 }

@@ -61,13 +61,13 @@ const make = Effect.gen(function*() {
 
   const source = JobSource.of({
     take: ({ count }) => Effect.andThen(call("take", String(count)), Queue.takeBetween(jobs, 1, count)),
-    done: (job, body) =>
+    deliverResult: (job, body) =>
       Effect.andThen(call("done", job.id, parse(body)), Queue.offer(results, { id: job.id, body: parse(body) })).pipe(
         Effect.asVoid
       ),
-    chunk: (job, body) => call("chunk", job.id, parse(body)),
+    deliverChunk: (job, body) => call("chunk", job.id, parse(body)),
     progress: (job, output) => call("progress", job.id, output),
-    stops: Effect.andThen(call("stops", ""), Effect.map(Queue.take(stops), (id) => [id])),
+    stopRequests: Effect.andThen(call("stops", ""), Effect.map(Queue.take(stops), (id) => [id])),
     ping: (ping) => call("ping", ping.status ?? "", ping),
     streaming: true
   })

@@ -45,13 +45,13 @@ export class JobSource extends Context.Service<JobSource, {
     readonly hasJobs: boolean
   }) => Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError>
   /** Delivers the result. `stream` says that chunks went before it. */
-  readonly done: (job: ReceivedJob, body: string, stream: boolean) => Effect.Effect<void, JobSourceError>
+  readonly deliverResult: (job: ReceivedJob, body: string, stream: boolean) => Effect.Effect<void, JobSourceError>
   /** Delivers one chunk, the `number`th of this attempt, from 1: a platform that counts keeps it once, however often it comes. */
-  readonly chunk: (job: ReceivedJob, body: string, number: number) => Effect.Effect<void, JobSourceError>
+  readonly deliverChunk: (job: ReceivedJob, body: string, number: number) => Effect.Effect<void, JobSourceError>
   /** Shows a value to those who ask for the job's status while it runs (docs/spec/worker-protocol.md#delivering-progress). */
   readonly progress: (job: ReceivedJob, output: unknown) => Effect.Effect<void, JobSourceError>
   /** Ids of jobs to stop; waits for the first as long as the platform holds the request. Empty: none this time. */
-  readonly stops: Effect.Effect<ReadonlyArray<string>, JobSourceError>
+  readonly stopRequests: Effect.Effect<ReadonlyArray<string>, JobSourceError>
   /** Says something about the worker itself: that it lives, that it leaves. The regular beat is not sent from here. */
   readonly ping: (ping: Ping) => Effect.Effect<void, JobSourceError>
   /** False: generators are not to be consumed (local test mode without a flag). */

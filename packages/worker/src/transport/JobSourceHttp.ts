@@ -165,7 +165,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     return emptyOnTimeout(Effect.flatMap(answer, received))
   }
 
-  const stops: JobSource["Service"]["stops"] = platform.stop === undefined ? Effect.never : Effect.gen(function*() {
+  const stopRequests: JobSource["Service"]["stopRequests"] = platform.stop === undefined ? Effect.never : Effect.gen(function*() {
     const answer = yield* get(platform.stop ?? "", POLL_TIMEOUT)
     if (answer.status === 204) return []
     if (answer.status !== 200) return yield* toJobSourceError(answer)
@@ -193,10 +193,10 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
 
   return JobSource.of({
     take,
-    done: (job, body, stream) => post(platform.done, job, body, stream),
-    chunk: (job, body, number) => post(platform.stream, job, body, false, number),
+    deliverResult: (job, body, stream) => post(platform.done, job, body, stream),
+    deliverChunk: (job, body, number) => post(platform.stream, job, body, false, number),
     progress: (job, output) => post(platform.done, job, JSON.stringify({ status: "IN_PROGRESS", output }), false),
-    stops,
+    stopRequests,
     ping,
     streaming: true
   })

@@ -57,34 +57,34 @@ export class ResultDelivery extends Context.Service<ResultDelivery, {
   /**
    * Delivers the result; `stream` says that chunks went before it. Ends when it is delivered or lost; what is lost is in the log.
    */
-  readonly done: (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean) => Effect.Effect<void>
+  readonly deliverResult: (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean) => Effect.Effect<void>
   /**
    * Delivers one chunk, any value that JSON can hold, the `number`th of this attempt, from 1. Chunks of a job must be delivered one
    * after the other.
    */
-  readonly chunk: (job: ReceivedJob, chunk: unknown, number: number) => Effect.Effect<void, DeliveryError>
+  readonly deliverChunk: (job: ReceivedJob, chunk: unknown, number: number) => Effect.Effect<void, DeliveryError>
 }>()("@stint/worker/ResultDelivery") {}
 
-type RetryDecision = "again" | "slowly" | "lost" | "refused" | "doubtful"
+type RetryDecision = "retry" | "retrySlowly" | "lost" | "reject" | "retryThenReject"
 
 const retryDecision = ({ reason }: JobSourceError): RetryDecision => {
-  if (reason._tag === "Unreachable") return "again"
+  if (reason._tag === "Unreachable") return "retry"
   switch (reason.status) {
     case 401:
     case 403:
-      return "slowly"
+      return "retrySlowly"
     case 404:
     case 409:
     case 410:
       return "lost"
     case 413:
-      return "refused"
+      return "reject"
     case 408:
     case 425:
     case 429:
-      return "again"
+      return "retry"
     default:
-      return reason.status >= 500 ? "again" : "doubtful"
+      return reason.status >= 500 ? "retry" : "retryThenReject"
   }
 }
 
@@ -121,8 +121,8 @@ const make = Effect.gen(function*() {
     const authBackoff = Backoff.make(AUTH_BACKOFF)
     let error = initial
     for (let failures = 1;; failures++) {
-      const judged = retryDecision(error)
-      if (judged === "lost") {
+      const decision = retryDecision(error)
+      if (decision === "lost") {
         const conflict = error.reason._tag === "Refused" && error.reason.status === 409
         yield* conflict
           ? Effect.logWarning(`The ${what} is not accepted, because the job is no longer this worker's: ${error.message}`)
@@ -131,10 +131,10 @@ const make = Effect.gen(function*() {
           )
         return yield* new JobLost({ detail: error.message })
       }
-      if (judged === "refused" || (judged === "doubtful" && failures >= MAX_REJECTED_TRIES)) {
+      if (decision === "reject" || (decision === "retryThenReject" && failures >= MAX_REJECTED_TRIES)) {
         return yield* new BodyRejected({ detail: error.message })
       }
-      const slowly = judged === "slowly"
+      const slowly = decision === "retrySlowly"
       if (failures === 1) {
         yield* slowly
           ? Effect.logError(
@@ -167,7 +167,7 @@ const make = Effect.gen(function*() {
       "Return less, or upload large data and return its address."
     const report: Outcome.Outcome = outcome.stopPod === undefined ? { error: reason } : { error: reason, stopPod: true }
     return Effect.logError(`${reason} The job is reported as FAILED.`).pipe(
-      Effect.andThen(deliver("report of the refused result", source.done(job, JSON.stringify(report), stream))),
+      Effect.andThen(deliver("report of the refused result", source.deliverResult(job, JSON.stringify(report), stream))),
       Effect.catch((error) =>
         error._tag === "JobLost"
           ? Effect.void
@@ -176,10 +176,10 @@ const make = Effect.gen(function*() {
     )
   }
 
-  const done = (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean): Effect.Effect<void> => {
+  const deliverResult = (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean): Effect.Effect<void> => {
     const { text } = Outcome.toText(outcome, identity)
     const delivered = Effect.catch(
-      deliver("result", source.done(job, text, stream)),
+      deliver("result", source.deliverResult(job, text, stream)),
       (error) => error._tag === "JobLost" ? Effect.void : deliverRejectionReport(job, outcome, stream, text, error.detail)
     )
     return text.length <= LARGE_RESULT_BYTES ? delivered : Effect.andThen(
@@ -193,12 +193,12 @@ const make = Effect.gen(function*() {
   }
 
   return ResultDelivery.of({
-    done: (job, outcome, stream) => Effect.suspend(() => done(job, outcome, stream)),
-    chunk: (job, chunk, number) =>
+    deliverResult: (job, outcome, stream) => Effect.suspend(() => deliverResult(job, outcome, stream)),
+    deliverChunk: (job, chunk, number) =>
       Effect.suspend(() => {
         const text = JSON.stringify({ output: chunk === undefined ? null : chunk })
         return Effect.catchTag(
-          deliver("chunk", source.chunk(job, text, number)),
+          deliver("chunk", source.deliverChunk(job, text, number)),
           "BodyRejected",
           ({ detail }) =>
             Effect.fail(
