@@ -11,7 +11,6 @@
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import type { Outcome } from "@stint/worker/Outcome"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Content from "./Content.ts"
 import { Uploads } from "./UploadService.ts"
 import type { Options } from "./UploadService.ts"
@@ -40,14 +39,14 @@ const jsonOf = (output: unknown): string | undefined => {
 }
 
 /**
- * A worker's layer that uploads every output whose JSON has more than `above` bytes, an aggregated stream and the rest of a failed
+ * Middleware that uploads every output whose JSON has more than `above` bytes, an aggregated stream and the rest of a failed
  * job included. Chunks of a stream are delivered as they are.
  */
-export const layerOffload = (
+export const offload = (
   { above = OFFLOAD_ABOVE, upload = {} }: OffloadOptions = {}
-): Layer.Layer<never, never, Uploads | JobMiddleware.JobMiddleware> =>
-  Layer.unwrap(Effect.map(Uploads, (uploads) => {
-    const offload = Effect.fnUntraced(function*(outcome: Outcome): Effect.fn.Return<Outcome> {
+): JobMiddleware.JobMiddleware<never, never, Uploads> =>
+  JobMiddleware.unwrap(Effect.map(Uploads, (uploads) => {
+    const replaceLarge = Effect.fnUntraced(function*(outcome: Outcome): Effect.fn.Return<Outcome> {
       const text = jsonOf(outcome.output)
       // UTF-8 has three bytes at most for each of JavaScript's characters: small ones need not be encoded to be measured.
       if (text === undefined || text.length * 3 <= above) return outcome
@@ -80,5 +79,5 @@ export const layerOffload = (
         )
       )
     })
-    return JobMiddleware.layerOf((next, job) => Effect.flatMap(next(job), offload))
+    return JobMiddleware.make((next, job) => Effect.flatMap(next(job), replaceLarge))
   }))
