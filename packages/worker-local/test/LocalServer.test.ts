@@ -16,7 +16,6 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
-import * as TestClock from "effect/testing/TestClock"
 import { createServer } from "node:http"
 import * as LocalServer from "../src/LocalServer.ts"
 
@@ -365,6 +364,43 @@ describe("the local API", () => {
     }))
 })
 
+// docs/spec/local-test-mode.md#local-api: one row a test, without a key
+describe("each row of the local API", () => {
+  const withJob = Effect.gen(function*() {
+    const api = yield* serve(countdown(true))
+    const { id } = yield* api.runsync({ from: 1 })
+    return { api, id }
+  })
+  const json = (response: Response): Effect.Effect<unknown> => Effect.promise(() => response.json())
+
+  it.live.each([
+    ["POST /run starts a job with a test- id", "POST", "/run", 200, { id: expect.stringMatching(/^test-/), status: "IN_PROGRESS" }],
+    ["POST /runsync returns the result", "POST", "/runsync", 200, { status: "COMPLETED", output: [1] }],
+    ["POST /status/{id} returns 200 and the result", "POST", "/status/ID", 200, { status: "COMPLETED", output: [1] }],
+    ["GET /status/{id} returns 405", "GET", "/status/ID", 405, { error: expect.stringMatching(/^GET is not for/) }],
+    ["POST /stream/{id} returns the chunks", "POST", "/stream/ID", 200, { status: "COMPLETED", stream: [{ output: 1 }] }],
+    ["POST /cancel/{id} returns the status", "POST", "/cancel/ID", 200, { status: "COMPLETED" }],
+    ["GET /health counts jobs", "GET", "/health", 200, { jobs: { completed: 1 } }]
+  ] as const)("%s", ([_title, method, path, status, body]) =>
+    Effect.gen(function*() {
+      const { api, id } = yield* withJob
+      const sent = path.startsWith("/run") ? `{"input":{"from":1}}` : undefined
+      const response = yield* api.call(method, path.replace("ID", id), sent)
+      expect(response.status).toBe(status)
+      expect(yield* json(response)).toMatchObject(body)
+    }))
+
+  it.live.each([
+    ["GET / returns the documentation", "/", 200, null],
+    ["GET /docs redirects to / with 307", "/docs", 307, "/"]
+  ] as const)("%s", ([_title, path, status, location]) =>
+    Effect.gen(function*() {
+      const api = yield* serve(echo)
+      const response = yield* api.call("GET", path)
+      expect([response.status, response.headers.get("location")]).toEqual([status, location])
+    }))
+})
+
 // docs/spec/local-test-mode.md#local-api
 describe("the documentation of the local API", () => {
   it.live("GET / is one readable page that needs nothing from outside and has the real address in its lines", () =>
@@ -658,22 +694,5 @@ describe("webhooks of local jobs", () => {
       yield* Effect.promise(() => arrived)
       const job = yield* api.status(id)
       expect(hook.bodies).toEqual([{ ...job, status: "COMPLETED", output: { n: 1 }, input: { n: 1 }, webhook: hook.url }])
-    }))
-
-  it.effect("a webhook that fails is tried three times and changes nothing of the job", () =>
-    Effect.gen(function*() {
-      const hook = yield* receiver(500, 500, 500)
-      const api = yield* serve(echo)
-      const tries = [hook.next(), hook.next(), hook.next()] as const
-      const { id } = yield* api.run(1, { webhook: hook.url })
-      yield* Effect.promise(() => tries[0])
-      yield* TestClock.adjust(7_000)
-      yield* Effect.promise(() => tries[1])
-      yield* TestClock.adjust(20_000)
-      yield* Effect.promise(() => tries[2])
-      const line = yield* api.log.until(/is given up/)
-      expect(line).toMatchObject({ level: "WARN", message: expect.stringMatching(new RegExp(`of job ${id} .*answered 500`)) })
-      expect(hook.bodies).toHaveLength(3)
-      expect(yield* api.status(id)).toMatchObject({ status: "COMPLETED", output: 1 })
     }))
 })
