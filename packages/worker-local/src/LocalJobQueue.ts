@@ -5,6 +5,7 @@
  * - A result that asks for a fresh worker changes nothing, because there is no pool to start one.
  * - Besides its retention, an ended job is removed when newer ones exceed {@link MAX_FINISHED_JOBS} or {@link MAX_FINISHED_CHARACTERS}.
  */
+import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -38,12 +39,12 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
       finished.delete(id)
     }
 
-    const evict = Effect.gen(function*() {
+    const evict = Effect.fnUntraced(function*(endpoint: EndpointId) {
       while (finished.size > MAX_FINISHED_JOBS || (characters > MAX_FINISHED_CHARACTERS && finished.size > 1)) {
         const [oldest] = finished.keys()
         if (oldest === undefined) return
         forget(oldest)
-        yield* store.apply(oldest, { _tag: "Tick", now: AFTER_RETENTION, random: 0 })
+        yield* store.apply(endpoint, oldest, { _tag: "Tick", now: AFTER_RETENTION, random: 0 })
       }
     })
 
@@ -51,7 +52,7 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
       if (applied._tag === "Removed") return forget(applied.before.id)
       if (applied._tag !== "Changed") return
       const { after, before } = applied
-      // Also of a job that has ended: a retry starts it again.
+      // A retry starts an ended job again.
       forget(after.id)
       if (!isTerminal(after.status)) return
       const size = output + (streamed.get(after.id) ?? 0)
@@ -64,24 +65,25 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
         REQUEST_ID,
         after.id
       )
-      yield* evict
+      yield* evict(after.endpoint)
     })
 
     const allChanged = (applied: ReadonlyArray<ApplyResult>) => Effect.forEach(applied, (one) => changed(one), { discard: true })
 
     return JobStore.of({
       ...store,
-      apply: (id, event) =>
+      apply: (endpoint, id, event) =>
         Effect.tap(
-          store.apply(id, event),
+          store.apply(endpoint, id, event),
           (applied) => changed(applied, event._tag === "Finish" ? event.output?.length : undefined)
         ),
-      append: (id, event, body) =>
-        Effect.tap(store.append(id, event, body), (applied) =>
+      append: (endpoint, id, event, body) =>
+        Effect.tap(store.append(endpoint, id, event, body), (applied) =>
           Effect.sync(() => {
             if (applied._tag === "Changed") streamed.set(id, (streamed.get(id) ?? 0) + body.length)
           })),
       tick: (event, limit) => Effect.tap(store.tick(event, limit), allChanged),
+      applyRunning: (filter, event) => Effect.tap(store.applyRunning(filter, event), allChanged),
       applyWaiting: (endpoint, event, limit) => Effect.tap(store.applyWaiting(endpoint, event, limit), allChanged)
     })
   })
