@@ -338,7 +338,7 @@ describe("unreadable rows", () => {
       yield* store.insert(job)
       yield* db.write("tamper", () => db.statement("UPDATE jobs SET status = 'DANCING'").run())
       const error = yield* Effect.flip(store.get(job.endpoint, job.id))
-      assert.include(error.message, `a row of job ${job.id} makes no sense`)
+      assert.include(error.message, `a row of job ${job.id} is invalid`)
       assert.include(error.message, `["status"]`)
     })
   )
