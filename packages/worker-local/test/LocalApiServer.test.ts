@@ -82,7 +82,7 @@ describe("the server of the local API", () => {
       const hook = yield* failingReceiver
       const { run, status, take, worker } = yield* serve
       const { id } = yield* run(1, { webhook: hook.url })
-      yield* worker.done(yield* take, `{"output":1}`, false)
+      yield* worker.deliverResult(yield* take, `{"output":1}`, false)
       yield* Effect.promise(() => hook.arrived(1))
       yield* TestClock.adjust("7 seconds")
       yield* Effect.promise(() => hook.arrived(2))
@@ -101,7 +101,7 @@ describe("the server of the local API", () => {
       const job = yield* take
       yield* worker.progress(job, "half way")
       expect(yield* status(id)).toMatchObject({ status: "IN_PROGRESS", output: "half way" })
-      yield* worker.done(job, "{}", false)
+      yield* worker.deliverResult(job, "{}", false)
       expect(yield* status(id)).toEqual({ id, status: "COMPLETED", delayTime: 0, executionTime: 0, workerId: "w1" })
     }))
 
@@ -113,7 +113,7 @@ describe("the server of the local API", () => {
       yield* take
       yield* TestClock.adjust("6 seconds")
       expect(yield* status(id)).toMatchObject({ status: "TIMED_OUT", error: expect.stringMatching(/execution timeout \(5 s\)/) })
-      expect(yield* worker.stops).toEqual([id])
+      expect(yield* worker.stopRequests).toEqual([id])
     }))
 
   it.effect("leaves a job with its worker for hours without a heartbeat", () =>
@@ -123,7 +123,7 @@ describe("the server of the local API", () => {
       const job = yield* take
       yield* TestClock.adjust("2 hours")
       expect(yield* status(id)).toMatchObject({ status: "IN_PROGRESS" })
-      yield* worker.done(job, `{"output":2}`, false)
+      yield* worker.deliverResult(job, `{"output":2}`, false)
       expect(yield* status(id)).toMatchObject({ status: "COMPLETED", output: 2 })
     }))
 
@@ -139,7 +139,7 @@ describe("the server of the local API", () => {
       for (let n = 0; n < MAX_FINISHED_JOBS; n++) {
         if (n === MAX_FINISHED_JOBS - 1) expect(yield* status(cancelled.id)).toMatchObject({ status: "CANCELLED" })
         last = (yield* run(n)).id
-        yield* worker.done(yield* take, `{"output":${n}}`, false)
+        yield* worker.deliverResult(yield* take, `{"output":${n}}`, false)
       }
       expect((yield* call("POST", `/status/${cancelled.id}`)).status).toBe(404)
       expect(yield* status(last)).toMatchObject({ status: "COMPLETED" })
