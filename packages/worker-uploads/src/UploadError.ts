@@ -102,10 +102,10 @@ const sentence = (reason: Reason): string => {
       return `The storage at ${reason.endpoint} does not answer: ${reason.problem}, on ${reason.attempts} ` +
         `${reason.attempts === 1 ? "try" : "tries"}. Check the address, and that this machine may reach it.`
     case "Rejected":
-      return `The storage at ${reason.endpoint} did not take the upload to bucket "${reason.bucket}": ${reason.problem}` +
+      return `The storage at ${reason.endpoint} rejected the upload to bucket "${reason.bucket}": ${reason.problem}` +
         `${reason.status === undefined ? "" : ` (HTTP ${reason.status})`}.`
     case "FolderUnwritable":
-      return `The folder ${reason.folder}, which takes the place of a bucket, cannot be written: ${reason.problem}.`
+      return `The upload folder ${reason.folder} cannot be written: ${reason.problem}.`
   }
 }
 
