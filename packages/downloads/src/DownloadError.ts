@@ -17,7 +17,7 @@ export class TotalSizeExceeded extends Schema.TaggedError<TotalSizeExceeded>()("
 }) {}
 
 /** The error of the network, the server or the disk. */
-export const Reason = Schema.Union([GuardedHttpError.Reason, WriteFailed, TotalSizeExceeded])
+const Reason = Schema.Union([GuardedHttpError.Reason, WriteFailed, TotalSizeExceeded])
 /** One of {@link Reason}. */
 export type Reason = typeof Reason.Type
 

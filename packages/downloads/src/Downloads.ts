@@ -14,12 +14,12 @@
  * | `PLATFORM_DOWNLOAD_ALLOW`, `RUNPOD_DOWNLOAD_ALLOW` | none | private ranges that downloads may reach, as `10.1.2.3, fd00:1::/64` |
  *
  * Anyone who may submit a job can read every address in `DOWNLOAD_ALLOW`. List single hosts, not networks, and never `169.254.169.254`, where
-  * clouds serve this machine's credentials.
+ * clouds serve this machine's credentials.
  */
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
+import type { InvalidRange } from "@stint/http-guard/AddressGuard"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import { GuardedHttpError, InvalidUrl, TooLarge } from "@stint/http-guard/GuardedHttpError"
-import type { InvalidRange } from "@stint/http-guard/AddressGuard"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as Config from "effect/Config"
@@ -107,7 +107,7 @@ export class Downloads extends Context.Service<Downloads, {
   readonly file: (url: string | URL, options?: FileOptions) => Effect.Effect<DownloadedFile, DownloadError, Scope.Scope>
   /**
    * Downloads several files into the scope's temporary folder, concurrently. Returns them in the order of the URLs. The first failure interrupts the
-    * other downloads.
+   * other downloads.
    */
   readonly files: (
     urls: ReadonlyArray<string | URL>,
@@ -115,7 +115,7 @@ export class Downloads extends Context.Service<Downloads, {
   ) => Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Scope.Scope>
   /**
    * Downloads several files into this folder, which is created if needed, and keeps them. If one fails, or the fiber is interrupted, the files of this
-    * call are removed.
+   * call are removed.
    */
   readonly into: (
     folder: string,

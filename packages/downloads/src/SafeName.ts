@@ -7,7 +7,7 @@
  * ```
  *
  * A safe name is one path segment and never `.` or `..`. It is readable (no control characters, no bidirectional overrides), valid on Windows, not an
-  * option for a program that gets it as an argument, and short enough for a number.
+ * option for a program that gets it as an argument, and short enough for a number.
  */
 
 /** The name of a file when nothing remains of the proposed one. */

@@ -35,7 +35,7 @@ export interface TargetFolder {
   readonly slots: Semaphore.Semaphore
   /**
    * Streams a body into a new file with this safe name, or with `name-1.png`, `name-2.png`, ... if it is taken. Never overwrites a file or follows a
-    * link. Removes the file on failure and interruption.
+   * link. Removes the file on failure and interruption.
    */
   readonly write: <E>(
     name: string,
@@ -61,7 +61,7 @@ interface Opened {
 }
 
 /** A folder that exists. */
-export const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): TargetFolder => {
+const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): TargetFolder => {
   let left = maxTotalBytes
   // The next number for a name, so that a thousand files of one name do not try a thousand names each.
   const counts = new Map<string, number>()

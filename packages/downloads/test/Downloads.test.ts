@@ -294,7 +294,10 @@ describe("retries", () => {
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.writeHead(status).end("no"))
-        expect(yield* Effect.flip(Downloads.file(server.url))).toMatchObject({ tries: 1, reason: { _tag: "UnexpectedStatus", status } })
+        expect(yield* Effect.flip(Downloads.file(server.url))).toMatchObject({
+          tries: 1,
+          reason: { _tag: "UnexpectedStatus", status }
+        })
         expect(server.requests.length).toBe(1)
       })))
 

@@ -1,6 +1,6 @@
 /**
  * An HTTP client for URLs that strangers choose: it cannot be used to reach the inside of a network
-  * (docs/spec/downloads.md#address-guard).
+ * (docs/spec/downloads.md#address-guard).
  *
  * ```
  *   URL --parse--> hop --resolve, check, pin--> answer --2xx..5xx--> status, headers, body (bounded)
@@ -24,14 +24,14 @@ import * as AddressGuard from "./AddressGuard.ts"
 import {
   ConnectionLost,
   GuardedHttpError,
+  InvalidCertificate,
   Malformed,
   type Reason,
-  UnexpectedStatus,
   TimedOut,
   TooLarge,
   TooManyRedirects,
-  Unreachable,
-  InvalidCertificate
+  UnexpectedStatus,
+  Unreachable
 } from "./GuardedHttpError.ts"
 import * as PinnedConnections from "./PinnedConnections.ts"
 import * as Redirect from "./Redirect.ts"
@@ -59,7 +59,7 @@ export interface Options {
   readonly idleTimeout?: number
   /**
    * Time limit of the whole request, with redirects, body and a slow reader. Milliseconds. Default: 15 minutes. It stops a server that sends
-    * a byte every few seconds for ever.
+   * a byte every few seconds for ever.
    */
   readonly totalTimeout?: number
 }

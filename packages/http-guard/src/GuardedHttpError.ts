@@ -19,7 +19,9 @@ export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", {
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", { detail: Schema.String }) {}
 
 /** The certificate is not valid for the host. Nothing was sent. */
-export class InvalidCertificate extends Schema.TaggedError<InvalidCertificate>()("InvalidCertificate", { detail: Schema.String }) {}
+export class InvalidCertificate
+  extends Schema.TaggedError<InvalidCertificate>()("InvalidCertificate", { detail: Schema.String })
+{}
 
 /** A time limit was exceeded. */
 export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {

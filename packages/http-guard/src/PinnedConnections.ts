@@ -6,11 +6,11 @@
  * ```
  *
  * A name is resolved for every request, and its addresses select the pool. A new connection of the pool uses a `lookup` that knows only these
-  * addresses, so a changed answer of the name server has no effect. A kept-alive connection is reused only for a request whose name still resolves to
-  * the same checked addresses. TLS still verifies the name, and `Host` still contains it.
+ * addresses, so a changed answer of the name server has no effect. A kept-alive connection is reused only for a request whose name still resolves to
+ * the same checked addresses. TLS still verifies the name, and `Host` still contains it.
  *
  * One forbidden address forbids the whole host. Using its other addresses would be safe, because the connection is pinned; but a public name with a
-  * private address is a mistake or an attack, and the error reports it.
+ * private address is a mistake or an attack, and the error reports it.
  */
 import * as Effect from "effect/Effect"
 import * as RcMap from "effect/RcMap"
@@ -62,7 +62,7 @@ const GLOBAL_DISPATCHERS = [Symbol.for("undici.globalDispatcher.1"), Symbol.for(
 
 /**
  * undici, loaded by the first request. Loading it replaces the dispatcher of the global `fetch`, and so Node's settings (`NODE_USE_ENV_PROXY`, for
-  * example). A handler's `fetch` must not change, so the dispatcher is restored.
+ * example). A handler's `fetch` must not change, so the dispatcher is restored.
  */
 const loadUndici = async () => {
   const before = GLOBAL_DISPATCHERS.map((key): unknown => Reflect.get(globalThis, key))

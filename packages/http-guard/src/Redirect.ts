@@ -8,7 +8,7 @@
  * | 307, 308 | stays | stay |
  *
  * Only harmless headers are sent to another origin. A list of known secrets (`Authorization`, `Cookie`) would miss the next `X-Api-Key`, so this is a
-  * list of safe headers.
+ * list of safe headers.
  */
 import * as Result from "effect/Result"
 import { BadRedirect } from "./GuardedHttpError.ts"

@@ -2,7 +2,7 @@
  * Resolves host names to addresses.
  *
  * It is a service of its own, so that tests can define what a name resolves to, and so that connections use exactly the checked addresses: no other code
-  * resolves the name again.
+ * resolves the name again.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -6,8 +6,8 @@
  * ```
  *
  * Requests ask for `identity`, but servers send stored files in their stored encoding anyway. So gzip, deflate, br and zstd are decoded (one of them), and
-  * the limit applies to the decoded bytes: a decompression bomb ends there. It also applies to the encoded bytes, because a stream can decode to nothing
-  * for ever. Every stage holds one buffer and applies backpressure.
+ * the limit applies to the decoded bytes: a decompression bomb ends there. It also applies to the encoded bytes, because a stream can decode to nothing
+ * for ever. Every stage holds one buffer and applies backpressure.
  */
 import { pipeline } from "node:stream"
 import type { Readable, Transform } from "node:stream"

@@ -17,7 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
-import { PayloadFaults } from "./index.ts"
+import * as PayloadFaults from "./PayloadFaults.ts"
 import { OFFLOAD_ALL, type RowStores, withPayloads, withPayloadStore } from "./TestPayloads.ts"
 
 const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.list(PayloadKey.make("test")))).pipe(

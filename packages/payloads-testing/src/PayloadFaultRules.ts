@@ -17,7 +17,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
-import { PayloadFaults } from "./index.ts"
+import * as PayloadFaults from "./PayloadFaults.ts"
 import { OFFLOAD_ALL, type RowStores, withPayloadStore } from "./TestPayloads.ts"
 
 const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.list(PayloadKey.make("test"))))

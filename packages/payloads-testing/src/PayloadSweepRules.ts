@@ -17,7 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { PayloadFaults } from "./index.ts"
+import * as PayloadFaults from "./PayloadFaults.ts"
 import { OFFLOAD_ALL, type RowStores } from "./TestPayloads.ts"
 
 const HOUR = 3_600_000

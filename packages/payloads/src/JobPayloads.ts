@@ -129,7 +129,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
   let retryAt = 0
   const outage = OutageLog.make({
     onFailure: (problem) =>
-      Effect.logError(`Large payloads cannot be stored or read: ${problem}. Jobs that need one wait; all others continue. Retrying.`),
+      Effect.logError(
+        `Large payloads cannot be stored or read: ${problem}. Jobs that need one wait; all others continue. Retrying.`
+      ),
     onRecovery: Effect.logInfo("Large payloads can be stored and read again.")
   })
 
@@ -171,7 +173,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
       }
       const found = yield* ask("get", store.get(key, bytes))
       if (digestOf(found) !== digest) {
-        return yield* lost(`the object ${key} of ${store.description} differs from the bytes that were put: its SHA-256 does not match`)
+        return yield* lost(
+          `the object ${key} of ${store.description} differs from the bytes that were put: its SHA-256 does not match`
+        )
       }
       const text = JsonText.make(Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString("utf8"))
       cache.set(key, text)

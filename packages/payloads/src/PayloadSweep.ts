@@ -86,7 +86,9 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, JobPaylo
     const interval = options.interval ?? "1 hour"
     const outage = OutageLog.make({
       onFailure: (problem) =>
-        Effect.logWarning(`Orphaned payloads could not be removed: ${problem}. They take up space until a later sweep removes them.`)
+        Effect.logWarning(
+          `Orphaned payloads could not be removed: ${problem}. They take up space until a later sweep removes them.`
+        )
     })
     yield* sweep(options.minAge ?? "1 hour").pipe(
       Effect.tap((removed) => removed === 0 ? Effect.void : Effect.logDebug(`${removed} orphaned payloads were removed.`)),

@@ -1,6 +1,6 @@
 /**
  * The rules of the webhook sender (R10, docs/spec/figures.md#reliability) over any stores: it delivers every committed event at least once,
-  * however often the receiver fails and the sender is killed.
+ * however often the receiver fails and the sender is killed.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
@@ -82,12 +82,17 @@ const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct(
 const HOSTS = ["a.example", "b.example", "c.example"]
 
 /** So many short delays that no delivery runs out of attempts at a receiver that fails half of the time. */
-const MANY_RETRIES: WebhookSender.Options = { pauses: Array.from({ length: 60 }, () => "2 seconds" as const), timeout: "3 seconds" }
+const MANY_RETRIES: WebhookSender.Options = {
+  pauses: Array.from({ length: 60 }, () => "2 seconds" as const),
+  timeout: "3 seconds"
+}
 
 const lost = (url: string, random: number) =>
   new GuardedHttpError({
     url,
-    reason: random < 0.5 ? new Unreachable({ detail: "ECONNREFUSED" }) : new ConnectionLost({ received: 1, detail: "other side closed" })
+    reason: random < 0.5
+      ? new Unreachable({ detail: "ECONNREFUSED" })
+      : new ConnectionLost({ received: 1, detail: "other side closed" })
   })
 
 /** A receiver that fails half of the time, in every possible way; sometimes it has processed the request before. */

@@ -35,9 +35,7 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, WebhookS
       while ((yield* attempts.removeBefore(before, LIMIT)) === LIMIT) yield* Effect.yieldNow
     })
     yield* sweep.pipe(
-      Effect.catchCause((cause) =>
-        Effect.logError("Old webhook deliveries cannot be removed; retrying in ten minutes.", cause)
-      ),
+      Effect.catchCause((cause) => Effect.logError("Old webhook deliveries cannot be removed; retrying in ten minutes.", cause)),
       Effect.andThen(Effect.sleep(INTERVAL)),
       Effect.forever,
       Effect.forkScoped

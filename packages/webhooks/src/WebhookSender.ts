@@ -192,7 +192,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Effect.catchCause((cause) =>
         Cause.hasInterrupts(cause)
           ? Effect.failCause(cause)
-          : Effect.logError(`The outcome of a webhook of job ${delivery.job} was not stored; the webhook will be sent again.`, cause)
+          : Effect.logError(
+            `The outcome of a webhook of job ${delivery.job} was not stored; the webhook will be sent again.`,
+            cause
+          )
       ),
       Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => {
         const wasFull = isFull()

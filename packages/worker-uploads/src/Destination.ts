@@ -12,7 +12,7 @@
  * ```
  *
  * The first source that is present is used. It is never completed from the next one, so that a key is never sent to an address that it is not for.
-  * An incomplete source is an error.
+ * An incomplete source is an error.
  */
 import { S3Config } from "@stint/contract/Job"
 import { CurrentJob } from "@stint/worker/CurrentJob"
@@ -88,7 +88,7 @@ const variable = (name: string): Config.Config<string | undefined> =>
 
 /**
  * Reads the variables. Fails if only some of the three are set: their author meant a bucket, and a worker that silently writes to its own disk
-  * instead loses every result.
+ * instead loses every result.
  */
 export const environment: Effect.Effect<Environment, UploadError | Config.ConfigError> = Effect.gen(function*() {
   const [endpointUrl, accessId, accessSecret] = [
@@ -155,7 +155,7 @@ const BUCKET_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/
 
 /**
  * The bucket of the month, `MM-YY` in UTC: where the original SDK writes if no bucket is named. Kept for workers that rely on it; errors about it
-  * explain how to name another bucket.
+ * explain how to name another bucket.
  */
 const monthOf = (millis: number): string => {
   const date = new Date(millis)
@@ -218,7 +218,7 @@ const decodeJobConfig = Schema.decodeUnknownEffect(JobConfig)
 const issuesOf = SchemaIssue.makeFormatterStandardSchemaV1()
 
 /** The bucket of the job's `s3Config`; undefined if it has none. */
-export const jobCredentials = Effect.fnUntraced(
+const jobCredentials = Effect.fnUntraced(
   function*(job: ReceivedJob): Effect.fn.Return<Credentials | undefined, UploadError> {
     const config = job["s3Config"]
     if (config === undefined || config === null) return undefined

@@ -2,7 +2,7 @@
  * Names of objects and of local files, made safe. Pure.
  *
  * A name may come from a caller's input. The result is always one path segment: no separator, no `..`, no character that a terminal or a file
-  * system interprets, and short enough for every file system. Letters of any script stay, because people read names.
+ * system interprets, and short enough for every file system. Letters of any script stay, because people read names.
  */
 
 /** The most bytes of one segment. File systems allow 255; the rest is for the suffixes of temporary files. */

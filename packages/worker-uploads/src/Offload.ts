@@ -6,7 +6,7 @@
  * ```
  *
  * Callers see the difference, so it is opt-in. Nothing is lost: without a bucket, or if the upload fails, the output is delivered unchanged and the
-  * platform decides.
+ * platform decides.
  */
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import type { Outcome } from "@stint/worker/Outcome"
@@ -20,7 +20,7 @@ import type { Options } from "./UploadService.ts"
 export interface OffloadOptions {
   /**
    * Outputs whose JSON has at least this many bytes are uploaded. Default: 19 MiB, which leaves room below the platform's 20 MiB for the envelope of an
-    * output. A lower value keeps the platform's store small and costs one request to the storage per output.
+   * output. A lower value keeps the platform's store small and costs one request to the storage per output.
    */
   readonly above?: number
   /** Options of the upload. Default: as `{job id}/output.json`, for 7 days. */
@@ -41,7 +41,7 @@ const jsonOf = (output: unknown): string | undefined => {
 
 /**
  * A worker's layer that uploads every output whose JSON has at least `above` bytes, including an aggregated stream and the output of a failed job.
-  * Chunks of a stream are delivered unchanged.
+ * Chunks of a stream are delivered unchanged.
  */
 export const layerOffload = (
   { above = OFFLOAD_ABOVE, upload = {} }: OffloadOptions = {}

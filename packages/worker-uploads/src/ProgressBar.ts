@@ -6,7 +6,7 @@
  * ```
  *
  * Concurrent uploads share the line. It is written to standard error, only if that is a terminal and the log is not JSON: in a worker of a platform it
-  * would be noise. It disappears when the last upload ends.
+ * would be noise. It disappears when the last upload ends.
  *
  * Own code, because it is short, and the usual libraries are made for many bars and keep timers of their own.
  */
@@ -56,8 +56,8 @@ interface Shown {
   done: number
 }
 
-/** The line for these uploads, truncated to the width. Exported for tests. */
-export const line = (uploads: ReadonlyArray<Readonly<Shown>>, milliseconds: number, columns: number): string => {
+/** The line for these uploads, truncated to the width. */
+const line = (uploads: ReadonlyArray<Readonly<Shown>>, milliseconds: number, columns: number): string => {
   const [first] = uploads
   if (first === undefined) return ""
   const done = uploads.reduce((sum, one) => sum + one.done, 0)

@@ -10,10 +10,10 @@
  * ```
  *
  * A storage keeps the parts of an upload that is neither completed nor aborted, and charges for them. Interruption therefore cancels the parts in
-  * flight and waits for the abort.
+ * flight and waits for the abort.
  *
  * The multipart upload is driven here and not by the SDK's `lib-storage`, whose `abort` lets requests in flight continue and does not wait for its own
-  * cleanup, and which continues to send parts after one has failed.
+ * cleanup, and which continues to send parts after one has failed.
  */
 import type { S3Client } from "@aws-sdk/client-s3"
 import { S3 } from "@stint/s3"
@@ -33,19 +33,19 @@ import { toUploadError } from "./UploadErrorMapping.ts"
 export interface Tuning {
   /**
    * Bytes per part. Default: 8 MiB; the minimum of S3 is 5 MiB. Larger parts need fewer requests; an upload holds `concurrency` + 1 parts in memory, and
-    * a lost connection costs one of them. A file that would need more than 10,000 parts gets larger ones.
+   * a lost connection costs one of them. A file that would need more than 10,000 parts gets larger ones.
    */
   readonly partSize: number
   /** Concurrent parts of one upload. Default: 4. More parts use a fast connection better and need more memory. */
   readonly concurrency: number
   /**
    * Attempts of one request, the first included. Default: 5. Lost connections, 5xx answers and "slow down" are retried, with random delays that grow to
-    * 20 s; other errors are not.
+   * 20 s; other errors are not.
    */
   readonly attempts: number
   /**
    * Default: `standard`. `adaptive` also delays requests once the storage has said "slow down": gentler to an overloaded storage, slower
-    * elsewhere.
+   * elsewhere.
    */
   readonly retryMode: "standard" | "adaptive"
   /** Time limit for opening a connection. Default: 10 seconds. */

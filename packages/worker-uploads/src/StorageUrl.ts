@@ -13,7 +13,7 @@
  * ```
  *
  * The consoles of storages show addresses in all of these forms, and people paste them. Buckets are addressed in the host at AWS, which requires it, and
-  * in the path elsewhere, which always works.
+ * in the path elsewhere, which always works.
  */
 import * as Result from "effect/Result"
 
@@ -100,7 +100,7 @@ const segmentsOf = (path: string): ReadonlyArray<string> => path.split("/").filt
 
 /**
  * Parses an address. Fails with the rest of a sentence that says what is wrong with it. `named` is the configured bucket, if any; it takes precedence over
-  * one in the address. The default scheme is `https`.
+ * one in the address. The default scheme is `https`.
  */
 export const parse = (address: string, named: string | undefined): Result.Result<StorageUrl, string> => {
   const text = address.trim()

@@ -29,7 +29,7 @@ export interface Options {
   readonly name?: string | undefined
   /**
    * The object's whole key, in place of `{job id}/{name}`. A key without the job's id lets one job overwrite another's object. Empty segments, `.` and
-    * `..` are dropped, the others made safe.
+   * `..` are dropped, the others made safe.
    */
   readonly key?: string | undefined
   /** Prepended to the object's key. */
@@ -50,7 +50,7 @@ export interface Options {
   readonly credentials?: Credentials | undefined
   /**
    * How long the URL is valid: 1 second to 7 days, the maximum of S3 and the default. A shorter time is safer, because anyone with the URL can read the
-    * object; a longer one outlives the job's result, which is removed after a day.
+   * object; a longer one outlives the job's result, which is removed after a day.
    */
   readonly expires?: Duration.Input | undefined
 }

@@ -2,7 +2,7 @@
  * Sends files, bytes and streams to S3-compatible storage and returns URLs that a caller can fetch (docs/spec/uploads.md#uploading-files).
  *
  * The destination is explained at the head of `Destination.ts`, the requests at the head of `S3Objects.ts`. Nothing of AWS is loaded before the first
-  * upload.
+ * upload.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import * as Clock from "effect/Clock"
@@ -29,7 +29,11 @@ export type { Credentials } from "./Destination.ts"
 export { layerOffload, OFFLOAD_ABOVE } from "./Offload.ts"
 export type { OffloadOptions } from "./Offload.ts"
 export { Uploads } from "./UploadService.ts"
-export type { Options, Uploaded } from "./UploadService.ts"
+export type {
+  Options,
+  /** @public */
+  Uploaded
+} from "./UploadService.ts"
 
 /** Options of the layer. */
 export interface LayerOptions extends Partial<S3Objects.Tuning> {
@@ -37,7 +41,7 @@ export interface LayerOptions extends Partial<S3Objects.Tuning> {
   readonly folder?: string
   /**
    * Whether to use a job's own `s3Config`. Default: true (docs/spec/uploads.md#destination). It makes this worker send results to an address that the
-    * caller chose, with requests signed by the caller's key. Disable it if callers must not use the worker's network.
+   * caller chose, with requests signed by the caller's key. Disable it if callers must not use the worker's network.
    */
   readonly jobConfig?: boolean
   /** The progress line. Default: on standard error, if that is a terminal and the log is not JSON. */
@@ -45,7 +49,7 @@ export interface LayerOptions extends Partial<S3Objects.Tuning> {
 }
 
 /** The default local folder. */
-export const FOLDER = "local_upload"
+const FOLDER = "local_upload"
 
 const isSet = (name: string): Config.Config<boolean> =>
   Config.map(
@@ -188,7 +192,7 @@ export const stream = <E, R>(
 
 /**
  * An upload's address as the functions of docs/spec/uploads.md#uploading-files return it: for a file, its path, relative to the working directory if it is
-  * below it; else the URL.
+ * below it; else the URL.
  */
 export const toText = (url: URL): string => {
   if (url.protocol !== "file:") return url.href
