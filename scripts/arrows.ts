@@ -2,23 +2,23 @@
  * Which package may depend on which.
  *
  * ```
- *  apps/*, examples, benchmarks        compose: may depend on everything
+ *  apps/*, examples, benchmarks        composers: may depend on everything
  *        |
  *  server   store-sqlite   pool-process   payloads-s3   worker-uploads   sdk   ...
  *        \        |              |              |             |
  *         queue   |              |              |             |
  *              \  |              |              |             |
- *               store           pool        payloads       worker     seams: never depend on an implementation
+ *               store           pool        payloads       worker     seams: never depend on their implementations
  *                    \           |              |          /
- *                                    contract                         depends on no package of ours
+ *                                    contract                         depends on no workspace package
  * ```
  *
- * `client` has no dependencies at all. `*-testing` packages are devDependencies, except of each other. A circle is an error, whatever the
- * kind of its dependencies, because turbo builds dependencies first.
+ * `client` has no dependencies at all. `*-testing` packages are devDependencies, except of each other. A circle of dependencies of any kind is
+ * an error, because turbo builds dependencies first.
  */
 import { isPublished, type Manifest, type Package } from "./workspace.ts"
 
-/** The seams; `<seam>-<x>` is an implementation of it, or a plugin. */
+/** The seams. `<seam>-<x>` is an implementation of `<seam>`, or a plugin for it. */
 const SEAMS = ["store", "pool", "payloads", "worker"]
 
 /** Packages that may depend on the implementations of a seam, besides the composers. The SDK's facade includes the worker's plugins. */
@@ -29,14 +29,14 @@ const isSuite = (name: string) => name.endsWith("-testing")
 const seamOf = (name: string) => isSuite(name) ? undefined : SEAMS.find((seam) => short(name).startsWith(`${seam}-`))
 const isComposer = (folder: string) => !folder.startsWith("packages/")
 
-/** What users of the package install with it. */
+/** The dependencies that users install with the package. */
 const installedWith = (manifest: Manifest) => ({
   ...manifest.dependencies,
   ...manifest.peerDependencies,
   ...manifest.optionalDependencies
 })
 
-/** The circles among the packages, each once: `a -> b -> a`. */
+/** Returns each circle among the packages once, as `a -> b -> a`. */
 const circlesOf = (arrows: ReadonlyMap<string, ReadonlyArray<string>>): ReadonlyArray<string> => {
   const circles: Array<string> = []
   const done = new Set<string>()
@@ -52,7 +52,7 @@ const circlesOf = (arrows: ReadonlyMap<string, ReadonlyArray<string>>): Readonly
   return circles
 }
 
-/** What is wrong with the dependencies between these packages: one line each. */
+/** Returns one line for each dependency that breaks a rule above. */
 export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<string> => {
   const problems: Array<string> = []
   const folders = new Map(packages.map(({ folder, name }) => [name, folder]))
@@ -67,23 +67,25 @@ export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<s
       problems.push(
         `${folder}/package.json: ${name} depends on ${
           Object.keys(installed).join(", ")
-        }. The client has no dependencies: write the few ` +
-          "lines that it needs, or put what needs Effect into @stint/client-effect."
+        }. The client must have no dependencies: write the ` +
+          "few lines that it needs, or move code that needs Effect to @stint/client-effect."
       )
     }
     for (const dependency of ours) {
       const arrow = `${folder}/package.json: ${name} depends on ${dependency}`
       const seam = seamOf(dependency)
       if (name === "@stint/contract") {
-        problems.push(`${arrow}. The contract depends on no other package of ours: move what it needs into the contract.`)
+        problems.push(
+          `${arrow}. The contract must not depend on workspace packages: move the code that it needs into the contract.`
+        )
       } else if (isComposer(folder)) {
         if (isPublished(folder) && isSuite(dependency) && dependency in installed) {
-          problems.push(`${arrow}, which is for tests. Move it to devDependencies.`)
+          problems.push(`${arrow}, which is a test package. Move it to devDependencies.`)
         }
       } else if (isComposer(folders.get(dependency) ?? "")) {
-        problems.push(`${arrow}, which is a program. Move what it needs into a package of its own.`)
+        problems.push(`${arrow}, which is a program. Move the shared code to a package under packages/.`)
       } else if (isSuite(dependency) && !isSuite(name) && dependency in installed) {
-        problems.push(`${arrow}, which is for tests. Move it to devDependencies.`)
+        problems.push(`${arrow}, which is a test package. Move it to devDependencies.`)
       } else if (seam !== undefined && !(ALSO_COMPOSE[seam] ?? []).includes(short(name))) {
         problems.push(
           `${arrow}, an implementation. Depend on @stint/${seam} and let an app or an example provide the layer; for tests, use the ` +
@@ -94,7 +96,7 @@ export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<s
   }
   for (const circle of circlesOf(arrows)) {
     problems.push(
-      `The dependencies form a circle: ${circle}. Move what both need into the lower package; a test that needs both goes into the upper one.`
+      `The dependencies form a circle: ${circle}. Move shared code to the lower package, and a test that needs both packages to the upper one.`
     )
   }
   return problems

@@ -1,10 +1,10 @@
 /**
- * Builds the package in the current folder: src/ -> dist/ as ESM with declarations. turbo runs it, dependencies first.
+ * Builds the package in the current folder: compiles src/ to ESM with declarations in dist/. turbo runs it, dependencies first.
  *
- * With `--declarations` only those are written: `bundle.ts` makes the rest.
+ * `--declarations` writes only the declarations; `bundle.ts` writes the JavaScript.
  *
- * In the workspace a package's exports lead to its sources, so compiling one package would compile all that it imports. Here the
- * names of the workspace lead to the declarations in dist/ instead.
+ * In the workspace, a package's `exports` point to its sources, so compiling one package would compile all its imports. Here the package
+ * names resolve to the declarations in dist/ instead.
  */
 import { spawnSync } from "node:child_process"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"

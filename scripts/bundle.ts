@@ -1,12 +1,12 @@
 /**
- * Bundles the package in the current folder after `build.ts --declarations`: src/index.ts -> dist/index.js, and a chunk for each thing that is
- * loaded only when it is used.
+ * Bundles the package in the current folder after `build.ts --declarations`: src/index.ts becomes dist/index.js, with one chunk per lazily
+ * loaded module.
  *
- * For packages that start with a cold start: Effect's modules one by one cost a worker more than 100 ms, as one tree-shaken file about 10.
- * Inside are Stint's packages and Effect. All other packages stay outside, and have to be among the package's own `dependencies`, because
- * that is where they are looked for once it is installed.
+ * It is for packages on the cold-start path: loading Effect's modules one by one costs a worker more than 100 ms, one tree-shaken file about
+ * 10 ms. The bundle contains Stint's packages and Effect. All other packages stay external and must be in the package's own `dependencies`,
+ * because Node resolves them from there once the package is installed.
  *
- * What is inside keeps its licence: dist/LICENSES.md has them.
+ * dist/LICENSES.md has the licences of the bundled packages.
  */
 import { build } from "esbuild"
 import type { Plugin } from "esbuild"
@@ -22,7 +22,7 @@ const nameOf = (specifier: string) => specifier.split("/", specifier.startsWith(
 const isInside = (name: string) => name === "effect" || name.startsWith("@effect/") || name.startsWith("@stint/")
 
 const externalizePackages: Plugin = {
-  name: "packages-stay-outside",
+  name: "external-packages",
   setup: (bundler) => {
     bundler.onResolve({ filter: /^[^./]/ }, ({ importer, kind, path }) => {
       if (kind === "entry-point" || isInside(nameOf(path))) return undefined
@@ -30,7 +30,7 @@ const externalizePackages: Plugin = {
       if (isNode || dependencies.includes(nameOf(path))) return { path, external: true }
       return {
         errors: [{
-          text: `${relative(folder, importer)} imports ${path}, which stays outside of the bundle. Add ${nameOf(path)} to the ` +
+          text: `${relative(folder, importer)} imports ${path}, which is not bundled. Add ${nameOf(path)} to ` +
             "dependencies in package.json."
         }]
       }
@@ -48,7 +48,7 @@ const { metafile } = await build({
   plugins: [singleStartupChunk(join(folder, "src/index.ts"), () => undefined), externalizePackages]
 })
 
-/** The folder of the package that a file in `node_modules` belongs to. */
+/** The package folder of a file in `node_modules`. */
 const packageOf = (file: string): string => {
   const end = file.lastIndexOf("node_modules/") + "node_modules/".length
   return file.slice(0, end) + nameOf(file.slice(end))
@@ -58,7 +58,9 @@ const foreign = Object.keys(metafile.inputs).map((file) => resolve(folder, file)
 const licences = [...new Set(foreign.map(packageOf))].toSorted().map((path) => {
   const [licence] = globSync("LICEN[CS]E*", { cwd: path })
   const file = licence === undefined ? join(dirname(path), "LICENSE") : join(path, licence)
-  if (!existsSync(file)) throw new Error(`${path} is in the bundle and has no licence file to pass on.`)
+  if (!existsSync(file)) {
+    throw new Error(`${path} is bundled but has no licence file. Make it an external dependency, or add its licence.`)
+  }
   const { name, version } = readManifest(join(path, "package.json"))
   return `# ${name} ${version}\n\n${readFileSync(file, "utf8").trim()}\n`
 })

@@ -1,7 +1,7 @@
 /**
- * `pnpm chaos --minutes N`: the tests that look for rare faults, for about N minutes each instead of seconds. Everything else is left out.
+ * `pnpm chaos --minutes N`: runs only the tests that look for rare faults, for about N minutes each instead of seconds.
  *
- * They draw their course from a seed, which a failure prints; `STINT_PROPERTY_SEED` runs it again.
+ * Each test prints its random seed when it fails. `STINT_PROPERTY_SEED=<seed>` repeats that run.
  */
 import process from "node:process"
 import { parseArgs } from "node:util"
@@ -11,18 +11,18 @@ import { root } from "./workspace.ts"
 const { values } = parseArgs({ options: { minutes: { type: "string", default: "5" } } })
 const minutes = Number(values.minutes)
 if (!(minutes > 0)) {
-  console.log(`--minutes wants a number above 0, and got "${values.minutes}". For example: pnpm chaos --minutes 10`)
+  console.log(`--minutes must be a number above 0, got "${values.minutes}". Example: pnpm chaos --minutes 10`)
   process.exit(1)
 }
 process.env["STINT_CHAOS_MINUTES"] = String(minutes)
 
 const vitest = await startVitest(
   ["packages/store-testing/test/MemoryJobStore", "packages/store-sqlite/test/SqliteConformance", "apps/cli/test/Faults.long"],
-  // One after the other: what is measured is not to be disturbed.
+  // One file at a time, so that the files do not slow each other down.
   {
     root,
     watch: false,
-    // Of both tiers.
+    // The files of both tiers.
     include: ["{packages,apps}/*/test/**/*.test.ts"],
     exclude: ["**/node_modules/**"],
     testNamePattern: "chaos",

@@ -1,8 +1,8 @@
 /**
  * Type-checks the TypeScript of the documentation: each block marked `ts` in the READMEs and in docs/.
- * Checks its links too: see doc-links.ts.
+ * Also checks links: see doc-links.ts.
  *
- * doc-blocks.ts says what a block is. A line keeps its number, so the compiler's messages name lines of the page.
+ * doc-blocks.ts defines a block. Each line keeps its number, so the compiler's messages name lines of the page.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -11,10 +11,10 @@ import { blocksOf, pagesOf } from "./doc-blocks.ts"
 import { brokenLinks } from "./doc-links.ts"
 import { packages, readManifest, root } from "./workspace.ts"
 
-/** Ignored by git, and made anew each time. */
+/** Ignored by git. Created from scratch on every run. */
 const folder = join(root, ".stint/docs")
 
-/** Writes the blocks of a page as modules; how many there are. */
+/** Writes the blocks of a page as modules and returns how many there are. */
 const extract = (page: string): number => {
   const blocks = blocksOf(readFileSync(join(root, page), "utf8"))
   mkdirSync(dirname(join(folder, page)), { recursive: true })
@@ -27,7 +27,10 @@ const extract = (page: string): number => {
   return blocks.length
 }
 
-/** Where imports lead: to our packages as their `exports` say, and to what any of them depends on. The documentation is no package. */
+/**
+ * Resolves imports to the `exports` of workspace packages, and to the dependencies of any of them: the documentation is not a package with
+ * dependencies of its own.
+ */
 const importPaths = (): Record<string, ReadonlyArray<string>> => {
   const paths: Record<string, ReadonlyArray<string>> = {}
   for (const { manifest, name, path } of packages) {
@@ -62,7 +65,9 @@ const { status, stdout } = spawnSync(join(root, "node_modules/.bin/tsc"), [
   encoding: "utf8"
 })
 process.stdout.write(stdout.replaceAll(/^\.stint\/docs\/(.+?\.md)\.\d+\.ts/gm, "$1"))
-if (count === 0) process.stdout.write("No block of TypeScript was found in the documentation.\n")
+if (count === 0) {
+  process.stdout.write("Found no TypeScript block in the documentation. The check reads blocks that start with ```ts.\n")
+}
 const broken = brokenLinks()
 for (const line of broken) process.stdout.write(`${line}\n`)
 process.exitCode = count === 0 || broken.length > 0 ? 1 : status ?? 1

@@ -1,8 +1,8 @@
 /**
- * Checks every package.json of the workspace: what publishing needs, `exports` (public-paths.ts), and the dependencies (arrows.ts).
+ * Checks every package.json of the workspace: the fields for publishing, `exports` (public-paths.ts) and the dependencies (arrows.ts).
  *
- * `--fix` writes what can be derived: the version, `files`, `exports`, `publishConfig`, ... A package's imports of its own paths that are not
- * public become relative. Dependencies stay as they are: which of them to change is a decision.
+ * `--fix` writes every field that can be derived: the version, `files`, `exports`, `publishConfig` and so on. It also makes a package's imports
+ * of its own non-public paths relative. It never changes dependencies: which one to change is a decision.
  */
 import { globSync, readFileSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -28,7 +28,7 @@ const built = <Value extends string | null>(record: Record<string, Value>): Reco
 
 const same = (left: unknown, right: unknown) => JSON.stringify(left) === JSON.stringify(right)
 
-/** Replaces the package's name by the module's file in an import. */
+/** Replaces a package's import of its own path with the module's file. */
 const useFile = ({ file, replacement, specifier }: OwnImport) => {
   const source = readFileSync(join(root, file), "utf8")
   writeFileSync(join(root, file), source.replaceAll(`"${specifier}"`, `"${replacement}"`))
@@ -50,13 +50,13 @@ for (const { folder, path, manifest } of packages) {
   } else if (manifest.private === true) {
     if (folder.startsWith("packages/")) {
       problems.push(
-        `${folder}/package.json: it is private. Packages get published; what is not belongs into apps/, examples/ or benchmarks/.`
+        `${folder}/package.json: "private" is true, but packages are published. Remove it, or move the folder to apps/, examples/ or benchmarks/.`
       )
     }
   } else {
     const publishConfig: Manifest["publishConfig"] = {
       access: "public",
-      // Not at the top: there pnpm would hold it against the Node that runs pnpm itself, before it has installed ours.
+      // Not at the top level: pnpm would check it against the Node that runs pnpm, before it has installed the pinned one.
       engines: { node: ">=22.19" }
     }
     if (wanted.exports !== undefined) publishConfig.exports = built(wanted.exports)
@@ -68,13 +68,15 @@ for (const { folder, path, manifest } of packages) {
     wanted.scripts = { build: "node ../../scripts/build.ts", ...manifest.scripts }
     wanted.publishConfig = publishConfig
     if (manifest.name !== `@stint/${basename(folder)}`) {
-      problems.push(`${folder}/package.json: the name is ${manifest.name}. Call it @stint/${basename(folder)}, as its folder.`)
+      problems.push(
+        `${folder}/package.json: the name is ${manifest.name}. Rename it to @stint/${basename(folder)}, after its folder.`
+      )
     }
     if (manifest.description === undefined) {
-      problems.push(`${folder}/package.json: there is no description. Say in one line what the package is for.`)
+      problems.push(`${folder}/package.json: "description" is missing. Add one line that says what the package is for.`)
     }
     if (found === undefined && manifest.bin === undefined) {
-      problems.push(`${folder}: there is no src/. Add src/index.ts.`)
+      problems.push(`${folder}: src/ is missing. Add src/index.ts.`)
     }
   }
   problems.push(...found?.problems ?? [])
@@ -82,7 +84,7 @@ for (const { folder, path, manifest } of packages) {
     if (fix) useFile(one)
     else {
       problems.push(
-        `${one.file} imports ${one.specifier}, which is not public. Import ${one.replacement}; \`pnpm format\` does it.`
+        `${one.file} imports ${one.specifier}, which is not public. Import ${one.replacement}; \`pnpm format\` rewrites it.`
       )
     }
   }
@@ -97,16 +99,16 @@ for (const { folder, path, manifest } of packages) {
   const wrongPaths = found === undefined ? [] : exportsProblems({ folder, manifest }, found)
   problems.push(...wrongPaths)
   for (const [key, value] of wrong) {
-    // Named path by path above.
+    // exportsProblems() has already reported each path.
     if (wrongPaths.length > 0 && (key === "exports" || key === "publishConfig")) continue
-    problems.push(`${folder}/package.json: ${key} has to be ${JSON.stringify(value)}. \`pnpm format\` writes it.`)
+    problems.push(`${folder}/package.json: ${key} must be ${JSON.stringify(value)}. \`pnpm format\` writes it.`)
   }
 }
 
-// A name that says nothing gathers everything. The SDK's facade has the names of docs/spec/handler.md#facade, `utils` among them.
+// Files with generic names collect unrelated code. The SDK's facade has the names of docs/spec/handler.md#facade, `utils` among them.
 for (const file of globSync("{packages,apps}/*/src/**/{utils,util,common,helpers,helper,misc}.ts", { cwd: root })) {
   if (file.startsWith("packages/sdk/")) continue
-  problems.push(`${file}: a name that says nothing. Name the file after the one thing that it does.`)
+  problems.push(`${file}: the name is generic. Name the file after the one thing that it does.`)
 }
 
 for (const problem of problems) console.error(problem)

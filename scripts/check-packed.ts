@@ -1,9 +1,9 @@
 /**
- * Checks what a registry would get. Needs `pnpm build`.
+ * Checks the tarballs that would be published. Needs `pnpm build`.
  *
- * Packs every package, lints the tarballs with publint, unpacks them into an empty folder outside the workspace where each package
- * sees the dependencies that it declares and no others, and there type-checks a program that imports every module, and runs one that
- * imports every package.
+ * Packs every package and lints the tarballs with publint. Unpacks them into an empty folder outside the workspace, where each package
+ * sees only its declared dependencies. There it type-checks a program that imports every public module, and runs one that imports every
+ * package.
  */
 import { execFileSync, spawnSync } from "node:child_process"
 import { existsSync, globSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
@@ -17,10 +17,10 @@ const problems: Array<string> = []
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "stint-packed-")))
 const tarballs = join(folder, "tarballs")
 
-/** Where Node looks for the dependencies of an unpacked package. */
+/** The path where Node resolves a dependency of an unpacked package. */
 const beside = (name: string, dependency: string) => join(folder, "installed", name.replace("/", "+"), "node_modules", dependency)
 
-/** Where a package is unpacked: alone with its dependencies, as pnpm lays them out. */
+/** The folder of an unpacked package, alone with its dependencies, as in the layout of pnpm. */
 const installed = (name: string) => beside(name, name)
 
 const link = (target: string, path: string) => {
@@ -28,7 +28,7 @@ const link = (target: string, path: string) => {
   symlinkSync(target, path)
 }
 
-/** The specifiers that a packed package answers to, by its exports; patterns are expanded. */
+/** The import specifiers of a packed package, from its exports. Patterns are expanded. */
 const specifiersOf = (name: string): ReadonlyArray<string> =>
   Object.entries(readManifest(join(installed(name), "package.json")).exports ?? {}).flatMap(([key, target]) => {
     if (target === null) return []
@@ -45,7 +45,7 @@ const run = (what: string, hint: string, args: ReadonlyArray<string>) => {
 }
 
 try {
-  // pnpm names itself here when it runs a script.
+  // pnpm sets this to its own path when it runs a script.
   const pnpm = process.env["npm_execpath"]?.includes("pnpm") === true ? process.env["npm_execpath"] : "pnpm"
   execFileSync(
     pnpm,
@@ -84,10 +84,11 @@ try {
       files: ["types.ts"]
     })
   )
-  const hint = "A module that is not found has to be in `dependencies`; for src/testing/, in optional `peerDependencies`."
+  const hint =
+    "A module that is not found must be in `dependencies`. A test runner that a testing module imports must be in optional `peerDependencies`."
   run("Type check", hint, [join(root, "node_modules/typescript/bin/tsc"), "-p", "."])
 
-  // Entries only: other modules may be programs, or belong into a test runner.
+  // Entry points only: other modules may be programs, or need a test runner.
   const entries = publishable.filter((one) => specifiersOf(one.name).includes(one.name)).map((one) => one.name)
   writeFileSync(join(folder, "run.js"), entries.map((one) => `await import("${one}")`).join("\n"))
   run("Import", hint, ["run.js"])

@@ -1,5 +1,5 @@
 /**
- * `pnpm check`: every check, no test.
+ * `pnpm check`: runs every check and no test.
  */
 import { runChecks } from "./checks.ts"
 

@@ -1,7 +1,7 @@
 /**
- * The checks of the repository: everything that `pnpm check` runs, and `pnpm test` before the tests.
+ * The checks of the repository. `pnpm check` runs them; `pnpm test` runs them before the tests.
  *
- * A check is a command that is silent and exits 0 when all is well. To add one, add a line to `checks`.
+ * A check is a command that prints nothing and exits 0 when it finds no problem. To add one, add an entry to `checks`.
  */
 import { spawn } from "node:child_process"
 import { availableParallelism } from "node:os"
@@ -9,13 +9,13 @@ import { delimiter, join } from "node:path"
 import { stripVTControlCharacters } from "node:util"
 import { root } from "./workspace.ts"
 
-/** A command that is silent and exits 0 when all is well. */
+/** A command that prints nothing and exits 0 when it finds no problem. */
 export interface Check {
   readonly name: string
   readonly command: ReadonlyArray<string>
-  /** The check that has to end well before this one starts. */
+  /** The check that must succeed before this one starts. */
   readonly after?: string
-  /** What to do when it fails, where its own output does not say. */
+  /** Printed after a failure when the output of the command does not say what to do. */
   readonly hint?: string
 }
 
@@ -23,7 +23,7 @@ export interface Check {
 export const checks: ReadonlyArray<Check> = [
   { name: "build", command: ["turbo", "run", "build", "--output-logs=errors-only"] },
   { name: "types", command: ["tsc", "--noEmit", "-p", "tsconfig.json"] },
-  // The compiler sees no Effect that nobody runs, and no `any` among its requirements.
+  // The compiler does not report an Effect that is never run, or `any` among its requirements.
   {
     name: "effects",
     command: [
@@ -41,15 +41,15 @@ export const checks: ReadonlyArray<Check> = [
   {
     name: "docs",
     command: ["node", "scripts/check-docs.ts"],
-    hint: "scripts/check-docs.ts says how a block names what it takes for granted."
+    hint: "scripts/doc-blocks.ts explains how a page declares names that its blocks use without showing the imports."
   },
-  { name: "lint", command: ["oxlint"], hint: "`pnpm format` fixes what can be fixed." },
+  { name: "lint", command: ["oxlint"], hint: "`pnpm format` applies the automatic fixes." },
   { name: "format", command: ["dprint", "check", "--list-different"], hint: "`pnpm format` formats everything." },
   { name: "manifests", command: ["node", "scripts/check-manifests.ts"] },
   {
     name: "unused",
     command: ["knip", "--config", "scripts/knip.config.ts", "--no-progress", "--no-config-hints"],
-    hint: "Remove what nothing uses, or remove its `export`. A name that is only for users has `@public` in its doc comment."
+    hint: "Remove the unused code, or its `export`. If only users of the package need a name, put `@public` into its doc comment."
   },
   { name: "packed", command: ["node", "scripts/check-packed.ts"], after: "build" }
 ]
@@ -69,7 +69,7 @@ const environment = {
   TURBO_NO_UPDATE_NOTIFIER: "1"
 }
 
-/** Runs one command in the root, with the workspace's own programs first in PATH, and collects what it says, without colours. */
+/** Runs a command in the root with the workspace's own programs first in PATH. Returns its output without colours. */
 export const execute = ([program = "", ...args]: ReadonlyArray<string>): Promise<Outcome> => {
   const start = performance.now()
   return new Promise((resolve) => {
@@ -81,22 +81,22 @@ export const execute = ([program = "", ...args]: ReadonlyArray<string>): Promise
       stream.setEncoding("utf8").on("data", (text: string) => output.push(text))
     }
     child.on("error", (error) => {
-      output.push(`${program} cannot be started: ${error.message}. \`pnpm install\` brings it.\n`)
+      output.push(`${program} cannot be started: ${error.message}. Run \`pnpm install\`.\n`)
       end(false)
     })
     child.on("close", (code) => end(code === 0))
   })
 }
 
-/** One line of the report: `types      ok   1.2 s`. */
+/** Formats one line of the report: `types      ok   1.2 s`. */
 export const line = (name: string, verdict: string, seconds: number): string =>
   `${name.padEnd(10)} ${verdict.padEnd(7)} ${seconds.toFixed(1).padStart(5)} s`
 
 /**
- * Runs every check, as many at once as there are cores, and prints a line for each; a failed one also prints what it said. One failure
- * stops no other check, except those that come `after` it.
+ * Runs every check, with one running per core, and prints a line for each. A failed check also prints its output. A failure stops only the
+ * checks that come `after` it.
  *
- * @returns how many failed
+ * @returns the number of failed checks
  */
 export const runChecks = async (): Promise<number> => {
   const waiting = [...checks]

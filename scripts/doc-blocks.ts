@@ -1,7 +1,8 @@
 /**
- * The TypeScript blocks of the documentation: those that are marked `ts`.
+ * The TypeScript blocks of the documentation: code blocks marked `ts`.
  *
- * A block is a module of its own. What it takes for granted stands before it in a comment, which readers do not see:
+ * Each block is a separate module. Declarations that the block uses but does not show go into an HTML comment before it, which readers do
+ * not see:
  *
  * ```
  *   <!-- given
@@ -9,7 +10,7 @@
  *   declare const resize: (file: string) => Promise<Uint8Array>
  *   -->
  *
- *   <!-- follows -->            continues the block before it, with everything that this one had
+ *   <!-- follows -->            continues the previous block and sees its declarations
  *   <!-- file: report.ts -->    other blocks of the page can import it as ./report.ts
  * ```
  */
@@ -17,9 +18,9 @@ import { globSync } from "node:fs"
 
 /** One block, as a module. */
 export interface Block {
-  /** Those of the page; all lines outside the block are blank, so that a line keeps its number. */
+  /** All lines of the page. Lines outside the block are blank, so that each line keeps its number. */
   readonly lines: ReadonlyArray<string>
-  /** Where its code begins, from 1. */
+  /** The line where the code starts, from 1. */
   readonly first: number
   readonly file: string | undefined
 }
@@ -70,6 +71,6 @@ export const blocksOf = (source: string): ReadonlyArray<Block> => {
   return blocks
 }
 
-/** The pages whose blocks are compiled, from the root of the workspace. */
+/** The pages whose blocks are compiled, relative to the root of the workspace. */
 export const pagesOf = (root: string): ReadonlyArray<string> =>
   globSync(["README.md", "docs/**/*.md", "{packages,apps}/*/README.md"], { cwd: root }).toSorted()

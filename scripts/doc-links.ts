@@ -1,22 +1,23 @@
 /**
- * Checks the links of the documentation: citations of a page in TypeScript, and relative links in Markdown. The file that a link names has to exist,
- * and, where the link has an anchor, so has the heading.
+ * Checks the links of the documentation: citations of pages in TypeScript, and relative links in Markdown. The linked file must exist, and so
+ * must the heading that an anchor names.
  */
 import { existsSync, globSync, readFileSync } from "node:fs"
 import { dirname, join, relative, resolve } from "node:path"
 import { root } from "./workspace.ts"
 
-const FOLDERS = "{docs,packages,examples,benchmarks,scripts}/**"
+const FOLDERS = "{docs,packages,apps,examples,benchmarks,scripts}/**"
 
 const filesOf = (extension: string): ReadonlyArray<string> =>
   globSync([`*.${extension}`, `${FOLDERS}/*.${extension}`], {
     cwd: root,
-    exclude: ["**/node_modules", "**/dist", "**/.stint"]
+    // The tests of the scripts write pages of a workspace that does not exist.
+    exclude: ["**/node_modules", "**/dist", "**/.stint", "scripts/test"]
   })
 
 const linesOf = (file: string): ReadonlyArray<string> => readFileSync(join(root, file), "utf8").split("\n")
 
-/** The lines of a page. Those of code blocks are blank, so that each keeps its number. */
+/** The lines of a page. Lines of code blocks are blank, so that each line keeps its number. */
 const textOf = (page: string): ReadonlyArray<string> => {
   let fence: string | undefined
   return linesOf(page).map((line) => {
@@ -30,7 +31,7 @@ const textOf = (page: string): ReadonlyArray<string> => {
   })
 }
 
-/** The anchors of a page's headings, as GitHub makes them. */
+/** The anchors that GitHub generates for a page's headings. */
 const anchorsOf = (page: string): ReadonlySet<string> => {
   const anchors = new Set<string>()
   for (const line of textOf(page)) {
@@ -53,7 +54,7 @@ const hasAnchor = (page: string, anchor: string): boolean => {
   return anchors.has(anchor)
 }
 
-/** A link as it was found: its target is a path from the root, or from the folder of its file. */
+/** A link. Its target is relative to the folder `from`: the root, or the folder of the file. */
 interface Link {
   readonly file: string
   readonly line: number
@@ -61,7 +62,7 @@ interface Link {
   readonly from: string
 }
 
-/** Citations name a page by its path from the root: a file and, if the citation is of a section, its anchor. */
+/** Citations name a page by its path from the root, with an anchor when they cite a section. */
 const CITATION = /(?<![\w/.-])(?:\.{1,2}\/)*(docs\/[\w/-]+\.md(?:#[\w-]+)?)/g
 
 const citationsOf = (file: string): ReadonlyArray<Link> =>
@@ -90,7 +91,7 @@ const problemOf = ({ file, from, target }: Link): string | undefined => {
   return `${name} has no heading #${anchor}`
 }
 
-/** A line for each link that leads nowhere: `file:line: what is missing (the link)`. */
+/** Returns one line for each broken link: `file:line: problem (link)`. */
 export const brokenLinks = (): ReadonlyArray<string> =>
   [...filesOf("ts").flatMap(citationsOf), ...filesOf("md").flatMap(linksOf)].flatMap((link) => {
     const problem = problemOf(link)

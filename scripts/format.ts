@@ -1,13 +1,13 @@
 /**
- * `pnpm format`: writes what can be derived into the manifests, applies lint's safe fixes, and lays every file out.
+ * `pnpm format`: writes the derived fields of the manifests, applies the safe fixes of lint, and formats every file.
  *
- * What is left for a person, `pnpm check` tells.
+ * `pnpm check` reports the problems that remain.
  */
 import { execute } from "./checks.ts"
 
 await execute(["node", "scripts/check-manifests.ts", "--fix"])
 await execute(["oxlint", "--fix"])
-// Last: the fixes are not laid out.
+// Last, because the fixes above are not formatted.
 const { ok, output } = await execute(["dprint", "fmt"])
-console.log(output.trim() || "Every file was in order.")
+console.log(output.trim() || "No file changed.")
 process.exitCode = ok ? 0 : 1

@@ -1,8 +1,8 @@
 /**
- * The settings of knip: those of knip.json, and the blocks of the documentation as code. What a block imports is used.
+ * The settings of knip: those of knip.json, plus the TypeScript blocks of the documentation, so that an import in a block counts as a use.
  *
- * An exported name is used when another file names it: a module, a test, an example, a benchmark or a block. A name that is public although
- * nothing here names it has `@public` in its doc comment. The names that a src/index.ts re-exports are public: it lists the package.
+ * An exported name is used when another file names it: a module, a test, an example, a benchmark or a block. A public name that no file here
+ * uses has `@public` in its doc comment. Names that a src/index.ts re-exports are public.
  */
 import { readFileSync } from "node:fs"
 import { join } from "node:path"

@@ -1,5 +1,5 @@
 /**
- * Our own lint rules, loaded by oxlint (`jsPlugins` in .oxlintrc.json).
+ * The lint rules of this repository, loaded by oxlint (`jsPlugins` in .oxlintrc.json).
  *
  * - `stint/exported-doc`: every exported declaration has a doc comment.
  * - `stint/no-module-let`: no mutable state at module level.
@@ -38,7 +38,7 @@ interface Program {
   readonly body: ReadonlyArray<Node>
 }
 
-/** What a declaration introduces; nothing for a destructuring. */
+/** The names that a declaration introduces. Destructuring patterns yield none. */
 const namesOf = (declaration: Node): ReadonlyArray<Name> =>
   (declaration.declarations ?? [declaration]).flatMap((one) => one.id ?? [])
 
@@ -49,7 +49,7 @@ const exportedDoc = {
     Program: (program: Program) => {
       // `export type Job = typeof Job.Type` and overloads share the comment of the first declaration of that name.
       const done = new Set<string | undefined>()
-      // The head of `JobQueue.ts` is the comment of `JobQueue`, and of its one layer, constructor or command.
+      // The comment at the head of `JobQueue.ts` documents `JobQueue`, and its single layer, constructor or command.
       const head = context.sourceCode.getAllComments()[0]
       if (isDoc(head) && head?.range[0] === 0) {
         for (const name of [basename(context.filename, ".ts"), "layer", "make", "command"]) done.add(name)
@@ -61,8 +61,8 @@ const exportedDoc = {
           if (!documented && !done.has(name.name)) {
             context.report({
               node: name,
-              message: `${name.name} is exported without a doc comment. Say above it what it is, its unit, its default and the ` +
-                "trade-off, and how it fails; or do not export it."
+              message: `${name.name} is exported without a doc comment. Describe what it is, its unit, its default with the ` +
+                "trade-off, and its errors; or remove the export."
             })
           }
           done.add(name.name)
@@ -81,8 +81,8 @@ const noModuleLet = {
         for (const name of namesOf(node)) {
           context.report({
             node: name,
-            message: `${name.name} is mutable state of the whole process, which every layer would share. Create it inside the ` +
-              "layer that owns it."
+            message: `${name.name} is mutable state at module level, which all layers in the process would share. Create it ` +
+              "inside the layer that owns it."
           })
         }
       }

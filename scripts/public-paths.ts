@@ -1,12 +1,12 @@
 /**
- * The public paths of a package, and what its `exports` have to be.
+ * The public paths of a package, from which its `exports` are derived.
  *
  * A path is public when a file outside the package imports it: another package, an example, a benchmark, or a block of the documentation.
- * `.` (src/index.ts) and `./testing` (src/testing.ts or src/testing/index.ts) are always public. The tests of a package import what is
- * not public by its file.
+ * `.` (src/index.ts) and `./testing` (src/testing.ts or src/testing/index.ts) are always public. The tests of a package import non-public
+ * modules by their file.
  *
- * A path names the module, not the folder: `@stint/store/JobRecord` is src/jobs/JobRecord.ts. Where two modules of a package have the same
- * name, the path has the folder too. `src/internal/` has no public paths.
+ * A path names the module, not the folder: `@stint/store/JobRecord` is src/jobs/JobRecord.ts. When two modules of a package have the same
+ * name, the path includes the folder. `src/internal/` has no public paths.
  */
 import { existsSync, globSync, readFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
@@ -18,33 +18,33 @@ interface Import {
   /** From the root. */
   readonly file: string
   readonly specifier: string
-  /** What follows the name of the package: `JobRecord`; empty for the package itself. */
+  /** The part after the package name: `JobRecord`; empty for the package itself. */
   readonly path: string
 }
 
-/** An import that a package's own file has to write with the module's file. */
+/** An import by a package's own file that must name the module's file instead. */
 export interface OwnImport extends Import {
   /** The relative specifier that replaces it. */
   readonly replacement: string
 }
 
-/** What the imports say about one package. */
+/** The public paths of one package, derived from the imports. */
 interface PublicPaths {
   readonly exports: Exports
-  /** By path, as in `exports`: the first file that imports it. */
+  /** The first file that imports each path. Keys are as in `exports`. */
   readonly importers: ReadonlyMap<string, string>
-  /** Imports by the package's own files of paths that are not public. */
+  /** Imports of non-public paths by the package's own files. */
   readonly ownImports: ReadonlyArray<OwnImport>
   readonly problems: ReadonlyArray<string>
 }
 
-/** `from "x"`, `import("x")`, `import.meta.resolve("x")`; in the text of a generated program too. */
+/** `from "x"`, `import("x")`, `import.meta.resolve("x")`; also inside the text of a generated program. */
 const IMPORT = /\b(?:from|import|resolve)\s*\(?\s*\\?["'`](@[\w-]+\/[\w-]+)((?:\/[\w.-]+)*)(?=\\?["'`])/g
 
-/** Examples in comments are not compiled, so they import nothing. */
+/** Examples in comments are not compiled, so their imports do not count. */
 const withoutComments = (source: string) => source.replaceAll(/^\s*(?:\/\/|\/?\*).*$/gm, "")
 
-/** Every import of a workspace package, by the package's name. */
+/** Every import of a workspace package, grouped by package name. */
 const importsOf = (root: string, packages: ReadonlyArray<Package>): ReadonlyMap<string, ReadonlyArray<Import>> => {
   const found = new Map(packages.map(({ name }) => [name, new Array<Import>()]))
   const add = (file: string, source: string) => {
@@ -55,7 +55,8 @@ const importsOf = (root: string, packages: ReadonlyArray<Package>): ReadonlyMap<
   const folders = packages.map(({ folder }) => isPublished(folder) ? `${folder}/{src,test}` : folder)
   const sources = globSync([...folders, "scripts"].map((folder) => `${folder}/**/*.{ts,tsx,mts,js,mjs}`), {
     cwd: root,
-    exclude: ["**/node_modules", "**/dist", "**/.stint"]
+    // The tests of the scripts write modules of a workspace that does not exist.
+    exclude: ["**/node_modules", "**/dist", "**/.stint", "scripts/test"]
   })
   for (const file of [...new Set(sources)].toSorted()) add(file, withoutComments(readFileSync(join(root, file), "utf8")))
   for (const page of pagesOf(root)) {
@@ -64,7 +65,7 @@ const importsOf = (root: string, packages: ReadonlyArray<Package>): ReadonlyMap<
   return found
 }
 
-/** The files that a path can mean; one, unless something is wrong. `./verify` may lead to src/Verify.ts. */
+/** The files that a path can refer to. More than one is ambiguous. `./verify` may refer to src/Verify.ts. */
 const modulesOf = (files: ReadonlyArray<string>, path: string): ReadonlyArray<string> => {
   const names = [`${path}.ts`, `${path}.tsx`, `${path}/index.ts`]
   const lower = names.map((name) => `/${name.toLowerCase()}`)
@@ -83,7 +84,7 @@ const publicPathsOf = ({ folder, path: packageFolder }: Package, imports: Readon
   const importers = new Map<string, string>()
   const own: Array<OwnImport> = []
 
-  /** Adds a path; its key in `exports`. */
+  /** Adds a path and returns its key in `exports`. */
   const add = (path: string, file: string) => {
     const key = path === "" ? "." : `./${path}`
     found.set(key, `./src/${file}`)
@@ -99,11 +100,11 @@ const publicPathsOf = ({ folder, path: packageFolder }: Package, imports: Readon
     const [file, second] = modulesOf(files, one.path || "index")
     const key = `./${one.path}`
     if (file === undefined) {
-      problems.push(`${one.file} imports ${one.specifier}, and ${folder}/src has no such module.`)
+      problems.push(`${one.file} imports ${one.specifier}, but ${folder}/src has no such module.`)
     } else if (second !== undefined) {
       problems.push(
-        `${one.file} imports ${one.specifier}, which can be ${folder}/src/${file} or ${folder}/src/${second}. Name the folder too, or ` +
-          "rename one of them."
+        `${one.file} imports ${one.specifier}, which is ambiguous: ${folder}/src/${file} or ${folder}/src/${second}. Include the folder in ` +
+          "the path, or rename one of the files."
       )
     } else if (!isOwn(one) && file.startsWith("internal/")) {
       problems.push(
@@ -133,7 +134,7 @@ export const publicPaths = (root: string, packages: ReadonlyArray<Package>): Rea
   )
 }
 
-/** Where the `exports` of a package differ from its public paths: one line for each path. */
+/** Returns one line for each path where the `exports` of a package differ from its public paths. */
 export const exportsProblems = (
   { folder, manifest }: Pick<Package, "folder" | "manifest">,
   { exports, importers }: PublicPaths

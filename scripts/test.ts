@@ -1,9 +1,10 @@
 /**
- * `pnpm test`: every check, then every test of the first tier. `pnpm test:long` (`--long`): the tests of the second tier, `*.long.test.ts`,
- * without the checks. The last line is for machines: `N passed, N failed`, with `, N skipped` where some were.
+ * `pnpm test`: runs every check, then every test of the first tier. `pnpm test:long` (`--long`): runs the tests of the second tier,
+ * `*.long.test.ts`, without the checks. The last line is machine-readable: `N passed, N failed`, followed by `, N skipped` when tests were
+ * skipped.
  *
- * It counts tests. A check that fails, a test file that cannot be loaded and an error outside every test each count as one more failure. In CI
- * a skipped test is a failure too: `.ci/run` installs all that tests look for, so a skip there hides a missing part.
+ * The line counts tests. A failed check, a test file that cannot be loaded, and an error outside a test each count as one failure. In CI a
+ * skipped test is a failure too: `.ci/run` installs everything that tests need, so a skip means that something is missing.
  */
 import process from "node:process"
 import type { Reporter } from "vitest/node"
@@ -26,7 +27,7 @@ const counter: Reporter = {
         const { state } = test.result()
         const verdict = state === "pending" || (isCi && state === "skipped") ? "failed" : state
         if (verdict !== state) {
-          console.log(`Skipped in CI: ${module.relativeModuleId} > ${test.fullName}. .ci/run has to install what it needs.`)
+          console.log(`Skipped in CI: ${module.relativeModuleId} > ${test.fullName}. Make .ci/run install what the test needs.`)
         }
         counts[verdict] += 1
       }
@@ -37,23 +38,23 @@ const counter: Reporter = {
 const start = performance.now()
 const failedBefore = counts.failed
 try {
-  // After the checks: it takes a while to load.
+  // Loaded after the checks because loading takes a while.
   const { startVitest } = await import("vitest/node")
   const vitest = await startVitest([], {
     root,
     watch: false,
     reporters: ["minimal", counter],
-    // The long tier measures times of real processes: two files at once would disturb each other.
+    // The long tier measures times of real processes, and two files at once would slow each other down.
     ...(isLong ? { maxWorkers: 1, passWithNoTests: false } : {})
   })
   await vitest.close()
 } catch (error) {
   counts.failed += 1
-  console.log("vitest could not run. If vitest.config.ts is in order, `pnpm install` brings what is missing.", error)
+  console.log("vitest could not run. Check vitest.config.ts, then run `pnpm install`.", error)
 }
 console.log(
   line(isLong ? "long tests" : "tests", counts.failed === failedBefore ? "ok" : "FAILED", (performance.now() - start) / 1000)
 )
 console.log(`${counts.passed} passed, ${counts.failed} failed${counts.skipped === 0 ? "" : `, ${counts.skipped} skipped`}`)
-// Not `exitCode`: a handle that a test left open would keep this process alive.
+// Not `exitCode`: a handle left open by a test would keep this process alive.
 process.exit(counts.failed === 0 ? 0 : 1)

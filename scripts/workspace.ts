@@ -4,10 +4,10 @@
 import { globSync, readFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
 
-/** Public paths and the files that they lead to; null closes a path. */
+/** Public paths and their files. null makes a path private. */
 export type Exports = Record<string, string | null>
 
-/** The parts of a package.json that our scripts read. */
+/** The fields of a package.json that the scripts read. */
 export interface Manifest {
   name: string
   version?: string
@@ -39,7 +39,7 @@ export interface Package {
   readonly name: string
   /** Absolute. */
   readonly path: string
-  /** From the root, as messages name it: `packages/queue`. */
+  /** Relative to the root, as in messages: `packages/queue`. */
   readonly folder: string
   readonly manifest: Manifest
 }
@@ -47,10 +47,10 @@ export interface Package {
 /** The folder of pnpm-workspace.yaml. */
 export const root = resolve(import.meta.dirname, "..")
 
-/** A package.json. Its shape is what check-manifests.ts is for; nothing is decoded here. */
+/** Reads a package.json. Its shape is not decoded here; check-manifests.ts checks it. */
 export const readManifest = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8"))
 
-/** The packages of the workspace in a folder, sorted by folder. The folders are those of its pnpm-workspace.yaml: `packages/*`, ... */
+/** The packages of the workspace in a folder, sorted by folder. pnpm-workspace.yaml lists the folders: `packages/*`, ... */
 export const packagesOf = (root: string): ReadonlyArray<Package> => {
   const list = readFileSync(join(root, "pnpm-workspace.yaml"), "utf8").split(/^packages:$/m)[1]?.split(/^\S/m)[0] ?? ""
   const manifests = Array.from(list.matchAll(/^ *- *"?([^"\s]+)/gm), ([, pattern]) => `${pattern}/package.json`)
@@ -63,10 +63,10 @@ export const packagesOf = (root: string): ReadonlyArray<Package> => {
 /** Every package of this workspace. */
 export const packages: ReadonlyArray<Package> = packagesOf(root)
 
-/** Whether a registry gets what is in a folder: a library, or a program that users install. */
+/** Whether the package in a folder is published: a library, or a program that users install. */
 export const isPublished = (folder: string): boolean => /^(packages|apps)\//.test(folder)
 
-/** Those that a registry gets. */
+/** The packages that are published. */
 export const publishable: ReadonlyArray<Package> = packages.filter((one) =>
   isPublished(one.folder) && one.manifest.private !== true
 )

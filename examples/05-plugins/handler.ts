@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Images from "./Images.ts"
 import { Thumbnail } from "./Thumbnail.ts"
 
-Worker.layer(Thumbnail).pipe(
-  Layer.provide([Downloads.layer, Uploads.layer, Progress.layer, Images.layer]),
+Worker.layer(Thumbnail, { middleware: [Progress.middleware] }).pipe(
+  Layer.provide([Downloads.layer, Uploads.layer, Images.layer]),
   Worker.launch
 )

@@ -1,5 +1,5 @@
 /**
- * A handler that counts: words in, the first of them out, and every word is one token.
+ * A handler that counts: it returns the first words of a text, and each word of the text is one token.
  */
 import { Handler } from "@stint/worker"
 import * as Effect from "effect/Effect"

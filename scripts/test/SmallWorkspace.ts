@@ -1,5 +1,5 @@
 /**
- * A small workspace in a temporary folder: the package `contract` of this one, an app that imports two of its modules, and the scripts.
+ * A small workspace in a temporary folder: the package `contract` of this workspace, an app that imports two of its modules, and the scripts.
  */
 import { execFile } from "node:child_process"
 import { cpSync, globSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { basename, delimiter, dirname, join } from "node:path"
 import { type Manifest, readManifest, root } from "../workspace.ts"
 
-/** What a command said, and how it ended. */
+/** The exit code and the output of a command. */
 interface Ended {
   readonly code: number
   readonly output: string

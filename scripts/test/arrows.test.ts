@@ -4,7 +4,7 @@ import type { Manifest } from "../workspace.ts"
 
 type Kind = "dependencies" | "devDependencies" | "peerDependencies"
 
-/** What is wrong with one dependency, among packages of these folders. */
+/** The problems of a single dependency between packages in these folders. */
 const problemsOf = (from: string, to: string, kind: Kind = "dependencies"): ReadonlyArray<string> => {
   const manifests = new Map([from, to].map((folder): [string, Manifest] => [folder, { name: nameOf(folder) }]))
   manifests.get(from)![kind] = { [nameOf(to)]: "workspace:*" }
@@ -41,14 +41,14 @@ test.each<[string, string, string, Kind?]>([
   ["packages/store-sqlite", "packages/store-testing", "Move it to devDependencies"],
   ["packages/store-sqlite", "packages/store-testing", "Move it to devDependencies", "peerDependencies"],
   ["apps/cli", "packages/server-testing", "Move it to devDependencies"],
-  ["packages/contract", "packages/store-testing", "The contract depends on no other package", "devDependencies"],
-  ["packages/client", "packages/contract", "The client has no dependencies"],
+  ["packages/contract", "packages/store-testing", "The contract must not depend on workspace packages", "devDependencies"],
+  ["packages/client", "packages/contract", "The client must have no dependencies"],
   ["packages/server", "apps/cli", "is a program", "devDependencies"]
 ])("%s may not depend on %s: %s", (from, to, reason, kind) => {
   expect(problemsOf(from, to, kind)).toEqual([expect.stringContaining(reason)])
 })
 
-test("a circle is an error, whatever the kind of its dependencies", () => {
+test("a circle of dependencies of any kind is an error", () => {
   const one = (name: string, manifest: Partial<Manifest>) => ({
     name: `@stint/${name}`,
     path: `/${name}`,

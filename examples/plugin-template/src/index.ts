@@ -1,5 +1,5 @@
 /**
- * A plugin for workers: what each job used.
+ * A plugin for workers: records what each job used.
  */
 export * as Ledger from "./Ledger.ts"
 export * as Usage from "./Usage.ts"

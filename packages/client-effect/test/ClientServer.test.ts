@@ -14,6 +14,7 @@ import { FetchHttpClient } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
+import * as PromiseCodec from "../src/PromiseCodec.ts"
 import { Days, Quiet, Thumbnail, UnreadableImage } from "./TestHandlers.ts"
 
 const photo = new URL("https://example.com/photo.jpg")
@@ -88,7 +89,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
         expect(yield* jobsOf(endpoint)).toBe(1)
       }).pipe(Effect.provide(layer))
 
-      const thumbnail = client.endpoint(Thumbnail, endpoint.id)
+      const thumbnail = client.endpoint(PromiseCodec.make(Thumbnail), endpoint.id)
       const waiting = yield* Effect.forkChild(promise(() => thumbnail.runSync({ url: photo, width: 64 })))
       const job = yield* worker.next
       expect(job.input).toEqual({ url: photo.href, width: 64 })
@@ -135,7 +136,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
         expect(yield* ends(stop)).toBeInstanceOf(Client.JobCancelled)
       }).pipe(Effect.provide(layer))
 
-      const thumbnail = client.endpoint(Thumbnail, endpoint.id)
+      const thumbnail = client.endpoint(PromiseCodec.make(Thumbnail), endpoint.id)
       const failing = rejection(() => thumbnail.runSync({ url: photo, width: 64 }))
       const [first] = yield* Effect.all([failing, end(declared)], { concurrency: 2 })
       expect(first).toBeInstanceOf(JobFailedError)
@@ -168,7 +169,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
         })
       }).pipe(Effect.provide(layer))
 
-      const thumbnail = client.endpoint(Thumbnail, endpoint.id)
+      const thumbnail = client.endpoint(PromiseCodec.make(Thumbnail), endpoint.id)
       const error = yield* rejection(() => thumbnail.run(wrong))
       expect(error).toBeInstanceOf(CallError)
       expect(error).toMatchObject({ reason: { _tag: "Invalid", problems: [{ path: ["width"] }] } })
@@ -185,7 +186,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       const { id } = yield* quiet.run("hush")
       yield* worker.deliver((yield* worker.next).id, {})
       expect(yield* quiet.result(id)).toEqual({})
-      expect(yield* promise(() => client.endpoint(Quiet, endpoint.id).result(id))).toEqual({})
+      expect(yield* promise(() => client.endpoint(PromiseCodec.make(Quiet), endpoint.id).result(id))).toEqual({})
       expect(yield* promise(() => client.endpoint(endpoint.id).result(id))).toBeUndefined()
     }))
 
@@ -258,7 +259,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
           return { all, error }
         }
       }
-      const promised = client.endpoint(Days, endpoint.id)
+      const promised = client.endpoint(PromiseCodec.make(Days), endpoint.id)
       const [first] = yield* Effect.all([promise(() => collect(promised.stream({ from: dates[0]! }))), work({ output: null })], {
         concurrency: 2
       })
@@ -275,7 +276,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       const day = new Date(86_400_000)
       const days = yield* Effect.provide(Client.endpoint(Days, endpoint.id), layer)
       const { id } = yield* days.run({ from: day })
-      const handle = client.endpoint(Days, endpoint.id).job(id)
+      const handle = client.endpoint(PromiseCodec.make(Days), endpoint.id).job(id)
       const read = async () => {
         const all: Array<JobEvent<Date>> = []
         for await (const event of handle.events()) all.push(event)

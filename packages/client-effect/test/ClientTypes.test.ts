@@ -8,6 +8,7 @@ import type { Json } from "@stint/contract/Json"
 import * as Effect from "effect/Effect"
 import type * as Stream from "effect/Stream"
 import { describe, expectTypeOf, it } from "vitest"
+import * as PromiseCodec from "../src/PromiseCodec.ts"
 import { Days, type Images, Thumbnail, type UnreadableImage } from "./TestHandlers.ts"
 
 type Problems = Client.ClientError | Client.JobFailure
@@ -52,14 +53,16 @@ describe("an endpoint typed by a handler", () => {
   })
 
   it("is the same for Promises, by the handler itself", () => {
-    const thumbnail = client.endpoint(Thumbnail)
+    const thumbnail = client.endpoint(PromiseCodec.make(Thumbnail))
     expectTypeOf(thumbnail).toEqualTypeOf<
       PromiseEndpoint<{ readonly url: URL; readonly width: number }, { readonly url: URL; readonly taken?: Date }, never>
     >()
     // @ts-expect-error a URL, not its text
     void (() => thumbnail.runSync({ url: "https://example.com", width: 64 }))
     void (async () => {
-      for await (const day of client.endpoint(Days).stream({ from: new Date() })) expectTypeOf(day).toEqualTypeOf<Date>()
+      for await (const day of client.endpoint(PromiseCodec.make(Days)).stream({ from: new Date() })) {
+        expectTypeOf(day).toEqualTypeOf<Date>()
+      }
     })
   })
 

@@ -71,7 +71,7 @@ describe("waiting for a result", () => {
         _tag: "ClientError",
         job: "j1",
         reason: { _tag: "Unreachable", sent: false },
-        message: expect.stringContaining("Nobody answers there (connect ECONNREFUSED)")
+        message: expect.stringContaining("The connection could not be established (connect ECONNREFUSED)")
       })
     }))
 
@@ -84,6 +84,6 @@ describe("waiting for a result", () => {
       yield* TestClock.adjust("14 seconds")
       expect(fiber.pollUnsafe()).toBeUndefined()
       yield* TestClock.adjust("1 second")
-      expect(yield* Fiber.join(fiber)).toMatchObject({ detail: "No answer within 15 s." })
+      expect(yield* Fiber.join(fiber)).toMatchObject({ detail: "No response within 15 s." })
     }))
 })

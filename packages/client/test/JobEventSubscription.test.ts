@@ -300,7 +300,7 @@ describe("following a job where the platform has no events", () => {
   it("fails rather than skip chunks that were lost on their way", () => {
     const { calls, error } = follow([none, page("IN_PROGRESS", 1), cut(), page("COMPLETED", 3)])
     expect(calls).toHaveLength(3)
-    expect(error?.message).toContain("Chunks that were on their way are lost")
+    expect(error?.message).toContain("Chunks in the lost response cannot be read again")
   })
 
   it("waits out a platform that refuses without having read anything", () => {

@@ -3,7 +3,8 @@ import { HttpApi } from "effect/http-api"
 import * as fc from "fast-check"
 import { inspect } from "node:util"
 import { describe, expect, it } from "vitest"
-import { type Program, randomIdempotencyKey } from "../src/protocol/DriverProtocol.ts"
+import { randomIdempotencyKey } from "../src/ClientSettings.ts"
+import type { Program } from "../src/protocol/DriverProtocol.ts"
 import * as JobsApiCalls from "../src/protocol/JobsApiCalls.ts"
 import { answer, cut, type Entry, job, KEY, perform, problem, refused, silent, target } from "./ScriptedDriver.ts"
 
@@ -113,9 +114,9 @@ describe("sending again", () => {
   it("tells a caller that a job may have been made, and how to find out", () => {
     const { error } = perform(JobsApiCalls.runSync(target(), 1, {}), [cut()])
     expect(error?.reason).toEqual({ _tag: "Unreachable", sent: true })
-    expect(error?.message).toContain("It is not known whether a job was made")
+    expect(error?.message).toContain("The platform may have created a job")
     expect(error?.message).toContain("idempotencyKey")
-    expect(perform(JobsApiCalls.run(target({ retryFor: 0 }), 1, {}), [refused]).error?.message).not.toContain("not known")
+    expect(perform(JobsApiCalls.run(target({ retryFor: 0 }), 1, {}), [refused]).error?.message).not.toContain("may have created")
   })
 
   it("waits as long as Retry-After says, in seconds or as a date, and not much longer", () => {
@@ -279,7 +280,7 @@ describe("runSync", () => {
 
   it("takes a time-out of its own for no answer", () => {
     expect(perform(JobsApiCalls.runSync(target(), 1, {}), [silent]).error).toMatchObject({
-      detail: "No answer within 60 s.",
+      detail: "No response within 60 s.",
       reason: { _tag: "Unreachable", sent: true }
     })
   })
@@ -322,7 +323,7 @@ describe("messages", () => {
         .error
         ?.detail
     )
-      .toBe("The answer was 500 with \"Oops broken\".")
+      .toBe("The response was 500 with \"Oops broken\".")
   })
 
   it("survive any answer at all", () => {

@@ -13,7 +13,7 @@
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiMiddleware, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
-import { security } from "./Authorization.ts"
+import { type CurrentEndpoint, security } from "./Authorization.ts"
 import { JOB_ID_HEADER } from "./jobs/JobsApi.ts"
 import { type ExtraParameter, idempotencyKey, operationDocs } from "./OpenApiOperation.ts"
 
@@ -64,7 +64,7 @@ const errors = {
 const refusal = (status: keyof typeof errors) => OpenAiError.annotateKey({ httpApiStatus: status })
 
 /** Callers of the OpenAI route: as for the jobs API, refused in OpenAI's shape. */
-export class OpenAiAuthorization extends HttpApiMiddleware.Service<OpenAiAuthorization>()(
+export class OpenAiAuthorization extends HttpApiMiddleware.Service<OpenAiAuthorization, { provides: CurrentEndpoint }>()(
   "@stint/contract/OpenAiAuthorization",
   { security, error: [refusal(401), refusal(403), refusal(429)] }
 ) {}

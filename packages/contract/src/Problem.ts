@@ -93,7 +93,7 @@ export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailabl
 }, members) {}
 
 /** The members that every problem repeats, from one sentence and its way out. */
-export const explain = (
+export const problemMembers = (
   error: string,
   hint: string
 ): { readonly detail: string; readonly error: string; readonly hint: string } => ({

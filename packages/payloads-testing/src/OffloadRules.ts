@@ -25,7 +25,7 @@ const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.lis
 )
 
 const kindsOf = (all: ReadonlyArray<string>) =>
-  all.map((key) => key.split("/")[2]?.split(".")[0] ?? key).toSorted((a, b) => a < b ? -1 : 1)
+  all.map((key) => key.split("/")[3]?.split(".")[0] ?? key).toSorted((a, b) => a < b ? -1 : 1)
 
 /** Webhook bodies as they are sent, in place of the stored ones. */
 const wholeWebhooks = Layer.effect(
@@ -40,9 +40,9 @@ const wholeWebhooks = Layer.effect(
           store.claimDue(now, limit, leaseMs),
           (all) => Effect.forEach(all, (one) => Effect.map(bodies.resolve(one.body), (body) => ({ ...one, body })))
         ),
-      get: (id) =>
+      get: (endpoint, id) =>
         Effect.flatMap(
-          store.get(id),
+          store.get(endpoint, id),
           (one) => one === undefined ? Effect.succeed(one) : Effect.map(bodies.resolve(one.body), (body) => ({ ...one, body }))
         )
     })
@@ -194,13 +194,13 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
                 yield* store.insert(job)
                 const { jobs } = yield* store.claim(endpoint, 1, { _tag: "Claim", now: 1, worker })
                 assert.deepInclude(jobs[0], { id, input, s3Config })
-                yield* store.apply(id, { _tag: "Progress", now: 2, endpoint, worker, output: progress })
-                assert.strictEqual((yield* store.get(id))?.progress, progress)
-                for (const chunk of chunks) yield* store.append(id, { _tag: "Chunk", now: 3, endpoint, worker }, chunk)
-                assert.deepStrictEqual((yield* store.peek(id, { attempt: 0, chunk: 0 }, 9))?.chunks, chunks)
-                assert.deepStrictEqual((yield* store.drain(id, 9))?.chunks, chunks)
-                yield* store.apply(id, { _tag: "Finish", now: 4, endpoint, worker, output, error: null })
-                assert.strictEqual((yield* store.get(id))?.output, output)
+                yield* store.apply(endpoint, id, { _tag: "Progress", now: 2, endpoint, worker, output: progress })
+                assert.strictEqual((yield* store.get(endpoint, id))?.progress, progress)
+                for (const chunk of chunks) yield* store.append(endpoint, id, { _tag: "Chunk", now: 3, endpoint, worker }, chunk)
+                assert.deepStrictEqual((yield* store.peek(endpoint, id, { attempt: 0, chunk: 0 }, 9))?.chunks, chunks)
+                assert.deepStrictEqual((yield* store.drain(endpoint, id, 9))?.chunks, chunks)
+                yield* store.apply(endpoint, id, { _tag: "Finish", now: 4, endpoint, worker, output, error: null })
+                assert.strictEqual((yield* store.get(endpoint, id))?.output, output)
               }))),
             { numRuns: runs }
           )

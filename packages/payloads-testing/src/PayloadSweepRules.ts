@@ -85,14 +85,14 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
       Effect.gen(function*() {
         const { now } = yield* Sweep
         const webhooks = yield* WebhookStore
-        const { finish, queue, submit, takeOne } = yield* Scenario.make()
+        const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
         yield* submit({ webhook: { url: "http://127.0.0.1:9/", events: ["completed"] } })
         yield* finish(yield* takeOne("ann"))
         yield* TestClock.adjust(600_000)
         while (yield* queue.tick);
         assert.strictEqual(yield* now, 0)
         const [delivery] = yield* webhooks.claimDue(600_000, 9, 1_000)
-        yield* webhooks.settle(delivery?.id ?? "", 1, { _tag: "Delivered", at: 600_000, status: 200, error: null })
+        yield* webhooks.settle(endpoint.id, delivery?.id ?? "", 1, { _tag: "Delivered", at: 600_000, status: 200, error: null })
         assert.strictEqual(yield* now, 0)
         yield* webhooks.removeBefore(600_001, 9)
         assert.strictEqual(yield* now, 2)
@@ -176,8 +176,8 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
                     JobStore.of({
                       ...store,
                       insert: (job, key) => swept(store.insert(job, key)),
-                      apply: (id, event) => swept(store.apply(id, event)),
-                      append: (id, event, body) => swept(store.append(id, event, body)),
+                      apply: (endpoint, id, event) => swept(store.apply(endpoint, id, event)),
+                      append: (endpoint, id, event, body) => swept(store.append(endpoint, id, event, body)),
                       claim: (endpoint, limit, event) => swept(store.claim(endpoint, limit, event)),
                       tick: (event, limit) => swept(store.tick(event, limit)),
                       applyRunning: (filter, event) => swept(store.applyRunning(filter, event)),
@@ -186,8 +186,8 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
                     commands
                   )
                   // All jobs are removed now; remove their webhooks too.
-                  for (const { attempts, id } of yield* webhooks.claimDue(10 ** 15, 10_000, 1)) {
-                    yield* webhooks.settle(id, attempts, { _tag: "Delivered", at: 0, status: 200, error: null })
+                  for (const { attempts, endpoint, id } of yield* webhooks.claimDue(10 ** 15, 10_000, 1)) {
+                    yield* webhooks.settle(endpoint, id, attempts, { _tag: "Delivered", at: 0, status: 200, error: null })
                   }
                   yield* webhooks.removeBefore(1, 100_000)
                   yield* now

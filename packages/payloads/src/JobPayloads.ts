@@ -2,7 +2,7 @@
  * Writes the payloads of jobs to the payload store and reads them back.
  *
  * ```
- *   put      text --UTF-8, SHA-256--> OWNER/JOB/KIND.TIME.RANDOM        the key is new each time
+ *   put      text --UTF-8, SHA-256--> OWNER/ENDPOINT/JOB/KIND.TIME.RANDOM        the key is new each time
  *   read     cached? | fetch --size and SHA-256 match?--> text
  *                         | Missing, Damaged: PayloadLost, permanent
  *                         | Unavailable: StoreError, temporary
@@ -13,7 +13,7 @@
  *
  * A job is pinned while its object is written and its row not yet committed: the sweep skips pinned jobs, however long the commit takes.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import * as OutageLog from "@stint/store/OutageLog"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
@@ -87,7 +87,7 @@ export class JobPayloads extends Context.Service<JobPayloads, {
   /** Whether the text is long enough to move. */
   readonly isLarge: (text: string | null) => boolean
   /** Stores a large text and returns the text for the job's row. Fails with `PayloadUnavailable`; then nothing was stored. */
-  readonly offload: (job: JobId, kind: Kind, text: JsonText) => Effect.Effect<OffloadedText, StoreError>
+  readonly offload: (endpoint: EndpointId, job: JobId, kind: Kind, text: JsonText) => Effect.Effect<OffloadedText, StoreError>
   /** Resolves a row. */
   readonly read: (row: JsonText, onOutage: OutagePolicy) => Effect.Effect<JsonText, StoreError | PayloadLost>
   /** Resolves the references in a longer text. A lost payload becomes `null`, and `problems` contains the cause. */
@@ -212,14 +212,14 @@ const make = Effect.fnUntraced(function*(options: Options) {
   return JobPayloads.of({
     owner,
     isLarge,
-    offload: (job, kind, text) =>
+    offload: (endpoint, job, kind, text) =>
       Effect.suspend((): Effect.Effect<OffloadedText, StoreError> => {
         // A lone surrogate has no UTF-8 encoding. Such a text is not JSON from a request, and stays in its row.
         if (!isLarge(text) || !PLAIN_ID.test(job) || !text.isWellFormed()) {
           return Effect.succeed({ row: PayloadReference.toRow(text), key: undefined })
         }
         const bytes = Buffer.from(text)
-        const key = PayloadKey.make(`${owner}/${job}/${kind}.${now()}.${randomUUID()}`)
+        const key = PayloadKey.make(`${owner}/${endpoint}/${job}/${kind}.${now()}.${randomUUID()}`)
         const row = PayloadReference.referenceToRow({ key, bytes: bytes.byteLength, digest: digestOf(bytes) })
         return ask("put", store.put(key, bytes)).pipe(
           Effect.catchTag("PayloadLost", ({ problem }) => unavailable("put", problem)),

@@ -18,7 +18,7 @@
  * Only inputs and final outputs move. Progress and chunks stay in their rows: each has at most one megabyte, progress is overwritten often, and a chunk
  * is drained once, which a failure of another store must not undo. Lists, timers, counts and queue positions never call the payload store.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { jsonNull, type JsonText } from "@stint/contract/Json"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
@@ -171,10 +171,10 @@ const make = Effect.gen(function*() {
     withPin(
       job.id,
       Effect.gen(function*() {
-        const input = yield* offload(job.id, "input", job.input)
+        const input = yield* offload(job.endpoint, job.id, "input", job.input)
         const s3Config = job.s3Config === null
           ? undefined
-          : yield* Effect.onError(offload(job.id, "s3config", job.s3Config), () => discard(input.key))
+          : yield* Effect.onError(offload(job.endpoint, job.id, "s3config", job.s3Config), () => discard(input.key))
         // If this fails, the row may or may not be committed, so the objects stay; the sweep removes them if they are orphans.
         const inserted = yield* inner.insert({ ...job, input: input.row, s3Config: s3Config?.row ?? null }, key)
         if (inserted._tag !== "Kept") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
@@ -188,7 +188,9 @@ const make = Effect.gen(function*() {
     { now, worker }: ClaimContext
   ): Effect.Effect<never, StoreError> =>
     Effect.sleep(Math.max(100, leaseMs / 3)).pipe(
-      Effect.andThen(Effect.suspend(() => inner.apply(id, { _tag: "Heartbeat", now: now(), endpoint, worker, attempt }))),
+      Effect.andThen(
+        Effect.suspend(() => inner.apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker, attempt }))
+      ),
       Effect.forever
     )
 
@@ -197,7 +199,7 @@ const make = Effect.gen(function*() {
     function*({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, delay: number) {
       // Jitter: jobs that fail together must not be claimed together.
       const jitter = (yield* Random.next) * delay * 0.2
-      return yield* inner.apply(id, {
+      return yield* inner.apply(endpoint, id, {
         _tag: "Return",
         now: now(),
         endpoint,
@@ -210,12 +212,12 @@ const make = Effect.gen(function*() {
 
   const failLost = ({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, problem: string) => {
     const error = `The job cannot run, because its input is lost: ${problem}.`
-    return inner.apply(id, { _tag: "Finish", now: now(), endpoint, worker, attempt, output: null, error })
+    return inner.apply(endpoint, id, { _tag: "Finish", now: now(), endpoint, worker, attempt, output: null, error })
   }
 
   /** The job with its current lease, unless it was cancelled or lost its lease during the fetch. */
   const stillHeld = (job: JobRecord): Effect.Effect<FetchResult, StoreError> =>
-    Effect.map(inner.get(job.id), (seen): FetchResult => {
+    Effect.map(inner.get(job.endpoint, job.id), (seen): FetchResult => {
       if (seen?.status !== "IN_PROGRESS" || seen.attempt !== job.attempt) return SKIPPED
       return { _tag: "Fetched", job: { ...job, leaseExpiresAt: seen.leaseExpiresAt } }
     })
@@ -277,12 +279,12 @@ const make = Effect.gen(function*() {
     }
   })
 
-  const finish = (id: JobId, event: Finish, output: JsonText): Effect.Effect<ApplyResult, StoreError> =>
+  const finish = (endpoint: EndpointId, id: JobId, event: Finish, output: JsonText): Effect.Effect<ApplyResult, StoreError> =>
     withPin(
       id,
-      Effect.flatMap(offload(id, "output", output), ({ key, row }) =>
+      Effect.flatMap(offload(endpoint, id, "output", output), ({ key, row }) =>
         Effect.tap(
-          inner.apply(id, { ...event, output: row }),
+          inner.apply(endpoint, id, { ...event, output: row }),
           // The result was rejected or the job is retried, so no row refers to the object.
           (applied) => applied._tag === "Changed" && isTerminal(applied.after.status) ? Effect.void : discard(key)
         ))
@@ -294,36 +296,37 @@ const make = Effect.gen(function*() {
       isLarge(job.input) || isLarge(job.s3Config)
         ? insertOffloaded(job, key)
         : Effect.flatMap(inner.insert(inRow(job), key), resolveDuplicate),
-    apply: (id, event) => {
+    apply: (endpoint, id, event) => {
       switch (event._tag) {
         case "Finish": {
           const ended = event.error === null ? event : { ...event, error: shortened(event.error) }
-          if (ended.output === null) return inner.apply(id, ended)
+          if (ended.output === null) return inner.apply(endpoint, id, ended)
           return isLarge(ended.output)
-            ? finish(id, ended, ended.output)
-            : inner.apply(id, { ...ended, output: toRow(ended.output) })
+            ? finish(endpoint, id, ended, ended.output)
+            : inner.apply(endpoint, id, { ...ended, output: toRow(ended.output) })
         }
         case "Progress":
-          return inner.apply(id, { ...event, output: toRow(event.output) })
+          return inner.apply(endpoint, id, { ...event, output: toRow(event.output) })
         default:
-          return inner.apply(id, event)
+          return inner.apply(endpoint, id, event)
       }
     },
-    append: (id, event, body) => inner.append(id, event, toRow(body)),
+    append: (endpoint, id, event, body) => inner.append(endpoint, id, event, toRow(body)),
     claim: (endpoint, limit, event) =>
       Effect.flatMap(
         inner.claim(endpoint, limit, event),
         (claimed) => claimed.jobs.some(isOffloaded) ? fetchAll(claimed, event) : Effect.succeed(claimed)
       ),
-    get: (id) => Effect.flatMap(inner.get(id), (job) => job === undefined ? Effect.succeed(undefined) : resolveReport(job)),
-    drain: (id, limit) =>
+    get: (endpoint, id) =>
+      Effect.flatMap(inner.get(endpoint, id), (job) => job === undefined ? Effect.succeed(undefined) : resolveReport(job)),
+    drain: (endpoint, id, limit) =>
       Effect.flatMap(
-        inner.drain(id, limit),
+        inner.drain(endpoint, id, limit),
         (taken) => taken === undefined || !hasReferences(taken) ? Effect.succeed(taken) : resolveDrain(taken)
       ),
-    peek: (id, after, limit) =>
+    peek: (endpoint, id, after, limit) =>
       Effect.flatMap(
-        inner.peek(id, after, limit),
+        inner.peek(endpoint, id, after, limit),
         (seen) => seen === undefined || !hasReferences(seen) ? Effect.succeed(seen) : resolvePeek(seen)
       )
   })

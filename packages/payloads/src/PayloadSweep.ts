@@ -13,7 +13,7 @@
  * writes. Objects that a stored job no longer needs, such as the output of an attempt before a retry, are removed with the job. A key is never
  * reused, so an orphan stays an orphan.
  */
-import { JobId } from "@stint/contract/Ids"
+import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JobStore } from "@stint/store/JobStore"
 import * as OutageLog from "@stint/store/OutageLog"
 import { WebhookStore } from "@stint/store/WebhookStore"
@@ -21,6 +21,7 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { JobPayloads } from "./JobPayloads.ts"
 import type { PayloadKey } from "./PayloadStore.ts"
@@ -34,14 +35,17 @@ export interface Options {
   readonly minAge?: Duration.Input
 }
 
+const isEndpointId = Schema.is(EndpointId)
+const isJobId = Schema.is(JobId)
+
 /** Keys checked at once, and concurrent removals. */
 const PAGE = 200
 const REMOVERS = 8
 
-/** `OWNER/JOB/KIND.TIME.RANDOM`; undefined where a key is none of ours. */
-const readKey = (key: PayloadKey): { readonly job: string; readonly at: number } | undefined => {
-  const [, job, at] = /^[^/]+\/([^/]+)\/[a-z0-9]+\.(\d{1,15})\.[^/]+$/.exec(key) ?? []
-  return job === undefined ? undefined : { job, at: Number(at) }
+/** `OWNER/ENDPOINT/JOB/KIND.TIME.RANDOM`; undefined for any other key. */
+const readKey = (key: PayloadKey): { readonly endpoint: EndpointId; readonly job: JobId; readonly at: number } | undefined => {
+  const [, endpoint, job, at] = /^[^/]+\/([^/]+)\/([^/]+)\/[a-z0-9]+\.(\d{1,15})\.[^/]+$/.exec(key) ?? []
+  return isEndpointId(endpoint) && isJobId(job) ? { endpoint, job, at: Number(at) } : undefined
 }
 
 /** Removes the orphans once and returns their number. Requires the job store without payloads, so that it reads no object. */
@@ -52,11 +56,10 @@ export const sweep = Effect.fn("PayloadSweep.sweep")(function*(minAge: Duration.
   const webhooks = yield* WebhookStore
   const before = (yield* Clock.currentTimeMillis) - Duration.toMillis(minAge)
 
-  const isNeeded = Effect.fnUntraced(function*(job: string) {
+  const isNeeded = Effect.fnUntraced(function*(endpoint: EndpointId, job: JobId) {
     if (payloads.isPinned(job)) return true
-    const id = JobId.make(job)
-    if ((yield* jobs.get(id)) !== undefined) return true
-    return (yield* webhooks.list({ job: id, limit: 1 })).deliveries.length > 0
+    if ((yield* jobs.get(endpoint, job)) !== undefined) return true
+    return (yield* webhooks.list({ endpoint, job, limit: 1 })).deliveries.length > 0
   })
 
   let removed = 0
@@ -68,8 +71,9 @@ export const sweep = Effect.fn("PayloadSweep.sweep")(function*(minAge: Duration.
       for (const key of keys) {
         const about = readKey(key)
         if (about === undefined || about.at > before) continue
-        if (!needed.has(about.job)) needed.set(about.job, yield* isNeeded(about.job))
-        if (needed.get(about.job) === false) orphans.push(key)
+        const owner = `${about.endpoint}/${about.job}`
+        if (!needed.has(owner)) needed.set(owner, yield* isNeeded(about.endpoint, about.job))
+        if (needed.get(owner) === false) orphans.push(key)
       }
       yield* Effect.forEach(orphans, (key) => store.remove(key), { concurrency: REMOVERS, discard: true })
       removed += orphans.length

@@ -1,15 +1,17 @@
 /**
  * Progress of a running job, for plain handlers (docs/spec/progress.md#reporting-progress).
  */
-import { Progress } from "@stint/worker-progress/Progress"
+import * as WorkerProgress from "@stint/worker-progress/Progress"
 import type { JobRef } from "@stint/worker-progress/Progress"
+import * as JobMiddleware from "@stint/worker/JobMiddleware"
+import type { JobSource } from "@stint/worker/JobSource"
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
 import * as log from "./log.ts"
 
 /** The progress of the process's one worker, for code that no job can be found from, such as callbacks of a library. */
-const started: { progress?: Progress["Service"] } = {}
+const started: { progress?: WorkerProgress.Progress["Service"] } = {}
 
 /**
  * Shows a value, anything that JSON can hold, to those who ask for the job's status while it runs.
@@ -23,18 +25,22 @@ const started: { progress?: Progress["Service"] } = {}
  * ```
  */
 export const progress_update = (job: JobRef, progress: unknown): void => {
-  const service = RunningJob.service(Progress) ?? started.progress
+  const service = RunningJob.service(WorkerProgress.Progress) ?? started.progress
   if (service === undefined) log.warn("progress_update is ignored: no worker runs in this process.", job.id)
   else service.update(job, progress)
 }
 
-/** Remembers the worker's progress. */
-export const layer: Layer.Layer<never, never, Progress> = Layer.effectDiscard(
-  Effect.flatMap(Progress, (progress) =>
-    Effect.acquireRelease(
-      Effect.sync(() => {
-        started.progress = progress
-      }),
-      () => Effect.sync(() => delete started.progress)
-    ))
-)
+/** Progress of the worker's jobs, and of code that runs outside of them. */
+export const middleware: JobMiddleware.JobMiddleware<WorkerProgress.Progress, never, JobSource | Scope.Scope> = JobMiddleware
+  .unwrap(
+    Effect.gen(function*() {
+      const { middleware, progress } = yield* WorkerProgress.make({})
+      yield* Effect.acquireRelease(
+        Effect.sync(() => {
+          started.progress = progress
+        }),
+        () => Effect.sync(() => delete started.progress)
+      )
+      return middleware
+    })
+  )

@@ -4,7 +4,6 @@
  */
 import * as Debugger from "@stint/worker-debugger/Debugger"
 import * as Fitness from "@stint/worker-fitness/Fitness"
-import * as Progress from "@stint/worker-progress/Progress"
 import * as Telemetry from "@stint/worker-telemetry/Telemetry"
 import { fromFunction } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
@@ -24,10 +23,11 @@ export { progress_update } from "./rp_progress.ts"
 export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
 export { VolumeCache } from "./VolumeCacheFacade.ts"
 
-/** What comes with every worker of the facade. Each is a plugin of its own, for those who put their worker together themselves. */
+/** The middleware of every worker of the facade. */
+const middleware = [rp_progress.middleware, Debugger.middleware] as const
+
+/** The layers of every worker of the facade. Each is a plugin of its own, for those who put their worker together themselves. */
 const plugins = Layer.mergeAll(
-  rp_progress.layer.pipe(Layer.provideMerge(Progress.layer)),
-  Debugger.layer,
   VolumeCacheFacade.layer,
   // The automatic checks (docs/spec/fitness-checks.md#automatic-checks) come before what the handler's author checks.
   FitnessRegistration.layer.pipe(Layer.provide(Fitness.layer))
@@ -67,6 +67,7 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
     }
   })(
     Worker.layer(runnable, {
+      middleware,
       refreshWorker: refresh_worker,
       ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })
     }).pipe(

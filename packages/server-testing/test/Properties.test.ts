@@ -1,5 +1,5 @@
 /**
- * Whatever a client sends, the answer is a JSON one of the client's own making, never a fault of the platform.
+ * Whatever a client sends, the answer is a JSON one of the client's own making, never a defect in the platform.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { parseWorkerUrl } from "@stint/server/WorkerUrl"
@@ -77,7 +77,7 @@ describe("whatever is sent", () => {
             const [client, path] = operations(endpoint, worker, id)[which]!
             yield* call(client, path, "POST", text)
           }))
-        expect((yield* server.logs).filter((line) => line.includes("fault of the platform"))).toEqual([])
+        expect((yield* server.logs).filter((line) => line.includes("defect in the platform"))).toEqual([])
         expect(yield* server.works).toBe(true)
       }))
 
@@ -114,7 +114,7 @@ describe("whatever is sent", () => {
               )
               : Effect.void
         )
-        expect((yield* server.logs).filter((line) => line.includes("fault of the platform"))).toEqual([])
+        expect((yield* server.logs).filter((line) => line.includes("defect in the platform"))).toEqual([])
         expect(yield* server.works).toBe(true)
       }))
   })

@@ -20,13 +20,13 @@ const layerStores = Layer.effect(
   JobStore,
   Effect.map(Effect.all({ store: JobStore, reads: Reads }), ({ reads, store }) => ({
     ...store,
-    get: (id: Parameters<typeof store.get>[0]) =>
+    get: (...args: Parameters<typeof store.get>) =>
       Effect.suspend(() =>
         reads.broken
           ? Effect.fail(
             new StoreError({ reason: new StoreUnavailable({ operation: "get", cause: new Error("the disk is gone") }) })
           )
-          : store.get(id)
+          : store.get(...args)
       )
   }))
 ).pipe(Layer.provideMerge(layerMemory), Layer.provide(layerReads))
@@ -52,7 +52,7 @@ layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)),
         reads.broken = true
         yield* worker.finish(id, "done")
         expect(yield* Effect.promise(() => response.json())).toEqual({ id, status: "IN_QUEUE" })
-        expect((yield* server.logs).join("\n")).toContain(`The wait for the end of job ${id} broke off`)
+        expect((yield* server.logs).join("\n")).toContain(`Waiting for the end of job ${id} failed`)
         yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}`)), expectProblem(503))
         // The same where it fails at once.
         const { headers, json } = yield* endpoint.call(endpoint.path("runsync"), { json: { input: 2 } })

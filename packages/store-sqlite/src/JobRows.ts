@@ -10,7 +10,6 @@ import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { dueAt } from "@stint/store/JobMachine"
-import type { ListCursor } from "@stint/store/JobQuery"
 import {
   JobHead,
   JobInput,
@@ -22,6 +21,7 @@ import {
   RetryRule
 } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
+import type { ListCursor } from "@stint/store/ListCursor"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
@@ -45,9 +45,14 @@ export interface TimeRange {
   readonly after: ListCursor
 }
 
-/** A place in a list, and the row that is there. */
+/** A listed job, and its row for {@link toSummary}. */
 export interface ListedRow extends ListCursor {
   readonly row: unknown
+}
+
+/** A tagged job, for {@link JobRows.summary}. */
+export interface TaggedRow extends ListCursor {
+  readonly seq: number
 }
 
 /** A row that cannot be read is left alone for so many milliseconds. */
@@ -55,8 +60,8 @@ const QUARANTINE_MILLIS = 3_600_000
 
 /** The rows of all jobs. Everything throws when the database fails. */
 export interface JobRows {
-  readonly find: (id: JobId) => Row | undefined
-  readonly report: (id: JobId) => JobReport | undefined
+  readonly find: (endpoint: EndpointId, id: JobId) => Row | undefined
+  readonly report: (endpoint: EndpointId, id: JobId) => JobReport | undefined
   readonly payload: (seq: number) => JobInput & JobOutcome
   /** The job that an idempotency key stands for. */
   readonly ofKey: (endpoint: EndpointId, key: string) => { readonly row: Row; readonly fingerprint: string } | undefined
@@ -71,7 +76,7 @@ export interface JobRows {
   /** Jobs of one status in a stretch of time, newest first, as {@link JobRows.summary} takes them. */
   readonly listed: (endpoint: EndpointId, status: string, range: TimeRange, limit: number) => ReadonlyArray<ListedRow>
   /** The same for the jobs of a tag. */
-  readonly tagged: (endpoint: EndpointId, tag: string, range: TimeRange, limit: number) => ReadonlyArray<ListCursor>
+  readonly tagged: (endpoint: EndpointId, tag: string, range: TimeRange, limit: number) => ReadonlyArray<TaggedRow>
   readonly summary: (seq: number) => JobSummary | undefined
   readonly running: (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all") => ReadonlyArray<Row>
   /** Jobs of a batch that are IN_QUEUE, in order of submission. */
@@ -137,7 +142,8 @@ const decodeSummary = decoder(Schema.Struct({ ...JobSummary.fields, ...columns, 
 const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
 const decodeChunk = decoder(Schema.Struct({ body: JsonText }))
 const decodeTime = decoder(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
-const decodePlace = decoder(Schema.Struct({ createdAt: Schema.Int, seq: Schema.Int }))
+const decodeCursor = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String }))
+const decodeTagged = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String, seq: Schema.Int }))
 const decodeSeq = Schema.decodeUnknownSync(Schema.Int)
 const decodeFingerprint = Schema.decodeUnknownSync(Schema.String)
 
@@ -233,13 +239,13 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const listed = db.statement(
     `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs INDEXED BY jobs_listed LEFT JOIN outcomes USING (seq)
-     WHERE endpoint = ? AND status = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR jobs.seq < ?)
-     ORDER BY created_at DESC, jobs.seq DESC LIMIT ?`
+     WHERE endpoint = ? AND status = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR id < ?)
+     ORDER BY created_at DESC, id DESC LIMIT ?`
   )
   const tagged = db.statement(
-    `SELECT created_at AS createdAt, seq FROM tags
-     WHERE endpoint = ? AND tag = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR seq < ?)
-     ORDER BY created_at DESC, seq DESC LIMIT ?`
+    `SELECT tags.created_at AS createdAt, id, seq FROM tags CROSS JOIN jobs USING (seq)
+     WHERE tags.endpoint = ? AND tag = ? AND tags.created_at BETWEEN ? AND ? AND (tags.created_at < ? OR id < ?)
+     ORDER BY tags.created_at DESC, id DESC LIMIT ?`
   )
   const summary = db.statement(
     `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs LEFT JOIN outcomes USING (seq) WHERE jobs.seq = ?`
@@ -345,13 +351,15 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   }
 
   return {
-    find: (id) => {
-      const row = find.get(id)
-      return row === undefined ? undefined : toRow(row)
+    find: (endpoint, id) => {
+      const found = find.get(id)
+      const row = found === undefined ? undefined : toRow(found)
+      return row?.head.endpoint === endpoint ? row : undefined
     },
-    report: (id) => {
-      const row = report.get(id)
-      return row === undefined ? undefined : withTags(decodeReport(row))
+    report: (endpoint, id) => {
+      const found = report.get(id)
+      const job = found === undefined ? undefined : withTags(decodeReport(found))
+      return job?.endpoint === endpoint ? job : undefined
     },
     payload: (seq) => decodePayload(payload.get(seq)),
     ofKey: (endpoint, key) => {
@@ -367,9 +375,9 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     },
     queued: (endpoint, limit) => readable(queued.all(endpoint, limit)).rows,
     listed: (endpoint, status, { after, from, to }, limit) =>
-      listed.all(endpoint, status, from, to, after.createdAt, after.seq, limit).map((row) => ({ ...decodePlace(row), row })),
+      listed.all(endpoint, status, from, to, after.createdAt, after.id, limit).map((row) => ({ ...decodeCursor(row), row })),
     tagged: (endpoint, tag, { after, from, to }, limit) =>
-      tagged.all(endpoint, tag, from, to, after.createdAt, after.seq, limit).map(decodePlace),
+      tagged.all(endpoint, tag, from, to, after.createdAt, after.id, limit).map(decodeTagged),
     summary: (seq) => {
       const row = summary.get(seq)
       return row === undefined ? undefined : toSummary(row)

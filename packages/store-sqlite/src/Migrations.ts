@@ -285,7 +285,17 @@ BEGIN
 END;
 `
 
-const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs]
+/** The delivery log is listed by time of creation instead of row number. */
+const deliveryLists = `
+DROP INDEX deliveries_of_job;
+DROP INDEX deliveries_of_endpoint;
+DROP INDEX deliveries_in_state;
+CREATE INDEX deliveries_of_job ON deliveries (job, created_at);
+CREATE INDEX deliveries_of_endpoint ON deliveries (endpoint, state, created_at);
+CREATE INDEX deliveries_in_state ON deliveries (state, created_at);
+`
+
+const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs, deliveryLists]
 
 /** The version that this program writes. */
 export const LATEST = steps.length

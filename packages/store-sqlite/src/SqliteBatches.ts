@@ -133,9 +133,9 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         }
         return change(endpoint, id, now, (batch) => BatchMachine.finalized(batch, now))
       }),
-    enqueue: (id, limit, toJob) =>
+    enqueue: (endpoint, id, limit, toJob) =>
       db.write("feed batch", (): EnqueueResult => {
-        const batch = batches.current(id)
+        const batch = find(endpoint, id)
         if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
         const next = batches.pendingRequests(id, limit)
         let made = 0

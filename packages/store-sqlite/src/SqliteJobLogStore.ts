@@ -9,7 +9,7 @@
  *
  * A piece is one row, so that ten lines of a job cost one insert and not ten. The rows of a job go with it, by a trigger.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import {
   bytesOf,
   JobLogStore,
@@ -49,7 +49,7 @@ const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const quotas = yield* LogLimits
   const statements = yield* db.read("open job logs", () => ({
-    job: db.statement(`SELECT seq, attempt, chunks FROM jobs WHERE id = ?`),
+    job: db.statement(`SELECT seq, attempt, chunks FROM jobs WHERE id = ? AND endpoint = ?`),
     log: db.statement(
       `SELECT coalesce(last, 0) AS last, coalesce(lines, 0) AS lines, coalesce(bytes, 0) AS bytes
        FROM (SELECT ? AS wanted) LEFT JOIN job_logs ON job = wanted`
@@ -101,8 +101,8 @@ const make = Effect.gen(function*() {
   }
 
   /** Within a transaction. */
-  const append = ({ job: id, lines, missed }: LogBatch) => {
-    const row = statements.job.get(id)
+  const append = ({ endpoint, job: id, lines, missed }: LogBatch) => {
+    const row = statements.job.get(id, endpoint)
     if (row === undefined) return
     const job = decodeJob(row)
     const log = decodeLog(statements.log.get(job.seq))
@@ -129,8 +129,8 @@ const make = Effect.gen(function*() {
     makeRoomForAll()
   }
 
-  const read = (id: JobId, after: number, limit: number): LogPage => {
-    const row = statements.job.get(id)
+  const read = (endpoint: EndpointId, id: JobId, after: number, limit: number): LogPage => {
+    const row = statements.job.get(id, endpoint)
     const log = row === undefined ? undefined : decodeLog(statements.log.get(decodeJob(row).seq))
     if (row === undefined || log === undefined || log.last <= after) return { lines: [], more: false, last: log?.last ?? 0 }
     const lines: Array<LogLine> = []
@@ -152,7 +152,7 @@ const make = Effect.gen(function*() {
 
   return JobLogStore.of({
     append: (batches) => db.write("append log lines", () => batches.forEach(append)),
-    read: (job, after, limit) => db.read("read log lines", () => read(job, after, limit))
+    read: (endpoint, job, after, limit) => db.read("read log lines", () => read(endpoint, job, after, limit))
   })
 })
 

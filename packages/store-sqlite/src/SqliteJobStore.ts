@@ -16,7 +16,7 @@ import * as BatchMachine from "@stint/store/BatchMachine"
 import { BatchStore } from "@stint/store/BatchStore"
 import { webhookJson } from "@stint/store/JobJson"
 import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
-import { type JobPage, type JobQuery, type ListCursor, SCAN_LIMIT } from "@stint/store/JobQuery"
+import { type JobPage, type JobQuery, SCAN_LIMIT } from "@stint/store/JobQuery"
 import type { JobHead, JobRecord, JobSummary } from "@stint/store/JobRecord"
 import {
   type ApplyResult,
@@ -29,6 +29,7 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
+import { compareNewestFirst, type ListCursor } from "@stint/store/ListCursor"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -43,7 +44,7 @@ import * as Tallies from "./Tallies.ts"
 
 const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
 
-/** Later than any time, and after any place in line. */
+/** Later than any time. */
 const LAST = Number.MAX_SAFE_INTEGER
 
 const NOTHING_CLAIMED: ClaimResult = { jobs: [], expired: [] }
@@ -167,12 +168,12 @@ const make = Effect.gen(function*() {
     limit: number
   ): JobPage => {
     const found = statuses.flatMap((status) => rows.listed(endpoint, status, range, limit + 1))
-    if (statuses.length > 1) found.sort((a, b) => b.createdAt - a.createdAt || b.seq - a.seq)
+    if (statuses.length > 1) found.sort(compareNewestFirst)
     const page = found.slice(0, limit)
     const last = page.at(-1)
     return {
       jobs: page.map(({ row }) => JobRows.toSummary(row)),
-      next: last === undefined || found.length === page.length ? null : { createdAt: last.createdAt, seq: last.seq }
+      next: last === undefined || found.length === page.length ? null : { createdAt: last.createdAt, id: last.id }
     }
   }
 
@@ -191,7 +192,7 @@ const make = Effect.gen(function*() {
     for (const place of found) {
       if (jobs.length === limit || looked === looks) break
       looked += 1
-      last = place
+      last = { createdAt: place.createdAt, id: place.id }
       const job = rows.summary(place.seq)
       if (job !== undefined && (status === undefined || job.status === status)) jobs.push(job)
     }
@@ -202,7 +203,7 @@ const make = Effect.gen(function*() {
     const range = {
       from: createdAfter ?? -LAST,
       to: Math.min(createdBefore === undefined ? LAST : createdBefore - 1, after?.createdAt ?? LAST),
-      after: after ?? { createdAt: LAST, seq: LAST }
+      after: after ?? { createdAt: LAST, id: "" }
     }
     return tag === undefined
       ? listByStatus(endpoint, status === undefined ? STATUSES : [status], range, limit)
@@ -246,14 +247,14 @@ const make = Effect.gen(function*() {
         )
       )
     }),
-    apply: (id, event) =>
+    apply: (endpoint, id, event) =>
       db.write(event._tag, (): ApplyResult => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         return row === undefined ? { _tag: "Missing" } : apply(row, event)
       }),
-    append: (id, event, body) =>
+    append: (endpoint, id, event, body) =>
       db.write("append", (): ApplyResult => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         return row === undefined ? { _tag: "Missing" } : apply(row, event, body)
       }),
     claim: (endpoint, limit, event) =>
@@ -284,32 +285,35 @@ const make = Effect.gen(function*() {
         [],
         () => rows.queued(endpoint, limit).map((row) => apply(row, event))
       ),
-    get: (id) => db.read("get", () => rows.report(id)),
-    drain: (id, limit) =>
-      Effect.flatMap(db.read("drain", () => rows.report(id)), (seen): Effect.Effect<DrainResult | undefined, StoreError> => {
-        if (seen === undefined) return Effect.succeed(undefined)
-        if (seen.chunks === seen.drained) return Effect.succeed({ job: seen, chunks: [], more: false })
-        return db.write("drain", () => {
-          const row = rows.find(id)
-          if (row === undefined) return undefined
-          const chunks = takeChunks(row, limit)
-          const job = rows.report(id)
-          return job === undefined ? undefined : { job, chunks, more: job.drained < job.chunks }
-        })
-      }),
-    peek: (id, after, limit) =>
+    get: (endpoint, id) => db.read("get", () => rows.report(endpoint, id)),
+    drain: (endpoint, id, limit) =>
+      Effect.flatMap(
+        db.read("drain", () => rows.report(endpoint, id)),
+        (seen): Effect.Effect<DrainResult | undefined, StoreError> => {
+          if (seen === undefined) return Effect.succeed(undefined)
+          if (seen.chunks === seen.drained) return Effect.succeed({ job: seen, chunks: [], more: false })
+          return db.write("drain", () => {
+            const row = rows.find(endpoint, id)
+            if (row === undefined) return undefined
+            const chunks = takeChunks(row, limit)
+            const job = rows.report(endpoint, id)
+            return job === undefined ? undefined : { job, chunks, more: job.drained < job.chunks }
+          })
+        }
+      ),
+    peek: (endpoint, id, after, limit) =>
       db.read("peek", () => {
-        const job = rows.report(id)
+        const job = rows.report(endpoint, id)
         if (job === undefined) return undefined
         const start = after.attempt === job.attempt ? after.chunk : 0
-        const row = job.chunks > start ? rows.find(id) : undefined
+        const row = job.chunks > start ? rows.find(endpoint, id) : undefined
         const chunks = row === undefined ? [] : limitChunks(row, start + 1, limit)
         return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }
       }),
     list: (endpoint, query) => db.read("list", () => list(endpoint, query)),
-    ahead: (id, limit) =>
+    ahead: (endpoint, id, limit) =>
       db.read("ahead", () => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         if (row === undefined || !isReady(row.head)) return undefined
         const jobs = rows.ahead(row, limit + 1)
         return { jobs: Math.min(jobs, limit), more: jobs > limit }

@@ -35,9 +35,9 @@ const make = Effect.gen(function*() {
               }))
             : Effect.succeed([])
       ).pipe(Effect.tap(() => reportRowErrors)),
-    settle: (id, attempt, outcome) =>
+    settle: (endpoint, id, attempt, outcome) =>
       db.write("settle delivery", () => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         if (row?.entry.state !== "pending" || row.entry.attempts !== attempt) return false
         const settled = { ...row.entry, settledAt: outcome.at, lastStatus: outcome.status, lastError: outcome.error }
         const after: WebhookEntry = outcome._tag === "Retry"
@@ -48,10 +48,10 @@ const make = Effect.gen(function*() {
       }),
     nextDueAt: db.read("next delivery", rows.nextDueAt),
     list: (query) => Effect.tap(db.read("list deliveries", () => rows.list(query)), () => reportRowErrors),
-    get: (id) => db.read("get delivery", () => rows.whole(id)),
-    resend: (id, now) =>
+    get: (endpoint, id) => db.read("get delivery", () => rows.whole(endpoint, id)),
+    resend: (endpoint, id, now) =>
       db.write("resend delivery", () => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         if (row === undefined) return undefined
         const after: WebhookEntry = { ...row.entry, state: "pending", nextAt: now }
         rows.save(row.seq, after)

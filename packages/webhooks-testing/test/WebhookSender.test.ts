@@ -138,8 +138,8 @@ describe("when a receiver fails", () => {
         receiver.respondWith(TestReceiver.answer(503))
         yield* ended()
         for (let n = 1; n < 10; n++) yield* next
-        const { id } = yield* delivery
-        yield* outbox.resend(id, yield* Effect.clockWith((clock) => clock.currentTimeMillis))
+        const { endpoint, id } = yield* delivery
+        yield* outbox.resend(endpoint, id, yield* Effect.clockWith((clock) => clock.currentTimeMillis))
         // Nothing notifies the sender; it polls.
         yield* Scenario.pass(MINUTE)
         assert.strictEqual(receiver.received.length, 11)
@@ -306,14 +306,14 @@ describe("the log of deliveries", () => {
         const attempts = yield* WebhookAttemptStore
         yield* Layer.build(WebhookRetention.layer())
         yield* ended()
-        const { id } = yield* delivery
+        const { endpoint, id } = yield* delivery
         yield* Scenario.pass(7 * 24 * HOUR - MINUTE)
-        assert.strictEqual((yield* outbox.get(id))?.state, "delivered")
+        assert.strictEqual((yield* outbox.get(endpoint, id))?.state, "delivered")
         assert.strictEqual((yield* attempts.list(id)).length, 1)
         receiver.respondWith(TestReceiver.answer(500))
         yield* ended()
         yield* Scenario.pass(20 * MINUTE)
-        assert.strictEqual(yield* outbox.get(id), undefined)
+        assert.strictEqual(yield* outbox.get(endpoint, id), undefined)
         assert.deepStrictEqual(yield* attempts.list(id), [])
         assert.strictEqual((yield* delivery).state, "pending")
       })

@@ -102,7 +102,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   /** Makes a delivery due at this time without an attempt. */
   const postpone = (delivery: WebhookDelivery, now: number, nextAt: number) =>
-    store.settle(delivery.id, delivery.attempts, {
+    store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
       _tag: "Retry",
       at: delivery.settledAt ?? now,
       status: delivery.lastStatus,
@@ -144,7 +144,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       Effect.catchTag("StoreError", ({ message }) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
           Effect.as(
-            store.settle(delivery.id, delivery.attempts, {
+            store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
               _tag: "Retry",
               at: now,
               status: null,
@@ -169,7 +169,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const outcome = yield* outcomeOf(delivery, answer, endedAt)
     // The store may write both in one commit. If it cannot, the outbox decides.
     yield* Effect.all([
-      store.settle(delivery.id, delivery.attempts, outcome),
+      store.settle(delivery.endpoint, delivery.id, delivery.attempts, outcome),
       attempts.add({
         delivery: delivery.id,
         at: startedAt,

@@ -17,7 +17,7 @@
  * }
  * ```
  *
- * and whatever plugins add (`DebugFields`). The names and the list are those of the described platform's own SDK; times here count
+ * and the fields of {@link Options.fields}. The names and the list are those of the described platform's own SDK; times here count
  * from the job's beginning and are all milliseconds.
  *
  * | the job ends with | the report goes |
@@ -30,17 +30,18 @@
  * So a debugger never changes what kind of value a caller gets, nor whether the job failed.
  */
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
-import { DebugFields } from "@stint/worker/DebugFields"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as Outcome from "@stint/worker/Outcome"
-import * as Ready from "@stint/worker/Ready"
+import { Ready } from "@stint/worker/Ready"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
+import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as JobTimings from "./JobTimings.ts"
 import * as SystemInfo from "./SystemInfo.ts"
 import * as Timing from "./Timing.ts"
@@ -57,8 +58,16 @@ export const timed = (name: string) => <A, E, R>(self: Effect.Effect<A, E, R>): 
       : Effect.onExit(Effect.provideContext(self, timing.services), (exit) => Effect.sync(() => timing.end(exit)))
   })
 
+/** Fields for the report on one job, collected after the handler has ended. */
+export type FieldSource<R = never> = (job: ReceivedJob) => Effect.Effect<{ readonly [field: string]: Schema.Json }, never, R>
+
 /** How the debugger differs from its defaults. */
-export interface Options {
+export interface Options<R = never> {
+  /**
+   * Adds fields of plugins to the report. Of two sources that return the same field, the later one counts; the debugger's own fields
+   * always win. A source may need services that the middleware before the debugger provides to each job. Default: none.
+   */
+  readonly fields?: ReadonlyArray<FieldSource<R>>
   /** What the report says of the machine. Looked up once, while the first job runs. Default: `SystemInfo.read()`. */
   readonly systemInfo?: Effect.Effect<SystemInfo.SystemInfo>
 }
@@ -69,25 +78,30 @@ const sinceStart = (): number => Math.round(performance.now() * 1_000) / 1_000
 /** What JSON makes an object of, and a key can be added to. */
 const isRecord = (output: unknown): output is Record<string, unknown> => Predicate.isObject(output) && !("toJSON" in output)
 
-const make = (options: Options) =>
+const make = <R>(options: Options<R>) =>
   Effect.gen(function*() {
-    const middleware = yield* JobMiddleware.JobMiddleware
-    const fields = yield* DebugFields
+    const { fields = [] } = options
     const scope = yield* Effect.scope
     const systemInfo = yield* Effect.cached(options.systemInfo ?? SystemInfo.read())
 
     let readyDelay: number | undefined
-    const ready = yield* Ready.Ready
-    yield* Deferred.await(ready).pipe(
-      Effect.map(() => {
-        readyDelay ??= sinceStart()
-      }),
-      Effect.forkScoped
-    )
+    // A handler's test has no take loop.
+    const ready = yield* Effect.serviceOption(Ready)
+    if (Option.isSome(ready)) {
+      yield* Deferred.await(ready.value).pipe(
+        Effect.map(() => {
+          readyDelay ??= sinceStart()
+        }),
+        Effect.forkScoped
+      )
+    }
 
     const fieldsOf = (job: ReceivedJob) =>
-      Effect.catchCause(fields.of(job), (cause) =>
-        Effect.as(Effect.logWarning("A plugin's part of the debugger's report is left out, because it failed.", cause), {}))
+      Effect.catchCause(
+        Effect.map(Effect.forEach(fields, (source) => source(job)), (all): object => Object.assign({}, ...all)),
+        (cause) =>
+          Effect.as(Effect.logWarning("A plugin's part of the debugger's report is left out, because it failed.", cause), {})
+      )
 
     const reportOn = Effect.fnUntraced(function*(job: ReceivedJob, timings: JobTimings.JobTimings["Service"]) {
       const { omitted, timestamps } = timings.report()
@@ -100,8 +114,7 @@ const make = (options: Options) =>
       }
     })
 
-    const log = (report: object) =>
-      Effect.logInfo(`${KEY}: ${JSON.stringify(report)}`)
+    const log = (report: object) => Effect.logInfo(`${KEY}: ${JSON.stringify(report)}`)
 
     const addTo = (outcome: Outcome.Outcome, report: object): Effect.Effect<Outcome.Outcome> => {
       const { output } = outcome
@@ -120,17 +133,14 @@ const make = (options: Options) =>
       ).pipe(Effect.andThen(log(report)), Effect.as(outcome))
     }
 
-    yield* middleware.add((next, job) =>
+    return JobMiddleware.provides(JobTimings.JobTimings, (next, job) =>
       Effect.withFiber((fiber) => {
         const clock = fiber.getRef(Clock.Clock)
         const timings = JobTimings.make(clock.monotonicTimeNanosUnsafe())
         // A worker that takes its jobs from elsewhere is ready when its first job is there.
         readyDelay ??= sinceStart()
-        const run = next(job).pipe(
-          Effect.provideService(JobTimings.JobTimings, timings),
-          Effect.onExit(() =>
-            Effect.sync(() => timings.close(clock.monotonicTimeNanosUnsafe()))
-          )
+        const run = next(job, timings).pipe(
+          Effect.onExit(() => Effect.sync(() => timings.close(clock.monotonicTimeNanosUnsafe())))
         )
         // Looked up beside the handler, not after it.
         return Effect.andThen(
@@ -143,33 +153,29 @@ const make = (options: Options) =>
             onSuccess: (outcome) => Effect.flatMap(reportOn(job, timings), (report) => addTo(outcome, report))
           })
         )
-      })
-    )
+      }))
   })
 
 /**
  * The debugger for every job, deployed or not and whatever the command line says: for tests, and for workers of one's own.
- *
- * The moment of the first take is the worker's own: within one program layers of the same identity are built once.
  */
-export const layerAlwaysWith = (options: Options): Layer.Layer<never, never, DebugFields | JobMiddleware.JobMiddleware> =>
-  Layer.provide(Layer.effectDiscard(make(options)), Ready.layer)
+export const middlewareAlwaysWith = <R = never>(options: Options<R>): JobMiddleware.JobMiddleware<never, R, Scope.Scope> =>
+  JobMiddleware.unwrap(make(options))
 
-/** {@link layerAlwaysWith} as it comes. */
-export const layerAlways: Layer.Layer<never, never, DebugFields | JobMiddleware.JobMiddleware> = layerAlwaysWith({})
+/** {@link middlewareAlwaysWith} with the defaults. */
+export const middlewareAlways: JobMiddleware.JobMiddleware<never, never, Scope.Scope> = middlewareAlwaysWith({})
 
-/** {@link layer} with options. */
-export const layerWith = (
-  options: Options
-): Layer.Layer<never, never, DebugFields | JobMiddleware.JobMiddleware | WorkerConfig> =>
-  Layer.unwrap(
-    Effect.map(WorkerConfig, ({ flags, platform }) =>
-      flags.debugger && platform !== undefined ? layerAlwaysWith(options) : Layer.empty)
+/** {@link middleware} with options. */
+export const middlewareWith = <R = never>(
+  options: Options<R>
+): JobMiddleware.JobMiddleware<never, R, Scope.Scope | WorkerConfig> =>
+  JobMiddleware.unwrap(
+    Effect.map(WorkerConfig, ({ flags, platform }): JobMiddleware.JobMiddleware<never, R, Scope.Scope> =>
+      flags.debugger && platform !== undefined ? middlewareAlwaysWith(options) : JobMiddleware.none)
   )
 
 /**
- * The debugger (docs/spec/debugger.md#when-it-is-active): with `--rp_debugger`, on a platform. Otherwise nothing is added to the worker at all, and
- * outputs are what
- * they would be without it, byte for byte.
+ * The debugger (docs/spec/debugger.md#when-it-is-active): active with `--rp_debugger` on a platform. Otherwise it changes nothing, and
+ * outputs are byte for byte what they are without it.
  */
-export const layer: Layer.Layer<never, never, DebugFields | JobMiddleware.JobMiddleware | WorkerConfig> = layerWith({})
+export const middleware: JobMiddleware.JobMiddleware<never, never, Scope.Scope | WorkerConfig> = middlewareWith({})

@@ -1,9 +1,14 @@
 /**
  * Runs handlers with a debugger whose machine is known.
  */
+import type { ReceivedJob } from "@stint/worker/CurrentJob"
+import * as JobMiddleware from "@stint/worker/JobMiddleware"
+import * as JobSourceHttp from "@stint/worker/JobSourceHttp"
 import type { Runnable } from "@stint/worker/Runnable"
 import { LogMemory, WorkerTest } from "@stint/worker/testing"
+import type { PlatformStub } from "@stint/worker/testing"
 import * as Worker from "@stint/worker/Worker"
+import * as WorkerConfig from "@stint/worker/WorkerConfig"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -22,6 +27,39 @@ export const machine: SystemInfo = {
   runpod: "0.0.0",
   gpus: []
 }
+
+const settings = (stub: PlatformStub.PlatformStub, argv: ReadonlyArray<string>) =>
+  Layer.effect(
+    WorkerConfig.WorkerConfig,
+    Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...stub.environment() }, argv))
+  )
+
+/** A worker with the debugger's middleware, over HTTP to the stub. */
+export const start = Effect.fnUntraced(function*(
+  stub: PlatformStub.PlatformStub,
+  handler: Runnable,
+  options: {
+    readonly argv?: ReadonlyArray<string>
+    readonly without?: boolean
+    readonly systemInfo?: Effect.Effect<SystemInfo>
+  } = {}
+) {
+  const log = LogMemory.make()
+  const source = Layer.unwrap(
+    Effect.map(WorkerConfig.WorkerConfig, ({ platform }) => {
+      if (platform === undefined) throw new Error("the variables make no platform")
+      return JobSourceHttp.layerOf(platform)
+    })
+  )
+  const debug = Debugger.middlewareWith({ systemInfo: options.systemInfo ?? Effect.succeed(machine) })
+  const built = Worker.layer(handler, { middleware: [options.without === true ? JobMiddleware.none : debug] })
+  const services = source.pipe(
+    Layer.provideMerge(Layer.merge(Worker.layerPluginServices, log.layer)),
+    Layer.provideMerge(settings(stub, options.argv ?? []))
+  )
+  yield* Layer.build(Layer.provide(built, services))
+  return { log: log.lines }
+})
 
 const Timestamp = Schema.Struct({
   name: Schema.String,
@@ -45,19 +83,29 @@ const decodeOutput = Schema.decodeUnknownSync(Schema.Struct({ rp_debugger: Repor
 /** The report in an output. */
 export const reportIn = (output: unknown) => decodeOutput(output).rp_debugger
 
-/** A worker's seams with a debugger that is on. */
+const options = { systemInfo: Effect.succeed(machine) }
+
+/** A log in memory. */
 export const on = () => {
   const log = LogMemory.make()
-  const layer = Debugger.layerAlwaysWith({ systemInfo: Effect.succeed(machine) }).pipe(
-    Layer.provideMerge(Worker.layerPluginServices),
-    Layer.provideMerge(log.layer)
-  )
-  return { layer, log: log.lines }
+  return { layer: log.layer, log: log.lines }
 }
 
+/** Runs a handler with a debugger that is on. */
+export const runJson = (
+  handler: Runnable,
+  input: unknown,
+  job: Partial<ReceivedJob> = {},
+  fields: ReadonlyArray<Debugger.FieldSource> = []
+) => WorkerTest.runJson(handler, input, job, { middleware: [Debugger.middlewareAlwaysWith({ ...options, fields })] })
+
 /** What the report of one run has, and the rest of the result. */
-export const debugged = Effect.fnUntraced(function*(handler: Runnable, input: unknown = null) {
-  const result = yield* WorkerTest.runJson(handler, input)
+export const debugged = Effect.fnUntraced(function*(
+  handler: Runnable,
+  input: unknown = null,
+  fields: ReadonlyArray<Debugger.FieldSource> = []
+) {
+  const result = yield* runJson(handler, input, {}, fields)
   return { ...result, report: reportIn(result.output) }
 })
 

@@ -1,14 +1,12 @@
 import { describe, expect, it } from "@effect/vitest"
-import { DebugFields, Handler } from "@stint/worker"
-import { WorkerTest } from "@stint/worker/testing"
+import { Handler } from "@stint/worker"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as TestClock from "effect/testing/TestClock"
 import { Debugger, FunctionTimer, LineTimer } from "../src/index.ts"
 import { MAX_TIMINGS } from "../src/JobTimings.ts"
-import { debugged, machine, on, reportIn, trees } from "./DebuggedWorker.ts"
+import { debugged, machine, on, reportIn, runJson, trees } from "./DebuggedWorker.ts"
 
 /** Lets virtual time pass for plain code that waits. */
 const clock = () => {
@@ -35,7 +33,7 @@ describe("the debugger's report", () => {
         await time.sleep()
         return 7
       })
-      const fiber = yield* Effect.forkChild(WorkerTest.runJson(
+      const fiber = yield* Effect.forkChild(runJson(
         Handler.fromFunction(async () => {
           await time.sleep()
           using _ = new LineTimer("all of it")
@@ -140,9 +138,9 @@ describe("the debugger's report", () => {
 
   it.effect("has the fields that plugins add; its own names are its own", () => {
     const { layer } = on()
-    const fields = DebugFields.layerOf((job) => Effect.succeed({ of: job.id, system_info: "not this", volume: { files: 3 } }))
+    const fields: Debugger.FieldSource = (job) => Effect.succeed({ of: job.id, system_info: "not this", volume: { files: 3 } })
     return Effect.gen(function*() {
-      const { output } = yield* WorkerTest.runJson(Handler.fromFunction(() => ({})), null, { id: "j1" })
+      const { output } = yield* runJson(Handler.fromFunction(() => ({})), null, { id: "j1" }, [fields])
       expect(output).toEqual({
         rp_debugger: {
           of: "j1",
@@ -152,18 +150,18 @@ describe("the debugger's report", () => {
           ready_delay_ms: expect.any(Number)
         }
       })
-    }).pipe(Effect.provide(Layer.provideMerge(fields, layer)))
+    }).pipe(Effect.provide(layer))
   })
 
   it.effect("does without the fields of a plugin that fails, and says so", () => {
     const { layer, log } = on()
-    const fields = DebugFields.layerOf(() => Effect.die(new Error("no fields")))
+    const fields: Debugger.FieldSource = () => Effect.die(new Error("no fields"))
     return Effect.gen(function*() {
-      const { report, status } = yield* debugged(Handler.fromFunction(() => ({})))
+      const { report, status } = yield* debugged(Handler.fromFunction(() => ({})), null, [fields])
       expect(status).toBe("COMPLETED")
       expect(report.timestamps).toEqual([])
       expect(log).toMatchObject([{ level: "WARN", message: expect.stringMatching(/^A plugin's part.*no fields/s) }])
-    }).pipe(Effect.provide(Layer.provideMerge(fields, layer)))
+    }).pipe(Effect.provide(layer))
   })
 })
 
@@ -184,7 +182,7 @@ describe("a result that the report cannot stand in", () => {
   ])("such as %s stays what it is, and the report goes to the log", ([, returned, output]) => {
     const { layer, log } = on()
     return Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(
+      const result = yield* runJson(
         Handler.fromFunction(() => {
           timed()
           return returned
@@ -199,7 +197,7 @@ describe("a result that the report cannot stand in", () => {
   it.effect("such as a stream stays what it is, and the report goes to the log", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(
+      const result = yield* runJson(
         Handler.fromFunction(async function*() {
           yield { n: 1 }
           timed()
@@ -215,7 +213,7 @@ describe("a result that the report cannot stand in", () => {
   it.effect("does not matter for {}: the report is its output", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => ({})), null)
+      const result = yield* runJson(Handler.fromFunction(() => ({})), null)
       expect(Object.keys(reportIn(result.output))).toEqual(["timestamps", "system_info", "ready_delay_ms"])
       expect(logged(log)).toEqual([])
     }).pipe(Effect.provide(layer))
@@ -224,7 +222,7 @@ describe("a result that the report cannot stand in", () => {
   it.effect("such as a key rp_debugger of the handler's own stays, with a WARN, and the report goes to the log", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => ({ rp_debugger: "mine", a: 1 })), null)
+      const result = yield* runJson(Handler.fromFunction(() => ({ rp_debugger: "mine", a: 1 })), null)
       expect(result.output).toEqual({ rp_debugger: "mine", a: 1 })
       expect(log.filter(({ level }) => level === "WARN")).toMatchObject([
         { message: expect.stringContaining("a key \"rp_debugger\" of the handler's own") }
@@ -245,7 +243,7 @@ describe("a result that the report cannot stand in", () => {
   it.effect("such as a failure without one gets none, and the report goes to the log", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => ({ error: "too dark" })), null)
+      const result = yield* runJson(Handler.fromFunction(() => ({ error: "too dark" })), null)
       expect(result).toMatchObject({ status: "FAILED", error: "too dark", output: undefined })
       expect(logged(log)).toHaveLength(1)
     }).pipe(Effect.provide(layer))
@@ -254,7 +252,7 @@ describe("a result that the report cannot stand in", () => {
   it.effect("such as an exception is reported as ever, and the report goes to the log", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(
+      const result = yield* runJson(
         Handler.fromFunction(() => {
           using _ = new LineTimer("lines")
           throw new RangeError("too wide")

@@ -1,44 +1,11 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Handler, JobMiddleware } from "@stint/worker"
-import * as JobSourceHttp from "@stint/worker/JobSourceHttp"
-import type { Runnable } from "@stint/worker/Runnable"
-import { LogMemory, PlatformStub } from "@stint/worker/testing"
-import * as Worker from "@stint/worker/Worker"
+import { PlatformStub } from "@stint/worker/testing"
 import * as WorkerConfig from "@stint/worker/WorkerConfig"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Debugger, FunctionTimer, LineTimer } from "../src/index.ts"
-import { machine, reportIn } from "./DebuggedWorker.ts"
-
-const settings = (stub: PlatformStub.PlatformStub, argv: ReadonlyArray<string>) =>
-  Layer.effect(
-    WorkerConfig.WorkerConfig,
-    Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...stub.environment() }, argv))
-  )
-
-/** A worker with the debugger's layer, over HTTP to the stub. */
-const start = Effect.fnUntraced(function*(
-  stub: PlatformStub.PlatformStub,
-  handler: Runnable,
-  options: { readonly argv?: ReadonlyArray<string>; readonly without?: boolean } = {}
-) {
-  const log = LogMemory.make()
-  const source = Layer.unwrap(
-    Effect.map(WorkerConfig.WorkerConfig, ({ platform }) => {
-      if (platform === undefined) throw new Error("the variables make no platform")
-      return JobSourceHttp.layerOf(platform)
-    })
-  )
-  const debug = Debugger.layerWith({ systemInfo: Effect.succeed(machine) })
-  const worker = Worker.layer(handler)
-  const built = options.without === true ? worker : Layer.provide(worker, debug)
-  const services = source.pipe(
-    Layer.provideMerge(Layer.merge(Worker.layerPluginServices, log.layer)),
-    Layer.provideMerge(settings(stub, options.argv ?? []))
-  )
-  yield* Layer.build(Layer.provide(built, services))
-  return { log: log.lines }
-})
+import { reportIn, start } from "./DebuggedWorker.ts"
 
 const work = FunctionTimer("work", (n: number) => n + 1)
 const handler = Handler.fromFunction<number>((job) => {
@@ -76,18 +43,11 @@ describe("--rp_debugger", () => {
   ])("%s", ([, env, argv]) =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
-      let added = 0
       const config = Layer.effect(
         WorkerConfig.WorkerConfig,
         Effect.orDie(WorkerConfig.read(env ?? stub.environment(), argv))
       )
-      const seams = Layer.mergeAll(
-        Worker.layerPluginServices,
-        config,
-        Layer.succeed(JobMiddleware.JobMiddleware, { add: () => Effect.sync(() => void added++), wrap: (next, job) => next(job) })
-      )
-      yield* Layer.build(Layer.provide(Debugger.layer, seams))
-      expect(added).toBe(0)
+      expect(yield* Effect.provide(Debugger.middleware.setup, config)).toBe(yield* JobMiddleware.none.setup)
     }))
 })
 

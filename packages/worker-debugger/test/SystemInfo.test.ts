@@ -1,14 +1,13 @@
 import { afterAll, describe, expect, it } from "@effect/vitest"
 import { Handler } from "@stint/worker"
-import * as Worker from "@stint/worker/Worker"
+import { PlatformStub, WorkerTest } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import * as os from "node:os"
 import { join } from "node:path"
 import { Debugger } from "../src/index.ts"
 import * as SystemInfo from "../src/SystemInfo.ts"
-import { debugged, machine } from "./DebuggedWorker.ts"
+import { machine, reportIn, start } from "./DebuggedWorker.ts"
 
 const folder = mkdtempSync(join(os.tmpdir(), "nvidia-smi-"))
 afterAll(() => rmSync(folder, { recursive: true }))
@@ -61,25 +60,33 @@ describe("system_info", () => {
       expect((yield* SystemInfo.read({ nvidiaSmi, gpuLimit: 100 })).gpus).toEqual([])
     }))
 
-  it.effect("is looked up once, by the first job", () => {
+  it.live("is looked up once, by the first job", () => {
     let reads = 0
     const systemInfo = Effect.sync(() => {
       reads++
       return machine
     })
-    const layer = Layer.provideMerge(Debugger.layerAlwaysWith({ systemInfo }), Worker.layerPluginServices)
     return Effect.gen(function*() {
+      const stub = yield* PlatformStub.make()
+      yield* start(stub, Handler.fromFunction(() => ({})), { argv: ["--rp_debugger"], systemInfo })
       expect(reads).toBe(0)
       for (let job = 0; job < 3; job++) {
-        expect((yield* debugged(Handler.fromFunction(() => ({})))).report.system_info).toEqual(machine)
+        const id = stub.submit(null)
+        yield* Effect.promise(() => stub.resultOf(id))
+        expect(reportIn(JSON.parse(stub.of("job-done", id)[0]?.text ?? "").output).system_info).toEqual(machine)
       }
       expect(reads).toBe(1)
-    }).pipe(Effect.provide(layer))
+    })
   })
 
   it.effect("is the machine's own unless told otherwise", () =>
     Effect.gen(function*() {
-      const { report } = yield* debugged(Handler.fromFunction(() => ({})))
-      expect(report.system_info).toMatchObject({ platform: process.platform, node_version: process.versions.node })
-    }).pipe(Effect.provide(Layer.provideMerge(Debugger.layerAlways, Worker.layerPluginServices))))
+      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => ({})), null, {}, {
+        middleware: [Debugger.middlewareAlways]
+      })
+      expect(reportIn(result.output).system_info).toMatchObject({
+        platform: process.platform,
+        node_version: process.versions.node
+      })
+    }))
 })

@@ -12,7 +12,7 @@ import * as Tracer from "effect/Tracer"
 import * as fc from "fast-check"
 import { setImmediate } from "node:timers/promises"
 import { Debugger, FunctionTimer, LineTimer } from "../src/index.ts"
-import { debugged, on, reportIn, type Tree, trees } from "./DebuggedWorker.ts"
+import { debugged, on, reportIn, runJson, type Tree, trees } from "./DebuggedWorker.ts"
 
 /** Runs plain code as a handler with a debugger, in real time. */
 const timingsOf = (code: () => unknown) =>
@@ -187,7 +187,7 @@ describe("timers of jobs that run at the same time", () => {
         async (jobs) => {
           const results = await Effect.forEach(
             jobs,
-            (turns, job) => WorkerTest.runJson(handler, { tag: `job ${job}`, turns }),
+            (turns, job) => runJson(handler, { tag: `job ${job}`, turns }),
             { concurrency: "unbounded" }
           ).pipe(Effect.provide(on().layer), Effect.runPromise)
           for (const [job, turns] of jobs.entries()) {

@@ -90,10 +90,16 @@ interface RunningProgress {
   warned: boolean
 }
 
-const make = (options: Options) =>
+/** The service of one worker, and the middleware that gives it to the worker's jobs. */
+export interface WorkerProgress {
+  readonly progress: Progress["Service"]
+  readonly middleware: JobMiddleware.JobMiddleware<Progress>
+}
+
+/** Progress for one worker. {@link middleware} is enough, unless code outside of jobs needs the service, too. */
+export const make = (options: Options): Effect.Effect<WorkerProgress, never, JobSource> =>
   Effect.gen(function*() {
     const source = yield* JobSource
-    const middleware = yield* JobMiddleware.JobMiddleware
     const context = yield* Effect.context()
     const maxBytes = options.maxBytes ?? MAX_BYTES
     const times: JobProgress.ProgressTimeouts = {
@@ -108,21 +114,7 @@ const make = (options: Options) =>
       return isOther ? undefined : found
     }
 
-    yield* middleware.add((next, job) =>
-      Effect.contextWith((context: Context.Context<never>) => {
-        const progress = JobProgress.make(source, job, context, times)
-        const entry: RunningProgress = { attempt: job.attempt, context, progress, warned: false }
-        running.set(job.id, entry)
-        return Effect.onExit(next(job), () => {
-          if (running.get(job.id) === entry) running.delete(job.id)
-          if (progress.isIdle()) return Effect.void
-          // A job that is stopped gets no result, so there is nothing to wait for: waiting is interrupted, too.
-          return Effect.ensuring(Effect.interruptible(progress.end), progress.abort)
-        })
-      })
-    )
-
-    return Progress.of({
+    const progress = Progress.of({
       update: (job, value) => {
         const entry = find(job)
         if (entry === undefined) {
@@ -144,14 +136,28 @@ const make = (options: Options) =>
         )
       }
     })
+
+    const middleware = JobMiddleware.provides(Progress, (next, job) =>
+      Effect.contextWith((context: Context.Context<never>) => {
+        const current = JobProgress.make(source, job, context, times)
+        const entry: RunningProgress = { attempt: job.attempt, context, progress: current, warned: false }
+        running.set(job.id, entry)
+        return Effect.onExit(next(job, progress), () => {
+          if (running.get(job.id) === entry) running.delete(job.id)
+          if (current.isIdle()) return Effect.void
+          // A job that is stopped gets no result, so there is nothing to wait for: waiting is interrupted, too.
+          return Effect.ensuring(Effect.interruptible(current.end), current.abort)
+        })
+      }))
+    return { progress, middleware }
   })
 
-/** {@link layer} with options. */
-export const layerWith = (options: Options): Layer.Layer<Progress, never, JobSource | JobMiddleware.JobMiddleware> =>
-  Layer.effect(Progress, make(options))
+/** {@link middleware} with options. */
+export const middlewareWith = (options: Options): JobMiddleware.JobMiddleware<Progress, never, JobSource> =>
+  JobMiddleware.unwrap(Effect.map(make(options), ({ middleware }) => middleware))
 
-/** Progress to the platform, or wherever this worker's jobs are from. */
-export const layer: Layer.Layer<Progress, never, JobSource | JobMiddleware.JobMiddleware> = layerWith({})
+/** Gives each job `Progress`, which reports to where the worker's jobs come from. */
+export const middleware: JobMiddleware.JobMiddleware<Progress, never, JobSource> = middlewareWith({})
 
 /** One value that was reported. */
 export interface Update {

@@ -72,8 +72,10 @@ export const inMemory = (
   ).pipe(Layer.provideMerge(JobSourceMemory.layer))
   const services = Layer.mergeAll(source, Worker.layerPluginServices, config({ PLATFORM_POD_ID: "w1" }), log.layer)
   const { concurrency = 1 } = options
-  const layer = Worker.layer(handler, { concurrencyModifier: () => concurrency }).pipe(
-    Layer.provide(Progress.layerWith(options.progress ?? {})),
+  const layer = Worker.layer(handler, {
+    middleware: [Progress.middlewareWith(options.progress ?? {})],
+    concurrencyModifier: () => concurrency
+  }).pipe(
     Layer.provideMerge(services)
   )
   return { layer, log: log.lines, seen, values: () => seen.filter(({ kind }) => kind === "progress").map(({ value }) => value) }
@@ -94,8 +96,10 @@ export const overHttp = Effect.fnUntraced(function*(
   )
   const { concurrency = 1 } = options
   yield* Layer.build(
-    Worker.layer(handler, { concurrencyModifier: () => concurrency }).pipe(
-      Layer.provide(Progress.layerWith(options.progress ?? {})),
+    Worker.layer(handler, {
+      middleware: [Progress.middlewareWith(options.progress ?? {})],
+      concurrencyModifier: () => concurrency
+    }).pipe(
       Layer.provide(source.pipe(
         Layer.provideMerge(Layer.merge(Worker.layerPluginServices, log.layer)),
         Layer.provideMerge(config(env))

@@ -52,7 +52,7 @@ describe("a worker whose environment names a collector", () => {
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
-      const plugin = JobMiddleware.layerOf((next, job) =>
+      const plugin = JobMiddleware.make((next, job) =>
         Effect.flatMap(
           Effect.promise(async () => trace.getTracer("plugin").startSpan("plugin").end()),
           () => next(job)

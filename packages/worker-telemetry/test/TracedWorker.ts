@@ -2,6 +2,7 @@
  * A worker in this process, over HTTP to a stub of a platform, with these variables of OpenTelemetry.
  */
 import * as Handler from "@stint/worker/Handler"
+import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as JobSourceHttp from "@stint/worker/JobSourceHttp"
 import type { Runnable } from "@stint/worker/Runnable"
 import { LogMemory } from "@stint/worker/testing"
@@ -38,7 +39,7 @@ export const start = Effect.fnUntraced(function*(
   stub: PlatformStub.PlatformStub,
   handler: Runnable,
   variables: Record<string, string>,
-  plugin: Layer.Layer<never, never, Worker.Services> = Layer.empty
+  middleware: JobMiddleware.JobMiddleware = JobMiddleware.none
 ) {
   const log = LogMemory.make()
   const services = Layer.unwrap(
@@ -53,7 +54,7 @@ export const start = Effect.fnUntraced(function*(
       Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...stub.environment() }, []))
     ))
   )
-  const traced = Layer.provide(Worker.layer(handler), Layer.merge(Telemetry.layer, plugin))
+  const traced = Layer.provide(Worker.layer(handler, { middleware: [middleware] }), Telemetry.layer)
   const scope = yield* Scope.fork(yield* Effect.scope)
   yield* Layer.buildWithScope(Layer.provide(traced, services), scope).pipe(
     Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: variables }))

@@ -11,7 +11,6 @@
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import type { Outcome } from "@stint/worker/Outcome"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Content from "./Content.ts"
 import { Uploads } from "./UploadService.ts"
 import type { Options } from "./UploadService.ts"
@@ -19,7 +18,7 @@ import type { Options } from "./UploadService.ts"
 /** Which outputs are uploaded, and how. */
 export interface OffloadOptions {
   /**
-   * Outputs whose JSON has at least this many bytes are uploaded. Default: 19 MiB, which leaves room below the platform's 20 MiB for the envelope of an
+   * Outputs whose JSON has more bytes than this are uploaded. Default: 19 MiB, which leaves room below the platform's 20 MiB for the envelope of an
    * output. A lower value keeps the platform's store small and costs one request to the storage per output.
    */
   readonly above?: number
@@ -40,14 +39,14 @@ const jsonOf = (output: unknown): string | undefined => {
 }
 
 /**
- * A worker's layer that uploads every output whose JSON has at least `above` bytes, including an aggregated stream and the output of a failed job.
+ * Middleware that uploads every output whose JSON has more than `above` bytes, including an aggregated stream and the output of a failed job.
  * Chunks of a stream are delivered unchanged.
  */
-export const layerOffload = (
+export const offload = (
   { above = OFFLOAD_ABOVE, upload = {} }: OffloadOptions = {}
-): Layer.Layer<never, never, Uploads | JobMiddleware.JobMiddleware> =>
-  Layer.unwrap(Effect.map(Uploads, (uploads) => {
-    const offload = Effect.fnUntraced(function*(outcome: Outcome): Effect.fn.Return<Outcome> {
+): JobMiddleware.JobMiddleware<never, never, Uploads> =>
+  JobMiddleware.unwrap(Effect.map(Uploads, (uploads) => {
+    const replaceLarge = Effect.fnUntraced(function*(outcome: Outcome): Effect.fn.Return<Outcome> {
       const text = jsonOf(outcome.output)
       // UTF-8 has at most three bytes per UTF-16 code unit: short texts need not be encoded to be measured.
       if (text === undefined || text.length * 3 <= above) return outcome
@@ -80,5 +79,5 @@ export const layerOffload = (
         )
       )
     })
-    return JobMiddleware.layerOf((next, job) => Effect.flatMap(next(job), offload))
+    return JobMiddleware.make((next, job) => Effect.flatMap(next(job), replaceLarge))
   }))

@@ -26,7 +26,7 @@ import { make, resolveObject, Uploads } from "./UploadService.ts"
 import type { ContentHints, Options, Uploaded } from "./UploadService.ts"
 
 export type { Credentials } from "./Destination.ts"
-export { layerOffload, OFFLOAD_ABOVE } from "./Offload.ts"
+export { offload, OFFLOAD_ABOVE } from "./Offload.ts"
 export type { OffloadOptions } from "./Offload.ts"
 export { Uploads } from "./UploadService.ts"
 export type {

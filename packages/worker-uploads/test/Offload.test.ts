@@ -1,8 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
-import { Handler, JobMiddleware } from "@stint/worker"
+import { Handler } from "@stint/worker"
 import { LogMemory, WorkerTest } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import { Uploads } from "../src/index.ts"
 import { UploadsTest } from "../src/testing/index.ts"
 import { Rejected, UploadError } from "../src/UploadError.ts"
@@ -14,14 +13,14 @@ const large = { text: "ü".repeat(600), list: [1, 2, 3] }
 const run = (output: unknown, options: Uploads.OffloadOptions = {}) =>
   Effect.gen(function*() {
     const log = LogMemory.make()
-    const offload = Uploads.layerOffload({ above: 1000, ...options })
-    const result = yield* WorkerTest.runJson(Handler.fromFunction(() => output), { n: 1 }, { id: "job-3" }).pipe(
-      Effect.provide(Layer.provideMerge(offload, log.layer))
-    )
+    const offload = Uploads.offload({ above: 1000, ...options })
+    const result = yield* WorkerTest.runJson(Handler.fromFunction(() => output), { n: 1 }, { id: "job-3" }, {
+      middleware: [offload]
+    }).pipe(Effect.provide(log.layer))
     return { result, lines: log.lines }
   })
 
-const memory = Layer.mergeAll(UploadsTest.layer, JobMiddleware.layer)
+const memory = UploadsTest.layer
 
 // docs/spec/rulings.md#large-results
 describe("an output that is too large", () => {
@@ -72,7 +71,7 @@ describe("an output that is too large", () => {
     Effect.scoped(Effect.gen(function*() {
       const path = yield* folder
       const { lines, result } = yield* run(large).pipe(
-        Effect.provide(Layer.mergeAll(Uploads.layerLocal(path), JobMiddleware.layer))
+        Effect.provide(Uploads.layerLocal(path))
       )
       expect(result).toMatchObject({ status: "COMPLETED", output: large })
       expect(lines).toEqual([expect.objectContaining({ level: "WARN", message: expect.stringContaining("no bucket") })])
@@ -90,9 +89,9 @@ describe("an output that is too large", () => {
     Effect.gen(function*() {
       const { result } = yield* run("x".repeat(Uploads.OFFLOAD_ABOVE - 2), { above: Uploads.OFFLOAD_ABOVE })
       expect(result.output).toHaveLength(Uploads.OFFLOAD_ABOVE - 2)
-      yield* WorkerTest.runJson(Handler.fromFunction(() => "x".repeat(Uploads.OFFLOAD_ABOVE - 1)), {}).pipe(
-        Effect.provide(Uploads.layerOffload())
-      )
+      yield* WorkerTest.runJson(Handler.fromFunction(() => "x".repeat(Uploads.OFFLOAD_ABOVE - 1)), {}, {}, {
+        middleware: [Uploads.offload()]
+      })
       expect(yield* UploadsTest.uploaded).toHaveLength(1)
     }).pipe(Effect.provide(memory)))
 })

@@ -3,7 +3,7 @@
  *
  * ```
  *   in a function        Validator.validate(job.input, rules)            { validated_input } | { errors }
- *   around every job     Worker.layer(handler) <- Validator.layer(rules) the handler gets good input, or does not run
+ *   around every job     { middleware: [Validator.middleware(rules)] }   the handler gets good input, or does not run
  *   as a Schema          Handler.make({ input: Validator.toSchema(rules), ... })
  * ```
  *
@@ -13,7 +13,6 @@ import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as Outcome from "@stint/worker/Outcome"
 import * as Spans from "@stint/worker/Spans"
 import * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
 import type { JsonObject } from "effect/Schema"
 import type { Rules } from "./Rules.ts"
 import { make } from "./RuleValidator.ts"
@@ -29,22 +28,21 @@ const isInput = (validated: unknown): validated is JsonObject => validated !== u
 /**
  * Validates every job's input before its handler runs.
  *
- * The handler gets the input with its defaults filled in, as its argument and as `CurrentJob`, and so does what was added to the
- * middleware after this. A job whose input does not fit fails with all that is wrong, and its handler does not run.
+ * The handler gets the input with its defaults filled in, as its argument and as `CurrentJob`, and so does the middleware after this
+ * one in the list. A job whose input does not fit fails with all that is wrong, and its handler does not run.
  *
- * @throws TypeError, when the layer is made, that names the rule which cannot be meant
+ * @throws TypeError, when the middleware is made, that names the rule which cannot be meant
  *
  * @example
  * ```ts
- * Worker.layer(handler).pipe(
- *   Layer.provide(Validator.layer({ width: { type: "int", default: 512 } })),
- *   Worker.launch
- * )
+ * Worker.launch(Worker.layer(handler, {
+ *   middleware: [Validator.middleware({ width: { type: "int", default: 512 } })]
+ * }))
  * ```
  */
-export const layer = (rules: Rules): Layer.Layer<never, never, JobMiddleware.JobMiddleware> => {
+export const middleware = (rules: Rules): JobMiddleware.JobMiddleware => {
   const validator = make(rules)
-  return JobMiddleware.layerOf((next, job) =>
+  return JobMiddleware.make((next, job) =>
     Effect.flatMap(
       Spans.withSpan("validate")(Effect.sync(() => validator.validate(job.input))),
       ({ errors, validated_input }) =>

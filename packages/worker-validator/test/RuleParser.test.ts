@@ -89,7 +89,7 @@ describe("a rule that cannot be meant is a TypeError that names it", () => {
 
   it("in each of the ways, before any input is seen", () => {
     const rules = { a: { type: "int", requierd: true } } as unknown as Validator.Rules
-    for (const way of [Validator.make, Validator.layer, Validator.toSchema]) {
+    for (const way of [Validator.make, Validator.middleware, Validator.toSchema]) {
       expect(() => way(rules)).toThrow(/Did you mean "required"/)
     }
     expect(() => Validator.validate({}, rules)).toThrow(/Did you mean "required"/)

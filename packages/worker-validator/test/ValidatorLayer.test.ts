@@ -1,8 +1,8 @@
 import { describe, expect, it } from "@effect/vitest"
 import { CurrentJob, Handler, JobMiddleware } from "@stint/worker"
+import type { Runnable } from "@stint/worker/Runnable"
 import { WorkerTest } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Tracer from "effect/Tracer"
 import { Validator } from "../src/index.ts"
@@ -12,16 +12,17 @@ const rules = {
   width: { type: "int", default: 512, constraints: (width) => width % 8 === 0 || "must be a multiple of 8" }
 } as const satisfies Validator.Rules
 
-const validated = Layer.provideMerge(Validator.layer(rules), JobMiddleware.layer)
+const runJson = (handler: Runnable, input: unknown, job: Partial<CurrentJob["Service"]> = {}) =>
+  WorkerTest.runJson(handler, input, job, { middleware: [Validator.middleware(rules)] })
 
 const echo = Handler.fromFunction((job) => job.input)
 
-describe("Validator.layer", () => {
+describe("Validator.middleware", () => {
   it.effect("the handler gets the input with its defaults", () =>
     Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(echo, { prompt: "a" })
+      const result = yield* runJson(echo, { prompt: "a" })
       expect(result).toMatchObject({ status: "COMPLETED", output: { prompt: "a", width: 512 } })
-    }).pipe(Effect.provide(validated)))
+    }))
 
   it.effect("CurrentJob has the same input, and all that the job came with", () =>
     Effect.gen(function*() {
@@ -30,15 +31,15 @@ describe("Validator.layer", () => {
         output: Schema.Unknown,
         run: (input) => Effect.map(CurrentJob, (job) => ({ input, job }))
       })
-      const result = yield* WorkerTest.runJson(handler, { prompt: "a" }, { id: "j1", traceparent: "t" })
+      const result = yield* runJson(handler, { prompt: "a" }, { id: "j1", traceparent: "t" })
       const input = { prompt: "a", width: 512 }
       expect(result.output).toEqual({ input, job: { id: "j1", traceparent: "t", input } })
-    }).pipe(Effect.provide(validated)))
+    }))
 
   it.effect("a job whose input does not fit fails with all that is wrong, and its handler does not run", () =>
     Effect.gen(function*() {
       const ran: Array<unknown> = []
-      const result = yield* WorkerTest.runJson(Handler.fromFunction((job) => ran.push(job)), { width: 13, promt: "a" })
+      const result = yield* runJson(Handler.fromFunction((job) => ran.push(job)), { width: 13, promt: "a" })
       expect(result).toMatchObject({
         status: "FAILED",
         output: undefined,
@@ -46,46 +47,39 @@ describe("Validator.layer", () => {
           + "(must be a multiple of 8): got 13. Unexpected input. promt is not a valid input option. Did you mean \"prompt\"?"
       })
       expect(ran).toEqual([])
-    }).pipe(Effect.provide(validated)))
+    }))
 
   it.effect("the empty input is answered, with the keys that it lacks", () =>
     Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(echo, {})
+      const result = yield* runJson(echo, {})
       expect(result.error).toBe("The input does not fit. prompt is a required input (a string).")
-    }).pipe(Effect.provide(validated)))
+    }))
 
   it.effect("streaming handlers get validated input, too", () =>
     Effect.gen(function*() {
       const handler = Handler.fromFunction(function*(job) {
         yield job.input
       })
-      expect((yield* WorkerTest.runJson(handler, { prompt: "a" })).chunks).toEqual([{ prompt: "a", width: 512 }])
-      expect(yield* WorkerTest.runJson(handler, {})).toMatchObject({ status: "FAILED", chunks: [] })
-    }).pipe(Effect.provide(validated)))
+      expect((yield* runJson(handler, { prompt: "a" })).chunks).toEqual([{ prompt: "a", width: 512 }])
+      expect(yield* runJson(handler, {})).toMatchObject({ status: "FAILED", chunks: [] })
+    }))
 
-  it.effect("what was added after it sees the validated input, what was added before sees what came", () => {
+  it.effect("middleware after it in the list gets the validated input, middleware before it the input as sent", () => {
     const seen: Array<unknown> = []
-    const look = JobMiddleware.layerOf((next, job) => {
+    const record = JobMiddleware.make((next, job) => {
       seen.push(job.input)
       return next(job)
     })
-    return WorkerTest.runJson(echo, { prompt: "a" }).pipe(
-      Effect.andThen(Effect.sync(() => expect(seen).toEqual([{ prompt: "a" }, { prompt: "a", width: 512 }]))),
-      Effect.provide(
-        Layer.fresh(look).pipe(
-          Layer.provideMerge(Validator.layer(rules)),
-          Layer.provideMerge(look),
-          Layer.provideMerge(JobMiddleware.layer)
-        )
-      )
+    return WorkerTest.runJson(echo, { prompt: "a" }, {}, { middleware: [record, Validator.middleware(rules), record] }).pipe(
+      Effect.andThen(Effect.sync(() => expect(seen).toEqual([{ prompt: "a" }, { prompt: "a", width: 512 }])))
     )
   })
 
   it.effect("a failed check of one job leaves the next one alone", () =>
     Effect.gen(function*() {
-      expect((yield* WorkerTest.runJson(echo, 3)).status).toBe("FAILED")
-      expect((yield* WorkerTest.runJson(echo, { prompt: "b", width: 8 })).output).toEqual({ prompt: "b", width: 8 })
-    }).pipe(Effect.provide(validated)))
+      expect((yield* runJson(echo, 3)).status).toBe("FAILED")
+      expect((yield* runJson(echo, { prompt: "b", width: 8 })).output).toEqual({ prompt: "b", width: 8 })
+    }))
 
   it.effect("the looking is a span of the job, where there is a tracer", () => {
     const spans: Array<string> = []
@@ -95,9 +89,8 @@ describe("Validator.layer", () => {
         return new Tracer.NativeSpan(options)
       }
     })
-    return WorkerTest.runJson(echo, {}).pipe(
+    return runJson(echo, {}).pipe(
       Effect.andThen(Effect.sync(() => expect(spans).toEqual(["validate"]))),
-      Effect.provide(validated),
       Effect.provideService(Tracer.Tracer, tracer)
     )
   })

@@ -73,11 +73,6 @@ export interface Options {
    * worker may still read them; longer than needed costs space.
    */
   readonly grace?: Duration.Input
-  /**
-   * When to sync besides at the end. Default: `"exit"`, not at all. `"job"`: after every job, beside the next one, so that a worker that
-   * is killed loses little; costs a walk through the directories each time.
-   */
-  readonly syncAfter?: "exit" | "job"
 }
 
 /** `dirs` is empty, or one of them is an empty string. */
@@ -128,7 +123,6 @@ export interface Checked {
   readonly hydrateLimit: Duration.Duration
   readonly syncLimit: Duration.Duration
   readonly accessLimit: Duration.Duration
-  readonly syncAfter: "exit" | "job"
 }
 
 const fail = (reason: VolumeCacheError["reason"]) => Effect.fail(new VolumeCacheError({ reason }))
@@ -187,8 +181,7 @@ export const check = Effect.fnUntraced(function*(options: Options) {
     },
     hydrateLimit: yield* duration("hydrateLimit", options.hydrateLimit ?? "10 minutes"),
     syncLimit: yield* duration("syncLimit", options.syncLimit ?? "5 minutes"),
-    accessLimit: yield* duration("accessLimit", options.accessLimit ?? "15 seconds"),
-    syncAfter: yield* oneOf("syncAfter", options.syncAfter ?? "exit", ["exit", "job"])
+    accessLimit: yield* duration("accessLimit", options.accessLimit ?? "15 seconds")
   }
   const longest = Math.max(Duration.toMillis(checked.hydrateLimit), Duration.toMillis(checked.syncLimit))
   if (checked.settings.grace < longest) {

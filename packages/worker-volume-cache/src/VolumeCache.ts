@@ -166,19 +166,6 @@ const syncOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: D
   return done
 })
 
-/** After every job, beside the next one; requests that come while a sync runs are one. */
-const syncAfterJobs = Effect.fnUntraced(function*(run: Effect.Effect<unknown>) {
-  const middleware = yield* Effect.serviceOption(JobMiddleware.JobMiddleware)
-  if (Option.isNone(middleware)) {
-    return yield* Effect.logWarning(
-      "Volume cache: syncAfter is \"job\", but there is no worker around this cache whose jobs could end. It syncs at the end only."
-    )
-  }
-  const requests = yield* Queue.sliding<void>(1)
-  yield* middleware.value.add((next, job) => Effect.ensuring(next(job), Queue.offer(requests, undefined)))
-  yield* Effect.forkScoped(Effect.forever(Effect.andThen(Queue.take(requests), run)))
-})
-
 /**
  * Fills the directories, and syncs them when the scope closes. For programs that are no workers, and for {@link layer}.
  *
@@ -241,7 +228,6 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
   const run = onFiles(turn.withPermits(1)(Effect.forEach(found, (directory) => syncOne(directory, checked.syncLimit))))
   const hydrated = yield* onFiles(Effect.forEach(found, (directory) => hydrateOne(directory, checked.hydrateLimit)))
   yield* Effect.addFinalizer(() => run)
-  if (checked.syncAfter === "job") yield* syncAfterJobs(run)
   const cache: Cache = { active: true, hydrated, sync: run }
   return cache
 })
@@ -253,6 +239,20 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
  */
 export const layer = (options: CacheConfig.Options): Layer.Layer<VolumeCache, CacheConfig.VolumeCacheError> =>
   Layer.effect(VolumeCache, scoped(options))
+
+/**
+ * Middleware that syncs the cache after every job, beside the next one, so that a worker that is killed loses little. Costs a walk
+ * through the directories each time. Requests that come while a sync runs are one.
+ */
+export const syncAfterJobs: JobMiddleware.JobMiddleware<never, never, VolumeCache | Scope.Scope> = JobMiddleware.unwrap(
+  Effect.gen(function*() {
+    const cache = yield* VolumeCache
+    if (!cache.active) return JobMiddleware.none
+    const requests = yield* Queue.sliding<void>(1)
+    yield* Effect.forkScoped(Effect.forever(Effect.andThen(Queue.take(requests), cache.sync)))
+    return JobMiddleware.make((next, job) => Effect.ensuring(next(job), Queue.offer(requests, undefined)))
+  })
+)
 
 /** A cache that caches nothing, for programs that need one in their types and have no volume. */
 export const layerNoop: Layer.Layer<VolumeCache> = Layer.succeed(VolumeCache, inactive)

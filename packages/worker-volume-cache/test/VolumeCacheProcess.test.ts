@@ -73,7 +73,7 @@ describe("a worker", () => {
     expect(await second.ended).toMatchObject({ code: 0 })
   })
 
-  it("with syncAfter: \"job\" a kill -9 takes nothing of the jobs before", async () => {
+  it("with VolumeCache.syncAfterJobs a kill -9 takes nothing of the jobs before", async () => {
     const { directory, stub, worker } = await platform()
     const first = worker({ TEST_SYNC_AFTER: "job" })
     await stub.resultOf(stub.submit({ name: "model", text: "downloaded" }))

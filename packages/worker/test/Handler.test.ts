@@ -6,8 +6,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { Outcome } from "../src/handlers/Outcome.ts"
-import { CurrentJob, Handler, JobMiddleware, Worker } from "../src/index.ts"
+import { CurrentJob, Handler, Worker } from "../src/index.ts"
 import * as WorkerTest from "../src/testing/WorkerTest.ts"
 
 class Unreadable extends Schema.TaggedError<Unreadable>()("Unreadable", { url: Schema.String }) {}
@@ -334,61 +333,4 @@ describe("Handler.fromFunction", () => {
       yield* Fiber.interrupt(fiber)
       expect(events).toEqual(["finally"])
     }))
-})
-
-describe("middleware", () => {
-  it.effect("wraps every run, first added outermost, and may change the outcome", () =>
-    Effect.gen(function*() {
-      const events: Array<string> = []
-      const { add } = yield* JobMiddleware.JobMiddleware
-      const trace = (name: string): JobMiddleware.Middleware => (next, job) =>
-        Effect.sync(() => void events.push(`${name} before ${job.id}`)).pipe(
-          Effect.andThen(next(job)),
-          Effect.tap(() => Effect.sync(() => void events.push(`${name} after`)))
-        )
-      yield* add(trace("outer"))
-      yield* add(trace("inner"))
-      yield* add((next, job) => Effect.map(next(job), (outcome): Outcome => ({ ...outcome, output: [outcome.output] })))
-      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null, { id: "j1" })
-      expect(result.output).toEqual([1])
-      expect(events).toEqual(["outer before j1", "inner before j1", "inner after", "outer after"])
-    }).pipe(Effect.provide(JobMiddleware.layer)))
-
-  it.effect("may pass on another job, which the handler gets as its argument and as CurrentJob", () =>
-    Effect.gen(function*() {
-      const Double = Handler.make("double", {
-        input: Schema.Struct({ n: Schema.Number }),
-        output: Schema.Struct({ twice: Schema.Number, current: Schema.Json }),
-        run: ({ n }) => Effect.map(CurrentJob, ({ input }) => ({ twice: 2 * n, current: input }))
-      })
-      const { add } = yield* JobMiddleware.JobMiddleware
-      yield* add((next, job) => next({ ...job, input: { n: 4 } }))
-      expect((yield* WorkerTest.runJson(Double, { n: 1 })).output).toEqual({ twice: 8, current: { n: 4 } })
-      const plain = Handler.fromFunction((job: { input: unknown }) => job.input)
-      expect((yield* WorkerTest.runJson(plain, { n: 1 })).output).toEqual({ n: 4 })
-    }).pipe(Effect.provide(JobMiddleware.layer)))
-
-  it.effect("that throws fails the job like a handler that throws", () =>
-    Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null)
-      expect(JSON.parse(result.error ?? "")).toMatchObject({ error_type: "RangeError", error_message: "far" })
-    }).pipe(
-      Effect.provide(Layer.provideMerge(
-        JobMiddleware.layerOf(() => {
-          throw new RangeError("far")
-        }),
-        JobMiddleware.layer
-      ))
-    ))
-
-  it.effect("is added by a plugin's layer", () =>
-    Effect.gen(function*() {
-      const result = yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null)
-      expect(result).toMatchObject({ status: "FAILED", error: "no" })
-    }).pipe(
-      Effect.provide(Layer.provideMerge(
-        JobMiddleware.layerOf(() => Effect.succeed({ error: "no" })),
-        JobMiddleware.layer
-      ))
-    ))
 })

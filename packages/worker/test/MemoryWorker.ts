@@ -3,7 +3,9 @@
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
 import type { Runnable } from "../src/handlers/Runnable.ts"
+import type * as JobMiddleware from "../src/plugins/JobMiddleware.ts"
 import * as Worker from "../src/runtime/Worker.ts"
 import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
 import * as JobSourceMemory from "../src/testing/JobSourceMemory.ts"
@@ -28,4 +30,7 @@ export const services = (env: WorkerConfig.Environment = { PLATFORM_SHUTDOWN_GRA
 }
 
 /** Runs the worker until the test's scope closes. */
-export const start = (handler: Runnable, options: Worker.Options = {}) => Layer.build(Worker.layer(handler, options))
+export const start = (
+  handler: Runnable,
+  options: Worker.Options<ReadonlyArray<JobMiddleware.JobMiddleware<never, never, Scope.Scope>>> = {}
+) => Layer.build(Worker.layer(handler, options))

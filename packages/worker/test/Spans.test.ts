@@ -158,13 +158,12 @@ describe("the spans of a job", () => {
 
   it.effect("have those of a middleware between the job and its handler", () =>
     Effect.gen(function*() {
-      const around = JobMiddleware.layerOf((next, received) => Effect.withSpan(next(received), "hydrate"))
+      const around = JobMiddleware.make((next, received) => Effect.withSpan(next(received), "hydrate"))
       const handler = Handler.fromFunction(() => 1, { name: "fn" })
       const { layer, spans } = recording()
       yield* Effect.gen(function*() {
         const memory = yield* Memory
-        yield* Layer.build(around)
-        yield* Effect.provide(start(handler), layer)
+        yield* Effect.provide(start(handler, { middleware: [around] }), layer)
         yield* memory.submit(job("j1"))
         yield* memory.nextDone
       }).pipe(Effect.provide(services().layer))
@@ -197,8 +196,8 @@ describe("a failed job", () => {
       const { layer, spans } = recording()
       yield* Effect.gen(function*() {
         const memory = yield* Memory
-        yield* Layer.build(JobMiddleware.layerOf(() => Effect.succeed(Outcome.failed("no such key"))))
-        yield* Effect.provide(start(Handler.fromFunction(() => 1, { name: "fn" })), layer)
+        const refuse = JobMiddleware.make(() => Effect.succeed(Outcome.failed("no such key")))
+        yield* Effect.provide(start(Handler.fromFunction(() => 1, { name: "fn" }), { middleware: [refuse] }), layer)
         yield* memory.submit(job("j1"))
         yield* memory.nextDone
       }).pipe(Effect.provide(services().layer))

@@ -1,5 +1,5 @@
 /**
- * A ledger in memory: a test looks at what its jobs used.
+ * A ledger in memory, for tests.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -9,7 +9,7 @@ import { type Entry, Ledger } from "../Ledger.ts"
 /** The entries so far. */
 export class Entries extends Context.Service<Entries, Array<Entry>>()("example-plugin-template/testing/Entries") {}
 
-/** Keeps entries in memory. */
+/** Stores entries in memory. */
 export const layer: Layer.Layer<Ledger | Entries> = Layer.effectContext(Effect.sync(() => {
   const entries: Array<Entry> = []
   return Context.make(Entries, entries).pipe(
@@ -17,5 +17,5 @@ export const layer: Layer.Layer<Ledger | Entries> = Layer.effectContext(Effect.s
   )
 }))
 
-/** What was written, oldest first. */
+/** All entries, oldest first. */
 export const entries: Effect.Effect<ReadonlyArray<Entry>, never, Entries> = Effect.map(Entries, (all) => [...all])

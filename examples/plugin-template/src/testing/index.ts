@@ -1,4 +1,4 @@
 /**
- * What tests of handlers that count need.
+ * Test support for handlers that count.
  */
 export * as LedgerTest from "./LedgerTest.ts"

@@ -105,7 +105,9 @@ export const WebhookDeliveryQuery = {
   ),
   /** The `cursor` of the page before. */
   cursor: Schema.optionalKey(
-    Schema.String.annotate({ description: "The `cursor` of the page before." }).check(Schema.isPattern(/^\d{1,15}$/))
+    Schema.String.annotate({ description: "The `cursor` of the page before." }).check(
+      Schema.isPattern(/^v1\.\d{1,15}\.\S{1,128}$/)
+    )
   )
 }
 

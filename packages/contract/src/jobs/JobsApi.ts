@@ -200,7 +200,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       answers: {
         200: {
           requests: [{ id: ID, status: "IN_QUEUE", createdAt: 1_790_000_000_000, attempt: 0, priority: 10, tags: ["nightly"] }],
-          cursor: "muoz4b9c.1"
+          cursor: `v1.1790000000000.${ID}`
         }
       }
     })),

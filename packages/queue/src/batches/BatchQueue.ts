@@ -23,11 +23,11 @@ import { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
 import type { StoreError } from "@stint/store/StoreError"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { randomUUID } from "node:crypto"
 import { EndpointGone } from "../jobs/JobErrors.ts"
 import { JobQueue } from "../jobs/JobQueue.ts"
 import { toJobRecord } from "../jobs/Submission.ts"
@@ -123,7 +123,7 @@ export class BatchQueue extends Context.Service<BatchQueue, {
   ) => Effect.Effect<RequestPage, StoreError | BatchMissing>
 
   /** The job of a request; undefined before the request is enqueued and after the job is removed. */
-  readonly job: (id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
+  readonly job: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
 
   /** Continues batches that were interrupted, and removes expired ones. True when more may be due. */
   readonly tick: Effect.Effect<boolean, StoreError>
@@ -174,7 +174,7 @@ const make = Effect.gen(function*() {
   /** Enqueues every request that is not a job yet. */
   const enqueue = Effect.fnUntraced(function*(id: BatchId, endpoint: Endpoint) {
     while (true) {
-      const enqueued = yield* store.enqueue(id, ENQUEUE_LIMIT, toJob(endpoint, now()))
+      const enqueued = yield* store.enqueue(endpoint.id, id, ENQUEUE_LIMIT, toJob(endpoint, now()))
       yield* queue.notifyEnqueued(endpoint.id, enqueued.jobs)
       if (!enqueued.more) return
       // Yields to the event loop, so that a large batch does not delay submissions and takes.
@@ -199,7 +199,7 @@ const make = Effect.gen(function*() {
   return BatchQueue.of({
     create: Effect.fnUntraced(function*({ endpoint, name, policy, requests, webhook }, limits) {
       const batch = created({
-        id: BatchId.make(`batch_${randomUUID()}`),
+        id: BatchId.make(`batch_${uuidV7At(now())}`),
         endpoint: endpoint.id,
         name: name ?? null,
         webhook: webhook ?? null,
@@ -248,7 +248,7 @@ const make = Effect.gen(function*() {
     requests: Effect.fnUntraced(function*(endpoint, id, offset, limit) {
       return (yield* store.requests(endpoint, id, offset, limit)) ?? (yield* new BatchMissing({ id }))
     }),
-    job: (id) => jobs.get(id),
+    job: (endpoint, id) => jobs.get(endpoint, id),
     tick: Effect.gen(function*() {
       const { pending, more, cancelling } = yield* store.sweep(now(), CANCEL_LIMIT)
       for (const batch of pending) {

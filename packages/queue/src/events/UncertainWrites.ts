@@ -14,7 +14,6 @@
  * Without this, such a job would wait until a long poll times out (R5, docs/spec/figures.md#reliability).
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
-import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 
@@ -23,8 +22,6 @@ export interface AffectedKeys {
   readonly endpoint?: EndpointId
   readonly job?: JobId
 }
-
-const endpointOf = (event: JobMachineEvent): AffectedKeys => "endpoint" in event ? { endpoint: event.endpoint } : {}
 
 /** The store, with a call of `notifyUncertain` after each failed write. */
 export const notifyOnUncertainWrite = (
@@ -36,8 +33,8 @@ export const notifyOnUncertainWrite = (
   return {
     ...store,
     insert: (job, key) => notifyOnError(store.insert(job, key), { endpoint: job.endpoint }),
-    apply: (id, event) => notifyOnError(store.apply(id, event), { ...endpointOf(event), job: id }),
-    append: (id, event, body) => notifyOnError(store.append(id, event, body), { endpoint: event.endpoint, job: id }),
+    apply: (endpoint, id, event) => notifyOnError(store.apply(endpoint, id, event), { endpoint, job: id }),
+    append: (endpoint, id, event, body) => notifyOnError(store.append(endpoint, id, event, body), { endpoint, job: id }),
     tick: (event, limit) => notifyOnError(store.tick(event, limit), {}),
     applyRunning: (filter, event) =>
       notifyOnError(store.applyRunning(filter, event), filter === "all" ? {} : { endpoint: filter.endpoint }),

@@ -10,9 +10,9 @@
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
-import { decodeListCursor, encodeListCursor } from "@stint/store/JobQuery"
 import type { JobReport, JobSummary } from "@stint/store/JobRecord"
 import type { Ahead, JobStore } from "@stint/store/JobStore"
+import { decodeListCursor, encodeListCursor } from "@stint/store/ListCursor"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -102,8 +102,10 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
       const ticket = yield* followers.register(job.id)
       const read = Effect.gen(function*() {
         // Log lines are read first: the chunk that a line refers to is then always part of the chunks read after it.
-        const logSlice = lines === undefined ? NO_LOGS : yield* lines.read(job.id, { after: cursor.line, limit: FOLLOW_LIMIT })
-        const peeked = yield* store.peek(job.id, cursor, FOLLOW_LIMIT)
+        const logSlice = lines === undefined
+          ? NO_LOGS
+          : yield* lines.read(job.endpoint, job.id, { after: cursor.line, limit: FOLLOW_LIMIT })
+        const peeked = yield* store.peek(job.endpoint, job.id, cursor, FOLLOW_LIMIT)
         return peeked === undefined ? undefined : { job: peeked.job, ...diff(cursor, progress, peeked, logSlice) }
       })
       const found = yield* read.pipe(Effect.onError(() => ticket.cancel))
@@ -147,7 +149,7 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
   const isCaughtUp = Effect.fnUntraced(function*(job: JobReport, cursor: JobEventCursor, options: FollowOptions = {}) {
     if (cursor.phase !== "ended" || cursor.endedAt !== job.finishedAt) return false
     if (logs === undefined || options.logs === false) return true
-    const { lines } = yield* logs.read(job.id, { after: cursor.line, limit: 1 })
+    const { lines } = yield* logs.read(job.endpoint, job.id, { after: cursor.line, limit: 1 })
     return lines.length === 0
   })
 
@@ -171,7 +173,7 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
 
   const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
     const job = yield* get(endpoint, id)
-    return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null } satisfies Position
+    return { job, ahead: (yield* store.ahead(endpoint, job.id, AHEAD_LIMIT)) ?? null } satisfies Position
   })
 
   return { follow, isCaughtUp, list, position }

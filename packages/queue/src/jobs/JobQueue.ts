@@ -148,9 +148,8 @@ const make = Effect.gen(function*() {
   const store = notifyOnUncertainWrite(jobStore, notifier.notifyUncertain)
 
   const get = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    const job = isJobId(id) ? yield* store.get(id) : undefined
-    if (job === undefined || job.endpoint !== endpoint) return yield* new JobMissing({ id })
-    return job
+    const job = isJobId(id) ? yield* store.get(endpoint, id) : undefined
+    return job ?? (yield* new JobMissing({ id }))
   })
 
   const queries = JobQueries.make({ store, followers, logs, get, now, isClosing: notifier.isClosing })
@@ -194,7 +193,7 @@ const make = Effect.gen(function*() {
     const job = yield* get(endpoint, id)
     while (true) {
       const ticket = yield* readers.register(id)
-      const drained = yield* store.drain(job.id, DRAIN_LIMIT).pipe(Effect.onError(() => ticket.cancel))
+      const drained = yield* store.drain(endpoint, job.id, DRAIN_LIMIT).pipe(Effect.onError(() => ticket.cancel))
       if (drained === undefined) {
         yield* ticket.cancel
         return yield* new JobMissing({ id })
@@ -209,11 +208,11 @@ const make = Effect.gen(function*() {
   })
 
   /** Applies an event to a job. An id from outside that is not a valid job id is a missing job. */
-  const apply = (id: string, event: JobMachineEvent): Effect.Effect<ApplyResult, StoreError> =>
-    isJobId(id) ? store.apply(id, event) : Effect.succeed({ _tag: "Missing" })
+  const apply = (endpoint: EndpointId, id: string, event: JobMachineEvent): Effect.Effect<ApplyResult, StoreError> =>
+    isJobId(id) ? store.apply(endpoint, id, event) : Effect.succeed({ _tag: "Missing" })
 
   const cancel = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    const applied = yield* apply(id, { _tag: "Cancel", now: now(), endpoint })
+    const applied = yield* apply(endpoint, id, { _tag: "Cancel", now: now(), endpoint })
     yield* notify(applied)
     if (applied._tag === "Changed") return applied.after
     if (applied._tag === "Rejected" && applied.rejection._tag === "Ended") {
@@ -228,7 +227,7 @@ const make = Effect.gen(function*() {
   }, Effect.uninterruptible)
 
   const retry = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
-    const applied = yield* apply(id, { _tag: "Retry", now: now(), endpoint })
+    const applied = yield* apply(endpoint, id, { _tag: "Retry", now: now(), endpoint })
     yield* notify(applied)
     if (applied._tag === "Changed") return applied.after
     if (applied._tag === "Rejected" && applied.rejection._tag === "NotRetryable") {

@@ -18,7 +18,7 @@ import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isLevelEnabled, type LogLevel, type LogSource } from "@stint/contract/JobLogLine"
 import { truncateMessage } from "@stint/contract/LogMessage"
-import { JobLogStore, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
+import { JobLogStore, type LogBatch, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
@@ -103,7 +103,7 @@ export class JobLogs extends Context.Service<JobLogs, {
   /** Writes the pending lines. */
   readonly flush: Effect.Effect<void>
   /** A page of a job's lines. */
-  readonly read: (job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, StoreError>
+  readonly read: (endpoint: EndpointId, job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, StoreError>
   /**
    * Returns once the lines that a worker wrote before its job ended are stored: when a few turns of the event loop bring no new line, or after
    * {@link TRAILING_LINES_TIMEOUT_MILLIS}. Lines and results arrive over different connections.
@@ -123,17 +123,18 @@ const make = Effect.gen(function*() {
   const writing = yield* Semaphore.make(1)
   const followers = WaitList.make()
 
-  let pending = new Map<JobId, Array<LogEntry>>()
+  let pending = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: Array<LogEntry> }>()
   let pendingLines = 0
   let scheduled = false
   /** Whether the last write failed: the failure is logged once. */
   let failing = false
-  const dropped = new Map<JobId, number>()
+  const dropped = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: number }>()
   /** Key: {@link workerKey}. */
   const linesWritten = new Map<string, number>()
 
-  const countDropped = (job: JobId, lines: number) => {
-    if (dropped.size < TRACKED_DROPS_LIMIT || dropped.has(job)) dropped.set(job, (dropped.get(job) ?? 0) + lines)
+  const countDropped = ({ endpoint, job, lines, missed }: LogBatch) => {
+    if (dropped.size >= TRACKED_DROPS_LIMIT && !dropped.has(job)) return
+    dropped.set(job, { endpoint, lines: (dropped.get(job)?.lines ?? 0) + missed + lines.length })
   }
 
   const writePending = Effect.gen(function*() {
@@ -141,8 +142,11 @@ const make = Effect.gen(function*() {
     const taken = pending
     pending = new Map()
     pendingLines = 0
-    const batches = [...taken].map(([job, lines]) => ({ job, lines, missed: dropped.get(job) ?? 0 }))
-    for (const [job, lines] of dropped) if (!taken.has(job)) batches.push({ job, lines: [], missed: lines })
+    const batches: Array<LogBatch> = []
+    for (const [job, { endpoint, lines }] of taken) batches.push({ endpoint, job, lines, missed: dropped.get(job)?.lines ?? 0 })
+    for (const [job, { endpoint, lines }] of dropped) {
+      if (!taken.has(job)) batches.push({ endpoint, job, lines: [], missed: lines })
+    }
     dropped.clear()
     yield* store.append(batches).pipe(
       Effect.match({
@@ -152,7 +156,7 @@ const make = Effect.gen(function*() {
           return undefined
         },
         onFailure: (error) => {
-          for (const batch of batches) countDropped(batch.job, batch.missed + batch.lines.length)
+          for (const batch of batches) countDropped(batch)
           return error
         }
       }),
@@ -183,8 +187,8 @@ const make = Effect.gen(function*() {
     if (attempt !== undefined) return { job, attempt }
     // The worker may have taken the job before this platform started.
     if (!isJobId(job)) return undefined
-    const known = yield* Effect.orElseSucceed(jobs.get(job), () => undefined)
-    return known?.endpoint === endpoint && known.worker === worker ? { job, attempt: known.attempt } : undefined
+    const known = yield* Effect.orElseSucceed(jobs.get(endpoint, job), () => undefined)
+    return known?.worker === worker ? { job, attempt: known.attempt } : undefined
   })
 
   const write = Effect.fnUntraced(function*(line: WorkerLogLine) {
@@ -205,9 +209,9 @@ const make = Effect.gen(function*() {
       worker,
       message: truncateMessage(message)
     }
-    const lines = pending.get(owner.job)
-    if (lines === undefined) pending.set(owner.job, [entry])
-    else lines.push(entry)
+    const unwritten = pending.get(owner.job)
+    if (unwritten === undefined) pending.set(owner.job, { endpoint, lines: [entry] })
+    else unwritten.lines.push(entry)
     pendingLines += 1
     if (pendingLines >= BATCH_LINES) yield* flush
     else if (!scheduled) {
@@ -217,12 +221,16 @@ const make = Effect.gen(function*() {
     return true
   })
 
-  const read = Effect.fnUntraced(function*(job: JobId, { after = 0, level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}) {
+  const read = Effect.fnUntraced(function*(
+    endpoint: EndpointId,
+    job: JobId,
+    { after = 0, level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}
+  ) {
     const lines: Array<LogLine> = []
     let cursor = after
     // Scans several pages if few lines match the level, so that pages are rarely empty, but at most SCAN_LIMIT lines.
     for (let scanned = 0; scanned < SCAN_LIMIT;) {
-      const page = yield* store.read(job, cursor, Math.min(SCAN_LIMIT, limit))
+      const page = yield* store.read(endpoint, job, cursor, Math.min(SCAN_LIMIT, limit))
       const filled = fillGaps(page, cursor, { now: clock.currentTimeMillisUnsafe(), quotas })
       for (const line of filled) {
         cursor = line.number

@@ -116,7 +116,7 @@ export interface Dependencies {
   readonly registry: WorkerRegistry["Service"]
   readonly notifier: JobNotifier
   /** Applies an event to a job. An id from outside that is not a valid job id is a missing job. */
-  readonly apply: (id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
+  readonly apply: (endpoint: EndpointId, id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
   readonly now: () => number
   readonly random: () => number
 }
@@ -182,7 +182,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     yield* registry.touch(endpoint, worker)
     notifier.confirmStops(endpoint, worker, jobs)
     for (const id of jobs) {
-      const applied = yield* apply(id, { _tag: "Heartbeat", now: now(), endpoint, worker })
+      const applied = yield* apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker })
       // A heartbeat sent before the worker's own result was stored names a job that ended as it should: no stop signal.
       const endedByWorker = applied._tag === "Rejected" && applied.rejection._tag === "Ended" &&
         (applied.rejection.status === "COMPLETED" || applied.rejection.status === "FAILED") && applied.rejection.by === worker
@@ -227,13 +227,13 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
       Effect.suspend(() => {
         // A worker that delivers a result no longer runs the job, so it has nothing to stop.
         notifier.discardStopSignals(holder.endpoint, holder.worker, holder.job)
-        return store.apply(holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) })
+        return store.apply(holder.endpoint, holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) })
       })
     ).pipe(
       // The worker repeats the error that ended its attempt, because the first response was lost.
       Effect.catchTag("LeaseLost", (leaseLost) =>
         Effect.flatMap(
-          store.get(holder.job),
+          store.get(holder.endpoint, holder.job),
           (job): Effect.Effect<Delivery, LeaseLost> =>
             job !== undefined && isRetriedError(job, holder, error) ? Effect.succeed("ignored") : Effect.fail(leaseLost)
         ))
@@ -243,7 +243,11 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     deliver(
       holder,
       Effect.suspend(() =>
-        store.append(holder.job, { _tag: "Chunk", ...(number === undefined ? {} : { number }), ...fence(holder) }, chunk)
+        store.append(holder.endpoint, holder.job, {
+          _tag: "Chunk",
+          ...(number === undefined ? {} : { number }),
+          ...fence(holder)
+        }, chunk)
       ).pipe(
         Effect.tap((applied) => {
           if (applied._tag !== "Rejected" || applied.rejection._tag !== "Gap" || number === undefined) return Effect.void
@@ -295,7 +299,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
 
   const returnJobs = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     for (const id of jobs) {
-      const applied = yield* apply(id, { _tag: "Return", now: now(), endpoint, worker })
+      const applied = yield* apply(endpoint, id, { _tag: "Return", now: now(), endpoint, worker })
       yield* notifier.notify(applied, worker)
       yield* registry.released(endpoint, worker, id)
     }
@@ -312,7 +316,10 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     take,
     heartbeat,
     progress: (holder, output) =>
-      deliver(holder, Effect.suspend(() => store.apply(holder.job, { _tag: "Progress", output, ...fence(holder) }))).pipe(
+      deliver(
+        holder,
+        Effect.suspend(() => store.apply(holder.endpoint, holder.job, { _tag: "Progress", output, ...fence(holder) }))
+      ).pipe(
         Effect.tap(() => Effect.sync(() => notifier.followers.wake(holder.job)))
       ),
     append,

@@ -112,9 +112,9 @@ const opening = (it: ServerIt) => {
       expect(refused.error).toContain(`"${mine.id}"`)
       expect(refused.error).toContain(`"${other.id}"`)
       const control = yield* Effect.flatMap(call("/api/v1/endpoints", { authorization: secret }), expectProblem(403))
-      expect(control.error).toMatch(/the scope "jobs".*needs the scope "admin"/)
+      expect(control.error).toMatch(/the scope "jobs".*requires the scope "admin"/)
       const ping = yield* Effect.flatMap(call(worker.addresses.ping, { authorization: secret }), expectProblem(403))
-      expect(ping.error).toMatch(/the scope "jobs".*needs the scope "worker"/)
+      expect(ping.error).toMatch(/the scope "jobs".*requires the scope "worker"/)
       expect((yield* other.health).jobs.inQueue).toBe(0)
     }))
 
@@ -132,7 +132,7 @@ const opening = (it: ServerIt) => {
       const stranger = yield* other.worker()
       yield* Effect.flatMap(call(stranger.addresses.take, { authorization: secret }), expectProblem(403))
       const jobs = yield* Effect.flatMap(call(mine.path(`status/${id}`), { authorization: secret }), expectProblem(403))
-      expect(jobs.error).toMatch(/the scope "worker".*needs the scope "jobs"/)
+      expect(jobs.error).toMatch(/the scope "worker".*requires the scope "jobs"/)
     }))
 
   it.effect("an admin key opens every endpoint's jobs API and the control API, keys included; several scopes add up", () =>
@@ -169,7 +169,7 @@ const ending = (it: ServerIt) => {
       expect(third.key.previousUntil).toBeUndefined()
       expect([yield* status(first), yield* status(second.secret), yield* status(third.secret)]).toEqual([401, 401, 200])
       const refused = yield* Effect.flatMap(call(one.path("health"), { authorization: second.secret }), expectProblem(401))
-      expect(refused.error).toMatch(/has another secret by now; this one ended on \d{4}-/)
+      expect(refused.error).toMatch(/was rotated, and the secret in this request expired on \d{4}-/)
 
       const fourth = yield* Effect.flatMap(call(path, { json: { graceMs: 50 } }), rotated)
       yield* until(status(third.secret), (seen) => seen === 401)

@@ -45,7 +45,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect([wrong.status, wrong.headers.get("ratelimit")]).toEqual([400, expect.stringMatching(/^"run";r=0;t=/)])
       const refused = yield* run
       const problem = yield* expectProblem(429)(refused)
-      expect(problem.error).toMatch(/may call run of the endpoint ".*" 2 times in 1 d; this was one more/)
+      expect(problem.error).toMatch(/may call run on the endpoint ".*" at most 2 times in 1 d; this call exceeds the limit/)
       expect(problem.retryAfter).toBeGreaterThan(43_000)
       expect(refused.headers.get("retry-after")).toBe(String(problem.retryAfter))
       expect(refused.headers.get("ratelimit")).toMatch(/^"run";r=0;t=/)
@@ -116,7 +116,7 @@ export const rateLimits = (it: ServerIt): void => {
       const waiting = yield* Effect.forkChild(runsync)
       const job = yield* worker.next
       const refused = yield* runsync
-      expect((yield* expectProblem(429)(refused)).error).toContain("1 calls of runsync open at once")
+      expect((yield* expectProblem(429)(refused)).error).toContain("at most 1 open runsync call on")
       expect(refused.headers.get("retry-after")).toBe("1")
       expect(refused.headers.get("ratelimit")).toContain("\"runsync-open\";r=0")
       yield* worker.finish(job.id, "done")

@@ -178,7 +178,7 @@ const understanding = (it: ServerIt) => {
         expect([200, 400], `${query}: ${answer.text}`).toContain(answer.status)
         if (answer.status === 400) yield* expectProblem(400)(answer)
       }
-      expect(yield* server.logs.pipe(Effect.map((lines) => lines.filter((line) => line.includes("fault of the platform")))))
+      expect(yield* server.logs.pipe(Effect.map((lines) => lines.filter((line) => line.includes("defect in the platform")))))
         .toEqual([])
     }))
 }

@@ -97,6 +97,6 @@ export const connections = (it: ServerIt): void => {
   it.effect("a fault of the client is not logged as one of the platform", () =>
     Effect.gen(function*() {
       const logs = yield* (yield* ServerTest).logs
-      expect(logs.filter((line) => /ERROR|fault of the platform/i.test(line))).toEqual([])
+      expect(logs.filter((line) => /ERROR|defect in the platform/i.test(line))).toEqual([])
     }))
 }

@@ -56,7 +56,7 @@ export const explanations = (it: ServerIt): void => {
       expect((yield* why(endpoint, low.id)).position).toEqual({ place: 2, of: 3, more: false })
       const { position, words } = yield* why(endpoint, mid.id)
       expect(position).toEqual({ place: 3, of: 3, more: false })
-      expect(words).toContain("2 jobs come before it")
+      expect(words).toContain("2 jobs are ahead of it")
     }))
 
   it.effect("explain: workers.max 0 is a pause, and says so", () =>
@@ -108,7 +108,7 @@ export const explanations = (it: ServerIt): void => {
       const failing = yield* why(endpoint, id)
       expect(failing).toMatchObject({ reason: "failing", nextRetryAt: retryAt, workers: { unhealthy: 1 } })
       expect(failing.cause).toContain("gone.ts")
-      expect(failing.words).toMatch(/no worker starts: .*gone\.ts'. The next try is in/)
+      expect(failing.words).toMatch(/workers fail to start: .*gone\.ts'. The next start is tried in/)
       yield* registry.failing(endpoint.endpoint.id, "w", "throttled", "the host is full")
       const throttled = yield* why(endpoint, id)
       expect([throttled.reason, throttled.workers.throttled]).toEqual(["throttled", 1])

@@ -63,8 +63,11 @@ export const requests = (it: ServerIt): void => {
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
+      // Jobs of one millisecond are in order of their ids.
       const one = yield* endpoint.run(1, { tags: ["red"] })
+      yield* Effect.sleep(2)
       const two = yield* endpoint.run(2, { tags: ["red", "blue"] })
+      yield* Effect.sleep(2)
       const three = yield* endpoint.run(3)
       yield* worker.next
       yield* worker.finish(one.id, "done")
@@ -85,7 +88,10 @@ export const requests = (it: ServerIt): void => {
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const submitted: Array<string> = []
-      for (let n = 0; n < 11; n++) submitted.unshift((yield* endpoint.run(n)).id)
+      for (let n = 0; n < 11; n++) {
+        submitted.unshift((yield* endpoint.run(n)).id)
+        yield* Effect.sleep(2)
+      }
       const first = yield* list(endpoint, "limit=4")
       expect(first.requests).toHaveLength(4)
       yield* endpoint.run("new")

@@ -4,7 +4,7 @@
  * Each mapper accepts exactly the errors of its operations, so that a new error does not compile until it has a response here.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { Conflict, EndpointNotFound, explain, InvalidRequest, JobNotFound, Unavailable } from "@stint/contract/Problem"
+import { Conflict, EndpointNotFound, problemMembers, InvalidRequest, JobNotFound, Unavailable } from "@stint/contract/Problem"
 import type {
   ChunkGap,
   EndpointGone,
@@ -23,7 +23,7 @@ import { excerpt } from "./ProblemJson.ts"
 const storeUnavailable = ({ cause, operation }: StoreUnavailable) =>
   Effect.andThen(
     Effect.logError(`The job store failed in ${operation}. Nothing of this request was stored.`, cause),
-    new Unavailable(explain(
+    new Unavailable(problemMembers(
       "The platform cannot reach its job store; nothing of this request was stored.",
       "Send the request again in a few seconds. If the error persists, check the platform's log: the disk may be full."
     ))
@@ -38,7 +38,7 @@ const payloadUnavailable = ({ operation, problem }: PayloadUnavailable) =>
     ),
     Effect.andThen(
       setRetryAfter(5),
-      new Unavailable(explain(
+      new Unavailable(problemMembers(
         operation === "put"
           ? "The platform cannot reach its object store for large payloads; nothing of this request was stored."
           : "The platform cannot reach its object store, which holds a large payload of this job. The job itself is unchanged.",
@@ -60,13 +60,13 @@ const unavailable = ({ reason }: StoreError): Effect.Effect<never, Unavailable> 
 
 /** 404 for a job id. */
 export const jobNotFound = (id: string): JobNotFound =>
-  new JobNotFound(explain(
+  new JobNotFound(problemMembers(
     `There is no job "${excerpt(id)}" on this endpoint.`,
     "Check the id and the endpoint. Finished jobs are stored for the endpoint's retention (24 hours by default), then deleted."
   ))
 
 const leaseLost = ({ holder, id, worker }: LeaseLost) =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `Worker "${excerpt(worker)}" does not hold job "${id}"${
       holder === null ? "" : `; worker "${holder}" does`
     }. The request was not stored.`,
@@ -74,25 +74,25 @@ const leaseLost = ({ holder, id, worker }: LeaseLost) =>
   ))
 
 const notRetryable = ({ id, status }: NotRetryable) =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `Job "${id}" is ${status}; only FAILED and TIMED_OUT jobs can be retried.`,
     "Submit a new job with the same input."
   ))
 
 const idempotencyConflict = ({ id, key }: IdempotencyConflict) =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `The idempotency key "${excerpt(key)}" belongs to a different request, which created job "${id}".`,
     "Send the original request to get that job, or use another key for a different request."
   ))
 
 const chunkGap = ({ chunk, expected, id }: ChunkGap) =>
-  new Conflict(explain(
+  new Conflict(problemMembers(
     `Chunk ${chunk} of job "${id}" arrived before chunk ${expected}. It was not stored.`,
     "Send the missing chunk first."
   ))
 
 const endpointGone = ({ endpoint }: EndpointGone) =>
-  new EndpointNotFound(explain(
+  new EndpointNotFound(problemMembers(
     `The endpoint "${excerpt(endpoint)}" was deleted while the request was in flight. Nothing of the request was stored.`,
     "Create the endpoint again, or send the request to another endpoint."
   ))
@@ -133,9 +133,9 @@ export const mapSubmitErrors = <A, R>(
   })
 
 /** 400 for a list cursor that the platform did not issue. */
-export const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): InvalidRequest =>
+const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): InvalidRequest =>
   new InvalidRequest({
-    ...explain(
+    ...problemMembers(
       `"${excerpt(value)}" is not a list cursor of this platform.`,
       "Pass the `cursor` of the previous page unchanged, or omit it to start from the first page."
     ),
@@ -145,7 +145,7 @@ export const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): Inva
 /** 400 for a Last-Event-ID that the platform did not issue. */
 export const invalidEventId = (value: string): InvalidRequest =>
   new InvalidRequest({
-    ...explain(
+    ...problemMembers(
       `"${excerpt(value)}" is not an event id of this platform.`,
       "Pass the id of the last event unchanged, or omit it to receive all events."
     ),
@@ -169,7 +169,7 @@ export const endpointFinder = Effect.map(
       const endpoint = yield* mapStoreErrors(endpoints.get(id))
       if (endpoint !== undefined) return endpoint
       const known = (yield* mapStoreErrors(endpoints.list)).map((one) => one.id)
-      return yield* new EndpointNotFound(explain(
+      return yield* new EndpointNotFound(problemMembers(
         `There is no endpoint "${excerpt(id)}" here.`,
         known.length === 0
           ? "Create it: stint endpoints create NAME --handler FILE."

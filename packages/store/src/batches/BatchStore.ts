@@ -141,6 +141,7 @@ export class BatchStore extends Context.Service<BatchStore, {
    * nobody was told, is done with.
    */
   readonly enqueue: (
+    endpoint: EndpointId,
     id: BatchId,
     limit: number,
     toJob: (batch: BatchRecord, request: BatchRequest) => JobRecord

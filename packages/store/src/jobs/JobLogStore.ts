@@ -7,7 +7,7 @@
  *
  * A new backend implements this service and passes `jobLogStoreSuite` of `@stint/queue/testing`.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { LogLevel, LogSource } from "@stint/contract/JobLogLine"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -35,6 +35,7 @@ export interface LogLine extends LogEntry {
 
 /** What is to be kept of one job. */
 export interface LogBatch {
+  readonly endpoint: EndpointId
   readonly job: JobId
   /** Lines that came before these and could not be kept. Their numbers stay unused. */
   readonly missed: number
@@ -114,5 +115,10 @@ export class JobLogStore extends Context.Service<JobLogStore, {
   /** Keeps lines, in order. Those of jobs that are gone are left out. Drops what is beyond the shares. */
   readonly append: (batches: ReadonlyArray<LogBatch>) => Effect.Effect<void, StoreError>
   /** Up to `limit` lines after a number, and no more once they are {@link READ_BYTES}. */
-  readonly read: (job: JobId, after: number, limit: number) => Effect.Effect<LogPage, StoreError>
+  readonly read: (
+    endpoint: EndpointId,
+    job: JobId,
+    after: number,
+    limit: number
+  ) => Effect.Effect<LogPage, StoreError>
 }>()("@stint/store/JobLogStore") {}

@@ -108,6 +108,13 @@ export interface Ahead {
   readonly more: boolean
 }
 
+/**
+ * Jobs by endpoint and id. A job of another endpoint does not exist for the caller: `Missing`, or undefined. So a store may keep each
+ * endpoint in a database of its own.
+ *
+ * Order: "in order of submission" means in the order in which one node received the submissions, within one slot of ids (`UuidV7`). Jobs
+ * that different nodes receive at the same time, or jobs of different slots, may be claimed in either order.
+ */
 export class JobStore extends Context.Service<JobStore, {
   readonly durability: Durability
 
@@ -119,10 +126,11 @@ export class JobStore extends Context.Service<JobStore, {
   readonly insert: (job: JobRecord, key?: SubmissionKey) => Effect.Effect<InsertResult, StoreError>
 
   /** Applies one event to one job. */
-  readonly apply: (id: JobId, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
+  readonly apply: (endpoint: EndpointId, id: JobId, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
 
   /** Applies a `Chunk` event and keeps the chunk's body. */
   readonly append: (
+    endpoint: EndpointId,
     id: JobId,
     event: Extract<JobMachineEvent, { readonly _tag: "Chunk" }>,
     body: JsonText
@@ -160,25 +168,38 @@ export class JobStore extends Context.Service<JobStore, {
     limit: number
   ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
-  readonly get: (id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
+  readonly get: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
 
   /**
    * Takes up to `limit` chunks that nobody has taken, in order, and stops early with the chunk that makes it
    * {@link MAX_READ_CHARACTERS} or more. Undefined when there is no such job.
    */
-  readonly drain: (id: JobId, limit: number) => Effect.Effect<DrainResult | undefined, StoreError>
+  readonly drain: (
+    endpoint: EndpointId,
+    id: JobId,
+    limit: number
+  ) => Effect.Effect<DrainResult | undefined, StoreError>
 
   /**
    * Shows up to `limit` chunks after a place, in order, and stops early as `drain` does. Takes nothing from it. Undefined
    * when there is no such job.
    */
-  readonly peek: (id: JobId, after: ChunkCursor, limit: number) => Effect.Effect<PeekResult | undefined, StoreError>
+  readonly peek: (
+    endpoint: EndpointId,
+    id: JobId,
+    after: ChunkCursor,
+    limit: number
+  ) => Effect.Effect<PeekResult | undefined, StoreError>
 
   /** The jobs of an endpoint that a query asks for, newest first. Must not cost more as other jobs grow in number. */
   readonly list: (endpoint: EndpointId, query: JobQuery) => Effect.Effect<JobPage, StoreError>
 
   /** How many ready jobs would be claimed before this one, counted up to `limit`. Undefined where the job is not ready. */
-  readonly ahead: (id: JobId, limit: number) => Effect.Effect<Ahead | undefined, StoreError>
+  readonly ahead: (
+    endpoint: EndpointId,
+    id: JobId,
+    limit: number
+  ) => Effect.Effect<Ahead | undefined, StoreError>
 
   readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, StoreError>
 }>()("@stint/store/JobStore") {}

@@ -12,7 +12,7 @@ import type { BatchRequest, BatchStore, ChangeResult } from "../batches/BatchSto
 import type { JobMachineEvent } from "../jobs/JobMachine.ts"
 import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
-import type { NewDelivery } from "./MemoryWebhooks.ts"
+import type { NewDelivery } from "../webhooks/WebhookStore.ts"
 
 /** What batches have to know of the jobs beside them, and to do to them. */
 export interface Jobs {
@@ -169,9 +169,9 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
           }
           return change(entry, (batch) => BatchMachine.finalized(batch, now), now)
         }),
-      enqueue: (id, limit, toJob) =>
+      enqueue: (endpoint, id, limit, toJob) =>
         Effect.sync(() => {
-          const entry = entries.get(id)
+          const entry = find(endpoint, id)
           if (entry === undefined || !BatchMachine.hasPending(entry.record)) return { jobs: 0, more: false }
           const next = [...entry.pending].slice(0, limit)
           for (const one of next) {

@@ -31,6 +31,7 @@ import {
   type SubmissionKey
 } from "../jobs/JobStore.ts"
 import * as Tally from "../jobs/Tally.ts"
+import { compareNewestFirst } from "../ListCursor.ts"
 import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
@@ -98,7 +99,13 @@ const make = (
   quotas: LogQuotas
 ) => {
   const entries = new Map<JobId, Entry>()
-  const logs = MemoryJobLogs.make((id) => entries.get(id)?.head, quotas)
+
+  const find = (endpoint: EndpointId, id: JobId): Entry | undefined => {
+    const entry = entries.get(id)
+    return entry?.head.endpoint === endpoint ? entry : undefined
+  }
+
+  const logs = MemoryJobLogs.make((endpoint, id) => find(endpoint, id)?.head, quotas)
   /** By endpoint and idempotency key. */
   const keys = new Map<string, Entry>()
   const lines = new Map<EndpointId, EndpointJobs>()
@@ -300,14 +307,14 @@ const make = (
         insert(job, key)
         return Effect.succeed({ _tag: "Kept" })
       }),
-    apply: (id, event) =>
+    apply: (endpoint, id, event) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
       }),
-    append: (id, event, body) =>
+    append: (endpoint, id, event, body) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : apply(entry, event, body)
       }),
     claim: (endpoint, limit, event) =>
@@ -338,23 +345,23 @@ const make = (
     applyRunning: (filter, event) => Effect.sync(() => runningOf(filter).map((entry) => apply(entry, event))),
     applyWaiting: (endpoint, event, limit) =>
       Effect.sync(() => queued(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
-    get: (id) =>
+    get: (endpoint, id) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? undefined : { ...entry.head, ...entry.outcome }
       }),
-    drain: (id, limit) =>
+    drain: (endpoint, id, limit) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return undefined
         const chunks = limitChunks(entry.chunks, entry.head.drained, limit)
         entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
         const job = { ...entry.head, ...entry.outcome }
         return { job, chunks, more: entry.head.drained < entry.chunks.length }
       }),
-    peek: (id, after, limit) =>
+    peek: (endpoint, id, after, limit) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return undefined
         const start = after.attempt === entry.head.attempt ? after.chunk : 0
         const chunks = limitChunks(entry.chunks, start, limit)
@@ -363,21 +370,21 @@ const make = (
       }),
     list: (endpoint, { after, createdAfter = -Infinity, createdBefore = Infinity, limit, status, tag }) =>
       Effect.sync(() => {
-        const found = [...jobsOf(endpoint).all].filter(({ head, order }) =>
+        const found = [...jobsOf(endpoint).all].filter(({ head }) =>
           (status === undefined || head.status === status) && (tag === undefined || head.tags.includes(tag)) &&
           head.createdAt >= createdAfter && head.createdAt < createdBefore &&
-          (after === undefined || head.createdAt < after.createdAt || (head.createdAt === after.createdAt && order < after.seq))
-        ).sort((a, b) => b.head.createdAt - a.head.createdAt || b.order - a.order)
+          (after === undefined || compareNewestFirst(after, head) < 0)
+        ).sort((a, b) => compareNewestFirst(a.head, b.head))
         const page = found.slice(0, limit)
         const last = found.length > page.length ? page.at(-1) : undefined
         return {
           jobs: page.map(summaryOf),
-          next: last === undefined ? null : { createdAt: last.head.createdAt, seq: last.order }
+          next: last === undefined ? null : { createdAt: last.head.createdAt, id: last.head.id }
         }
       }),
-    ahead: (id, limit) =>
+    ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         if (entry === undefined || !isWaiting(entry)) return undefined
         let jobs = 0
         for (const other of jobsOf(entry.head.endpoint).all) {

@@ -23,7 +23,9 @@ import { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { ListCursor } from "../ListCursor.ts"
 import type { StoreError } from "../StoreError.ts"
+import { slotOfId, uuidV7At } from "../UuidV7.ts"
 
 /** What has become of a delivery. */
 export const DeliveryState = Schema.Literals(["pending", "delivered", "failed"])
@@ -67,6 +69,24 @@ export const WebhookDelivery = Schema.Struct({
 })
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
+/** A delivery that a change of a job or a batch causes. */
+export type NewDelivery = Pick<
+  WebhookDelivery,
+  "job" | "endpoint" | "event" | "url" | "body" | "traceparent" | "tracestate" | "createdAt"
+>
+
+/** A pending delivery, due at once, in the slot of its job or batch. */
+export const newDelivery = (delivery: NewDelivery): WebhookDelivery => ({
+  ...delivery,
+  id: uuidV7At(delivery.createdAt, slotOfId(delivery.job)),
+  state: "pending",
+  attempts: 0,
+  nextAt: delivery.createdAt,
+  settledAt: null,
+  lastStatus: null,
+  lastError: null
+})
+
 /** How an attempt ended. */
 export type DeliveryOutcome =
   & { readonly at: number; readonly status: number | null; readonly error: string | null }
@@ -85,14 +105,14 @@ export interface DeliveryQuery {
   readonly state?: DeliveryState | undefined
   readonly limit: number
   /** The `next` of the page before. */
-  readonly after?: number | undefined
+  readonly after?: ListCursor | undefined
 }
 
 /** One page of the log, newest first. */
 export interface DeliveryPage {
   readonly deliveries: ReadonlyArray<WebhookEntry>
   /** Where to go on; null at the end. */
-  readonly next: number | null
+  readonly next: ListCursor | null
 }
 
 export class WebhookStore extends Context.Service<WebhookStore, {
@@ -108,17 +128,26 @@ export class WebhookStore extends Context.Service<WebhookStore, {
   ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError>
 
   /** Notes how an attempt ended. False, and nothing changes, where the delivery is at another attempt by now, ended or gone. */
-  readonly settle: (id: string, attempt: number, outcome: DeliveryOutcome) => Effect.Effect<boolean, StoreError>
+  readonly settle: (
+    endpoint: EndpointId,
+    id: string,
+    attempt: number,
+    outcome: DeliveryOutcome
+  ) => Effect.Effect<boolean, StoreError>
 
   /** When the next pending delivery is due; null when there is none. */
   readonly nextDueAt: Effect.Effect<number | null, StoreError>
 
   readonly list: (query: DeliveryQuery) => Effect.Effect<DeliveryPage, StoreError>
 
-  readonly get: (id: string) => Effect.Effect<WebhookDelivery | undefined, StoreError>
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<WebhookDelivery | undefined, StoreError>
 
   /** Makes a delivery pending and due at `now`, whatever became of it. Undefined when there is none of that id. */
-  readonly resend: (id: string, now: number) => Effect.Effect<WebhookEntry | undefined, StoreError>
+  readonly resend: (
+    endpoint: EndpointId,
+    id: string,
+    now: number
+  ) => Effect.Effect<WebhookEntry | undefined, StoreError>
 
   /** Removes up to `limit` deliveries that ended before `time`; how many there were. */
   readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, StoreError>

@@ -3,7 +3,7 @@
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
-import type { Middleware } from "../plugins/JobMiddleware.ts"
+import type * as JobMiddleware from "../plugins/JobMiddleware.ts"
 import { withHandlerSpan } from "../runtime/Spans.ts"
 import type { Identity } from "../runtime/WorkerConfig.ts"
 import { CurrentJob } from "./CurrentJob.ts"
@@ -16,13 +16,16 @@ import type { Emit, Runnable } from "./Runnable.ts"
  * there is nobody to deliver an outcome to.
  */
 export const runToOutcome =
-  <R>(handler: Runnable<R>, { wrap }: { readonly wrap: Middleware }, identity: Identity) =>
-  (job: ReceivedJob, emit: Emit | undefined): Effect.Effect<Outcome.Outcome | undefined, never, Exclude<R, CurrentJob>> =>
+  <R, M extends ReadonlyArray<JobMiddleware.Any>>(handler: Runnable<R>, middleware: JobMiddleware.Chain<M>, identity: Identity) =>
+  (
+    job: ReceivedJob,
+    emit: Emit | undefined
+  ): Effect.Effect<Outcome.Outcome | undefined, never, Exclude<JobMiddleware.Apply<M, R | CurrentJob>, CurrentJob>> =>
     Effect.suspend(() =>
-      wrap((passed) => {
+      middleware.wrap((passed) => {
         const run = withHandlerSpan(handler.run(passed, emit))
         return passed === job ? run : Effect.provideService(run, CurrentJob, passed)
-      }, job)
+      })(job)
     ).pipe(
       Effect.provideService(CurrentJob, job),
       // Being stopped does not come through here: it ends the fiber. What does is the handler's own doing, and chunks that

@@ -23,7 +23,7 @@ import type { CurrentJob, ReceivedJob } from "../handlers/CurrentJob.ts"
 import { runToOutcome } from "../handlers/HandlerRun.ts"
 import * as Outcome from "../handlers/Outcome.ts"
 import type { Emit, Runnable } from "../handlers/Runnable.ts"
-import { JobMiddleware } from "../plugins/JobMiddleware.ts"
+import * as JobMiddleware from "../plugins/JobMiddleware.ts"
 import { JobSource } from "../transport/JobSource.ts"
 import { ResultDelivery } from "../transport/ResultDelivery.ts"
 import * as InFlightJobs from "./InFlightJobs.ts"
@@ -33,8 +33,10 @@ import { withDeliverSpan, withJobSpan } from "./Spans.ts"
 import * as StdioFlush from "./StdioFlush.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** What happens beside running a job. */
-export interface Options {
+/** How jobs are run. */
+export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []> {
+  /** Runs around each job, the first one outermost. Default: none. */
+  readonly middleware?: Middleware
   /**
    * Recycles the worker after each job, as if each result had `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker). Default: false.
    */
@@ -62,19 +64,28 @@ export class JobRunner extends Context.Service<JobRunner, {
   readonly memory: SharedArrayBuffer
 }>()("@stint/worker/JobRunner") {}
 
-const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Options) {
+/** What jobs need of the worker's layers: what the handler and the middleware need, less what the middleware and the runtime provide. */
+export type JobServices<R, Middleware extends ReadonlyArray<JobMiddleware.Any>> = Exclude<
+  JobMiddleware.Apply<Middleware, R | CurrentJob>,
+  CurrentJob
+>
+
+const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddleware.Any>>(
+  handler: Runnable<R>,
+  middleware: M | undefined,
+  options: Pick<Options, "refreshWorker">
+) {
   const delivery = yield* ResultDelivery
-  const middleware = yield* JobMiddleware
   const shutdown = yield* Shutdown
   const { recycles = true, streaming } = yield* JobSource
   const { endpoint, identity } = yield* WorkerConfig
-  const services = yield* Effect.context<Exclude<R, CurrentJob>>()
+  const services = yield* Effect.context<JobServices<R, M>>()
   const scope = yield* Effect.scope
 
   const clock = yield* Clock.Clock
   const tracing = yield* LogLevel.isEnabled("Trace")
   const annotations = yield* References.CurrentLogAnnotations
-  const outcome = runToOutcome(handler, middleware, identity)
+  const outcome = runToOutcome(handler, yield* JobMiddleware.chain(middleware), identity)
 
   const heldJobs = InFlightJobs.make()
   const fibers = new Map<string, Fiber.Fiber<void>>()
@@ -180,11 +191,16 @@ const make = Effect.fnUntraced(function*<R>(handler: Runnable<R>, options: Optio
 })
 
 /** Runs this handler. Closing the layer's scope interrupts whatever still runs. */
-export const layer = <R>(
+export const layer = <R, M extends ReadonlyArray<JobMiddleware.Any>>(
   handler: Runnable<R>,
-  options: Options = {}
+  middleware: M | undefined,
+  options: Pick<Options, "refreshWorker"> = {}
 ): Layer.Layer<
   JobRunner,
   never,
-  ResultDelivery | JobMiddleware | JobSource | Shutdown | WorkerConfig | Exclude<Exclude<R, CurrentJob>, Scope.Scope>
-> => Layer.effect(JobRunner, make(handler, options))
+  | ResultDelivery
+  | JobSource
+  | Shutdown
+  | WorkerConfig
+  | Exclude<JobServices<R, M> | JobMiddleware.SetupServices<M>, Scope.Scope>
+> => Layer.effect(JobRunner, make(handler, middleware, options))

@@ -39,7 +39,9 @@ const UNREACHABLE_BACKOFF: Backoff.Limits = { initial: 500, max: 2_000 }
 const make = Effect.gen(function*() {
   const source = yield* JobSource
   const jobs = yield* JobRunner
-  let failures = 0
+  const errorBackoff = Backoff.make(ERROR_BACKOFF)
+  const unreachableBackoff = Backoff.make(UNREACHABLE_BACKOFF)
+  let failing = false
 
   const stop = (id: string, again: boolean): Effect.Effect<void> =>
     Effect.flatMap(jobs.stop(id), (held) => {
@@ -52,17 +54,18 @@ const make = Effect.gen(function*() {
   const once = Effect.gen(function*() {
     const asked = yield* Clock.currentTimeMillis
     const ids = yield* source.stops
-    failures = 0
+    failing = false
+    errorBackoff.reset()
+    unreachableBackoff.reset()
     // Each by itself: a handler that is slow to end must not hold up the next stop.
     for (const id of ids) yield* Effect.forkScoped(stop(id, true))
     if (ids.length === 0 && (yield* Clock.currentTimeMillis) - asked < MIN_POLL_DELAY) yield* Effect.sleep(MIN_POLL_DELAY)
   }).pipe(
     Effect.catch(Effect.fnUntraced(function*(error) {
-      failures++
       if (error.reason._tag === "Refused" && error.reason.status === 429) return yield* Effect.sleep(RATE_LIMIT_DELAY)
-      if (failures === 1) yield* Effect.logDebug(`Cannot listen for stops: ${error.message}.`)
-      const waits = error.reason._tag === "Unreachable" ? UNREACHABLE_BACKOFF : ERROR_BACKOFF
-      yield* Effect.sleep(yield* Backoff.delayAfter(failures, waits))
+      if (!failing) yield* Effect.logDebug(`Cannot listen for stops: ${error.message}.`)
+      failing = true
+      yield* (error.reason._tag === "Unreachable" ? unreachableBackoff : errorBackoff).sleep
     }))
   )
 

@@ -103,9 +103,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
   /** The most jobs at once that the local API was asked to run (docs/spec/rulings.md#local-test-mode). */
   const max = flags.serveApi ? flags.apiConcurrency : undefined
   let concurrency = max ?? 1
-  /** Failed takes in a row, and empty answers in a row that came too fast. */
+  /** Failed takes in a row. */
   let failures = 0
-  let fast = 0
+  const errorBackoff = Backoff.make(ERROR_BACKOFF)
+  const emptyPollBackoff = Backoff.make(EMPTY_POLL_BACKOFF)
   /** When the platform did not answer for the first time since it last did. */
   let unreachableSince: number | undefined
 
@@ -128,19 +129,20 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }
     if (isRateLimited(error)) return yield* Effect.sleep(RATE_LIMIT_DELAY)
     if (failures === 1) yield* Effect.logError(`Cannot take jobs: ${error.message}. ${hint(error)}`)
-    yield* Effect.sleep(yield* Backoff.delayAfter(failures, ERROR_BACKOFF))
+    yield* errorBackoff.sleep
   })
 
   const nothing = Effect.fnUntraced(function*(asked: number) {
-    if (clock.currentTimeMillisUnsafe() - asked >= MIN_LONG_POLL) fast = 0
-    else yield* Effect.sleep(yield* Backoff.delayAfter(++fast, EMPTY_POLL_BACKOFF))
+    if (clock.currentTimeMillisUnsafe() - asked >= MIN_LONG_POLL) emptyPollBackoff.reset()
+    else yield* emptyPollBackoff.sleep
   })
 
   const taken = (received: ReadonlyArray<ReceivedJob>, asked: number): Effect.Effect<void> => {
     const next = received.length === 0 ? nothing(asked) : jobs.start(received)
-    if (received.length > 0) fast = 0
+    if (received.length > 0) emptyPollBackoff.reset()
     if (failures === 0) return next
     failures = 0
+    errorBackoff.reset()
     unreachableSince = undefined
     return Effect.andThen(Effect.logInfo("Taking jobs again."), next)
   }

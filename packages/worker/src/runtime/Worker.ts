@@ -9,8 +9,7 @@
  *     StopMonitor, Heartbeat    listens, beats                   3
  *     JobRunner, Delivery         runs, delivers                   4
  *   the handler's own layers                                     5
- *   Services: WorkerConfig, JobSource, Shutdown, and             6
- *     what plugins add to: JobMiddleware, FitnessChecks, DebugFields
+ *   Services: WorkerConfig, JobSource, Shutdown, FitnessChecks   6
  * ```
  *
  * `Worker.launch` provides the services as the environment demands: those of a platform, or those of local test mode.
@@ -21,14 +20,12 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
-import type { CurrentJob } from "../handlers/CurrentJob.ts"
 import { messageOf } from "../handlers/Outcome.ts"
 import type { Runnable } from "../handlers/Runnable.ts"
 import * as LocalMode from "../local/LocalMode.ts"
 import type { LocalTestError } from "../local/LocalTest.ts"
-import * as DebugFields from "../plugins/DebugFields.ts"
 import * as FitnessChecks from "../plugins/FitnessChecks.ts"
-import * as JobMiddleware from "../plugins/JobMiddleware.ts"
+import type * as JobMiddleware from "../plugins/JobMiddleware.ts"
 import type { JobSource } from "../transport/JobSource.ts"
 import * as JobSourceHttp from "../transport/JobSourceHttp.ts"
 import * as ResultDelivery from "../transport/ResultDelivery.ts"
@@ -48,15 +45,15 @@ import * as WorkerConfig from "./WorkerConfig.ts"
 
 /** What every worker and every plugin can use, and what {@link launch} provides. */
 export type Services =
-  | DebugFields.DebugFields
   | FitnessChecks.FitnessChecks
-  | JobMiddleware.JobMiddleware
   | JobSource
   | Shutdown.Shutdown
   | WorkerConfig.WorkerConfig
 
 /** How the worker takes and runs jobs. */
-export interface Options extends JobRunner.Options, TakeLoop.Options {}
+export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []>
+  extends JobRunner.Options<Middleware>, TakeLoop.Options
+{}
 
 /** Why a worker did not start. */
 export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeError | LocalTestError | ConfigError
@@ -67,14 +64,18 @@ export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeErr
  *
  * What the handler needs shows in the layer's requirements; a handler with a missing layer does not compile.
  */
-export const layer = <R>(
+export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []>(
   handler: Runnable<R>,
-  options: Options = {}
-): Layer.Layer<never, never, Services | Exclude<Exclude<R, CurrentJob>, Scope.Scope>> =>
+  options: Options<Middleware> = {}
+): Layer.Layer<
+  never,
+  never,
+  Services | Exclude<JobRunner.JobServices<R, Middleware> | JobMiddleware.SetupServices<Middleware>, Scope.Scope>
+> =>
   TakeLoop.layer(options).pipe(
     Layer.provide(Drain.layer),
     Layer.provide([StopMonitor.layer, Heartbeat.layer]),
-    Layer.provide(JobRunner.layer(handler, options)),
+    Layer.provide(JobRunner.layer(handler, options.middleware, options)),
     Layer.provide([ResultDelivery.layer, Ready.layer]),
     Layer.provide(FitnessCheckRunner.layer)
   )
@@ -85,10 +86,11 @@ export interface LaunchOptions {
   readonly local?: LocalMode.Options
 }
 
-/** What plugins add to, empty, and the place that asks for the worker's end: the services that need no environment. */
-export const layerPluginServices: Layer.Layer<
-  DebugFields.DebugFields | FitnessChecks.FitnessChecks | JobMiddleware.JobMiddleware | Shutdown.Shutdown
-> = Layer.mergeAll(JobMiddleware.layer, FitnessChecks.layer, DebugFields.layer, Shutdown.layer)
+/** The services that need no environment: an empty list of fitness checks, and the shutdown request. */
+export const layerPluginServices: Layer.Layer<FitnessChecks.FitnessChecks | Shutdown.Shutdown> = Layer.merge(
+  FitnessChecks.layer,
+  Shutdown.layer
+)
 
 const services = (options: LaunchOptions): Layer.Layer<Services, StartError> =>
   Layer.unwrap(

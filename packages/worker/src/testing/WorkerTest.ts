@@ -2,14 +2,15 @@
  * Runs a handler in a test as a worker would, without a platform, a process or a network.
  */
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { CurrentJob, ReceivedJob } from "../handlers/CurrentJob.ts"
+import type * as Scope from "effect/Scope"
+import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 import type * as Handler from "../handlers/Handler.ts"
 import { runToOutcome } from "../handlers/HandlerRun.ts"
 import * as Outcome from "../handlers/Outcome.ts"
 import type { Runnable } from "../handlers/Runnable.ts"
-import { JobMiddleware } from "../plugins/JobMiddleware.ts"
+import * as JobMiddleware from "../plugins/JobMiddleware.ts"
+import type { JobServices } from "../runtime/JobRunner.ts"
 import { VERSION } from "../runtime/Version.ts"
 import type { Identity } from "../runtime/WorkerConfig.ts"
 
@@ -28,7 +29,11 @@ export interface Result {
 
 const identity: Identity = { workerId: "test-worker", hostname: "test-host", version: VERSION }
 
-const NO_MIDDLEWARE: Pick<JobMiddleware["Service"], "wrap"> = { wrap: (next, job) => next(job) }
+/** What runs around the handler. */
+export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>> {
+  /** As in `Worker.layer`. Set up for this run alone. Default: none. */
+  readonly middleware?: Middleware
+}
 
 const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
 const decodeBody = Schema.decodeUnknownSync(
@@ -37,15 +42,14 @@ const decodeBody = Schema.decodeUnknownSync(
 
 /**
  * Runs a handler of any form on a job with this input, as JSON: what a caller would send, whether the handler accepts it or not.
- *
- * The middleware of the current context runs, too, if there is any.
  */
-export const runJson = Effect.fnUntraced(function*<R>(
+export const runJson = Effect.fnUntraced(function*<R, const Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []>(
   handler: Runnable<R>,
   input: unknown,
-  job: Partial<ReceivedJob> = {}
-): Effect.fn.Return<Result, never, Exclude<R, CurrentJob>> {
-  const middleware = Option.getOrElse(yield* Effect.serviceOption(JobMiddleware), () => NO_MIDDLEWARE)
+  job: Partial<ReceivedJob> = {},
+  options: Options<Middleware> = {}
+): Effect.fn.Return<Result, never, JobServices<R, Middleware> | JobMiddleware.SetupServices<Middleware> | Scope.Scope> {
+  const middleware = yield* JobMiddleware.chain(options.middleware)
   const chunks: Array<Schema.Json> = []
   const received: ReceivedJob = {
     id: `test-${crypto.randomUUID()}`,
@@ -65,7 +69,7 @@ export const runJson = Effect.fnUntraced(function*<R>(
     chunks,
     stopPod: ended.outcome.stopPod === true
   }
-})
+}, Effect.scoped)
 
 /**
  * Runs a handler with Schemas on a typed input. Its services come from the context, so a test swaps layers and mocks nothing.
@@ -83,13 +87,19 @@ export const run = <
   I extends Schema.Constraint,
   O extends Schema.Constraint,
   E extends Schema.Constraint,
-  R
+  R,
+  const Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []
 >(
   handler: Handler.Handler<Name, I, O, E, R>,
   input: I["Type"],
-  job: Partial<ReceivedJob> = {}
-): Effect.Effect<Result, never, Exclude<R, CurrentJob> | I["EncodingServices"]> =>
+  job: Partial<ReceivedJob> = {},
+  options: Options<Middleware> = {}
+): Effect.Effect<
+  Result,
+  never,
+  Exclude<JobServices<R, Middleware> | JobMiddleware.SetupServices<Middleware>, Scope.Scope> | I["EncodingServices"]
+> =>
   Effect.flatMap(
     Effect.orDie(Schema.encodeUnknownEffect(Schema.toCodecJson(handler.input))(input)),
-    (encoded) => runJson(handler, encoded, job)
+    (encoded) => runJson(handler, encoded, job, options)
   )

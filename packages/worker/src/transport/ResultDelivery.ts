@@ -117,6 +117,8 @@ const make = Effect.gen(function*() {
 
   const retrying = Effect.fnUntraced(function*(what: string, initial: JobSourceError, send: Effect.Effect<void, JobSourceError>) {
     const started = yield* Clock.currentTimeMillis
+    const retryBackoff = Backoff.make(RETRY_BACKOFF)
+    const authBackoff = Backoff.make(AUTH_BACKOFF)
     let error = initial
     for (let failures = 1;; failures++) {
       const judged = retryDecision(error)
@@ -141,7 +143,7 @@ const make = Effect.gen(function*() {
           )
           : Effect.logWarning(`The ${what} could not be delivered: ${error.message}. Trying until it is accepted.`)
       }
-      const wait = yield* Backoff.delayAfter(failures, slowly ? AUTH_BACKOFF : RETRY_BACKOFF)
+      const wait = yield* (slowly ? authBackoff : retryBackoff).next
       if (isOver(started, yield* Clock.currentTimeMillis, wait)) {
         yield* Effect.logError(`The ${what} is lost: the worker stops and the last try failed with: ${error.message}.`)
         return yield* new JobLost({ detail: error.message })

@@ -1,11 +1,10 @@
 /**
- * A server that answers what it is told to, on a free port of the loopback address: every request takes the next line of the script, and the
- * last line stays.
+ * An HTTP server for tests, on a free port of 127.0.0.1. Each request receives the next scripted response; the last response repeats.
  */
 import { once } from "node:events"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 
-/** One request as it came. */
+/** A received request. */
 export interface Received {
   readonly method: string
   readonly url: string
@@ -13,7 +12,7 @@ export interface Received {
   readonly body: string
 }
 
-/** What to do with one request. */
+/** Responds to a request. */
 export type ScriptedResponse = (response: ServerResponse, request: IncomingMessage) => void
 
 export const respondWith =
@@ -24,24 +23,24 @@ export const respondWith =
 export const json = (body: unknown, status = 200, headers: Record<string, string> = {}): ScriptedResponse =>
   respondWith(status, JSON.stringify(body), { "content-type": "application/json", ...headers })
 
-/** The connection is lost before an answer. */
+/** Closes the connection without a response. */
 export const resetConnection: ScriptedResponse = (_, request) => {
   request.socket.destroy()
 }
 
-/** The connection is lost in the middle of the answer. */
+/** Closes the connection in the middle of the response. */
 export const truncateBody: ScriptedResponse = (response, request) => {
   response.writeHead(200, { "content-type": "application/json", "content-length": "1000" })
   response.write("{\"id\":\"j1\",\"status\":\"COMPL", () => request.socket.destroy())
 }
 
-/** There is no such route: a platform without events. */
+/** The response of a platform without events. */
 export const noEvents = respondWith(404, "404 page not found")
 
-/** Nothing ever comes. */
+/** Never responds. */
 export const neverRespond: ScriptedResponse = () => {}
 
-/** What other servers show. */
+/** The error page of a proxy. */
 export const BAD_GATEWAY = respondWith(
   502,
   "<html><head><title>502 Bad Gateway</title></head><body><center>nginx</center></body></html>",
@@ -50,18 +49,19 @@ export const BAD_GATEWAY = respondWith(
   }
 )
 
+/** The server. Dispose it after the test. */
 export class ScriptedServer {
   readonly received: Array<Received> = []
   readonly url: string
-  #script: Array<ScriptedResponse>
+  #responses: Array<ScriptedResponse>
   readonly #server: ReturnType<typeof createServer>
 
   private constructor(server: ReturnType<typeof createServer>, url: string, script: Array<ScriptedResponse>) {
     this.#server = server
     this.url = url
-    this.#script = script
+    this.#responses = script
     server.on("request", (request, response) => {
-      void this.#answer(request, response)
+      void this.#respond(request, response)
     })
   }
 
@@ -74,12 +74,12 @@ export class ScriptedServer {
     return new ScriptedServer(server, `http://127.0.0.1:${address.port}`, [...script])
   }
 
-  async #answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  async #respond(request: IncomingMessage, response: ServerResponse): Promise<void> {
     let body = ""
     for await (const part of request) body += String(part)
     this.received.push({ method: request.method ?? "", url: request.url ?? "", headers: request.headers, body })
-    const line = this.#script.length > 1 ? this.#script.shift() : this.#script[0]
-    line?.(response, request)
+    const respond = this.#responses.length > 1 ? this.#responses.shift() : this.#responses[0]
+    respond?.(response, request)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
