@@ -13,7 +13,7 @@ sdk.serverless.start({ handler: (job: { input: { name: string } }) => \`${greeti
 `
 
 describe("dev", () => {
-  it("reloads the handler when it is saved, and lets the running job finish", async () => {
+  it("reloads the handler when it is saved, while the running job finishes", async () => {
     const folder = await mkdtemp(join(tmpdir(), "stint-dev-test-"))
     await symlink(resolve(import.meta.dirname, "../node_modules"), join(folder, "node_modules"))
     const file = join(folder, "greet.ts")

@@ -39,7 +39,7 @@ const keys = Effect.map(
   (all) => [...all]
 )
 
-describe("the sweep as a duty", () => {
+describe("the payload sweep of a running platform", () => {
   it.effect("finds after a restart what was left before it, and goes on after a failure", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder

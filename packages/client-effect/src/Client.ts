@@ -29,8 +29,8 @@ import * as EndpointClient from "./EndpointClient.ts"
 import * as HandlerCodec from "./HandlerCodec.ts"
 import type { ChunkOf, ErrorOf, InputOf, OutputOf, SchemaHandler, ServicesOf } from "./SchemaHandler.ts"
 
-export type { JobEvent } from "@stint/client/JobEventSubscription"
 export { ClientError } from "./ClientError.ts"
+/** @public */
 export type { Endpoint, EventsOptions, JobHandle, RunOptions, WaitOptions } from "./EndpointClient.ts"
 export { JobCancelled, JobFailed, type JobFailure, JobTimedOut } from "./JobFailure.ts"
 
@@ -67,7 +67,7 @@ const millisOr = (duration: Duration.Input | undefined, otherwise: number): numb
   duration === undefined ? otherwise : Duration.toMillis(duration)
 
 /** Creates a client with an `HttpClient`. Dies if `baseUrl` is not a URL or `apiKey` contains invalid characters. */
-export const make = (options: Options): Effect.Effect<Client["Service"], never, HttpClient.HttpClient> =>
+const make = (options: Options): Effect.Effect<Client["Service"], never, HttpClient.HttpClient> =>
   Effect.map(HttpClient.HttpClient, (http) => {
     const host = normalizeBaseUrl(options.baseUrl)
     const { apiKey } = options
@@ -97,7 +97,7 @@ export const layerNoDeps = (options: Options): Layer.Layer<Client, never, HttpCl
 export const layer = (options: Options): Layer.Layer<Client> => Layer.provide(layerNoDeps(options), layerFetch)
 
 /** Reads the platform's URL from `STINT_URL` (default `http://127.0.0.1:4600`) and the key from `STINT_API_KEY`. */
-export const config: Config.Config<{ readonly baseUrl: URL; readonly apiKey: Redacted.Redacted }> = Config.all({
+const config: Config.Config<{ readonly baseUrl: URL; readonly apiKey: Redacted.Redacted }> = Config.all({
   baseUrl: Config.URL("STINT_URL").pipe(Config.withDefault(new URL("http://127.0.0.1:4600"))),
   apiKey: Config.Redacted("STINT_API_KEY")
 })

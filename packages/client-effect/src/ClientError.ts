@@ -14,40 +14,40 @@ const Problems = Schema.Array(Schema.Struct({
 }))
 
 /** The key is missing or unknown (401), or not valid for this endpoint (403). */
-export const Unauthorized = Schema.TaggedStruct("Unauthorized", { status: Schema.Int })
+const Unauthorized = Schema.TaggedStruct("Unauthorized", { status: Schema.Int })
 
 /** The endpoint or the job does not exist, or the job's retention has ended. `address`: the host is not a platform. */
-export const NotFound = Schema.TaggedStruct("NotFound", { what: Schema.Literals(["endpoint", "job", "address"]) })
+const NotFound = Schema.TaggedStruct("NotFound", { what: Schema.Literals(["endpoint", "job", "address"]) })
 
 /** The request is invalid, or the input does not match the handler's Schema and was not sent. */
-export const Invalid = Schema.TaggedStruct("Invalid", { problems: Problems })
+const Invalid = Schema.TaggedStruct("Invalid", { problems: Problems })
 
 /** The request exceeds the platform's limit, in bytes. */
-export const TooLarge = Schema.TaggedStruct("TooLarge", { limit: Schema.optionalKey(Schema.Number) })
+const TooLarge = Schema.TaggedStruct("TooLarge", { limit: Schema.optionalKey(Schema.Number) })
 
 /** The job's status does not allow the operation. */
-export const Conflict = Schema.TaggedStruct("Conflict", {})
+const Conflict = Schema.TaggedStruct("Conflict", {})
 
 /** Too many requests. `retryAfter` in milliseconds. */
-export const RateLimited = Schema.TaggedStruct("RateLimited", { retryAfter: Schema.optionalKey(Schema.Number) })
+const RateLimited = Schema.TaggedStruct("RateLimited", { retryAfter: Schema.optionalKey(Schema.Number) })
 
 /** The platform, or a proxy in front of it, returned 5xx. `retryAfter` in milliseconds. */
-export const Unavailable = Schema.TaggedStruct("Unavailable", {
+const Unavailable = Schema.TaggedStruct("Unavailable", {
   status: Schema.Int,
   retryAfter: Schema.optionalKey(Schema.Number)
 })
 
 /** No response. `sent` is false if the request certainly did not reach the platform. */
-export const Unreachable = Schema.TaggedStruct("Unreachable", { sent: Schema.Boolean })
+const Unreachable = Schema.TaggedStruct("Unreachable", { sent: Schema.Boolean })
 
 /** The job's output does not match the handler's Schema. */
-export const Mismatch = Schema.TaggedStruct("Mismatch", { problems: Problems })
+const Mismatch = Schema.TaggedStruct("Mismatch", { problems: Problems })
 
 /** A response that a platform never sends, with the beginning of its body. */
-export const Unexpected = Schema.TaggedStruct("Unexpected", { status: Schema.Int, body: Schema.String })
+const Unexpected = Schema.TaggedStruct("Unexpected", { status: Schema.Int, body: Schema.String })
 
 /** The reasons, as described for `Reason` in `CallError.ts`. */
-export const Reason = Schema.Union([
+const Reason = Schema.Union([
   Unauthorized,
   NotFound,
   Invalid,

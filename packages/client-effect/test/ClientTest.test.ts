@@ -13,7 +13,7 @@ import { Days, Thumbnail, UnreadableImage } from "./TestHandlers.ts"
 const photo = new URL("https://example.com/photo.jpg")
 const day = 86_400_000
 
-describe("a caller with Effect, on a mocked platform", () => {
+describe("the Effect client on a mock platform", () => {
   const layer = ClientTest.layer({
     thumbnail: ClientTest.handler(
       Thumbnail,
@@ -27,7 +27,7 @@ describe("a caller with Effect, on a mocked platform", () => {
     )
   })
 
-  it.effect("is typed by the Schemas of the handlers that the functions stand for, in both directions", () =>
+  it.effect("encodes and decodes with the Schemas of the mocked handlers", () =>
     Effect.gen(function*() {
       const thumbnail = yield* Client.endpoint(Thumbnail)
       expect(yield* thumbnail.runSync({ url: photo, width: 64 })).toEqual({ url: photo, taken: new Date(day) })
@@ -40,7 +40,7 @@ describe("a caller with Effect, on a mocked platform", () => {
       expect(yield* Effect.flip(Stream.runDrain(refused.stream({ from: new Date(0) })))).toBeInstanceOf(UnreadableImage)
     }).pipe(Effect.provide(layer)))
 
-  it.effect("an interrupted wait cancels where that is asked for", () =>
+  it.effect("cancels the job of an interrupted wait, if enabled", () =>
     Effect.gen(function*() {
       const platform = mockPlatform({ never: () => new Promise(() => {}) })
       yield* Effect.gen(function*() {

@@ -1,5 +1,5 @@
 /**
- * What a web page loads: the bundle is built as for browsers, measured, and run with nothing but what browsers have.
+ * Builds the client for browsers, measures the bundle, and runs it with the globals of a browser only.
  */
 import { build } from "esbuild"
 import { join, resolve } from "node:path"
@@ -17,7 +17,7 @@ const bundle = (contents: string, options: { readonly splitting: boolean; readon
     minify: true,
     write: false,
     metafile: true,
-    // Anything of Node fails the build.
+    // An import of Node fails the build.
     platform: "browser",
     outdir: join(folder, "dist-test"),
     logLevel: "silent",
@@ -25,8 +25,8 @@ const bundle = (contents: string, options: { readonly splitting: boolean; readon
     ...options
   })
 
-describe("the Promise side in a browser", () => {
-  it("is at most 10 KB, minified and gzipped, and carries no Effect, until a handler's Schemas are used", async () => {
+describe("the promise client in a browser", () => {
+  it("has less than 10 KB, minified and gzipped, and contains no other package", async () => {
     const { metafile, outputFiles } = await bundle("export { createClient } from \"../src/index.ts\"", {
       splitting: true,
       format: "esm"
@@ -39,7 +39,7 @@ describe("the Promise side in a browser", () => {
     expect(size).toBeLessThan(10_000)
   })
 
-  it("runs a job and streams another where there is nothing of Node", async () => {
+  it("runs a job and streams another without Node", async () => {
     const { outputFiles } = await bundle("export { createClient } from \"../src/index.ts\"", { splitting: false, format: "iife" })
     const page = { output: "x" }
     await using server = await ScriptedServer.start(

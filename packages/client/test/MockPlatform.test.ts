@@ -6,8 +6,8 @@ import { CallError, createClient, JobCancelledError, JobFailedError } from "../s
 import { type MockJob, mockPlatform } from "../src/testing/index.ts"
 import { collect } from "./collect.ts"
 
-describe("a caller with Promises, on a mocked platform", () => {
-  it("gets what the function gives, and the test sees what was asked", async () => {
+describe("the promise client on a mock platform", () => {
+  it("returns the function's output, and shows the submissions to the test", async () => {
     const platform = mockPlatform({ hello: ({ name }: { name: string }) => ({ greeting: `Hello, ${name}` }) })
     const hello = createClient(platform).endpoint<{ name: string }, { greeting: string }>("hello")
     expect(await hello.runSync({ name: "Ada" }, { tags: ["first"] })).toEqual({ greeting: "Hello, Ada" })
@@ -21,7 +21,7 @@ describe("a caller with Promises, on a mocked platform", () => {
     expect(await hello.purgeQueue()).toEqual({ removed: 0, status: "completed" })
   })
 
-  it("gets chunks of a generator, progress and the end, as often as it reads them", async () => {
+  it("returns the chunks, progress and end of a generator to every reader", async () => {
     const platform = mockPlatform({
       async *count({ from }: { from: number }, job: MockJob) {
         job.progress("begun")
@@ -39,7 +39,7 @@ describe("a caller with Promises, on a mocked platform", () => {
     expect(await job.result()).toEqual([2, 1])
   })
 
-  it("gets failures as a worker reports them, and retries them", async () => {
+  it("fails and retries jobs like a platform with workers", async () => {
     let tries = 0
     const platform = mockPlatform({
       throws: () => {
@@ -70,13 +70,13 @@ describe("a caller with Promises, on a mocked platform", () => {
     })
   })
 
-  it("cancels: by its handle, by its signal, by leaving the loop; and the function hears of it", async () => {
-    const heard: Array<string> = []
+  it("cancels a job by its handle and by a signal, and aborts the function's signal", async () => {
+    const aborted: Array<string> = []
     const platform = mockPlatform({
       slow: (_: null, { id, signal }: MockJob) =>
         new Promise((_resolve, reject) => {
           signal.addEventListener("abort", () => {
-            heard.push(id)
+            aborted.push(id)
             reject(new Error("stopped"))
           })
         })
@@ -91,17 +91,17 @@ describe("a caller with Promises, on a mocked platform", () => {
     controller.abort(new Error("enough"))
     expect(await waiting).toMatchObject({ message: "enough" })
     expect(platform.jobs().map(({ status }) => status)).toEqual(["CANCELLED", "CANCELLED"])
-    expect(heard).toEqual(platform.jobs().map(({ id }) => id))
+    expect(aborted).toEqual(platform.jobs().map(({ id }) => id))
   })
 
-  it("makes one job of one idempotency key", async () => {
+  it("creates one job for an idempotency key", async () => {
     const platform = mockPlatform({ hello: () => "once" })
     const hello = createClient(platform).endpoint("hello")
     const [one, two] = [await hello.run(1, { idempotencyKey: "k" }), await hello.run(1, { idempotencyKey: "k" })]
     expect([one.id, platform.jobs().length]).toEqual([two.id, 1])
   })
 
-  it("is read through its stream where the test takes its events away", async () => {
+  it("is read through `stream` if the test removes `events`", async () => {
     const { baseUrl, fetch } = mockPlatform({
       *count() {
         yield 1

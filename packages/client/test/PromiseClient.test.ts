@@ -18,7 +18,7 @@ const start = async (...script: ReadonlyArray<ScriptedResponse>): Promise<Script
   server = await ScriptedServer.start(...script)
 
 describe("the promise client", () => {
-  it("an aborted call rejects with the signal's reason, at once, wherever it is", async () => {
+  it("rejects an aborted call at once with the signal's reason", async () => {
     const silent = await start(neverRespond)
     const ep = createClient({ baseUrl: silent.url, apiKey: KEY }).endpoint("ep")
     const reason = new Error("enough")
@@ -47,7 +47,7 @@ describe("the promise client", () => {
     }
   })
 
-  it("a pause between tries ends with the signal, too", async () => {
+  it("ends the pause before a retry when the signal aborts", async () => {
     const limited = await start(respondWith(429, "", { "retry-after": "5" }))
     const controller = new AbortController()
     const ended = createClient({ baseUrl: limited.url }).endpoint("ep").health({ signal: controller.signal }).catch((
@@ -60,7 +60,7 @@ describe("the promise client", () => {
     expect(performance.now() - before).toBeLessThan(2_000)
   })
 
-  it("a connection that the caller's fetch refuses is an error of the client with that cause", async () => {
+  it("rejects with a CallError whose cause is the error of fetch", async () => {
     const cause = new Error("offline")
     const client = createClient({ baseUrl: "http://platform.test", retryFor: 0, fetch: () => Promise.reject(cause) })
     const error = await client.endpoint("ep").health().catch((error: unknown) => error)
@@ -69,7 +69,7 @@ describe("the promise client", () => {
     expect(error).toMatchObject({ cause, reason: { _tag: "Unreachable", sent: true } })
   })
 
-  it("what cannot be an address or a key is refused when the client is made, without repeating a secret", () => {
+  it("throws for an invalid baseUrl or apiKey, without repeating a secret", () => {
     expect(() => createClient({ baseUrl: "localhost" })).toThrow(/"localhost" is not a URL/)
     expect(() => createClient({ baseUrl: "ftp://host" })).toThrow(/not with http/)
     expect(() => createClient({ baseUrl: "http://me:hunter2@host" })).toThrow(/^(?!.*hunter2).*user name/)

@@ -40,7 +40,7 @@ export interface Part {
 
 export type Entry = HttpResponse | NoResponse | Opened | Part | Closed
 
-export const answer = (status: number, body: unknown, over: Partial<Omit<HttpResponse, "_tag">> = {}): HttpResponse => ({
+export const response = (status: number, body: unknown, over: Partial<Omit<HttpResponse, "_tag">> = {}): HttpResponse => ({
   _tag: "HttpResponse",
   status,
   text: typeof body === "string" ? body : JSON.stringify(body),
@@ -75,7 +75,7 @@ export const silent: NoResponse = { _tag: "NoResponse", cause: undefined, timedO
 
 /** A problem body of the platform. */
 export const problem = (status: number, kind: string, over: object = {}): HttpResponse =>
-  answer(status, { type: `/problems/${kind}`, title: kind, status, detail: "What.", error: "What.", hint: "Do this.", ...over })
+  response(status, { type: `/problems/${kind}`, title: kind, status, detail: "What.", error: "What.", hint: "Do this.", ...over })
 
 /** An event stream opens. */
 export const opened: Opened = { _tag: "Opened", took: 1 }

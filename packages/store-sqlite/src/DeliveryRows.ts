@@ -1,5 +1,5 @@
 /**
- * The rows of the webhook outbox: the statements that write, find and remove them, and their way into the queue's words.
+ * The rows of the webhook outbox: statements and decoders.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { compareNewestFirst, type ListCursor } from "@stint/store/ListCursor"
@@ -15,40 +15,40 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
-/** A delivery and its place in the log. */
+/** A delivery and its row number. */
 export interface DeliveryRow {
   readonly seq: number
   readonly entry: WebhookEntry
 }
 
-/** A delivery with all that is sent, and its place in the log. */
+/** A delivery with its content, and its row number. */
 export interface DueRow {
   readonly seq: number
   readonly delivery: WebhookDelivery
 }
 
-/** The rows of all deliveries. Everything throws when the database fails. */
+/** The rows of all deliveries. All methods throw when the database fails. */
 export interface DeliveryRows {
-  /** Writes a delivery. Of a job's progress it takes the place of a value that no sender has had yet. */
+  /** Writes a delivery. A progress delivery replaces an unclaimed one of the same job. */
   readonly add: (delivery: NewDelivery) => void
   readonly find: (endpoint: EndpointId, id: string) => DeliveryRow | undefined
   readonly whole: (endpoint: EndpointId, id: string) => WebhookDelivery | undefined
-  /** Due ones, to be sent. Puts those aside that cannot be read. */
+  /** Due deliveries. Postpones unreadable rows. */
   readonly due: (now: number, limit: number) => ReadonlyArray<DueRow>
-  /** What is wrong with rows that were put aside and nobody has been told of. Each is told of once. */
+  /** The errors of unreadable rows since the last call. Each row is reported once. */
   readonly takeRowErrors: () => ReadonlyArray<string>
   readonly isDue: (now: number) => boolean
   readonly nextDueAt: () => number | null
   readonly save: (seq: number, entry: WebhookEntry) => void
-  /** Newest first. Leaves out what cannot be read. */
+  /** Newest first. Omits unreadable rows. */
   readonly list: (query: DeliveryQuery) => DeliveryPage
-  /** Removes what ended before a time; how many there were. */
+  /** Removes deliveries that ended before a time. Returns their number. */
   readonly removeBefore: (time: number, limit: number) => number
-  /** Removes what has ended of an endpoint; how many there were. */
+  /** Removes ended deliveries of an endpoint. Returns their number. */
   readonly removeEnded: (endpoint: EndpointId, limit: number) => number
 }
 
-/** A row that cannot be read is left alone for so many milliseconds. */
+/** Unreadable rows are postponed by this time. */
 const QUARANTINE_MILLIS = 3_600_000
 
 const ENTRY = `deliveries.seq, id, job, endpoint, event, url, state, created_at AS createdAt, attempts, next_at AS nextAt,
@@ -71,7 +71,7 @@ const toRow = (row: unknown): DeliveryRow => {
   return { seq, entry }
 }
 
-/** Prepares the statements. */
+/** Prepares all statements. */
 export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
   const insert = db.statement(
     `INSERT INTO deliveries (id, job, endpoint, event, url, state, created_at, attempts, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -124,18 +124,18 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
     return found.length
   }
 
-  /** Deliveries that were complained of. */
-  const known = new Set<number>()
+  /** Row numbers of deliveries whose error was reported. */
+  const reported = new Set<number>()
   let rowErrors: Array<string> = []
 
   const recordRowError = (seq: number, row: unknown, cause: unknown) => {
-    if (known.has(seq)) return
-    known.add(seq)
+    if (reported.has(seq)) return
+    reported.add(seq)
     const name = Option.match(decodeId(row), { onNone: () => "", onSome: ({ id, job }) => ` ${id} of job ${job}` })
-    rowErrors.push(`a row of webhook delivery${name} makes no sense: ${cause instanceof Error ? cause.message : String(cause)}`)
+    rowErrors.push(`a row of webhook delivery${name} is invalid: ${cause instanceof Error ? cause.message : String(cause)}`)
   }
 
-  /** Those of the rows that can be read. What happens to the others is up to `aside`. */
+  /** Decodes rows. Calls `quarantined` for each unreadable row. */
   const readable = <A>(
     found: ReadonlyArray<unknown>,
     decode: (row: unknown) => A,

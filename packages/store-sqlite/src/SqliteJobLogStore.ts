@@ -1,13 +1,13 @@
 /**
- * Log lines in the same file as their jobs.
+ * Job logs in SQLite.
  *
  * ```
- *   job_logs     one row a job that has logged: the number of its last line, how much of it is kept
- *   log_pieces   its lines, some at a time, as JSON text; dropped in the order in which they were written
- *   log_total    how much is kept of all, kept true by triggers
+ *   job_logs     one row per job with lines: its last line number and its stored lines and bytes
+ *   log_pieces   pieces of lines as JSON text, dropped in the order in which they were written
+ *   log_total    stored bytes of all jobs, maintained by triggers
  * ```
  *
- * A piece is one row, so that ten lines of a job cost one insert and not ten. The rows of a job go with it, by a trigger.
+ * A piece is one row, so ten lines of a job cost one insert instead of ten. A trigger removes the rows of a removed job.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import {
@@ -30,7 +30,7 @@ import { SqliteDatabase } from "./SqliteDatabase.ts"
 
 const { attempt, level, message, source, time, worker } = LogEntry.fields
 
-/** A line in a piece: what repeats in every line is not named in every line. */
+/** A line in a piece: an array, because property names would repeat in each line. */
 const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message])
 
 const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
@@ -42,7 +42,7 @@ const decodePiece = Schema.decodeUnknownSync(
 const decodeBody = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, lines: Schema.Int, body: Schema.String }))
 const decodeTotal = Schema.decodeUnknownSync(Schema.Struct({ bytes: Schema.Int }))
 
-/** How many pieces are looked at, and of all jobs' dropped with each that is added, at a time. */
+/** Pieces per query of the oldest pieces, and the maximum of pieces of all jobs dropped per added piece. */
 const DROP_LIMIT = 64
 
 const make = Effect.gen(function*() {
@@ -71,7 +71,7 @@ const make = Effect.gen(function*() {
     total: db.statement(`SELECT bytes FROM log_total`)
   }))
 
-  /** Within a transaction: drops the oldest pieces of a job until the rest, with what is to come, is within its share. */
+  /** Within a transaction: drops the oldest pieces of a job until it is within its quota. */
   const makeRoom = (job: number, kept: { lines: number; bytes: number }) => {
     const isFull = () => kept.lines > quotas.lines || kept.bytes > quotas.bytes
     while (isFull()) {
@@ -87,7 +87,7 @@ const make = Effect.gen(function*() {
     }
   }
 
-  /** Within a transaction: drops the oldest pieces of all until the rest is within the share of all. */
+  /** Within a transaction: drops the oldest pieces of all jobs until the total is within its quota. */
   const makeRoomForAll = () => {
     let total = decodeTotal(statements.total.get()).bytes
     if (total <= quotas.totalBytes) return
@@ -156,5 +156,5 @@ const make = Effect.gen(function*() {
   })
 })
 
-/** The log lines of a database file. */
+/** The job logs of a database file. */
 export const layer: Layer.Layer<JobLogStore, StoreError, SqliteDatabase> = Layer.effect(JobLogStore, make)

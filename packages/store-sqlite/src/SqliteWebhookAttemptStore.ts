@@ -1,5 +1,5 @@
 /**
- * The attempts to deliver webhooks, in the same file as the outbox.
+ * Webhook delivery attempts in SQLite.
  */
 import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttempt, WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 
 const decodeRow = Schema.decodeUnknownSync(Schema.Struct({ ...WebhookAttempt.fields, final: Schema.BooleanFromBit }))
-const decodeTries = Schema.decodeUnknownSync(Schema.Struct({ all: Schema.Int, sinceFinal: Schema.Int }))
+const decodeCounts = Schema.decodeUnknownSync(Schema.Struct({ all: Schema.Int, sinceFinal: Schema.Int }))
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
@@ -32,11 +32,11 @@ const make = Effect.gen(function*() {
 
   return WebhookAttemptStore.of({
     add: ({ at, delivery, durationMs, error, final, status }) =>
-      db.write("note webhook attempt", () => {
+      db.write("add webhook attempt", () => {
         statements.add.run(delivery, at, durationMs, status, error, final ? 1 : 0)
       }),
     list: (delivery) => db.read("list webhook attempts", () => statements.list.all(delivery).map((row) => decodeRow(row))),
-    attemptCounts: (delivery) => db.read("count webhook attempts", () => decodeTries(statements.attemptCounts.get(delivery))),
+    attemptCounts: (delivery) => db.read("count webhook attempts", () => decodeCounts(statements.attemptCounts.get(delivery))),
     removeBefore: (time, limit) => db.write("remove webhook attempts", () => Number(statements.remove.run(time, limit).changes))
   })
 })

@@ -1,5 +1,5 @@
 /**
- * What webhooks are signed with, in the same file as their endpoints.
+ * Webhook signing secrets in SQLite.
  */
 import { EndpointId } from "@stint/contract/Ids"
 import type { StoreError } from "@stint/store/StoreError"

@@ -1,5 +1,5 @@
 /**
- * The webhook outbox in SQLite. Its rows are written by `SqliteJobStore`, in the transaction of the change that they tell of.
+ * The webhook outbox in SQLite. `SqliteJobStore` writes its rows in the transaction of the change that causes them.
  */
 import type { StoreError } from "@stint/store/StoreError"
 import { type WebhookDelivery, type WebhookEntry, WebhookStore } from "@stint/store/WebhookStore"
@@ -12,21 +12,21 @@ const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const rows = yield* db.read("open", () => DeliveryRows.make(db))
 
-  /** Says what is wrong with rows that cannot be read, once each. */
+  /** Logs the errors of unreadable rows. */
   const reportRowErrors = Effect.suspend(() =>
-    Effect.forEach(rows.takeRowErrors(), (complaint) =>
+    Effect.forEach(rows.takeRowErrors(), (problem) =>
       Effect.logError(
-        `The webhook outbox skips what it cannot read: ${complaint} Nobody is told of it until the row is mended or removed.`
+        `The webhook outbox skips a row that it cannot read: ${problem} It is not delivered until the row is repaired or deleted.`
       ), { discard: true })
   )
 
   return WebhookStore.of({
     claimDue: (now, limit, leaseMs) =>
-      // Looks first: waiting costs no transactions.
+      // Reads first, so that an idle sender costs no transactions.
       Effect.flatMap(
         db.read("claim deliveries", () => rows.isDue(now)),
-        (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError> =>
-          any
+        (isDue): Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError> =>
+          isDue
             ? db.write("claim deliveries", () =>
               rows.due(now, limit).map(({ delivery, seq }) => {
                 const claimed = { ...delivery, attempts: delivery.attempts + 1, nextAt: now + leaseMs }

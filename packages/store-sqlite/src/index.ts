@@ -1,5 +1,5 @@
 /**
- * Stint's jobs and endpoints in one SQLite file.
+ * All stores of Stint in one SQLite file.
  */
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
@@ -33,7 +33,7 @@ export * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 export * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 
-/** Everything in one: all stores over one file, and the duty that keeps the file small. */
+/** All stores over one file, and the layer that returns free space. */
 export const layer = (
   options: SqliteDatabase.Options
 ): Layer.Layer<

@@ -301,7 +301,7 @@ describe("R11: a full disk", () => {
       }
       assert.strictEqual((yield* store.depth(endpoint)).waiting, 1 + kept.length)
       const error = yield* Effect.flip(store.insert(jobs.find((job) => !kept.includes(job))!))
-      assert.match(error.message, /the job store failed in insert: .*stint\.db: database or disk is full\. Free some space/)
+      assert.match(error.message, /the job store failed in insert: .*stint\.db: database or disk is full\. Free some disk space/)
       // What was there goes on.
       const { jobs: [claimed] } = yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
       assert.strictEqual(claimed?.id, first.id)

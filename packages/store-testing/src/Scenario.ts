@@ -1,5 +1,5 @@
 /**
- * A small world for one test: an endpoint, its callers and its workers, over the queue under test.
+ * A scenario for one test: an endpoint, its callers and its workers, over the queue under test.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -45,7 +45,7 @@ export const text = toJsonText
 /** A fresh job id. All have the time 0 and one slot, so they sort in the order in which they were made. */
 export const jobId = (): JobId => JobId.make(uuidV7At(0, 0))
 
-/** A job as it is when it was just submitted at time 0, for tests of a store without a queue. */
+/** A job as it is after its submission at time 0, for tests of a store without a queue. */
 export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
   ...submitted({
     id: jobId(),
@@ -65,7 +65,7 @@ export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
   ...changes
 })
 
-/** Who holds a job that was taken. */
+/** The holder of a job that a worker took. */
 export const holderOf = ({ attempt, endpoint, id, worker }: JobHead): LeaseHolder => ({
   endpoint,
   worker: worker ?? "",
@@ -87,29 +87,29 @@ export const resumeAfter = (event: JobEvent | undefined): JobEventCursor =>
   (event === undefined ? undefined : decodeEventCursor(encodeEventCursor(event.cursor))) ?? START_CURSOR
 
 /**
- * Lets everything run that can run without time passing. Nothing depends on it being long enough: it only makes it likely that
- * who was forked is waiting by now, which is the interesting case.
+ * Runs every fiber that can run without time passing. Tests do not depend on its length: it only makes it likely that a forked fiber waits
+ * by now, which is the interesting case.
  */
 export const settle: Effect.Effect<void> = Effect.promise(async () => {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
 })
 
-/** Lets the test clock pass, and then everything run that it woke. */
+/** Advances the test clock, then runs the fibers that it woke. */
 export const pass = (millis: number): Effect.Effect<void> => Effect.andThen(TestClock.adjust(millis), settle)
 
 /** Whether a fiber has ended. */
 export const isDone = <A, E>(fiber: Fiber.Fiber<A, E>): boolean => fiber.pollUnsafe() !== undefined
 
-/** Whether a fiber was interrupted, or undefined while it runs. */
+/** Whether a fiber was interrupted; undefined while it runs. */
 export const wasInterrupted = <A, E>(fiber: Fiber.Fiber<A, E>): boolean | undefined => {
   const exit = fiber.pollUnsafe()
   return exit === undefined ? undefined : Exit.hasInterrupts(exit)
 }
 
-/** Why a submission fails. */
+/** The errors of a submission. */
 type SubmitError = StoreError | IdempotencyConflict | EndpointGone
 
-/** What a test does in its world. */
+/** The actions of a test. */
 export interface Scenario {
   readonly endpoint: Endpoint
   readonly queue: JobQueue["Service"]
@@ -124,23 +124,23 @@ export interface Scenario {
     readonly idempotencyKey?: string
     readonly id?: JobId
   }) => Effect.Effect<JobRecord, SubmitError>
-  /** Takes jobs. By default one, at once, for a worker that holds others. */
+  /** Takes jobs. Default: at most one, without waiting, for a worker that runs other jobs. */
   readonly take: (worker: string, options?: {
     readonly limit?: number
     readonly waitMs?: number
     readonly holding?: boolean
   }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
-  /** Takes the job that is there for sure. */
+  /** Takes one job. Dies when there is none. */
   readonly takeOne: (worker: string, options?: { readonly holding?: boolean }) => Effect.Effect<JobRecord, StoreError>
-  /** Submits a job and has a worker take it. */
+  /** Submits a job that the worker then takes. */
   readonly started: (worker: string) => Effect.Effect<JobRecord, SubmitError>
-  /** Delivers a result of a taken job. */
+  /** Delivers the result of a job that a worker took. */
   readonly finish: (job: JobHead, output?: unknown) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
   readonly fail: (job: JobHead, error: string) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
   readonly status: (id: string) => Effect.Effect<string, StoreError | JobMissing>
 }
 
-/** A world around an endpoint of these settings. */
+/** A scenario with an endpoint of these settings. */
 export const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encoded> = {}): Effect.fn.Return<
   Scenario,
   never,

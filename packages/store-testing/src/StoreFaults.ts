@@ -1,5 +1,11 @@
 /**
- * A job store that can be made to misbehave: fault verbs for tests, around whatever store they use.
+ * Fault injection for a job store.
+ *
+ * ```
+ *   failNextWrites    request --x   store             fails, nothing stored
+ *   dropNextAnswers   request ----> store --x         stored, the caller receives an error
+ *   freeze            request ----> store --| thaw    stored, the caller waits
+ * ```
  */
 import { JobStore } from "@stint/store/JobStore"
 import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
@@ -11,18 +17,19 @@ import * as Layer from "effect/Layer"
 export class StoreFaults extends Context.Service<StoreFaults, {
   /** The next `count` writes fail before they reach the store. */
   readonly failNextWrites: (count: number) => Effect.Effect<void>
-  /** The next `count` writes reach the store and are kept, and whoever asked for them is told that they failed. */
+  /** The next `count` writes are stored, but their callers receive an error. */
   readonly dropNextAnswers: (count: number) => Effect.Effect<void>
   /**
-   * From now on this share of all writes fails before it reaches the store, and that share is kept and told as failed. `random` says which.
+   * From now on, the share `failed` of all writes fails before it reaches the store, and the share `lost` is stored but returns an error.
+   * `random` decides for each write.
    */
   readonly failRandomly: (shares: { readonly failed: number; readonly lost: number }, random: () => number) => Effect.Effect<void>
-  /** Every operation from now on reaches the store, and its answer is held back until {@link thaw}. */
+  /** From now on, every operation reaches the store, but its result is delayed until {@link thaw}. */
   readonly freeze: Effect.Effect<void>
   readonly thaw: Effect.Effect<void>
 }>()("@stint/store-testing/StoreFaults") {}
 
-/** What the verbs make of an operation. */
+/** The faults to inject. */
 interface Faults {
   failures: number
   lostAnswers: number
@@ -68,7 +75,7 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
   }
 }
 
-/** Wraps a store. */
+/** A store with fault injection. */
 export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<JobStore | StoreFaults, E, R> =>
   Layer.effectContext(Effect.gen(function*() {
     const faults: Faults = { failures: 0, lostAnswers: 0, chance: undefined, frozen: undefined }

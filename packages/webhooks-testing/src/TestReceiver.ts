@@ -1,5 +1,5 @@
 /**
- * A receiver of webhooks without a network: a test says what it does with each request, and asks what it got.
+ * A webhook receiver without a network: a test sets its answers and reads its requests.
  */
 import type { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import type { GuardedHttpError } from "@stint/http-guard/GuardedHttpError"
@@ -9,7 +9,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** A request as it came. */
+/** A received request. */
 export interface ReceivedRequest {
   /** Milliseconds since 1970. */
   readonly at: number
@@ -18,13 +18,13 @@ export interface ReceivedRequest {
   readonly body: string
 }
 
-/** What it does with a request. */
+/** Answers a request. */
 export type Responder = (received: ReceivedRequest) => Effect.Effect<GuardedHttpTest.Answer, GuardedHttpError>
 
 export class TestReceiver extends Context.Service<TestReceiver, {
-  /** Every request so far, whatever became of it. */
+  /** All requests so far, in order. */
   readonly received: ReadonlyArray<ReceivedRequest>
-  /** From now on. At first it answers 200. */
+  /** Sets the answer to further requests. Default: 200. */
   readonly respondWith: (behaviour: Responder) => void
 }>()("@stint/webhooks-testing/TestReceiver") {}
 
@@ -32,7 +32,7 @@ export class TestReceiver extends Context.Service<TestReceiver, {
 export const answer = (status: number, headers: { readonly [name: string]: string } = {}): Responder => () =>
   Effect.succeed({ status, headers })
 
-/** The receiver, and the client that leads to it, whatever the URL. */
+/** The receiver, and a client that sends every request to it, whatever the URL. */
 export const layer: Layer.Layer<TestReceiver | GuardedHttp> = Layer.effectContext(Effect.gen(function*() {
   const received: Array<ReceivedRequest> = []
   let behaviour = answer(200)

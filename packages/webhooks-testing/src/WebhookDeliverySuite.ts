@@ -1,7 +1,6 @@
 /**
- * What the sender promises (R10, docs/spec/figures.md#reliability), over any stores: at least once for every change that was committed, whatever the
- * receiver does
- * and however often the sender dies.
+ * The rules of the webhook sender (R10, docs/spec/figures.md#reliability) over any stores: it delivers every committed event at least once,
+ * however often the receiver fails and the sender is killed.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
@@ -29,21 +28,21 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as TestReceiver from "./TestReceiver.ts"
 
-/** What the sender stands on. */
+/** The stores that the sender needs. */
 export type Stores = JobStore | EndpointStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore
 
-/** Everything that a test of the sender may use. */
+/** The services that a test of the sender may use. */
 export type SuiteServices = Stores | JobQueue.JobQueue | TestReceiver.TestReceiver | GuardedHttp
 
-/** A world over these stores, on the test's clock. */
+/** The services over these stores, on the test clock. */
 export const layerServices = <E>(stores: Layer.Layer<Stores, E>) =>
   JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(stores, WorkerRegistry.layer, TestReceiver.layer)))
 
-/** One life of a sender. */
+/** A running sender. */
 export interface RunningSender {
-  /** Its scope is closed, as when the platform is told to stop. */
+  /** Shuts it down by closing its scope. */
   readonly close: Effect.Effect<void>
-  /** It dies: nothing that it would still write gets to the store. */
+  /** Kills it: its further writes do not reach the store. */
   readonly kill: Effect.Effect<void>
 }
 
@@ -55,22 +54,22 @@ export const start = Effect.fnUntraced(function*(options: WebhookSender.Options 
     Effect.suspend(() =>
       dead ? Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "any", cause: "killed" }) })) : effect
     )
-  const mortal = WebhookStore.of({
+  const killable = WebhookStore.of({
     ...store,
     claimDue: (...args) => whileAlive(store.claimDue(...args)),
     settle: (...args) => whileAlive(store.settle(...args))
   })
   const scope = yield* Scope.make()
-  yield* Layer.buildWithScope(WebhookSender.layer(options).pipe(Layer.provide(Layer.succeed(WebhookStore, mortal))), scope)
+  yield* Layer.buildWithScope(WebhookSender.layer(options).pipe(Layer.provide(Layer.succeed(WebhookStore, killable))), scope)
   const close = Scope.close(scope, Exit.void)
-  const life: RunningSender = {
+  const sender: RunningSender = {
     close,
     kill: Effect.suspend(() => {
       dead = true
       return close
     })
   }
-  return life
+  return sender
 })
 
 const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct({
@@ -82,17 +81,22 @@ const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct(
 
 const HOSTS = ["a.example", "b.example", "c.example"]
 
-/** A day of short pauses: with a receiver that fails half of the time, no delivery comes to its end. */
-const PATIENT: WebhookSender.Options = { pauses: Array.from({ length: 60 }, () => "2 seconds" as const), timeout: "3 seconds" }
+/** So many short delays that no delivery runs out of attempts at a receiver that fails half of the time. */
+const MANY_RETRIES: WebhookSender.Options = {
+  pauses: Array.from({ length: 60 }, () => "2 seconds" as const),
+  timeout: "3 seconds"
+}
 
 const lost = (url: string, random: number) =>
   new GuardedHttpError({
     url,
-    reason: random < 0.5 ? new Unreachable({ detail: "ECONNREFUSED" }) : new ConnectionLost({ received: 1, detail: "other side closed" })
+    reason: random < 0.5
+      ? new Unreachable({ detail: "ECONNREFUSED" })
+      : new ConnectionLost({ received: 1, detail: "other side closed" })
   })
 
-/** A receiver that fails half of the time, in every way there is; some of those times it has done its work before. */
-const hostile = (random: () => number): TestReceiver.Responder => ({ url }) => {
+/** A receiver that fails half of the time, in every possible way; sometimes it has processed the request before. */
+const failingResponder = (random: () => number): TestReceiver.Responder => ({ url }) => {
   const dice = random()
   if (dice < 0.5) return Effect.succeed({ status: 200 + Math.floor(random() * 5) })
   if (dice < 0.65) return Effect.succeed({ status: 500 + Math.floor(random() * 4) })
@@ -108,16 +112,16 @@ const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
   const outbox = yield* WebhookStore
   const { endpoint, fail, finish, queue, submit, take } = yield* Scenario.make({ retentionMs: 86_400_000, ttlMs: 86_400_000 })
   const violations: Array<string> = []
-  /** How often a 2xx was the answer, by job. */
+  /** The number of 2xx answers, by job. */
   const accepted = new Map<string, number>()
 
-  const behaviour = hostile(random)
+  const behaviour = failingResponder(random)
   receiver.respondWith((received) =>
     Effect.gen(function*() {
       const { id, input, status, webhook } = decodeBody(received.body)
       const committed = yield* Effect.orDie(queue.get(endpoint.id, id))
       if (!isTerminal(committed.status) || committed.status !== status) {
-        violations.push(`job ${id} was told as ${status} while the store had ${committed.status}`)
+        violations.push(`job ${id} was sent as ${status} while the store had ${committed.status}`)
       }
       const secret = yield* Effect.orDie(WebhookSecrets.current(endpoint.id))
       try {
@@ -134,10 +138,10 @@ const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
   const context = yield* Effect.context<Stores>()
 
   const submitted: Array<JobRecord> = []
-  let life = yield* start(PATIENT)
+  let sender = yield* start(MANY_RETRIES)
   let deaths = 0
 
-  const oneWork = Effect.gen(function*() {
+  const workOnce = Effect.gen(function*() {
     for (const job of yield* take("ann", { limit: 1 + Math.floor(random() * 4) })) {
       const dice = random()
       if (dice < 0.6) yield* finish(job, { n: 1 })
@@ -145,10 +149,10 @@ const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
       else yield* queue.cancel(endpoint.id, job.id)
     }
   })
-  const oneDeath = Effect.gen(function*() {
+  const replaceSender = Effect.gen(function*() {
     deaths++
-    yield* random() < 0.6 ? life.kill : life.close
-    life = yield* start(PATIENT)
+    yield* random() < 0.6 ? sender.kill : sender.close
+    sender = yield* start(MANY_RETRIES)
   })
 
   while (submitted.length < jobs) {
@@ -162,16 +166,16 @@ const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
           webhook: { url: `http://${host}/hook?n=${n}`, events: ["completed"] }
         })
       )
-    } else if (dice < 0.85) yield* oneWork
-    else if (dice < 0.9) yield* oneDeath
+    } else if (dice < 0.85) yield* workOnce
+    else if (dice < 0.9) yield* replaceSender
     else yield* Scenario.pass(Math.floor(random() * 1_500))
   }
-  while ((yield* queue.depth(endpoint.id)).waiting > 0) yield* oneWork
+  while ((yield* queue.depth(endpoint.id)).waiting > 0) yield* workOnce
   for (let turn = 0; turn < 1_000 && (yield* outbox.nextDueAt) !== null; turn++) {
-    if (random() < 0.05) yield* oneDeath
+    if (random() < 0.05) yield* replaceSender
     yield* Scenario.pass(1_000)
   }
-  yield* life.close
+  yield* sender.close
 
   assert.deepStrictEqual(violations, [])
   const missing = submitted.filter(({ id }) => !accepted.has(id)).map(({ id }) => id)
@@ -180,12 +184,12 @@ const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
   const { deliveries } = yield* outbox.list({ limit: jobs + 1 })
   assert.strictEqual(deliveries.length, jobs)
   assert.deepStrictEqual(deliveries.filter(({ state }) => state !== "delivered"), [])
-  // The faults were there: deaths, and deliveries that needed more than one attempt.
+  // The faults happened: senders died, and deliveries needed more than one attempt.
   assert.isAbove(deaths, 5)
   assert.isAbove(receiver.received.length, jobs * 1.5)
 })
 
-/** Everything that the sender does differently where its stores differ. The layer is built anew for every test. */
+/** The rules that depend on the stores. The layer is built for each test. */
 export const webhookDeliverySuite = <E>(
   name: string,
   stores: Layer.Layer<Stores, E>,
@@ -203,7 +207,7 @@ export const webhookDeliverySuite = <E>(
       )
     }
 
-    rule("what a killed sender had in hand is sent again when its lease is over, and not before", () =>
+    rule("sends the deliveries of a killed sender again when their leases expire, and not before", () =>
       Effect.gen(function*() {
         const receiver = yield* TestReceiver.TestReceiver
         const { finish, submit, takeOne } = yield* Scenario.make()
@@ -224,7 +228,7 @@ export const webhookDeliverySuite = <E>(
         yield* second.close
       }))
 
-    rule("what a sender that is closed had in hand is sent by the next at once", () =>
+    rule("sends the deliveries of a sender that shut down at once", () =>
       Effect.gen(function*() {
         const receiver = yield* TestReceiver.TestReceiver
         const { finish, submit, takeOne } = yield* Scenario.make()
@@ -242,8 +246,8 @@ export const webhookDeliverySuite = <E>(
       }))
 
     rule(
-      "an endpoint that is removed has its pending deliveries sent, signed as ever; then its log and its secret are forgotten, and " +
-        "nobody else's",
+      "sends the pending deliveries of a removed endpoint, signed with its secret; then removes its log and its secret, but no " +
+        "other endpoint's",
       () =>
         Effect.scoped(Effect.gen(function*() {
           const receiver = yield* TestReceiver.TestReceiver
@@ -258,7 +262,7 @@ export const webhookDeliverySuite = <E>(
             yield* finish(yield* takeOne("ann"))
           }
           receiver.respondWith(TestReceiver.answer(503))
-          const life = yield* start({ pauses: ["15 minutes", "15 minutes"] })
+          const sender = yield* start({ pauses: ["15 minutes", "15 minutes"] })
           yield* Layer.build(EndpointCleanup.layer)
           yield* Scenario.pass(0)
           assert.strictEqual(yield* endpoints.remove(removed.endpoint.id), "removed")
@@ -267,7 +271,7 @@ export const webhookDeliverySuite = <E>(
           assert.strictEqual((yield* outbox.list({ endpoint: removed.endpoint.id, limit: 5 })).deliveries.length, 1)
           receiver.respondWith(TestReceiver.answer(204))
           for (let turn = 0; turn < 40; turn++) yield* Scenario.pass(30_000)
-          const told = receiver.received.filter(({ body, headers, at }) => {
+          const verified = receiver.received.filter(({ body, headers, at }) => {
             try {
               verify(secret, headers, body, { now: at })
               return true
@@ -275,17 +279,17 @@ export const webhookDeliverySuite = <E>(
               return false
             }
           })
-          assert.strictEqual(told.length, 2)
+          assert.strictEqual(verified.length, 2)
           assert.deepStrictEqual((yield* outbox.list({ endpoint: removed.endpoint.id, limit: 5 })).deliveries, [])
           assert.isUndefined(yield* secrets.get(removed.endpoint.id))
           assert.strictEqual((yield* outbox.list({ endpoint: kept.endpoint.id, limit: 5 })).deliveries.length, 1)
           assert.deepStrictEqual(yield* secrets.endpoints, [kept.endpoint.id])
-          yield* life.close
+          yield* sender.close
         }))
     )
 
     rule(
-      "attempts are kept in order, counted in all and since the last that ended a delivery, and removed by age",
+      "keeps attempts in order, counts them in total and since the last final one, and removes them by age",
       () =>
         Effect.gen(function*() {
           const attempts = yield* WebhookAttemptStore
@@ -315,19 +319,19 @@ export const webhookDeliverySuite = <E>(
     )
 
     rule(
-      "an endpoint has one secret, made at first use and kept; a rotated one signs beside the new until its grace is over",
+      "creates an endpoint's secret at first use; a rotated secret signs beside the new one until its grace period ends",
       () =>
         Effect.gen(function*() {
           const receiver = yield* TestReceiver.TestReceiver
           const { endpoint, finish, submit, takeOne } = yield* Scenario.make()
-          const life = yield* start()
-          const tell = Effect.gen(function*() {
+          const sender = yield* start()
+          const endJob = Effect.gen(function*() {
             yield* submit({ webhook: { url: "http://a.example/", events: ["completed"] } })
             yield* finish(yield* takeOne("ann"))
             yield* Scenario.pass(0)
             return receiver.received.at(-1) ?? assert.fail("nothing was sent")
           })
-          const isBy = (secret: string, { at, body, headers }: TestReceiver.ReceivedRequest) => {
+          const isSignedBy = (secret: string, { at, body, headers }: TestReceiver.ReceivedRequest) => {
             try {
               verify(secret, headers, body, { now: at })
               return true
@@ -337,23 +341,23 @@ export const webhookDeliverySuite = <E>(
           }
           const first = WebhookSecrets.validAt(yield* WebhookSecrets.current(endpoint.id), 0)[0] ?? ""
           assert.match(first, /^whsec_[A-Za-z0-9+/]{43}=$/)
-          assert.isTrue(isBy(first, yield* tell))
+          assert.isTrue(isSignedBy(first, yield* endJob))
           assert.deepStrictEqual(WebhookSecrets.validAt(yield* WebhookSecrets.current(endpoint.id), 0), [first])
 
           const [second = ""] = WebhookSecrets.validAt(yield* WebhookSecrets.rotate(endpoint.id, 60_000), 0)
-          const both = yield* tell
+          const both = yield* endJob
           assert.strictEqual(both.headers["webhook-signature"]?.split(" ").length, 2)
-          assert.deepStrictEqual([isBy(first, both), isBy(second, both)], [true, true])
+          assert.deepStrictEqual([isSignedBy(first, both), isSignedBy(second, both)], [true, true])
           yield* Scenario.pass(60_000)
-          const one = yield* tell
-          assert.deepStrictEqual([isBy(first, one), isBy(second, one)], [false, true])
+          const one = yield* endJob
+          assert.deepStrictEqual([isSignedBy(first, one), isSignedBy(second, one)], [false, true])
 
           const [third = ""] = WebhookSecrets.validAt(yield* WebhookSecrets.rotate(endpoint.id, 0), 0)
-          const last = yield* tell
-          assert.deepStrictEqual([isBy(second, last), isBy(third, last)], [false, true])
+          const last = yield* endJob
+          assert.deepStrictEqual([isSignedBy(second, last), isSignedBy(third, last)], [false, true])
           const [other] = WebhookSecrets.validAt(yield* WebhookSecrets.current(EndpointId.make("other")), 0)
           assert.notStrictEqual(other, third)
-          yield* life.close
+          yield* sender.close
         })
     )
   })

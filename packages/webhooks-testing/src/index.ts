@@ -1,5 +1,5 @@
 /**
- * What tests of the sender and of its stores share. Needs `vitest` and `@effect/vitest`.
+ * A delivery suite for the stores of the webhook sender, and a receiver for tests. Needs `vitest` and `@effect/vitest`.
  */
 export * as TestReceiver from "./TestReceiver.ts"
 export * from "./WebhookDeliverySuite.ts"

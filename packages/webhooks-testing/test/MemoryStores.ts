@@ -1,4 +1,4 @@
-/** Everything in memory. */
+/** All stores in memory. */
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"

@@ -1,4 +1,4 @@
-/** The schedule of the sender, on the test's clock and without a network. */
+/** The sender's schedule, on the test clock and without a network. */
 import { assert, describe, it } from "@effect/vitest"
 import { Scenario } from "@stint/store-testing"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -17,19 +17,19 @@ const SECOND = 1_000
 const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 
-/** The pauses as they are documented. */
+/** The documented delays. */
 const PLAN = [5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOUR, 3 * HOUR, 6 * HOUR, 12 * HOUR]
 
 const rule = (title: string, body: () => Effect.Effect<void, unknown, SuiteServices>) =>
   it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(layerServices(memory))))
 
-/** A sender at work, and jobs that end. It looks rarely unless it is told: days pass here. */
+/** A running sender, and jobs that end. It polls rarely unless it is notified: these tests cover days. */
 const makeWorld = Effect.fnUntraced(function*(interval: Duration.Input = "1 hour") {
   const receiver = yield* TestReceiver.TestReceiver
   const outbox = yield* WebhookStore
   const scenario = yield* Scenario.make({ retentionMs: 7 * 24 * HOUR })
-  const life = yield* start({ interval })
-  yield* Effect.addFinalizer(() => life.close)
+  const sender = yield* start({ interval })
+  yield* Effect.addFinalizer(() => sender.close)
   const ended = Effect.fnUntraced(function*(url = "http://a.example/hook") {
     const { id } = yield* scenario.submit({ webhook: { url, events: ["completed"] } })
     yield* scenario.finish(yield* scenario.takeOne("ann"))
@@ -40,7 +40,7 @@ const makeWorld = Effect.fnUntraced(function*(interval: Duration.Input = "1 hour
     const [found] = (yield* outbox.list({ limit: 1 })).deliveries
     return found ?? assert.fail("there is no delivery")
   })
-  /** Lets time pass until the next attempt was made; how long that was. */
+  /** Advances the clock to the next attempt. Returns the time since the last one. */
   const next = Effect.gen(function*() {
     const last = receiver.received.at(-1)?.at ?? 0
     const { nextAt } = yield* delivery
@@ -49,7 +49,7 @@ const makeWorld = Effect.fnUntraced(function*(interval: Duration.Input = "1 hour
     )
     return (receiver.received.at(-1)?.at ?? 0) - last
   })
-  return { delivery, ended, life, next, outbox, receiver, scenario }
+  return { delivery, ended, sender, next, outbox, receiver, scenario }
 })
 
 const world = makeWorld()
@@ -57,9 +57,9 @@ const world = makeWorld()
 const scoped = (title: string, body: () => Effect.Effect<void, unknown, SuiteServices | Scope.Scope>) =>
   rule(title, () => Effect.scoped(body()))
 
-describe("what the sender sends", () => {
+describe("the webhook sender", () => {
   scoped(
-    "is sent at once, as JSON, with the headers of Standard Webhooks and the name of the event",
+    "sends an event at once, as JSON, with the headers of Standard Webhooks and the name of the event",
     () =>
       Effect.gen(function*() {
         yield* TestClock.setTime(1_700_000_000_000)
@@ -76,7 +76,7 @@ describe("what the sender sends", () => {
       })
   )
 
-  scoped("are the events that the job asked for, and nothing of a job without a webhook", () =>
+  scoped("sends the events that the job asks for, and none for a job without a webhook", () =>
     Effect.gen(function*() {
       const { receiver, scenario } = yield* world
       const { finish, queue, submit, takeOne } = scenario
@@ -101,7 +101,7 @@ describe("what the sender sends", () => {
 
 describe("when a receiver fails", () => {
   scoped(
-    "it is tried ten times over about a day, each pause up to a fifth shorter or longer, then given up",
+    "tries ten times over about a day, with delays that vary by up to a fifth, and then fails the delivery",
     () =>
       Effect.gen(function*() {
         const { delivery, ended, next, receiver } = yield* world
@@ -122,7 +122,7 @@ describe("when a receiver fails", () => {
         yield* Scenario.pass(48 * HOUR)
         assert.strictEqual(receiver.received.length, 10)
         assert.strictEqual(new Set(receiver.received.map(({ headers }) => headers["webhook-id"])).size, 1)
-        // Each attempt has the time at which it was made, so that receivers with a tolerance of minutes take the last as well as the first.
+        // Each attempt has its own timestamp, so that a receiver with a tolerance of minutes accepts the last one too.
         for (const { at, headers } of receiver.received) {
           assert.strictEqual(headers["webhook-timestamp"], String(Math.floor(at / 1000)))
         }
@@ -130,7 +130,7 @@ describe("when a receiver fails", () => {
   )
 
   scoped(
-    "a delivery that is sent again gets all its attempts anew, and the log keeps those from before",
+    "gives a resent delivery all its attempts again, and keeps the earlier ones in the log",
     () =>
       Effect.gen(function*() {
         const { delivery, ended, next, outbox, receiver } = yield* makeWorld("1 minute")
@@ -140,7 +140,7 @@ describe("when a receiver fails", () => {
         for (let n = 1; n < 10; n++) yield* next
         const { endpoint, id } = yield* delivery
         yield* outbox.resend(endpoint, id, yield* Effect.clockWith((clock) => clock.currentTimeMillis))
-        // Nothing tells the sender: it looks by itself.
+        // Nothing notifies the sender; it polls.
         yield* Scenario.pass(MINUTE)
         assert.strictEqual(receiver.received.length, 11)
         const waited = yield* next
@@ -156,7 +156,7 @@ describe("when a receiver fails", () => {
       })
   )
 
-  scoped("Retry-After makes a pause longer, up to six hours, and never shorter", () =>
+  scoped("lengthens a delay by Retry-After, up to six hours, and never shortens it", () =>
     Effect.gen(function*() {
       const { ended, next, receiver } = yield* world
       receiver.respondWith(TestReceiver.answer(503, { "retry-after": "60" }))
@@ -172,7 +172,7 @@ describe("when a receiver fails", () => {
       assert.isAtMost(yield* next, 3.6 * HOUR)
     }))
 
-  scoped("410 ends the delivery", () =>
+  scoped("ends a delivery at a 410", () =>
     Effect.gen(function*() {
       const { delivery, ended, receiver } = yield* world
       receiver.respondWith(TestReceiver.answer(410))
@@ -182,7 +182,7 @@ describe("when a receiver fails", () => {
       assert.include(yield* delivery, { state: "failed", lastStatus: 410 })
     }))
 
-  scoped("one that hangs is given up after 15 s and tried again", () =>
+  scoped("gives up an attempt without an answer after 15 s and retries it", () =>
     Effect.gen(function*() {
       const { delivery, ended, receiver } = yield* world
       receiver.respondWith(() => Effect.never)
@@ -196,7 +196,7 @@ describe("when a receiver fails", () => {
     }))
 
   scoped(
-    "an address that the guard refuses fails at once, with the reason; a name without an address is tried again",
+    "fails a delivery to a forbidden address at once, with the reason, and retries one to a name that does not resolve",
     () =>
       Effect.gen(function*() {
         const { delivery, ended, receiver } = yield* world
@@ -211,7 +211,7 @@ describe("when a receiver fails", () => {
       })
   )
 
-  scoped("a receiver that hangs holds up no other, however much waits for it", () =>
+  scoped("sends to other receivers while one hangs, however many deliveries wait for it", () =>
     Effect.gen(function*() {
       const { ended, receiver } = yield* world
       receiver.respondWith(({ url }) => url.includes("slow") ? Effect.never : Effect.succeed({ status: 200 }))
@@ -224,9 +224,9 @@ describe("when a receiver fails", () => {
     }))
 })
 
-describe("one slow or dead host", () => {
+describe("a slow or dead host", () => {
   scoped(
-    "starves nobody: 100 other receivers are told at once, beside 1,000 deliveries to one that hangs and 200 to one that is gone",
+    "starves no other: 100 receivers get their webhooks at once, beside 1,000 deliveries to one that hangs and 200 to one that is gone",
     () =>
       Effect.gen(function*() {
         const { outbox, receiver, scenario } = yield* world
@@ -242,23 +242,23 @@ describe("one slow or dead host", () => {
         for (let n = 0; n < 1_000; n++) yield* ended("http://hangs.example/hook")
         for (let n = 0; n < 200; n++) yield* ended("http://gone.example/hook")
         for (let n = 0; n < 100; n++) yield* ended(`http://r${n}.example/hook`)
-        // No time passes but what the sender asks for itself.
+        // The clock advances only as far as the sender sleeps.
         for (let turn = 0; turn < 20; turn++) yield* Scenario.pass(50)
-        const told = (host: string) => receiver.received.filter(({ url }) => url.includes(host)).length
+        const requestsTo = (host: string) => receiver.received.filter(({ url }) => url.includes(host)).length
         assert.strictEqual(new Set(receiver.received.filter(({ url }) => url.includes("//r")).map(({ url }) => url)).size, 100)
         assert.strictEqual((yield* outbox.list({ state: "delivered", limit: 500 })).deliveries.length, 100)
-        // The one that hangs has 8 requests, however much waits for it.
-        assert.strictEqual(told("//hangs."), 8)
-        // And what comes now is not behind all that is put off.
+        // The hanging receiver has 8 requests, however many deliveries wait for it.
+        assert.strictEqual(requestsTo("//hangs."), 8)
+        // A new delivery does not wait behind the deferred ones.
         yield* ended("http://new.example/hook")
         yield* Scenario.pass(0)
-        assert.strictEqual(told("//new."), 1)
+        assert.strictEqual(requestsTo("//new."), 1)
       })
   )
 })
 
-describe("when much is due at once", () => {
-  scoped("one receiver gets 8 requests at a time, and all of them as fast as it takes them", () =>
+describe("many due deliveries", () => {
+  scoped("go to one receiver 8 at a time, as fast as it answers", () =>
     Effect.gen(function*() {
       const { outbox, receiver, scenario } = yield* world
       let open = 0
@@ -277,21 +277,21 @@ describe("when much is due at once", () => {
       )
       for (let n = 0; n < 400; n++) yield* scenario.submit({ webhook: { url: "http://a.example/", events: ["completed"] } })
       for (let n = 0; n < 400; n++) yield* scenario.finish(yield* scenario.takeOne("ann"))
-      // Without any waste it takes a second.
+      // The least possible time is one second.
       for (let n = 0; n < 100; n++) yield* Scenario.pass(20)
       assert.strictEqual(receiver.received.length, 400)
       assert.strictEqual(most, 8)
       assert.strictEqual((yield* outbox.list({ state: "delivered", limit: 500 })).deliveries.length, 400)
     }))
 
-  scoped("a receiver that was gone gets all that waited for it, once it is back", () =>
+  scoped("are all sent once the receiver is back", () =>
     Effect.gen(function*() {
       const { ended, outbox, receiver } = yield* world
       receiver.respondWith(() => Effect.never)
       for (let n = 0; n < 500; n++) yield* ended()
       for (let n = 0; n < 120; n++) yield* Scenario.pass(SECOND)
       receiver.respondWith(TestReceiver.answer(200))
-      // The longest time that anything is put off, and a retry of those that were tried: 2 minutes and a fifth.
+      // The longest deferral and a retry of the tried ones: 2 minutes and a fifth.
       for (let n = 0; n < 200; n++) yield* Scenario.pass(SECOND)
       assert.strictEqual((yield* outbox.list({ state: "delivered", limit: 500 })).deliveries.length, 500)
     }))
@@ -299,7 +299,7 @@ describe("when much is due at once", () => {
 
 describe("the log of deliveries", () => {
   scoped(
-    "keeps ended deliveries and their attempts for seven days, and pending ones for as long as it takes",
+    "keeps ended deliveries and their attempts for seven days, and pending ones until they end",
     () =>
       Effect.gen(function*() {
         const { delivery, ended, outbox, receiver } = yield* world

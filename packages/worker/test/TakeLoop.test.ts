@@ -124,7 +124,7 @@ describe("taking jobs", () => {
       expect((yield* memory.nextDone).id).toBe("j1")
       expect(log.filter(({ message }) => message.startsWith("Cannot take jobs"))).toEqual([{
         level: "ERROR",
-        message: "Cannot take jobs: the platform does not answer (ECONNREFUSED). Trying until it does.",
+        message: "Cannot take jobs: the platform does not answer (ECONNREFUSED). Retrying until it does.",
         requestId: undefined
       }])
       expect(log.filter(({ message }) => message === "Taking jobs again.")).toHaveLength(1)
@@ -302,7 +302,7 @@ describe("concurrency_modifier", () => {
       expect(running()).toEqual([])
       yield* TestClock.adjust("1 second")
       expect(running()).toEqual([3, 4])
-      expect(log.map(({ message }) => message)).toContain("Up to 5 jobs at once from now on (before: 2).")
+      expect(log.map(({ message }) => message)).toContain("Up to 5 jobs can run at once now (before: 2).")
     }).pipe(Effect.provide(layer))
   })
 

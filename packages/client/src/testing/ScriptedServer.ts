@@ -15,11 +15,13 @@ export interface Received {
 /** Responds to a request. */
 export type ScriptedResponse = (response: ServerResponse, request: IncomingMessage) => void
 
+/** Responds with a status, a body and headers. */
 export const respondWith =
   (status: number, body: string, headers: Record<string, string> = {}): ScriptedResponse => (response) => {
     response.writeHead(status, headers).end(body)
   }
 
+/** Responds with JSON. */
 export const json = (body: unknown, status = 200, headers: Record<string, string> = {}): ScriptedResponse =>
   respondWith(status, JSON.stringify(body), { "content-type": "application/json", ...headers })
 

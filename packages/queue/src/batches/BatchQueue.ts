@@ -209,7 +209,7 @@ const make = Effect.gen(function*() {
       })
       const made = yield* store.create(batch, requests, { maxOpen: limits.open, maxRequests: limits.requests })
       switch (made._tag) {
-        case "Kept":
+        case "Created":
           return made.batch
         case "Rejected":
           return yield* rejected(made.batch, made.rejection)

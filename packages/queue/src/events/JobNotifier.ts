@@ -84,10 +84,10 @@ interface PendingStop {
 }
 
 /** How long after a stop signal was sent it is sent again. Milliseconds. A cancel must interrupt the handler within 3 s (R8, docs/spec/figures.md#reliability). */
-export const STOP_REPEAT_MILLIS = 1_000
+const STOP_REPEAT_MILLIS = 1_000
 
 /** How long a stop signal is repeated. Milliseconds. Longer than any heartbeat interval: a heartbeat confirms the stop or starts it again. */
-export const STOP_REPEAT_LIMIT_MILLIS = 30_000
+const STOP_REPEAT_LIMIT_MILLIS = 30_000
 
 /** The key of a worker's stop polls. */
 export const workerKey = (endpoint: string, worker: string): string => `${endpoint}\n${worker}`

@@ -75,12 +75,12 @@ export class JobQueue extends Context.Service<
     /** The job once it has ended, or its current state after `waitMs`. */
     readonly awaitEnd: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<JobReport, StoreError | JobMissing>
 
-    /** Returns and removes the unread chunks. Waits up to `waitMs` for a chunk or the job's end. */
+    /** The chunks that no earlier `drain` returned. Waits up to `waitMs` for a chunk or the job's end. */
     readonly drain: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<DrainResult, StoreError | JobMissing>
 
     /**
-     * A job's events to its end: all of them, or those after a cursor. Does not remove chunks from `drain`. Includes log lines when the `JobLogs`
-     * service is provided. Ends early when the queue completes its waits; the reader then resumes from its last cursor.
+     * A job's events to its end: all of them, or those after a cursor. Independent of `drain`. Includes log lines when the `JobLogs` service is
+     * provided. Ends early when the queue completes its waits; the reader then resumes from its last cursor.
      */
     readonly follow: (
       endpoint: EndpointId,
@@ -162,12 +162,12 @@ const make = Effect.gen(function*() {
     notifier.preWake(job.endpoint)
     const inserted = yield* store.insert(job, submissionKey(submission))
     switch (inserted._tag) {
-      case "Kept":
+      case "Inserted":
         notifier.notifyEnqueued(job.endpoint, 1)
         return job
-      case "Known":
+      case "Duplicate":
         return inserted.job
-      case "KeyTaken":
+      case "KeyConflict":
         return yield* new IdempotencyConflict({ key: idempotencyKey ?? "", id: inserted.id })
       case "EndpointGone":
         return yield* new EndpointGone({ endpoint: endpoint.id })

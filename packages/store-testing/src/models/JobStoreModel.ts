@@ -1,6 +1,6 @@
 /**
- * The simplest job store that can be right: a list of jobs, looked through from start to end for every question. Model tests hold the
- * real stores against it, the memory store included.
+ * The simplest correct job store: an array of jobs that every operation scans. Model tests compare all stores with it, including the memory
+ * store.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
@@ -23,11 +23,11 @@ interface Entry {
   readonly input: JobInput
   chunks: ReadonlyArray<JsonText>
   readonly key: SubmissionKey | undefined
-  /** Place in line. */
+  /** Position in the order of submission. */
   readonly seq: number
 }
 
-/** An empty model. `heads` are all jobs, in order of submission. */
+/** An empty model. `heads` returns all jobs in order of submission. */
 export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyArray<JobHead> } => {
   let entries: ReadonlyArray<Entry> = []
   let seq = 0
@@ -53,7 +53,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
 
   const queued = (endpoint: EndpointId) => matching((head) => head.status === "IN_QUEUE" && head.endpoint === endpoint)
 
-  /** In the order in which they are claimed. */
+  /** Ready jobs in the order in which they are claimed. */
   const waiting = (endpoint: EndpointId) =>
     matching((head) => isReady(head) && head.endpoint === endpoint).sort((a, b) =>
       b.head.priority - a.head.priority || a.seq - b.seq
@@ -77,8 +77,8 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         )
         if (known !== undefined) {
           return known.key?.fingerprint === key?.fingerprint
-            ? { _tag: "Known", job: record(known) }
-            : { _tag: "KeyTaken", id: known.head.id }
+            ? { _tag: "Duplicate", job: record(known) }
+            : { _tag: "KeyConflict", id: known.head.id }
         }
         const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const outcome = { progress, output, error, lastError }
@@ -90,7 +90,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           key,
           seq: ++seq
         }]
-        return { _tag: "Kept" }
+        return { _tag: "Inserted" }
       }),
     apply: (endpoint, id, event) =>
       Effect.sync(() => {

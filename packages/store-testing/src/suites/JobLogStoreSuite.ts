@@ -1,5 +1,5 @@
 /**
- * The conformance suite of log lines: the store that keeps them, and the way to it from a worker and from it to a follower.
+ * The conformance suite of log lines: their store, and their path from a worker to a follower.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { JobId } from "@stint/contract/Ids"
@@ -31,11 +31,11 @@ const entry = (message: string, changes: Partial<LogEntry> = {}): LogEntry => ({
 const entries = (from: number, to: number): ReadonlyArray<LogEntry> =>
   Array.from({ length: to - from + 1 }, (_, index) => entry(`line ${from + index}`))
 
-/** The endpoint of every scenario here. */
+/** The endpoint of every scenario in this file. */
 const ENDPOINT = Scenario.endpoint().id
 
 const storeRules = (rule: LogRule): void => {
-  rule("lines come back as they were, in order, numbered from 1 over all that was written", () =>
+  rule("returns lines unchanged and in order, numbered from 1 across all writes", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -60,7 +60,7 @@ const storeRules = (rule: LogRule): void => {
       })
     }))
 
-  rule("a reading goes on after any number, and says whether there is more", () =>
+  rule("reads on after any line number, and reports whether more lines follow", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -76,7 +76,7 @@ const storeRules = (rule: LogRule): void => {
         more = page.more
       }
       assert.deepStrictEqual(seen, entries(1, 700).map((line) => line.message))
-      // One reading of long lines is short.
+      // One read of long lines returns few of them.
       yield* store.append([{
         endpoint: ENDPOINT,
         job: id,
@@ -88,7 +88,7 @@ const storeRules = (rule: LogRule): void => {
       assert.isBelow(long.lines.length, 80)
     }))
 
-  rule("a line knows how many chunks of its attempt came before it", () =>
+  rule("records with each line how many chunks of its attempt came before it", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { queue, started } = yield* Scenario.make()
@@ -99,7 +99,7 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
     }))
 
-  rule("beyond a job's lines its oldest go, and the numbers of the others stay", () =>
+  rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the others", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -118,7 +118,7 @@ const storeRules = (rule: LogRule): void => {
       assert.strictEqual(lines.at(-1)?.number, 300)
     }), { lines: 100 })
 
-  rule("beyond a job's bytes its oldest go", () =>
+  rule("drops a job's oldest lines beyond the byte quota", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -133,7 +133,7 @@ const storeRules = (rule: LogRule): void => {
       assert.isAtLeast(lines.length, 10)
     }), { bytes: 64 * 1024 })
 
-  rule("beyond the bytes of all the oldest lines go, whosever they are, and the numbers go on", () =>
+  rule("drops the oldest lines of all jobs beyond the total quota, and continues the numbering", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -161,7 +161,7 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual((yield* store.read(ENDPOINT, quiet.id, 0, 9)).lines.map((line) => line.number), [4])
     }), { totalBytes: 100_000 })
 
-  rule("lines that could not be kept leave their numbers unused", () =>
+  rule("leaves the numbers of lines that could not be stored unused", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -173,7 +173,7 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual([last, ...lines.map((line) => line.number)], [11, 1, 9])
     }))
 
-  rule("the lines go with their job, and those of no job are left out", () =>
+  rule("removes lines with their job, and ignores lines of an unknown job", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { finish, queue, started } = yield* Scenario.make()
@@ -205,7 +205,7 @@ const messages = Effect.fnUntraced(function*(job: JobId, options: JobLogs.ReadOp
 
 const writtenRules = (rule: LogRule): void => {
   rule(
-    "a line that names its job is that job's; a worker cannot write into another one's, nor into another endpoint",
+    "assigns a line to the job it names, and refuses jobs of other workers and endpoints",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs.JobLogs
@@ -222,7 +222,7 @@ const writtenRules = (rule: LogRule): void => {
       })
   )
 
-  rule("a line that names none is the job's where the worker holds exactly one", () =>
+  rule("assigns a line without a job to the worker's job when the worker runs exactly one", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { finish, started } = yield* Scenario.make()
@@ -244,7 +244,7 @@ const writtenRules = (rule: LogRule): void => {
     }))
 
   rule(
-    "a line of an attempt that was lost is told as that attempt's, also while the job runs elsewhere",
+    "records a late line with its lost attempt, even while the job runs on another worker",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs.JobLogs
@@ -257,8 +257,8 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("ann", "still here", job.id)
         yield* write("bob", "taking over", job.id)
         yield* queue.workerGone(endpoint.id, "ann", "killed")
-        // Nobody remembers what it was handed.
-        assert.isFalse(yield* write("ann", "from the grave", job.id))
+        // The registry does not remember the worker's jobs.
+        assert.isFalse(yield* write("ann", "after its exit", job.id))
         yield* logs.flush
         const { lines } = yield* logs.read(job.endpoint, job.id)
         assert.deepStrictEqual(lines.map(({ attempt, message, worker }) => [attempt, worker, message]), [
@@ -268,7 +268,7 @@ const writtenRules = (rule: LogRule): void => {
       })
   )
 
-  rule("a worker of before a restart is known by the job that it holds", () =>
+  rule("accepts a line for a job that the worker took before a restart", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const registry = yield* WorkerRegistry.WorkerRegistry
@@ -280,7 +280,7 @@ const writtenRules = (rule: LogRule): void => {
       assert.deepStrictEqual(yield* messages(job.id), ["still mine"])
     }))
 
-  rule("lines wait for others a tenth of a second, and not when there are many", () =>
+  rule("writes lines after 100 ms, or at once when many are pending", () =>
     Effect.gen(function*() {
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
@@ -293,7 +293,7 @@ const writtenRules = (rule: LogRule): void => {
       assert.strictEqual((yield* messages(id, { limit: 1_000 })).length, 1 + JobLogs.BATCH_LINES)
     }))
 
-  rule("a long message is cut in its middle", () =>
+  rule("truncates a long message in its middle", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { started } = yield* Scenario.make()
@@ -305,7 +305,7 @@ const writtenRules = (rule: LogRule): void => {
       assert.match(message, /^begin.*100008 characters, cut here.*end$/)
     }))
 
-  rule("what was dropped is told by a line of its own, wherever it is missing", () =>
+  rule("inserts a line that counts the dropped lines at each gap", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { started } = yield* Scenario.make()
@@ -323,32 +323,35 @@ const writtenRules = (rule: LogRule): void => {
       )
       assert.deepStrictEqual(rest.map((line) => line.message), rest.map((line) => `line ${line.number}`))
       assert.deepStrictEqual([all.cursor, all.more], [300, false])
-      // Who had read some of them is told how many it missed.
+      // A reader that received some of the dropped lines receives the number of those it missed.
       const later = yield* logs.read(ENDPOINT, id, { after: 50, limit: 1 })
       assert.match(later.lines[0]?.message ?? "", new RegExp(`^${300 - rest.length - 50} lines dropped`))
     }), { lines: 100 })
 
-  rule("a level leaves out what is below it, and pages go on where they ended", () =>
-    Effect.gen(function*() {
-      const logs = yield* JobLogs.JobLogs
-      const { endpoint, started } = yield* Scenario.make()
-      const { id } = yield* started("ann")
-      for (let n = 1; n <= 3_000; n++) {
-        const level = n % 1_000 === 0 ? "ERROR" : n % 2 === 0 ? "WARN" : "DEBUG"
-        yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: id, level, source: "log", message: `${n}` })
-      }
-      yield* logs.flush
-      const seen: Array<string> = []
-      let after = 0
-      for (let more = true; more;) {
-        const page = yield* logs.read(ENDPOINT, id, { after, level: "ERROR", limit: 2 })
-        seen.push(...page.lines.map((line) => line.message))
-        more = page.more
-        after = page.cursor
-      }
-      assert.deepStrictEqual([...seen, after], ["1000", "2000", "3000", 3_000])
-      assert.deepStrictEqual(yield* messages(id, { after: 2_996, level: "WARN" }), ["2998", "3000"])
-    }))
+  rule(
+    "omits lines below the requested level, and continues each page where the previous one ended",
+    () =>
+      Effect.gen(function*() {
+        const logs = yield* JobLogs.JobLogs
+        const { endpoint, started } = yield* Scenario.make()
+        const { id } = yield* started("ann")
+        for (let n = 1; n <= 3_000; n++) {
+          const level = n % 1_000 === 0 ? "ERROR" : n % 2 === 0 ? "WARN" : "DEBUG"
+          yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: id, level, source: "log", message: `${n}` })
+        }
+        yield* logs.flush
+        const seen: Array<string> = []
+        let after = 0
+        for (let more = true; more;) {
+          const page = yield* logs.read(ENDPOINT, id, { after, level: "ERROR", limit: 2 })
+          seen.push(...page.lines.map((line) => line.message))
+          more = page.more
+          after = page.cursor
+        }
+        assert.deepStrictEqual([...seen, after], ["1000", "2000", "3000", 3_000])
+        assert.deepStrictEqual(yield* messages(id, { after: 2_996, level: "WARN" }), ["2998", "3000"])
+      })
+  )
 }
 
 /** A store whose next writes fail. */
@@ -368,7 +371,7 @@ const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { le
     }))
   ).pipe(Layer.provideMerge(store))
 
-/** Everything that has to do with log lines. The layer is built anew for every test. */
+/** Registers the rules of log lines. The layer is built for every test. */
 export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | JobLogStore, E>): void => {
   const worldOver = (stores: Layer.Layer<JobStore | JobLogStore, E>, quotas: Partial<LogQuotas> = {}) =>
     JobQueue.layer.pipe(
@@ -384,7 +387,7 @@ export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | 
     describe("written", () => writtenRules(rule))
     describe("followed", () => logEventRules(rule))
 
-    it.effect("lines that cannot be kept are told as missing, and the job goes on", () => {
+    it.effect("counts lines that cannot be stored as dropped, and lets the job continue", () => {
       const failures = { left: 0 }
       return Effect.gen(function*() {
         const logs = yield* JobLogs.JobLogs
@@ -406,15 +409,15 @@ export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | 
       }).pipe(Effect.provide(worldOver(faulty(store, failures))))
     })
 
-    it.effect("what is pending when the platform stops is written first", () =>
+    it.effect("writes pending lines when the platform shuts down", () =>
       Effect.gen(function*() {
-        const kept = yield* JobLogStore
+        const store = yield* JobLogStore
         const { started } = yield* Scenario.make()
         const job = yield* started("ann")
-        yield* write("ann", "last words", job.id).pipe(
+        yield* write("ann", "last line", job.id).pipe(
           Effect.provide(Layer.fresh(JobLogs.layer))
         )
-        assert.deepStrictEqual((yield* kept.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
+        assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.message), ["last line"])
       }).pipe(Effect.provide(worldOver(store))))
   })
 }

@@ -21,17 +21,17 @@ const url = "http://127.0.0.1:9/hook"
 
 const to = (...events: readonly [WebhookEvent, ...ReadonlyArray<WebhookEvent>]) => ({ webhook: { url, events } })
 
-/** The endpoint of a scenario that names none. */
+/** The default endpoint of a scenario. */
 const ENDPOINT = Scenario.endpoint().id
 
-/** Long enough for all. */
+/** A lease longer than every test. */
 const LEASE = 30_000
 
 const bodyOf = ({ body }: WebhookDelivery): unknown => JSON.parse(body)
 
 const delivered = (at: number): DeliveryOutcome => ({ _tag: "Delivered", at, status: 200, error: null })
 
-/** Everything that an outbox has to do. The layer is built anew for every test. */
+/** Registers the rules of an outbox. The layer is built for every test. */
 export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | WebhookStore, E>): void => {
   const world = JobQueue.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store).pipe(Layer.provideMerge(store)), WorkerRegistry.layer))
@@ -43,7 +43,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
 
   describe(`webhook outbox: ${name}`, () => {
     rule(
-      "R10: every end of a job is told once, whatever ended it, with the job object as it stood",
+      "R10: delivers every end of a job once, whatever ended it, with the job as it was at its end",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -72,7 +72,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
             [completed, failed, cancelled, lost, purged, late, claimed].map((job) => job.id).sort()
           )
           assert.strictEqual(new Set(due.map((one) => one.id)).size, 7)
-          const first = due.find((one) => one.job === completed.id) ?? assert.fail("the first end was not told")
+          const first = due.find((one) => one.job === completed.id) ?? assert.fail("the first end was not delivered")
           assert.deepStrictEqual(bodyOf(first), {
             id: completed.id,
             status: "COMPLETED",
@@ -106,7 +106,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
     )
 
     rule(
-      "start, chunks and progress are told where asked for, and an attempt that is tried again is no end",
+      "delivers start, chunks and progress on request, and no end for an attempt that is retried",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -124,7 +124,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           assert.deepInclude(bodyOf(due[1] ?? assert.fail()), { retries: 1, workerId: "bob" })
           assert.deepInclude(bodyOf(due[2] ?? assert.fail()), { stream: [{ output: { word: "one" } }] })
           assert.deepInclude(bodyOf(due[4] ?? assert.fail()), { status: "IN_PROGRESS", output: "half" })
-          // Nobody asked to be told of this one.
+          // A job without a webhook.
           yield* submit(to("completed"))
           yield* takeOne("ann")
           yield* submit()
@@ -134,7 +134,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
     )
 
     rule(
-      "a delivery has the span of the request that submitted its job, and none where there was none",
+      "gives a delivery the span of the submission, or none when the submission had none",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -155,7 +155,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         })
     )
 
-    rule("what has ended of one endpoint can be removed, and its pending deliveries stay", () =>
+    rule("removes an endpoint's ended deliveries and keeps its pending ones", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const red = yield* Scenario.make({ id: "red" })
@@ -181,7 +181,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         assert.isUndefined(yield* outbox.get(red.endpoint.id, due[0]?.id ?? ""))
       }))
 
-    rule("of progress that no sender has had yet only the latest is told", () =>
+    rule("delivers only the latest progress when no sender has claimed an earlier one", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const { queue, submit, takeOne } = yield* Scenario.make()
@@ -198,7 +198,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         )
       }))
 
-    rule("R10: what was not committed is not told", () =>
+    rule("R10: delivers nothing for a change that was not committed", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const { failNextWrites } = yield* StoreFaults.StoreFaults
@@ -210,35 +210,38 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         assert.deepStrictEqual(yield* outbox.claimDue(0, 10, LEASE), [])
         yield* finish(job)
         assert.strictEqual((yield* outbox.claimDue(0, 10, LEASE)).length, 1)
-        // A repetition is no second end.
+        // A repeated result is not a second end.
         assert.strictEqual(yield* finish(job), "ignored")
         assert.deepStrictEqual(yield* outbox.claimDue(0, 10, LEASE), [])
       }))
 
-    rule("two senders never get the same delivery, and that of a sender that died comes back", () =>
-      Effect.gen(function*() {
-        const outbox = yield* WebhookStore
-        const { queue, endpoint, submit } = yield* Scenario.make()
-        yield* Effect.replicateEffect(submit(to("completed")), 20, { discard: true })
-        yield* queue.purge(endpoint.id)
-        assert.strictEqual(yield* outbox.nextDueAt, 0)
-        const claims = yield* Effect.replicateEffect(outbox.claimDue(0, 3, LEASE), 10, { concurrency: "unbounded" })
-        const ids = claims.flat().map((one) => one.id)
-        assert.strictEqual(ids.length, 20)
-        assert.strictEqual(new Set(ids).size, 20)
-        assert.strictEqual(yield* outbox.nextDueAt, LEASE)
-        assert.deepStrictEqual(yield* outbox.claimDue(LEASE - 1, 100, LEASE), [])
-        const again = yield* outbox.claimDue(LEASE, 100, LEASE)
-        assert.deepStrictEqual(again.map((one) => one.attempts), Array.from({ length: 20 }, () => 2))
-        // The first sender wakes up: its word counts no more.
-        assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 1, delivered(LEASE)))
-        assert.isTrue(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
-        assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
-        assert.isFalse(yield* outbox.settle(ENDPOINT, "unknown", 1, delivered(LEASE)))
-      }))
+    rule(
+      "never gives two senders the same delivery, and returns the delivery of a sender that died",
+      () =>
+        Effect.gen(function*() {
+          const outbox = yield* WebhookStore
+          const { queue, endpoint, submit } = yield* Scenario.make()
+          yield* Effect.replicateEffect(submit(to("completed")), 20, { discard: true })
+          yield* queue.purge(endpoint.id)
+          assert.strictEqual(yield* outbox.nextDueAt, 0)
+          const claims = yield* Effect.replicateEffect(outbox.claimDue(0, 3, LEASE), 10, { concurrency: "unbounded" })
+          const ids = claims.flat().map((one) => one.id)
+          assert.strictEqual(ids.length, 20)
+          assert.strictEqual(new Set(ids).size, 20)
+          assert.strictEqual(yield* outbox.nextDueAt, LEASE)
+          assert.deepStrictEqual(yield* outbox.claimDue(LEASE - 1, 100, LEASE), [])
+          const again = yield* outbox.claimDue(LEASE, 100, LEASE)
+          assert.deepStrictEqual(again.map((one) => one.attempts), Array.from({ length: 20 }, () => 2))
+          // The first sender continues: its result no longer counts.
+          assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 1, delivered(LEASE)))
+          assert.isTrue(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
+          assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
+          assert.isFalse(yield* outbox.settle(ENDPOINT, "unknown", 1, delivered(LEASE)))
+        })
+    )
 
     rule(
-      "a delivery is tried again when its sender says, until it is delivered or failed, and sent anew on demand",
+      "retries a delivery when its sender requests it, until it is delivered or failed, and resends it on demand",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -279,7 +282,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         })
     )
 
-    rule("the log is listed newest first, by endpoint, job and state, page by page", () =>
+    rule("lists deliveries newest first, filtered by endpoint, job and state, in pages", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const red = yield* Scenario.make({ id: "red" })
@@ -311,25 +314,28 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         assert.notProperty((yield* outbox.list({ limit: 1 })).deliveries[0], "body")
       }))
 
-    rule("R15: deliveries outlive their job, and go when they are done with and old enough", () =>
-      Effect.gen(function*() {
-        const outbox = yield* WebhookStore
-        const { queue, endpoint, submit } = yield* Scenario.make()
-        yield* Effect.replicateEffect(submit(to("completed")), 3, { discard: true })
-        yield* queue.purge(endpoint.id)
-        const due = yield* outbox.claimDue(0, 2, LEASE)
-        for (const one of due) yield* outbox.settle(one.endpoint, one.id, 1, delivered(1_000))
-        yield* TestClock.adjust(600_000)
-        yield* queue.tick
-        assert.strictEqual((yield* outbox.list({ limit: 10 })).deliveries.length, 3)
-        assert.strictEqual(yield* outbox.removeBefore(1_000, 10), 0)
-        assert.strictEqual(yield* outbox.removeBefore(1_001, 1), 1)
-        assert.strictEqual(yield* outbox.removeBefore(1_001, 10), 1)
-        const { deliveries } = yield* outbox.list({ limit: 10 })
-        assert.deepStrictEqual(deliveries.map((one) => one.state), ["pending"])
-      }))
+    rule(
+      "R15: keeps deliveries after their job is removed, and removes ended ones that are old enough",
+      () =>
+        Effect.gen(function*() {
+          const outbox = yield* WebhookStore
+          const { queue, endpoint, submit } = yield* Scenario.make()
+          yield* Effect.replicateEffect(submit(to("completed")), 3, { discard: true })
+          yield* queue.purge(endpoint.id)
+          const due = yield* outbox.claimDue(0, 2, LEASE)
+          for (const one of due) yield* outbox.settle(one.endpoint, one.id, 1, delivered(1_000))
+          yield* TestClock.adjust(600_000)
+          yield* queue.tick
+          assert.strictEqual((yield* outbox.list({ limit: 10 })).deliveries.length, 3)
+          assert.strictEqual(yield* outbox.removeBefore(1_000, 10), 0)
+          assert.strictEqual(yield* outbox.removeBefore(1_001, 1), 1)
+          assert.strictEqual(yield* outbox.removeBefore(1_001, 10), 1)
+          const { deliveries } = yield* outbox.list({ limit: 10 })
+          assert.deepStrictEqual(deliveries.map((one) => one.state), ["pending"])
+        })
+    )
 
-    rule("whoever sends is woken when a job with a webhook changes", () =>
+    rule("wakes the webhook sender when a job with a webhook changes", () =>
       Effect.gen(function*() {
         const { queue, endpoint, submit } = yield* Scenario.make()
         const { id } = yield* submit(to("completed"))
@@ -343,14 +349,14 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         yield* Fiber.join(waiting)
       }))
 
-    rule("tracebacks stay at home where the endpoint says so", () =>
+    rule("removes tracebacks from deliveries when the endpoint disables them", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const { fail, submit, takeOne } = yield* Scenario.make({ errorTraceback: "none" })
         yield* submit(to("completed"))
         yield* fail(yield* takeOne("ann"), JSON.stringify({ error_message: "no", error_traceback: "at /home/ann" }))
-        const [told] = yield* outbox.claimDue(0, 1, LEASE)
-        assert.deepInclude(bodyOf(told ?? assert.fail()), { error: JSON.stringify({ error_message: "no" }) })
+        const [delivery] = yield* outbox.claimDue(0, 1, LEASE)
+        assert.deepInclude(bodyOf(delivery ?? assert.fail()), { error: JSON.stringify({ error_message: "no" }) })
       }))
   })
 }

@@ -5,7 +5,7 @@ import type { JobStatus } from "@stint/contract/Job"
 import type { ListCursor } from "../ListCursor.ts"
 import type { JobSummary } from "./JobRecord.ts"
 
-/** Which jobs of an endpoint. */
+/** Filters and page size of a job list. */
 export interface JobQuery {
   readonly status?: JobStatus | undefined
   readonly tag?: string | undefined
@@ -21,16 +21,16 @@ export interface JobQuery {
 /** One page of a list. */
 export interface JobPage {
   /**
-   * May be fewer than were asked for although there are more: where both status and tag are asked for, a store looks at
-   * {@link SCAN_LIMIT} jobs of the tag and shows those that have the status.
+   * May be fewer than `limit` although there are more: for a query with both status and tag, a store scans {@link SCAN_LIMIT} jobs of the
+   * tag and returns those with the status.
    */
   readonly jobs: ReadonlyArray<JobSummary>
-  /** Where to go on; null at the end of the list. */
+  /** Cursor of the next page; null at the end. */
   readonly next: ListCursor | null
 }
 
-/** The most jobs of a tag that one page looks at. */
+/** The number of tagged jobs that one page scans at most. */
 export const SCAN_LIMIT = 2_000
 
-/** What is shown of an error, in characters. */
+/** Length of an error in lists, in characters. */
 export const ERROR_PREVIEW_LENGTH = 500

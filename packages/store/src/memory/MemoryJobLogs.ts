@@ -1,5 +1,5 @@
 /**
- * Log lines in memory, beside the jobs that they belong to. Gone with the process.
+ * Job logs in memory: part of the memory store.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
@@ -32,7 +32,7 @@ interface Log {
 
 const NOTHING: LogPage = { lines: [], more: false, last: 0 }
 
-/** The store, and what the jobs' store tells it. */
+/** The log store, and a function that the job store calls when it removes a job. */
 export const make = (headOf: (endpoint: EndpointId, job: JobId) => JobHead | undefined, quotas: LogQuotas) => {
   const logs = new Map<JobId, Log>()
   /** All pieces, oldest first. */
@@ -105,7 +105,7 @@ export const make = (headOf: (endpoint: EndpointId, job: JobId) => JobHead | und
 
   return {
     service,
-    /** The job is gone. */
+    /** Removes the lines of a removed job. */
     remove: (job: JobId) => {
       for (const piece of logs.get(job)?.pieces ?? []) drop(piece)
       logs.delete(job)

@@ -1,5 +1,5 @@
 /**
- * The webhook outbox in memory: part of the memory store, written by it in the same step as the change that is told.
+ * The webhook outbox in memory: part of the memory store, which adds a delivery in the same step as the change that causes it.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ interface Entry {
   row: WebhookDelivery
 }
 
-/** A node that says when an entry was due at some time; dropped when that is no longer so. */
+/** A heap node with the due time of an entry when it was pushed. Dropped when the entry has another due time. */
 interface HeapNode {
   readonly entry: Entry
   readonly at: number
@@ -28,7 +28,7 @@ interface HeapNode {
 export const make = (): { readonly service: WebhookStore["Service"]; readonly add: (delivery: NewDelivery) => void } => {
   const entries = new Map<string, Entry>()
   const due = MinHeap.make<HeapNode>((a, b) => a.at < b.at || (a.at === b.at && a.entry.seq < b.entry.seq))
-  /** By job: the progress that no sender has had yet. */
+  /** By job: the progress delivery that was not claimed yet. A newer one replaces it. */
   const unsentProgress = new Map<JobId, Entry>()
   let seq = 0
 
@@ -57,11 +57,11 @@ export const make = (): { readonly service: WebhookStore["Service"]; readonly ad
 
   const withoutBody = ({ body: _, traceparent: __, tracestate: ___, ...entry }: WebhookDelivery): WebhookEntry => entry
 
-  const remove = (limit: number, isToGo: (row: WebhookDelivery) => boolean): number => {
+  const remove = (limit: number, matches: (row: WebhookDelivery) => boolean): number => {
     let removed = 0
     for (const { row } of entries.values()) {
       if (removed >= limit) break
-      if (row.state === "pending" || !isToGo(row)) continue
+      if (row.state === "pending" || !matches(row)) continue
       entries.delete(row.id)
       removed += 1
     }
