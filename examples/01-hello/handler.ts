@@ -1,8 +1,8 @@
 /**
  * The smallest endpoint: a plain async function.
  *
- *   node handler.ts                                               runs it once, on test_input.json
- *   stint run hello --input '{"name":"Ada"}' --sync               on the platform
+ *   node handler.ts                                               runs it once, with test_input.json
+ *   stint run hello --input '{"name":"Ada"}' --sync               runs a job on the platform
  */
 import * as sdk from "@stint/sdk"
 

@@ -1,5 +1,5 @@
 /**
- * A stream: every `yield` reaches the caller at once, as a chunk of its own.
+ * A stream: each `yield` sends a chunk to the caller.
  *
  *   stint run countdown --input '{"from":3}' --stream
  */
@@ -9,6 +9,6 @@ sdk.serverless.start({
   handler: async function*(job: { input: { from: number } }) {
     for (let n = job.input.from; n > 0; n--) yield n
   },
-  // Callers of /runsync and /status get all the numbers, too.
+  // Also return the list of all numbers as the output, for /runsync and /status.
   return_aggregate_stream: true
 })

@@ -1,6 +1,6 @@
 /**
- * A service of the handler: greetings by language. The real layer reads them from a file, once, when the worker starts; a test puts another
- * layer in its place.
+ * A service of the handler: greetings by language. The real layer reads them from a file when the worker starts; tests provide another
+ * layer.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -8,18 +8,19 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { readFile } from "node:fs/promises"
 
-/** There is no greeting in that language. A caller sees it as the job's error. */
+/** The language has no greeting. Callers receive this failure as the job's error. */
 export class UnknownLanguage extends Schema.TaggedError<UnknownLanguage>()("UnknownLanguage", {
   language: Schema.String,
   known: Schema.Array(Schema.String)
 }) {}
 
+/** Greetings by language. */
 export class Translations extends Context.Service<Translations, {
-  /** A greeting with `{name}` where the name belongs. */
+  /** A greeting with the placeholder `{name}`. */
   readonly greeting: (language: string) => Effect.Effect<string, UnknownLanguage>
 }>()("example-layers/Translations") {}
 
-/** Translations from a table: all that a test needs. */
+/** Translations from a table, for tests. */
 export const layerFrom = (table: Readonly<Record<string, string>>): Layer.Layer<Translations> =>
   Layer.succeed(Translations, {
     greeting: (language) => {
@@ -32,7 +33,7 @@ export const layerFrom = (table: Readonly<Record<string, string>>): Layer.Layer<
 
 const Table = Schema.fromJsonString(Schema.Record(Schema.String, Schema.String))
 
-/** Translations from the file beside this one. */
+/** Translations from the file `translations.json`. */
 export const layer: Layer.Layer<Translations> = Layer.unwrap(Effect.gen(function*() {
   const text = yield* Effect.promise(() => readFile(new URL("translations.json", import.meta.url), "utf8"))
   return layerFrom(yield* Effect.orDie(Schema.decodeUnknownEffect(Table)(text)))

@@ -1,5 +1,5 @@
 /**
- * The worker: the handler and its layers, put together. Leave a layer out and it does not compile.
+ * The worker: the handler and its layers. It does not compile if a layer is missing.
  *
  *   stint run layers --input '{"name":"Ada","language":"fr"}' --sync
  */

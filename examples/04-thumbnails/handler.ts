@@ -1,11 +1,11 @@
 /**
- * Real work on real input: photos in, thumbnails out.
+ * Converts photos to thumbnails.
  *
  * Input:   `{ images: [...], width?, height?, fit?, format? }`. An image is an http(s) or data: URL, or base64 text.
  * Output:  `{ thumbnails: [{ image, width, height, bytes, type }] }`, `image` as a data: URL, in the order of the input.
  *
- * Images are read one at a time and never larger than 20 MB each, so that a hostile list cannot fill the memory. Addresses inside of the
- * network are refused, because a caller must not read through this worker what only this worker may reach.
+ * Reads images one at a time, up to 20 MB each, so that a malicious list cannot exhaust the memory. Rejects URLs in private networks, so that
+ * callers cannot use this worker to read internal servers.
  */
 import * as sdk from "@stint/sdk"
 import { readFile, rm } from "node:fs/promises"
@@ -23,19 +23,19 @@ const LIMIT = 20 * 1024 * 1024
 const FITS = ["cover", "contain", "inside"]
 const FORMATS = ["jpeg", "png", "webp"]
 
-const tooLarge = (where: string) => new Error(`${where} is larger than 20 MB; send a smaller picture`)
+const tooLarge = (where: string) => new Error(`${where} is larger than 20 MB; send a smaller image`)
 
-/** What is wrong with an input, in words; nothing when it is fine. */
+/** Describes what is wrong with an input. Undefined if it is valid. */
 const problemOf = ({ fit, format, height, images, width }: Partial<Input>): string | undefined => {
-  if (!Array.isArray(images) || images.length === 0) return "images has to be a list with at least one URL or base64 photo"
-  if (images.some((image) => typeof image !== "string" || image === "")) return "every image has to be a URL or base64 text"
+  if (!Array.isArray(images) || images.length === 0) return "images must be a list with at least one URL or base64 photo"
+  if (images.some((image) => typeof image !== "string" || image === "")) return "every image must be a URL or base64 text"
   for (const [name, size] of Object.entries({ width, height })) {
     if (size !== undefined && !(Number.isInteger(size) && size >= 1 && size <= 4096)) {
-      return `${name} has to be a whole number from 1 to 4096`
+      return `${name} must be an integer from 1 to 4096`
     }
   }
-  if (fit !== undefined && !FITS.includes(fit)) return `fit has to be one of ${FITS.join(", ")}`
-  if (format !== undefined && !FORMATS.includes(format)) return `format has to be one of ${FORMATS.join(", ")}`
+  if (fit !== undefined && !FITS.includes(fit)) return `fit must be one of ${FITS.join(", ")}`
+  if (format !== undefined && !FORMATS.includes(format)) return `format must be one of ${FORMATS.join(", ")}`
   return undefined
 }
 
@@ -63,7 +63,7 @@ sdk.serverless.start({
     const thumbnails = []
     for (const image of images) {
       const photo = await read(job.id, image)
-      // `rotate` without an angle turns the picture upright as its EXIF data says, before that data is dropped.
+      // `rotate` without an angle rotates the photo upright by its EXIF data, which the output does not contain.
       const { data, info } = await sharp(photo).rotate().resize({ width, height, fit, withoutEnlargement: true })
         .toFormat(format).toBuffer({ resolveWithObject: true })
       const type = `image/${format}`

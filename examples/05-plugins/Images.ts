@@ -1,5 +1,5 @@
 /**
- * A service of the handler's own: pictures made smaller.
+ * A service of the handler: resizes images.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -7,21 +7,22 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import sharp from "sharp"
 
-/** The file is no picture that can be read. A caller sees it as the job's error. */
+/** The file is not a readable image. Callers receive this failure as the job's error. */
 export class UnreadableImage extends Schema.TaggedError<UnreadableImage>()("UnreadableImage", {
   problem: Schema.String
 }) {}
 
+/** Resizes images. */
 export class Images extends Context.Service<Images, {
-  /** A JPEG of at most so many pixels in width, upright. */
+  /** Returns an upright JPEG of at most `width` pixels in width. */
   readonly resize: (path: string, width: number) => Effect.Effect<Uint8Array, UnreadableImage>
 }>()("example-plugins/Images") {}
 
-/** By libvips. */
+/** Resizes images with sharp. */
 export const layer: Layer.Layer<Images> = Layer.succeed(Images, {
   resize: (path, width) =>
     Effect.tryPromise({
-      // `rotate` without an angle turns the picture upright as its EXIF data says, before that data is dropped.
+      // `rotate` without an angle rotates the image upright by its EXIF data, which the output does not contain.
       try: () => sharp(path).rotate().resize({ width, withoutEnlargement: true }).jpeg().toBuffer(),
       catch: (cause) => new UnreadableImage({ problem: cause instanceof Error ? cause.message : String(cause) })
     })

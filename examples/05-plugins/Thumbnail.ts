@@ -1,5 +1,5 @@
 /**
- * The handler: a picture from anywhere in the world in, the address of a smaller one out.
+ * The handler: downloads an image, resizes it, uploads the result and returns its URL.
  */
 import { DownloadError, Downloads } from "@stint/downloads"
 import { Handler } from "@stint/worker"
@@ -16,7 +16,7 @@ export const Thumbnail = Handler.make("thumbnail", {
   output: Schema.Struct({ url: Schema.URL }),
   error: Schema.Union([DownloadError, UnreadableImage]),
   run: Effect.fn("thumbnail")(function*({ url, width }) {
-    // Into a folder that is gone when the job has ended, or was stopped.
+    // Downloads into a temporary folder, which is removed when the job ends or is stopped.
     const photo = yield* Downloads.file(url)
     yield* Progress.update({ step: "resize", bytes: photo.size })
     const images = yield* Images

@@ -1,6 +1,6 @@
 /**
- * The same as an Effect program, typed by the handler itself: input is checked before it is sent, and the failures that the handler declares
- * come back as themselves.
+ * Calls the examples with Effect, typed by a handler: the client validates the input before it sends it, and fails with the failures that the
+ * handler declares.
  *
  *   STINT_API_KEY=... node caller-effect.ts
  */

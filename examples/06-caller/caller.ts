@@ -1,10 +1,10 @@
 /**
- * Calls the other examples with Promises. Start them with `pnpm start`, take the key that it prints, and:
+ * Calls the examples with promises. Start them with `pnpm start`, and set STINT_API_KEY to the key that it prints.
  *
  *   STINT_API_KEY=... node caller.ts
  */
 import { createClient, JobFailedError } from "@stint/client"
-// Only its type: nothing of the worker is loaded here, nor would it be in a web page.
+// Imports only the type, so the handler's module is not loaded.
 import type { Greeting } from "../03-layers/Greeting.ts"
 
 const client = createClient({
@@ -12,18 +12,18 @@ const client = createClient({
   apiKey: process.env["STINT_API_KEY"]
 })
 
-// By the caller's word.
+// Typed by the caller.
 const hello = client.endpoint<{ name: string }, { greeting: string }>("hello")
 console.log((await hello.runSync({ name: "Ada" })).greeting)
 
-// Chunk by chunk, as the handler yields them.
+// Receives chunks as the handler yields them.
 for await (const n of client.endpoint("countdown").stream({ from: 3 })) console.log(n)
 
-// Submitted now, looked at later: the id is all that is needed.
+// Submits a job and reads its result later, by its id.
 const job = await hello.run({ name: "Grace" })
 console.log((await hello.result(job.id)).greeting)
 
-// By the handler's type, in JSON.
+// Typed by the type of the handler, in JSON.
 const layers = client.endpoint<typeof Greeting>("layers")
 console.log((await layers.runSync({ name: "Ada", language: "fr" })).greeting)
 

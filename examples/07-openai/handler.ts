@@ -1,7 +1,7 @@
 /**
- * A model that OpenAI's clients can talk to. It repeats what it is told; everything around that is what a real one needs.
+ * A model for OpenAI clients. It repeats the last message; all else is what a real model needs.
  *
- *   baseURL http://127.0.0.1:4600/v2/echo/openai/v1, apiKey what `pnpm start` prints, model "echo"
+ *   baseURL http://127.0.0.1:4600/v2/echo/openai/v1, apiKey from the output of `pnpm start`, model "echo"
  */
 import * as sdk from "@stint/sdk"
 
@@ -17,28 +17,28 @@ interface Input {
 
 const MODEL = { id: "echo", object: "model", created: 1_790_000_000, owned_by: "stint" }
 
-/** An error in OpenAI's words; the client throws what fits its `code`. */
-const refusal = (message: string, code: number, param: string | null = null) => ({
+/** An error in OpenAI's format. The client throws the exception for its `code`. */
+const openAiError = (message: string, code: number, param: string | null = null) => ({
   error: { message, type: "invalid_request_error", param, code }
 })
 
-/** The answer of the model, a word at a time. */
+/** The words of the model's response. */
 const words = (messages: ReadonlyArray<Message>): ReadonlyArray<string> => messages.at(-1)?.content.match(/\S+\s*/g) ?? []
 
 sdk.serverless.start({
   handler: async function*({ id, input }: { id: string; input: Input }): AsyncGenerator<object, void, void> {
     const { openai_input: request = {}, openai_route: route } = input
     if (route === "/v1/models") return yield { object: "list", data: [MODEL] }
-    if (route !== "/v1/chat/completions") return yield refusal(`There is no ${route} here.`, 404)
+    if (route !== "/v1/chat/completions") return yield openAiError(`The route ${route} does not exist.`, 404)
     const { messages = [], model = MODEL.id, stream = false } = request
-    if (messages.length === 0) return yield refusal("messages must not be empty.", 400, "messages")
+    if (messages.length === 0) return yield openAiError("messages must not be empty.", 400, "messages")
 
     const head = { id: `chatcmpl-${id}`, created: Math.floor(Date.now() / 1000), model }
     if (!stream) {
       const message = { role: "assistant", content: words(messages).join(""), refusal: null }
       return yield { ...head, object: "chat.completion", choices: [{ index: 0, message, finish_reason: "stop", logprobs: null }] }
     }
-    // Each object becomes a `data:` line at once, and `[DONE]` follows the last.
+    // The server sends each object as a `data:` line, and `[DONE]` after the last one.
     const chunk = (delta: object, finish_reason: string | null) => ({
       ...head,
       object: "chat.completion.chunk",

@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
 
 describe("stint batch", () => {
-  it("makes a batch of a file, shows how it stands, and prints its results in the order of the file", async () => {
+  it("creates a batch from a file, shows its status, and prints its results in the order of the file", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
     const batch = (...args: ReadonlyArray<string>) => stint(platform, ["batch", ...args])
     const file = join(platform.dataDir, "requests.jsonl")
@@ -36,7 +36,7 @@ describe("stint batch", () => {
     expect((await batch("cancel", "slow", id)).stdout).toMatch(/status +COMPLETED/)
   }, 120_000)
 
-  it("sends nothing where a line is no request, and says which", async () => {
+  it("sends nothing when a line is not a request, and names the line", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
     const file = join(platform.dataDir, "requests.jsonl")
     await writeFile(file, "{\"input\":1}\n{\"input\":1,\"priority\":\"high\"}\n")

@@ -18,7 +18,7 @@ const refused = (env: Record<string, string>) =>
   )
 
 describe("limits", () => {
-  it("are 10 MiB for run, 20 MiB for runsync and results and 1 MiB for a chunk, unless the operator says otherwise", async () => {
+  it("are 10 MiB for run, 20 MiB for runsync and results and 1 MiB for a chunk by default, and configurable", async () => {
     expect((await load({})).payloads).toMatchObject({
       runBytes: 10 * MEBIBYTE,
       runsyncBytes: 20 * MEBIBYTE,
@@ -43,7 +43,7 @@ describe("limits", () => {
     })
   })
 
-  it("are 64 MiB for inputs and outputs where large ones have a store of their own", async () => {
+  it("are 64 MiB for inputs and outputs when a payload store is configured", async () => {
     const { payloads } = await load({ STINT_PAYLOADS: "dir:payloads", STINT_LIMIT_RUN: "30 MiB" })
     expect(payloads).toMatchObject({
       runBytes: 30 * MEBIBYTE,
@@ -55,7 +55,7 @@ describe("limits", () => {
     })
   })
 
-  it("that are no size, too small or larger than a text in memory stop the boot with the variable's name", async () => {
+  it("stop the start and name the variable when a limit is not a size, too small, or larger than a string can be", async () => {
     for (
       const name of ["STINT_LIMIT_RUN", "STINT_LIMIT_RUNSYNC", "STINT_LIMIT_RESULT", "STINT_LIMIT_CHUNK", "STINT_LIMIT_BATCH"]
     ) {
@@ -68,7 +68,7 @@ describe("limits", () => {
     expect((await refused({ STINT_PAYLOADS_MEMORY: "1 KiB" })).message).toContain("STINT_PAYLOADS_MEMORY")
   })
 
-  it("of batches are 10 MiB a call, 5,000 requests, 10 batches and 50,000 jobs that wait, unless the operator says otherwise", async () => {
+  it("of batches are 10 MiB per call, 5,000 requests, 10 batches and 50,000 waiting jobs by default, and configurable", async () => {
     const standard = await load({})
     expect(standard.payloads.batchBytes).toBe(10 * MEBIBYTE)
     expect(standard.batches).toEqual({ batchRequests: 5_000, openBatches: 10, batchQueued: 50_000 })
@@ -87,7 +87,7 @@ describe("limits", () => {
     }
   })
 
-  it("are in force in the platform that was started with them, and a refusal names them and both ways out", async () => {
+  it("apply to the running platform, and an error names the limit and both remedies", async () => {
     await using platform = await PlatformProcess.create(
       ["serve", "--config", `${import.meta.dirname}/fixtures/stint.config.ts`],
       {

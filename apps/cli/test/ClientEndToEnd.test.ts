@@ -22,7 +22,7 @@ const caller = (platform: PlatformProcess, file: string): Promise<{ readonly cod
   })
 
 describe("the client", () => {
-  it("calls the examples, with Promises and with Effect, typed by their handlers", async () => {
+  it("calls the examples with promises and with Effect, typed by their handlers", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(EXAMPLES, "stint.config.ts")])
     const plain = await caller(platform, "caller.ts")
     expect(plain.output.split("\n")).toEqual([
@@ -42,7 +42,7 @@ describe("the client", () => {
     })
   }, 60_000)
 
-  it("goes on waiting for a result when the platform is killed and comes back", async () => {
+  it("keeps waiting for a result while the platform is killed and restarted", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
     const refused: Array<string> = []
     const client = createClient({

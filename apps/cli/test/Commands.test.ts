@@ -16,7 +16,7 @@ describe("stint", () => {
     await platform[Symbol.asyncDispose]()
   })
 
-  it("runs a job to its end and prints JSON for programs", async () => {
+  it("runs a job to its end and prints JSON", async () => {
     const { code, stdout } = await stint(platform, ["run", "slow", "--input", "{\"n\":7}", "--sync", "--json"])
     expect(code).toBe(0)
     expect(JSON.parse(stdout)).toMatchObject({ status: "COMPLETED", output: { n: 7 } })
@@ -34,7 +34,7 @@ describe("stint", () => {
     expect(late.stdout).toContain("had already ended")
   })
 
-  it("says what a job waits for, in words and as JSON", async () => {
+  it("explains why a job waits, as text and as JSON", async () => {
     const file = join(EXAMPLES, "01-hello", "handler.ts")
     expect(await stint(platform, ["endpoints", "create", "resting", "--handler", file, "--workers-max", "0"])).toMatchObject({
       code: 0
@@ -42,7 +42,7 @@ describe("stint", () => {
     const submitted = await stint(platform, ["run", "resting", "--input", "{}", "--json"])
     const { id } = JSON.parse(submitted.stdout)
     const { stdout } = await stint(platform, ["status", "resting", id, "--explain"])
-    expect(stdout).toContain("why      It is the first in line, and the endpoint is paused: its workers.max is 0.")
+    expect(stdout).toContain("why      It is first in the queue, and the endpoint is paused: its workers.max is 0.")
     expect(stdout).toContain("place    1 of 1")
     expect(stdout).toContain("workers  none of at most 0")
     const { explain } = JSON.parse((await stint(platform, ["status", "resting", id, "--explain", "--json"])).stdout)
@@ -50,7 +50,7 @@ describe("stint", () => {
     expect((await stint(platform, ["status", "resting", id])).stdout).not.toContain("why")
   })
 
-  it("ends with 1 and the job's error when a job fails", async () => {
+  it("exits with code 1 and prints the job's error when a job fails", async () => {
     const { code, stderr, stdout } = await stint(platform, ["run", "one", "--input", "{\"crash\":true}", "--sync"])
     expect(code).toBe(1)
     expect(stdout + stderr).toContain("exited with code 42")
@@ -74,7 +74,7 @@ describe("stint", () => {
     expect((await stint(platform, ["endpoints", "show", "mine"])).stderr).toContain("no endpoint \"mine\"")
   })
 
-  it("prints the variables of a worker", async () => {
+  it("prints the environment of a worker", async () => {
     const { stdout } = await stint(platform, ["worker-env", "joined", "--prefix", "RUNPOD_"])
     const names = stdout.trim().split("\n").map((line) => line.slice(0, line.indexOf("=")))
     expect(names).toEqual(
@@ -97,7 +97,7 @@ describe("stint", () => {
     expect(stderr + stdout).not.toMatch(/\n\s+at /)
   })
 
-  it("says how to go on when the key is wrong, is missing, or nobody answers", async () => {
+  it("prints a remedy when the key is wrong or missing, or the platform does not answer", async () => {
     expect((await stint(platform, ["endpoints", "list"], { STINT_API_KEY: "wrong-key-wrong-key" })).stderr).toContain(
       "does not know this key"
     )
@@ -110,14 +110,14 @@ describe("stint", () => {
     expect(nobody.stderr).toContain("stint serve")
   })
 
-  it("stops the boot at a wrong setting and names it", async () => {
+  it("stops the start at an invalid setting and names it", async () => {
     const { code, stderr } = await stint(undefined, ["serve"], { PORT: "many", STINT_DATA_DIR: platform.dataDir })
     expect(code).toBe(1)
     expect(stderr).toContain("PORT")
     expect(stderr).toContain("0 to 65535")
   })
 
-  it("says who is in the way when the port or the data is taken", async () => {
+  it("names the other process when the port or the data folder is in use", async () => {
     const port = await stint(undefined, ["serve"], {
       PORT: String(platform.port),
       STINT_DATA_DIR: join(platform.dataDir, "other")
@@ -130,7 +130,7 @@ describe("stint", () => {
     expect(port.stderr + data.stderr).not.toMatch(/\n\s+at /)
   })
 
-  it("keeps the generated key readable by its owner only", async () => {
+  it("makes the generated key readable only by its owner", async () => {
     expect((await readFile(join(platform.dataDir, "api-key"), "utf8")).trim()).toBe(platform.key)
     const { mode } = await import("node:fs/promises").then((fs) => fs.stat(join(platform.dataDir, "api-key")))
     expect(mode & 0o077).toBe(0)

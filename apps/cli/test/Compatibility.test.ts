@@ -60,8 +60,8 @@ describe("the runpod-sdk client", () => {
   })
 })
 
-describe("a worker that the platform did not start", () => {
-  it("joins with the variables of worker-env, takes jobs, and leaves", async () => {
+describe("an external worker", () => {
+  it("connects with the environment of worker-env, takes jobs, and exits", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
     const { stdout } = await stint(platform, ["worker-env", "joined", "--prefix", "RUNPOD_"])
     const variables = Object.fromEntries(

@@ -8,7 +8,7 @@ import * as BannerText from "../src/platform/BannerText.ts"
 import { PlatformProcess, stint } from "./PlatformProcess.ts"
 
 describe("STINT_CORS_ORIGINS", () => {
-  it("lets the pages of these origins call, and no others", async () => {
+  it("allows requests from pages of these origins only", async () => {
     await using platform = await PlatformProcess.create(["serve"], {
       STINT_CORS_ORIGINS: "https://App.example.com/, http://localhost:5173"
     })
@@ -22,7 +22,7 @@ describe("STINT_CORS_ORIGINS", () => {
     expect(await asked("https://other.example.com")).toEqual([204, null])
   }, 60_000)
 
-  it("is read as origins by commas: a slash at the end and capitals make no difference, * is every page", () => {
+  it("is a comma-separated list of origins; trailing slashes and upper case are ignored, and * allows every page", () => {
     expect(parseOrigins(" * ")).toBe("*")
     expect(parseOrigins("")).toEqual([])
     expect(parseOrigins("HTTPS://App.Example.com:443/, https://app.example.com,chrome-extension://abc/")).toEqual([
@@ -31,7 +31,7 @@ describe("STINT_CORS_ORIGINS", () => {
     ])
   })
 
-  it("that is no list of origins stops the start and says what it has to be", async () => {
+  it("stops the start and describes valid values when it is not a list of origins", async () => {
     for (const origins of ["example.com", "https://a.example.com/path", "https://*.example.com/x", "*, https://a.example.com"]) {
       const { code, stderr, stdout } = await stint(undefined, ["serve"], { STINT_CORS_ORIGINS: origins, PORT: "0" })
       expect(code, origins).toBe(1)
@@ -41,7 +41,7 @@ describe("STINT_CORS_ORIGINS", () => {
   }, 60_000)
 })
 
-describe("the printed address", () => {
+describe("the address in the banner", () => {
   const facts: BannerText.BannerFields = {
     baseUrl: "http://192.168.1.5:4600",
     apiKey: Redacted.make("key"),
@@ -52,14 +52,14 @@ describe("the printed address", () => {
     sample: { endpoint: "hello", input: {} }
   }
 
-  it("that is a guess says so, and how to set it", () => {
+  it("says that it is a guess and how to set it, when it is derived from the listening address", () => {
     const text = BannerText.text({ ...facts, guessedFrom: "http://0.0.0.0:4600" })
     expect(text).toContain("Stint is up at     http://192.168.1.5:4600\n")
     expect(text).toContain("it listens on http://0.0.0.0:4600; set STINT_PUBLIC_URL")
     expect(text).toContain("curl -s http://192.168.1.5:4600/v2/hello/runsync")
   })
 
-  it("that is known says nothing more", () => {
+  it("has no note when it is configured", () => {
     expect(BannerText.text(facts)).not.toContain("STINT_PUBLIC_URL")
   })
 })

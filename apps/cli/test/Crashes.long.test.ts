@@ -28,7 +28,7 @@ const inParallel = async <A>(items: ReadonlyArray<A>, width: number, work: (item
 const terminal = new Set(["COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"])
 
 describe("kill -9 of the server", () => {
-  it("loses no acknowledged job of 2,000 submits, and no job ends twice", async () => {
+  it("loses none of 2,000 acknowledged jobs, and ends no job twice", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const acknowledged: Array<string> = []
     const ends = new Map<string, JobObject>()
@@ -80,7 +80,7 @@ describe("kill -9 of the server", () => {
     expect(body).toMatchObject({ jobs: { failed: 0, inQueue: 0, inProgress: 0 } })
   }, 180_000)
 
-  it("keeps the result of a handler that ran while the server was away", async () => {
+  it("keeps the result of a handler that ran while the server was down", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const log = join(platform.dataDir, "log")
     const id = await platform.run("one", { ms: 3_000, log, n: 1 })
@@ -93,7 +93,7 @@ describe("kill -9 of the server", () => {
 })
 
 describe("kill -9 of a worker", () => {
-  it("lets its job complete on another worker", async () => {
+  it("completes its job on another worker", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const log = join(platform.dataDir, "log")
     const id = await platform.run("slow", { ms: 1_500, log, n: 5 })
@@ -104,7 +104,7 @@ describe("kill -9 of a worker", () => {
     expect(job.output).not.toMatchObject({ pid: first.pid })
   }, 60_000)
 
-  it("fails the job after the last attempt, with the signal as the cause", async () => {
+  it("fails the job after the last attempt and names the signal as the cause", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const log = join(platform.dataDir, "log")
     const id = await platform.run("one", { ms: 30_000, log })
@@ -133,7 +133,7 @@ describe("a worker that asks to be recycled", () => {
 })
 
 describe("a worker frozen past its lease", () => {
-  it("loses its job, and what it sends when it wakes up changes nothing", async () => {
+  it("loses its job, and its late result changes nothing", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const log = join(platform.dataDir, "log")
     const id = await platform.run("slow", { ms: 1_000, log, n: 6 })
@@ -155,7 +155,7 @@ describe("a worker frozen past its lease", () => {
 })
 
 describe("SIGTERM under load", () => {
-  it("lets running jobs finish, exits with 0, and redelivers nothing that had finished", async () => {
+  it("lets running jobs finish, exits with code 0, and reruns no finished job", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const log = join(platform.dataDir, "log")
     const ids = await Promise.all(Array.from({ length: 12 }, (_, n) => platform.run("slow", { ms: 400, log, n })))

@@ -13,14 +13,14 @@ sdk.serverless.start({ handler: (job: { input: { name: string } }) => \`${greeti
 `
 
 describe("dev", () => {
-  it("reloads the handler when it is saved, and lets the running job finish", async () => {
+  it("reloads the handler when it is saved, while the running job finishes", async () => {
     const folder = await mkdtemp(join(tmpdir(), "stint-dev-test-"))
     await symlink(resolve(import.meta.dirname, "../node_modules"), join(folder, "node_modules"))
     const file = join(folder, "greet.ts")
     await writeFile(file, handler("Hello"))
     try {
       await using platform = await PlatformProcess.create(["dev", file])
-      expect(platform.output).toContain("none: jobs are kept in memory")
+      expect(platform.output).toContain("none: jobs are in memory")
       expect(await platform.runSync("greet", { name: "Ada" })).toMatchObject({ output: "Hello, Ada" })
       await writeFile(file, handler("Good evening"))
       await until("the new code to answer", async () => {

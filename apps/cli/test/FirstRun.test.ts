@@ -26,7 +26,7 @@ describe("start", () => {
     await platform[Symbol.asyncDispose]()
   })
 
-  it("prints address, key and durability class", () => {
+  it("prints the address, the key and the durability class", () => {
     expect(platform.output).toContain("http://127.0.0.1:")
     expect(platform.output).toContain("D2: acknowledged jobs survive a power failure")
   })
@@ -43,14 +43,14 @@ describe("start", () => {
     expect(body).toMatchObject({ workers: { idle: 0, initializing: 0, ready: 0, running: 0 } })
   })
 
-  it("streams a countdown, one chunk a number, and aggregates it", async () => {
+  it("streams a countdown, one chunk per number, and aggregates it", async () => {
     const { code, stdout } = await stint(platform, ["run", "countdown", "--input", "{\"from\":3}", "--stream"])
     expect(stdout.trim().split("\n")).toEqual(["3", "2", "1"])
     expect(code).toBe(0)
     expect(await platform.runSync("countdown", { from: 4 })).toMatchObject({ status: "COMPLETED", output: [4, 3, 2, 1] })
   })
 
-  it("runs an Effect program with its layers, and tells the caller its typed error", async () => {
+  it("runs an Effect program with its layers, and returns its typed error to the caller", async () => {
     expect(await platform.runSync("layers", { name: "Ada", language: "fr" })).toMatchObject({
       status: "COMPLETED",
       output: { greeting: "Bonjour, Ada !" }
@@ -63,7 +63,7 @@ describe("start", () => {
     expect(wrong.error).toContain("language")
   })
 
-  it("resizes a photo, as base64 and by its address", async () => {
+  it("resizes a photo given as base64 and as a URL", async () => {
     const sharp = createRequire(join(EXAMPLES, "04-thumbnails", "handler.ts"))("sharp")
     const photo = await readFile(join(EXAMPLES, "04-thumbnails", "photo.jpg"))
     const server = createServer((_, response) => response.setHeader("content-type", "image/jpeg").end(photo))

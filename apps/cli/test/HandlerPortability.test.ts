@@ -16,12 +16,12 @@ describe("the same handler file", () => {
     expect({ code, stdout }).toMatchObject({ code: 0, stdout: expect.stringContaining("Hello, Ada") })
   })
 
-  it("runs on our platform", async () => {
+  it("runs on this platform", async () => {
     await using platform = await PlatformProcess.create(CONFIG)
     expect(await platform.runSync("everywhere", { name: "Ada" })).toMatchObject({ status: "COMPLETED", output })
   })
 
-  it.each(["RUNPOD_", "PLATFORM_"] as const)("runs on a stub of the described platform's wire, under %s", async (prefix) => {
+  it.each(["RUNPOD_", "PLATFORM_"] as const)("runs on a stub of the RunPod wire, with variables under %s", async (prefix) => {
     const stub = new PlatformStub.PlatformStub()
     await stub.up()
     const worker = WorkerProcess.start(HANDLER, {

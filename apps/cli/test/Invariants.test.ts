@@ -44,10 +44,10 @@ describe("the invariants", () => {
     expect(rows.map((row) => row.invariant)).toContain(invariant)
   })
 
-  it("a row without a test is found", () => {
+  it("detects a row without a test", () => {
     expect(referencesOf({ invariant: "R99", rule: "a rule that nothing holds", heldBy: "a promise" })).toEqual([])
     expect(hasTest("../../apps/cli/test/Invariants.test.ts", ["a", "title", "of", "none"].join(" "))).toBe(false)
-    expect(hasTest("../../apps/cli/test/Invariants.test.ts", "a row without a test is found")).toBe(true)
-    expect(hasTest("../../apps/cli/test/Invariants.ts", "a row without a test is found")).toBe(false)
+    expect(hasTest("../../apps/cli/test/Invariants.test.ts", "detects a row without a test")).toBe(true)
+    expect(hasTest("../../apps/cli/test/Invariants.ts", "detects a row without a test")).toBe(false)
   })
 })

@@ -52,7 +52,7 @@ describe("stint keys", () => {
     await platform[Symbol.asyncDispose]()
   })
 
-  it("a key of one endpoint runs its jobs through the runpod-sdk client, and no other endpoint's", async () => {
+  it("a key of one endpoint runs jobs of that endpoint only, through the runpod-sdk client", async () => {
     const { key, secret } = await make("create", "shop", "--endpoint", "slow")
     expect(secret.startsWith(`stint_${key.id}_`)).toBe(true)
     const client = (endpoint: string) => {
@@ -66,17 +66,17 @@ describe("stint keys", () => {
       response: {
         status: 403,
         data: {
-          error: expect.stringContaining("opens the endpoint \"slow\", not \"one\""),
+          error: expect.stringContaining("is valid for the endpoint \"slow\", not for \"one\""),
           hint: expect.stringContaining(platform.url)
         }
       }
     })
     const cli = await stint(platform, ["keys", "list"], { STINT_API_KEY: secret })
     expect(cli.code).toBe(1)
-    expect(cli.stderr).toContain("needs the scope \"admin\"")
+    expect(cli.stderr).toContain("requires the scope \"admin\"")
   })
 
-  it("prints the secret once, with a warning, and never in a list", async () => {
+  it("prints the secret once with a warning, and never in a list", async () => {
     const made = await stint(platform, [
       "keys",
       "create",
@@ -100,7 +100,7 @@ describe("stint keys", () => {
     for (const one of secrets) expect(list.stdout + json.stdout).not.toContain(one)
   })
 
-  it("a key is changed while it is used: other endpoints, another name, an end, a limit, and without them again", async () => {
+  it("updates a key in use: endpoints, name, expiry and rate limit are set and removed", async () => {
     const { key, secret } = await make("create", "changing", "--endpoint", "slow")
     expect([await status("slow", secret), await status("one", secret)]).toEqual([200, 403])
     const update = async (...flags: ReadonlyArray<string>) => {
@@ -151,7 +151,7 @@ describe("stint keys", () => {
     60_000
   )
 
-  it("a rotated key's old secret works until its grace is over, over a restart too; a revoked one not at all", async () => {
+  it("the old secret of a rotated key works until its grace period ends, also after a restart; a revoked key does not work", async () => {
     const { key, secret: first } = await make("create", "moving", "--endpoint", "slow")
     const second = await make("rotate", key.id, "--grace", "1 hour")
     expect(second.key.previousUntil).toBeGreaterThan(Date.now())
@@ -176,7 +176,7 @@ describe("stint keys", () => {
     expect(used.stderr).toMatch(/The key "moving" \([0-9a-f]{16}\) was revoked on \d{4}-/)
   })
 
-  it("a worker's key that was made lets a worker join", async () => {
+  it("a key with the worker scope lets a worker connect", async () => {
     const { secret } = await make("create", "rack", "--scope", "worker", "--endpoint", "joined")
     const id = await platform.run("joined", { n: 1 })
     const worker = (path: string, body?: unknown) =>
@@ -207,7 +207,7 @@ describe("stint keys", () => {
     expect(stderr + stdout).not.toMatch(/\n\s+at /)
   })
 
-  it("no secret is in the data folder or in what the platform printed, while it runs and after it ended", async () => {
+  it("no secret appears in the data folder or in the platform's output, during and after the run", async () => {
     expect(secrets.length).toBeGreaterThanOrEqual(5)
     const holders = async () =>
       (await filesOf(platform.dataDir)).filter(([, bytes]) => secrets.some((secret) => bytes.includes(secret))).map(([file]) =>

@@ -25,8 +25,8 @@ const objectsIn = async (path: string): Promise<ReadonlyArray<string>> => {
   return all.filter((one) => one.isFile() && !one.name.startsWith(".")).map((one) => join(one.parentPath, one.name))
 }
 
-describe("a platform with an object store", () => {
-  it("takes and gives more than one without, and callers, streams of events and webhooks see no difference", async () => {
+describe("a platform with a payload store", () => {
+  it("accepts and returns larger payloads, and callers, event streams and webhooks see no difference", async () => {
     await using payloads = await folder()
     await using platform = await PlatformProcess.create(CONFIG, {
       STINT_PAYLOADS: `dir:${payloads.path}`,
@@ -82,7 +82,7 @@ describe("a platform with an object store", () => {
     }
   }, 90_000)
 
-  it("does not start without it, or with another, for its rows refer to what is there", async () => {
+  it("refuses to start without its payload store or with a different one, because its rows refer to objects there", async () => {
     await using payloads = await folder()
     await using other = await folder()
     const env = { STINT_PAYLOADS: `dir:${payloads.path}` }
@@ -104,7 +104,7 @@ describe("a platform with an object store", () => {
     expect(await platform.runSync("large", { text: "x", bytes: 300 * KIBIBYTE })).toMatchObject({ status: "COMPLETED" })
   }, 60_000)
 
-  it("in memory takes its objects with it when it ends", async () => {
+  it("deletes its objects when it stops, if its jobs are in memory", async () => {
     await using payloads = await folder()
     await using platform = await PlatformProcess.create(["dev", join(FIXTURES, "large.ts"), "--name", "large"], {
       STINT_PAYLOADS: `dir:${payloads.path}`
@@ -116,8 +116,8 @@ describe("a platform with an object store", () => {
   }, 60_000)
 })
 
-describe("the settings of an object store", () => {
-  it("that are wrong or incomplete stop the boot with the variable's name, and never show the secret", async () => {
+describe("the settings of a payload store", () => {
+  it("stop the start and name the variable when they are invalid or incomplete, and never show the secret", async () => {
     const start = (env: Record<string, string>) =>
       stint(undefined, ["serve"], { PORT: "0", STINT_DATA_DIR: "/nowhere/at/all", ...env })
     const cases: ReadonlyArray<readonly [env: Record<string, string>, said: string]> = [
@@ -143,7 +143,7 @@ describe("the settings of an object store", () => {
     }
   }, 60_000)
 
-  it("of a bucket that cannot be reached stop the boot with its address, and never show the secret", async () => {
+  it("stop the start and name the address when the bucket is unreachable, and never show the secret", async () => {
     await using data = await folder()
     const { code, stderr, stdout } = await stint(undefined, ["serve"], {
       PORT: "0",

@@ -16,36 +16,40 @@ const folder = async (): Promise<AsyncDisposable & { readonly path: string }> =>
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }
 
-describe("a platform with an object store", () => {
-  it("R1: has every large payload of an acknowledged job after a kill -9, and starts with what the crash left", async () => {
-    await using payloads = await folder()
-    await using platform = await PlatformProcess.create(CONFIG, {
-      STINT_PAYLOADS: `dir:${payloads.path}`,
-      STINT_PAYLOADS_THRESHOLD: "1 KiB"
-    })
-    const acknowledged = new Map<string, number>()
-    let killed: Promise<unknown> | undefined
-    const submitAll = async () => {
-      for (let n = 0; killed === undefined; n++) {
-        const length = 20 * KIBIBYTE + n
-        try {
-          acknowledged.set(await platform.run("large", { text: "x".repeat(length), bytes: 5 * KIBIBYTE + n }), length)
-        } catch (error) {
-          if (killed === undefined) throw error
+describe("a platform with a payload store", () => {
+  it(
+    "R1: has every large payload of every acknowledged job after kill -9, and starts with the files that the crash left",
+    async () => {
+      await using payloads = await folder()
+      await using platform = await PlatformProcess.create(CONFIG, {
+        STINT_PAYLOADS: `dir:${payloads.path}`,
+        STINT_PAYLOADS_THRESHOLD: "1 KiB"
+      })
+      const acknowledged = new Map<string, number>()
+      let killed: Promise<unknown> | undefined
+      const submitAll = async () => {
+        for (let n = 0; killed === undefined; n++) {
+          const length = 20 * KIBIBYTE + n
+          try {
+            acknowledged.set(await platform.run("large", { text: "x".repeat(length), bytes: 5 * KIBIBYTE + n }), length)
+          } catch (error) {
+            if (killed === undefined) throw error
+          }
+          if (acknowledged.size >= 150) killed ??= platform.end("SIGKILL")
         }
-        if (acknowledged.size >= 150) killed ??= platform.end("SIGKILL")
       }
-    }
-    await Promise.all(Array.from({ length: 8 }, submitAll))
-    await killed
-    expect(acknowledged.size).toBeGreaterThanOrEqual(150)
-    await platform.start()
-    for (const [id, length] of acknowledged) {
-      const job = await platform.ended("large", id)
-      expect(job.status, JSON.stringify(job.error)).toBe("COMPLETED")
-      expect(job.output).toEqual({ taken: length, text: "y".repeat(length - 15 * KIBIBYTE) })
-    }
-    // Its unfinished writes are gone; only whole objects are there.
-    expect(await readdir(join(payloads.path, ".parts"))).toEqual([])
-  }, 120_000)
+      await Promise.all(Array.from({ length: 8 }, submitAll))
+      await killed
+      expect(acknowledged.size).toBeGreaterThanOrEqual(150)
+      await platform.start()
+      for (const [id, length] of acknowledged) {
+        const job = await platform.ended("large", id)
+        expect(job.status, JSON.stringify(job.error)).toBe("COMPLETED")
+        expect(job.output).toEqual({ taken: length, text: "y".repeat(length - 15 * KIBIBYTE) })
+      }
+      // Its unfinished writes are gone; only whole objects are there.
+      expect(await readdir(join(payloads.path, ".parts"))).toEqual([])
+    },
+    120_000
+  )
 })

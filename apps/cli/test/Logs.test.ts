@@ -39,7 +39,7 @@ describe("logs", () => {
     await platform[Symbol.asyncDispose]()
   })
 
-  it("the lines of two jobs that run at once on one worker land at their own jobs, by log and by console", async () => {
+  it("assigns the lines of two concurrent jobs of one worker to their jobs, by log and by console", async () => {
     const ids = [
       await platform.run("talkative", { together: 2, lines: 40 }),
       await platform.run("talkative", { together: 2, lines: 40 })
@@ -62,7 +62,7 @@ describe("logs", () => {
     }
   })
 
-  it("what is printed past every logger is the job's that runs alone", async () => {
+  it("assigns output that bypasses the logger to the only running job", async () => {
     const { id } = await platform.runSync("talkative", { lines: 1 })
     expect((await logsOf(platform, id)).find(({ message }) => message === "printed past the console")).toMatchObject({
       level: "WARN",
@@ -70,7 +70,7 @@ describe("logs", () => {
     })
   })
 
-  it("stint logs shows the lines, and with -f goes on until the job ends", async () => {
+  it("stint logs prints the lines, and with -f follows them until the job ends", async () => {
     const id = await platform.run("talkative", { lines: 30, ms: 20 })
     const followed = stint(platform, ["logs", "talkative", id, "-f"])
     const { code, stderr, stdout } = await followed
@@ -85,7 +85,7 @@ describe("logs", () => {
     expect([missing.code, missing.stdout + missing.stderr]).toEqual([1, expect.stringContaining("There is no job \"nope\"")])
   })
 
-  it("a handler that logs 100,000 lines ends, keeps its newest ones, and is told how many are gone", async () => {
+  it("keeps the newest of 100,000 log lines and reports how many were dropped", async () => {
     const job = await platform.ended("talkative", await platform.run("talkative", { lines: 100_000 }))
     expect(job.status).toBe("COMPLETED")
     // All of them and the one that was printed past the console: the last has that number.
@@ -103,7 +103,7 @@ describe("logs", () => {
     expect(numbers).toEqual(Array.from({ length: kept.length }, (_, n) => 100_000 - kept.length + 1 + n))
   }, 90_000)
 
-  it("a platform that is killed loses the last batch of lines at the most", async () => {
+  it("a killed platform loses at most the last batch of lines", async () => {
     const id = await platform.run("talkative", { lines: 100_000, ms: 2 })
     await until("some lines", async () => (await logsOf(platform, id)).length > 200 ? true : undefined)
     await platform.end("SIGKILL")

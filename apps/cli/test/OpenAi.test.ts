@@ -7,7 +7,7 @@ import { describe, expect, it } from "vitest"
 import { EXAMPLES, PlatformProcess } from "./PlatformProcess.ts"
 
 describe("an OpenAI client", () => {
-  it("talks to a generator handler: models, an answer, a stream word by word, and its errors", async () => {
+  it("calls a generator handler: models, a response, a stream word by word, and errors", async () => {
     await using platform = await PlatformProcess.create(["serve", "--config", join(EXAMPLES, "stint.config.ts")])
     const client = new OpenAI({ baseURL: `${platform.url}/v2/echo/openai/v1`, apiKey: platform.key })
 

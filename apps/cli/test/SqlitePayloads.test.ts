@@ -39,7 +39,7 @@ const keys = Effect.map(
   (all) => [...all]
 )
 
-describe("the sweep as a duty", () => {
+describe("the payload sweep of a running platform", () => {
   it.effect("finds after a restart what was left before it, and goes on after a failure", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
@@ -63,7 +63,7 @@ describe("the sweep as a duty", () => {
         const faults = yield* PayloadFaults.PayloadFaults
         yield* waitFor(Effect.map(keys, (all) => all.length === 1))
         const store = yield* JobStore
-        const orphan = PayloadKey.make("test/nobody/input.1.x")
+        const orphan = PayloadKey.make("test/letters/nobody/input.1.x")
         yield* (yield* PayloadStore).put(orphan, new Uint8Array([49]))
         yield* faults.failNext("remove", 1)
         yield* TestClock.adjust("10 minutes")

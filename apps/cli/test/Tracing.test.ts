@@ -46,7 +46,7 @@ const listen = async () => {
 }
 
 describe("a request with a traceparent", () => {
-  it("has the spans of its job in its trace, from a worker's sources and from its bundle", async () => {
+  it("has the spans of its job in its trace, with a worker run from sources and from its bundle", async () => {
     using collector = await listen()
     await using platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "everywhere.config.ts")], {
       OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,

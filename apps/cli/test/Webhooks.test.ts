@@ -3,7 +3,7 @@
  * command line.
  */
 import * as Sqlite from "@stint/store-sqlite"
-import { webhookDeliverySuite } from "@stint/webhooks/testing"
+import { webhookDeliverySuite } from "@stint/webhooks-testing"
 import { verify } from "@stint/webhooks/verify"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -106,7 +106,7 @@ describe("webhooks of a platform", () => {
     await hooks[Symbol.asyncDispose]()
   })
 
-  it("an ended job is told within a second: the job object with input and webhook, signed with the endpoint's secret", async () => {
+  it("delivers the end of a job within a second: the job object with input and webhook, signed with the endpoint's secret", async () => {
     const secret = (await cli("secret", "slow")).trim()
     const id = await submit("/first", 1)
     const job = await platform.ended("slow", id)
@@ -125,7 +125,7 @@ describe("webhooks of a platform", () => {
   })
 
   it(
-    "R10: every job is told at least once, signed, over a kill -9 in the middle and a receiver that hangs, cuts and fails",
+    "R10: delivers every job at least once, signed, despite a kill -9 and a receiver that hangs, cuts connections and fails",
     async () => {
       const secret = (await cli("secret", "slow")).trim()
       const accepted = new Set<string>()
@@ -162,7 +162,7 @@ describe("webhooks of a platform", () => {
     120_000
   )
 
-  it("a delivery that was given up is in the log with its reason, and can be sent again from the command line", async () => {
+  it("lists an abandoned delivery with its reason, and resends it from the command line", async () => {
     hooks.behave = (_, response) => void response.writeHead(410).end()
     const id = await submit("/gone", 7)
     const failed = await until("the delivery to fail", async () => (await list("--job", id, "--state", "failed")).deliveries[0])
@@ -181,7 +181,7 @@ describe("webhooks of a platform", () => {
     expect(second?.headers["webhook-id"]).toBe(first?.headers["webhook-id"])
   })
 
-  it("an address that may not be reached fails at once, without a connection, and the log says why", async () => {
+  it("fails a delivery to a forbidden address at once, without a connection, and logs the reason", async () => {
     const url = "http://127.0.0.2:9/inside"
     const id = idOf(await platform.request("POST", "/v2/slow/run", { input: { n: 8 }, webhook: url }))
     const failed = await until("the delivery to fail", async () => (await list("--job", id, "--state", "failed")).deliveries[0])

@@ -1,5 +1,5 @@
 /**
- * Testing a handler by swapping a layer: nothing is mocked, nothing is started.
+ * Tests a handler with another layer, without mocks and without a running worker.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { WorkerTest } from "@stint/worker/testing"
@@ -16,7 +16,7 @@ describe("greeting", () => {
       expect(result).toMatchObject({ status: "COMPLETED", output: { greeting: "Ahoy, Ada!" } })
     }).pipe(Effect.provide(pirate)))
 
-  it.effect("tells the caller which languages there are", () =>
+  it.effect("fails with the known languages for an unknown one", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Greeting, { name: "Ada", language: "fr" })
       expect(result.status).toBe("FAILED")
@@ -24,7 +24,7 @@ describe("greeting", () => {
       expect(result.error).toContain("pirate")
     }).pipe(Effect.provide(pirate)))
 
-  it.effect("speaks French with the real translations", () =>
+  it.effect("greets in French with the real translations", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Greeting, { name: "Ada", language: "fr" })
       expect(result).toMatchObject({ status: "COMPLETED", output: { greeting: "Bonjour, Ada !" } })

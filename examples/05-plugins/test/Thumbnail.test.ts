@@ -1,5 +1,5 @@
 /**
- * Nothing here touches a network or a bucket: the test provides other layers for the same services.
+ * Tests the handler without a network and a bucket: the test provides other layers of the same services.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { DownloadsTest } from "@stint/downloads/testing"
@@ -24,7 +24,7 @@ const layers = Layer.mergeAll(
 )
 
 describe("thumbnail", () => {
-  it.effect("answers with the uploaded address of a smaller picture, and says what it is doing", () =>
+  it.effect("returns the URL of the uploaded thumbnail, and reports progress", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Thumbnail, { url, width: 64 })
       expect(result.status).toBe("COMPLETED")
@@ -35,14 +35,14 @@ describe("thumbnail", () => {
       expect((yield* Progress.updates).map(({ value }) => value)).toEqual([{ step: "resize", bytes: expect.any(Number) }])
     }).pipe(Effect.provide(layers)))
 
-  it.effect("tells a caller that what was sent is no picture", () =>
+  it.effect("fails with UnreadableImage for a file that is not an image", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Thumbnail, { url: new URL("https://example.com/page.html"), width: 64 })
       expect(JSON.parse(result.error ?? "")).toMatchObject({ _tag: "UnreadableImage" })
       expect(yield* UploadsTest.uploaded).toEqual([])
     }).pipe(Effect.provide(layers)))
 
-  it.effect("refuses a width that makes no sense, with its path", () =>
+  it.effect("rejects an invalid width, with its path", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.runJson(Thumbnail, { url: url.href, width: 0 })
       expect(result.error).toMatch(/input\.width: .*got 0/)

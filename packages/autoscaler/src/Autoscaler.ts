@@ -1,5 +1,5 @@
 /**
- * The duty that keeps workers for every endpoint: it starts them when jobs wait, replaces those that fail, and lets go of those that are idle.
+ * Runs the workers of every endpoint: starts workers when jobs wait, replaces failed workers, and drains idle ones.
  *
  * ```
  *   EndpointStore.list --reconcile--> one loop an endpoint (EndpointWorkers) --start, drain, kill--> WorkerPool
@@ -11,18 +11,18 @@
  *
  * | option | default | |
  * |---|---|---|
- * | `reconcile` | 250 ms | how soon a new, changed or deleted endpoint is noticed; one reading of a list that stores keep in memory |
- * | `interval` | 1 s | how often an endpoint is looked at when nothing happens (five times less while nothing waits either); starting a worker for a job never waits for it |
- * | `settle` | 50 ms | at most one look at a busy endpoint in this time; longer costs less under load and scales a little later |
- * | `initLimit` | 7 min | a worker that has not called by then is killed and counts as a failed start (docs/spec/endpoints.md#worker-supervision) |
- * | `stuckAfter` | 10 s | an idle worker that leaves waiting jobs alone for this long is replaced (see `WorkerHealth`) |
- * | `silentAfter` | 2 min | an idle worker that does not call for this long is replaced; more than the 90 s that one open take may last |
- * | `stopGrace` | 10 s | how long a worker without a job may take to leave before it is killed |
- * | `shutdownGrace` | 30 s | how long running jobs may take to finish when the layer closes, before their workers are killed |
+ * | `reconcile` | 250 ms | how soon a new, changed or deleted endpoint is noticed; each check reads one list, which stores keep in memory |
+ * | `interval` | 1 s | how often an endpoint is checked without an event (five times less often while no job waits); a waiting job triggers a check at once |
+ * | `settle` | 50 ms | minimum time between checks of a busy endpoint; a longer time costs less under load and scales later |
+ * | `initLimit` | 7 min | a worker that has not called the platform by then is killed and counts as a failed start (docs/spec/endpoints.md#worker-supervision) |
+ * | `stuckAfter` | 10 s | an idle worker that takes no waiting job for this long is replaced (see `WorkerHealth`) |
+ * | `silentAfter` | 2 min | an idle worker that does not call for this long is replaced; longer than the 90 s of one long poll |
+ * | `stopGrace` | 10 s | time for a worker without a job to exit before it is killed |
+ * | `shutdownGrace` | 30 s | time for running jobs to finish when the layer closes, before their workers are killed |
  *
- * When the layer closes it starts nothing more, gives no worker another job, lets running jobs finish within `shutdownGrace`, and kills the
- * rest, whose jobs go back to the queue (or fail, after their last attempt) with that reason. Workers deliver over HTTP until they are gone, so
- * compose this layer so that it closes before the server does: `Layer.provide` it with the server's layer, or build it after.
+ * When the layer closes, it starts no worker, drains all workers, waits up to `shutdownGrace` for running jobs, and kills the remaining
+ * workers. Their jobs return to the queue, or fail after their last attempt, with that cause. Workers deliver results over HTTP until they
+ * exit, so this layer must close before the server: `Layer.provide` it with the server's layer, or build it later.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -60,17 +60,17 @@ export interface Options {
   readonly shutdownGrace?: Duration.Input
 }
 
-/** An endpoint that has workers, or may get some. */
+/** An endpoint with a running loop. */
 interface ManagedEndpoint {
   readonly workers: EndpointWorkers.EndpointWorkers
-  /** As it was last seen; undefined once it was deleted. */
+  /** The latest settings; undefined after the endpoint was deleted. */
   endpoint: Endpoint | undefined
 }
 
-/** How long the ends of killed workers are waited for when the layer closes. */
+/** How long closing the layer waits for killed workers to exit. */
 const KILL_GRACE = "5 seconds"
 
-/** The duty as a layer: it runs while the layer's scope is open. */
+/** The autoscaler; it runs while the layer's scope is open. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<never, never, EndpointStore | JobQueue | WorkerRegistry | WorkerPool | WorkerConnection> =>
@@ -88,7 +88,7 @@ export const layer = (
       stopGraceMs: Duration.toMillis(options.stopGrace ?? "10 seconds")
     }
 
-    // Scopes close in reverse: first the shutdown below, then the reconciling, the loops, and last the workers themselves.
+    // Scopes close in reverse order: the shutdown below, then reconciliation, then the loops, then the workers.
     const fibers = yield* FiberSet.make<void, never>()
     const loops = yield* FiberMap.make<EndpointId, void, never>()
     const preparing = yield* FiberMap.make<EndpointId, void, never>()
@@ -101,7 +101,7 @@ export const layer = (
       for (const endpoint of endpoints) {
         const known = managed.get(endpoint.id)
         if (known !== undefined) {
-          // Stores that keep the list in memory give the same object again; others are compared by what it says.
+          // Stores that cache the list return the same object; for other stores compare the contents.
           if (known.endpoint === endpoint) continue
           const same = known.endpoint !== undefined && JSON.stringify(known.endpoint) === JSON.stringify(endpoint)
           known.endpoint = endpoint
@@ -121,7 +121,7 @@ export const layer = (
             `Endpoint ${endpoint.id} gets no workers: its source is "${type}" and this platform starts ${
               pool.supports.join(", ")
             }. ` +
-              `Change its source, or let workers join by themselves (stint worker-env ${endpoint.id}).`
+              `Change its source, or start workers elsewhere (stint worker-env ${endpoint.id}).`
           )
         }
       }
@@ -137,7 +137,7 @@ export const layer = (
       Effect.tap(() => {
         if (!storeUnavailable) return Effect.void
         storeUnavailable = false
-        return Effect.logInfo("The endpoints can be read again.")
+        return Effect.logInfo("Reading the endpoints succeeded again.")
       }),
       Effect.catch((error) => {
         const first = !storeUnavailable
@@ -163,7 +163,7 @@ export const layer = (
         yield* Fiber.interrupt(reconciling)
         for (const { workers } of managed.values()) workers.update(undefined)
         if (yield* within(shutdownGrace)) return
-        const reason = `still ran a job ${Duration.format(shutdownGrace)} after the platform was told to stop, and was killed.`
+        const reason = `still ran a job ${Duration.format(shutdownGrace)} after the platform began to shut down, and was killed.`
         yield* Effect.forEach([...managed.values()], ({ workers }) => workers.killAll(reason), { discard: true })
         yield* within(KILL_GRACE)
       })

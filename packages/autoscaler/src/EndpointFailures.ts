@@ -1,7 +1,7 @@
 /**
- * What goes wrong with the workers of one endpoint: counted, so that the next one waits its time, and shown, so that a person sees why.
+ * Failures of one endpoint's workers. Counts them for the restart backoff, and shows the latest one with its reason.
  *
- * The last failed worker stands in the registry as `unhealthy` or `throttled`, with its reason, until one of its endpoint works again.
+ * The registry lists the last failed worker as `unhealthy` or `throttled` until a worker of the endpoint works again.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -10,26 +10,26 @@ import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
 import * as RestartBackoff from "./RestartBackoff.ts"
 
-/** Which worker failed. */
+/** A failed worker. */
 export interface FailedWorker {
   readonly id: string
   readonly startedAt: number
 }
 
 export interface EndpointFailures {
-  /** It could not be started, or ended before it was ready. */
+  /** The worker could not be started, or exited before it was ready. */
   readonly startFailed: (worker: FailedWorker, state: "unhealthy" | "throttled", reason: string) => Effect.Effect<void>
-  /** It had been ready and ended unasked. */
+  /** A ready worker exited without being asked to. */
   readonly crashed: (worker: FailedWorker, reason: string) => Effect.Effect<void>
-  /** A worker was seen ready for the first time. */
+  /** A worker called the platform for the first time. */
   readonly ready: Effect.Effect<void>
-  /** A worker left in order. */
+  /** A worker exited as requested. */
   readonly exited: Effect.Effect<void>
-  /** How many of `wanted` workers may be started now, while `starting` others have not been seen ready. */
+  /** How many of `wanted` workers may start now, given `starting` workers that are not ready yet. */
   readonly allowedStarts: (wanted: number, starting: number) => number
-  /** Before this time none may be started. */
+  /** No worker may start before this time. */
   readonly notBefore: () => number
-  /** Shows nothing any more. */
+  /** Removes the displayed failure. */
   readonly clear: Effect.Effect<void>
 }
 
@@ -44,7 +44,7 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
     if (published === undefined) return Effect.void
     const worker = published
     published = undefined
-    return registry.gone(endpoint, worker)
+    return registry.removed(endpoint, worker)
   })
 
   const publish = Effect.fnUntraced(function*(worker: string, state: "unhealthy" | "throttled", reason: string) {

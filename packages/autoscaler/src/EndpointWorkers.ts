@@ -1,21 +1,22 @@
 /**
- * The workers of one endpoint, from their start to their end.
+ * Starts, watches and stops the workers of one endpoint.
  *
  * ```
  *                      pool.start              first call
  *   decide: start ---> [ starting ] ---------> [ ready ]
- *                          |  never calls          |  idle too long, outdated, stuck, silent, it says goodbye
+ *                          |  never calls          |  idle too long, outdated, stuck, silent, announces its exit
  *                          |  (initLimit)          v
- *                          |                   [ leaving ]   drainWorker: no more jobs; its own are finished
+ *                          |                   [ draining ]  drainWorker: gets no more jobs, finishes its own
  *                          |                       |  holds none: SIGTERM;  still there after stopGrace: SIGKILL
  *                          v                       v
- *                        gone: workerGone(cause) -> its jobs go back, or fail with the true cause
+ *                        gone: workerGone(cause) -> its jobs return to the queue, or fail with the true cause
  * ```
  *
- * SIGTERM is sent only to a worker that holds no job: nothing is known of the program behind a `command`, and one that does not handle the
- * signal would die of it in the middle of a job, as would whatever a handler has started for its job in the same process group.
+ * SIGTERM is sent only to a worker that holds no job. The program of a `command` may not handle the signal and would die in the middle of a
+ * job, together with every process that the handler has started in its process group.
  *
- * The loop looks when demand changes, when a worker ends, when a time comes that the last look has named, and every `interval` in any case (five of them while all is quiet).
+ * The loop runs when demand changes, when a worker exits, at the time that the previous check returned, and at least every `interval` (every
+ * five intervals while the endpoint is quiet).
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
@@ -46,21 +47,21 @@ export interface Settings extends HealthLimits {
 }
 
 export interface EndpointWorkers {
-  /** New settings; undefined: the endpoint is gone, so that all workers leave and `run` ends when the last one has. */
+  /** New settings. Undefined: the endpoint was deleted; all workers drain, and `run` returns after the last one has exited. */
   readonly update: (endpoint: Endpoint | undefined) => void
-  /** Serves the endpoint until it is gone. Run it once. */
+  /** Runs the endpoint's workers until the endpoint is deleted. Call it once. */
   readonly run: Effect.Effect<void>
-  /** Kills whatever is still there. `because` goes on after "Worker w-1 ". */
+  /** Kills the remaining workers. `because` completes a sentence that starts with "Worker w-1 ". */
   readonly killAll: (reason: string) => Effect.Effect<void>
 }
 
-/** A look that comes this much late means that the machine slept, or that the store did: silence meanwhile is nobody's fault. Milliseconds. */
+/** A check this late means that the machine or the store was suspended; silent workers are not blamed for that time. Milliseconds. */
 const CLOCK_JUMP_MILLIS = 5_000
 
-/** An endpoint where nothing waits, starts or leaves is looked at this much less often: whatever ends that wakes the loop. */
+/** A quiet endpoint (nothing waits, starts or drains) is checked this many times less often; every change wakes the loop. */
 const QUIET_INTERVALS = 5
 
-/** A guest that has not been heard of for this long, or for its lease where that is longer, is not counted. Milliseconds. */
+/** An external worker that has been silent for this long, or for its lease if that is longer, is not counted. Milliseconds. */
 const EXTERNAL_WORKER_SILENT_MILLIS = 30_000
 
 const ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -70,7 +71,7 @@ const newWorkerId = Effect.map(
   (digits) => WorkerId.make(`w-${digits.map((digit) => ALPHABET.charAt(digit)).join("")}`)
 )
 
-/** What a worker carries for life. When it changes, the endpoint's workers are outdated. */
+/** The settings a worker is started with. When they change, the endpoint's workers are outdated. */
 const fingerprintOf = (endpoint: Endpoint): string =>
   JSON.stringify([
     endpoint.source,
@@ -81,7 +82,7 @@ const fingerprintOf = (endpoint: Endpoint): string =>
 const isReady = (status: WorkerStatus | undefined): boolean =>
   status?.state === "idle" || status?.state === "running" || status?.state === "draining"
 
-/** `fibers` keeps the workers: they are killed when its scope closes. */
+/** `fibers` owns the workers: closing its scope kills them. */
 export const make = Effect.fnUntraced(function*(
   initial: Endpoint,
   settings: Settings,
@@ -98,22 +99,22 @@ export const make = Effect.fnUntraced(function*(
 
   let endpoint: Endpoint | undefined = initial
   const lifecycles = new Map<string, WorkerLifecycle.WorkerLifecycle>()
-  /** Opened by whatever must be looked at without delay. */
+  /** Opened to request an immediate check. */
   const wakeUp = yield* Latch.make()
   let lastStartAt: number | null = null
-  /** When the next look was to be. */
+  /** Scheduled time of the next check. */
   let plannedAt = now()
-  /** Nobody could call before: the machine slept, or the store was away. */
+  /** Workers could not call before this time: the machine was suspended, or the store was unavailable. */
   let unreachableUntil = 0
   let storeUnavailable = false
 
   const statuses = Effect.map(registry.list(id), (list) => new Map(list.map((status) => [status.id, status])))
 
-  /** Tells the queue, again and again while the store is away: until it knows, the jobs wait for their lease. */
+  /** Returns the worker's jobs to the queue; retries while the store is unavailable. Until it succeeds, the jobs wait for their lease to expire. */
   const reportWorkerGone = (worker: string, cause: string | undefined) =>
     queue.workerGone(id, worker, cause).pipe(
       Effect.tapError((error) =>
-        Effect.logWarning(`The jobs of worker ${worker} of endpoint ${id} cannot be given back yet: ${error.message}.`)
+        Effect.logWarning(`The jobs of worker ${worker} of endpoint ${id} cannot be returned to the queue yet: ${error.message}.`)
       ),
       Effect.retry(Schedule.spaced("1 second")),
       Effect.ignore
@@ -129,24 +130,24 @@ export const make = Effect.fnUntraced(function*(
       jobsHeld: status?.jobs.length ?? 0,
       exitExpected: life.draining !== undefined || status?.state === "draining",
       killReason: life.killReason(),
-      unhealthy: status?.state === "unhealthy" ? status.reason ?? "it gave no reason" : undefined
+      unhealthy: status?.state === "unhealthy" ? status.reason ?? "no reason was reported" : undefined
     })
     if (ready && !life.ready) yield* failures.ready
     yield* reportWorkerGone(life.id, cause)
     if (kind === "crashed") return yield* failures.crashed(life, reason)
     if (kind === "failedStart") return yield* failures.startFailed(life, "unhealthy", reason)
     yield* failures.exited
-    if (cause !== undefined) yield* Effect.logWarning(`Endpoint ${id} lost a worker that was leaving. ${reason}`)
+    if (cause !== undefined) yield* Effect.logWarning(`Endpoint ${id} lost a worker that was draining. ${reason}`)
     else yield* Effect.logInfo(`Worker ${life.id} of endpoint ${id} has left.`)
   })
 
-  /** One worker, until it is gone and everybody knows. */
+  /** Runs one worker until it has exited and its exit has been processed. */
   const runWorker = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle) {
     const end = yield* life.run
     lifecycles.delete(life.id)
     if (end._tag === "Ended") yield* onExit(life, end.exit)
     else {
-      yield* registry.gone(id, life.id)
+      yield* registry.removed(id, life.id)
       if (life.draining === undefined) yield* failures.startFailed(life, end.state, end.reason)
     }
     yield* wakeUp.open
@@ -174,7 +175,7 @@ export const make = Effect.fnUntraced(function*(
     yield* queue.drainWorker(id, life.id)
   })
 
-  /** Looks after a worker that is there. Returns when to look again. */
+  /** Checks the health of a running worker. Returns the time of the next check. */
   const superviseWorker = Effect.fnUntraced(function*(
     life: WorkerLifecycle.WorkerLifecycle,
     status: WorkerStatus | undefined,
@@ -190,8 +191,8 @@ export const make = Effect.fnUntraced(function*(
         { worker, startedAt, ready, status, oldestQueuedAt, unreachableUntil, now: now() },
         settings
       )
-      if (assessment._tag === "Fine") return assessment.checkAt
-      if (assessment._tag === "End") {
+      if (assessment._tag === "Healthy") return assessment.checkAt
+      if (assessment._tag === "Kill") {
         yield* life.end(assessment.reason)
         return undefined
       }
@@ -201,7 +202,7 @@ export const make = Effect.fnUntraced(function*(
     return yield* finishDrain(life, status)
   })
 
-  /** Makes a leaving worker go. Returns when to look again. */
+  /** Stops a draining worker. Returns the time of the next check. */
   const finishDrain = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle, status: WorkerStatus | undefined) {
     const draining = life.draining
     if (draining === undefined || (status?.jobs.length ?? 0) > 0) return undefined
@@ -212,7 +213,7 @@ export const make = Effect.fnUntraced(function*(
     }
     const until = draining.exitRequestedAt + settings.stopGraceMs
     if (now() < until) return until
-    yield* life.end(`Worker ${life.id} did not leave within ${settings.stopGraceMs / 1_000} s of being asked and was killed.`)
+    yield* life.end(`Worker ${life.id} did not exit within ${settings.stopGraceMs / 1_000} s of the request and was killed.`)
     return undefined
   })
 
@@ -220,7 +221,7 @@ export const make = Effect.fnUntraced(function*(
     Effect.tap(() => {
       if (!storeUnavailable) return Effect.void
       storeUnavailable = false
-      return Effect.logInfo(`The queue of endpoint ${id} can be read again.`)
+      return Effect.logInfo(`The queue of endpoint ${id} was read again.`)
     }),
     Effect.catch((error) => {
       const first = !storeUnavailable
@@ -240,7 +241,7 @@ export const make = Effect.fnUntraced(function*(
   ): PolicyWorker => {
     const holds = (status?.jobs.length ?? 0) > 0
     const state = life.draining !== undefined || life.killReason() !== undefined
-      ? "leaving"
+      ? "draining"
       : !life.ready
       ? "starting"
       : holds
@@ -264,7 +265,7 @@ export const make = Effect.fnUntraced(function*(
     return externalWorkers
   }
 
-  /** Looks at everything and acts. Returns how long time alone will change nothing, and whether there is nothing to look after. */
+  /** Checks the endpoint and acts. Returns the time until the next scheduled change, and whether the endpoint is quiet. */
   const reconcile = Effect.gen(function*() {
     if (lifecycles.size === 0 && (endpoint === undefined || !pool.supports.includes(endpoint.source.type))) {
       return { wakeIn: Infinity, resting: true }
@@ -272,7 +273,7 @@ export const make = Effect.fnUntraced(function*(
     const jobs = yield* depth
     const time = now()
     if (time > plannedAt + CLOCK_JUMP_MILLIS) unreachableUntil = time
-    // Read together, after the only thing above that may take its time.
+    // Read at one moment, after the only step above that may be slow.
     const from = endpoint
     const known = yield* statuses
     const times: Array<number | undefined> = []
@@ -319,14 +320,14 @@ export const make = Effect.fnUntraced(function*(
   const again = { wakeIn: settings.intervalMs, resting: false }
   const safeReconcile = reconcile.pipe(
     Effect.catchDefect((defect) =>
-      Effect.as(Effect.logError(`The workers of endpoint ${id} were not looked after; trying again.`, defect), again)
+      Effect.as(Effect.logError(`The workers of endpoint ${id} could not be checked; trying again.`, defect), again)
     )
   )
 
   const run = Effect.gen(function*() {
     while (true) {
       yield* wakeUp.close
-      // In line before the look, so that what comes in meanwhile is not missed.
+      // Subscribe before the check, so that a change during the check is not missed.
       const demand = yield* Effect.forkChild(queue.awaitDemand(id, settings.intervalMs * QUIET_INTERVALS), {
         startImmediately: true
       })
@@ -335,7 +336,7 @@ export const make = Effect.fnUntraced(function*(
         yield* Fiber.interrupt(demand)
         return yield* failures.clear
       }
-      // A job that ends a rest is looked at on the instant; of a stream of them, all that come within `settle` are looked at once.
+      // The first job after a quiet period triggers a check at once; further jobs within `throttle` share the next check.
       if (!resting) yield* Effect.raceFirst(wakeUp.await, Effect.sleep(settings.throttleMs))
       const time = wakeIn === Infinity ? Effect.never : Effect.sleep(wakeIn)
       yield* Effect.raceFirst(wakeUp.await, wakeIn === Infinity ? time : Effect.raceFirst(Fiber.await(demand), time))

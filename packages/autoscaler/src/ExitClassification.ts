@@ -1,37 +1,37 @@
 /**
- * What the end of a worker means: for the jobs it held, for the endpoint's {@link file://./RestartBackoff.ts crash budget}, and in words. Pure.
+ * Classifies the exit of a worker: its effect on the worker's jobs and on the restart backoff, and its description. Pure.
  *
- * | | asked to leave | not asked, was ready | never was ready |
+ * | | asked to exit | not asked, was ready | was never ready |
  * |---|---|---|---|
- * | code 0, holds no job | left | left (it recycles itself) | failed start |
- * | code 0, holds a job | left, the job goes back unstarted | crash | - |
- * | another code, a signal | left; a cause if it holds a job | crash | failed start |
- * | ended by the platform | left; a cause if it holds a job | crash | failed start |
+ * | code 0, holds no job | expected | expected (it recycles itself) | failed start |
+ * | code 0, holds a job | expected, the job returns to the queue unstarted | crash | - |
+ * | another code, a signal | expected; a cause if it holds a job | crash | failed start |
+ * | killed by the platform | expected; a cause if it holds a job | crash | failed start |
  */
 import { describeExit, withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"
 
-/** What is known of a worker when it is gone. */
+/** The facts about an exited worker. */
 export interface ExitContext {
   readonly worker: string
   readonly exit: WorkerExit
-  /** It had called the platform. */
+  /** The worker had called the platform. */
   readonly ready: boolean
-  /** How many jobs it held. */
+  /** Number of jobs it held. */
   readonly jobsHeld: number
-  /** It was asked to leave, or had said that it leaves. */
+  /** It was asked to exit, or had announced its exit. */
   readonly exitExpected: boolean
-  /** Why the platform killed it, as a sentence that names it; undefined when it did not. */
+  /** Why the platform killed it, as a sentence that names it; undefined when the platform did not. */
   readonly killReason: string | undefined
-  /** The failed fitness check that it reported, if it did. */
+  /** The failed fitness check that it reported, if any. */
   readonly unhealthy: string | undefined
 }
 
-/** What its end means. */
+/** The classification. */
 export interface ExitClassification {
   readonly kind: "left" | "crashed" | "failedStart"
-  /** What happened, in words and with its last lines. */
+  /** A description, with the last lines of its output. */
   readonly reason: string
-  /** What its jobs are told; undefined when they never started, or when there are none to tell. */
+  /** The cause recorded for its jobs; undefined when they never started, or when it held none. */
   readonly cause: string | undefined
 }
 
@@ -40,13 +40,13 @@ const words = ({ exitExpected, killReason, exit, jobsHeld, ready, unhealthy, wor
   if (unhealthy !== undefined) return `Worker ${worker} ended itself because it is unhealthy: ${unhealthy}.`
   if (exit._tag !== "Exited" || exit.code !== 0 || exitExpected) return describeExit(worker, exit)
   if (!ready) {
-    return `Worker ${worker} exited with code 0 before it asked for a job. A worker has to call serverless.start, or speak the worker ` +
-      `protocol with the variables it is given.`
+    return `Worker ${worker} exited with code 0 before it asked for a job. A worker must call serverless.start, or speak the worker ` +
+      `protocol with the variables it receives.`
   }
   return jobsHeld === 0 ? describeExit(worker, exit) : `Worker ${worker} exited with code 0 without delivering the result.`
 }
 
-/** Says what the end of a worker means; the table at the head of this file is its whole logic. */
+/** Classifies an exit by the table at the head of this file. */
 export const classifyExit = (circumstances: ExitContext): ExitClassification => {
   const { exitExpected, exit, jobsHeld, ready } = circumstances
   const inOrder = exit._tag === "Exited" && exit.code === 0 && circumstances.killReason === undefined

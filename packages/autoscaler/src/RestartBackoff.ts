@@ -1,53 +1,53 @@
 /**
- * When an endpoint whose workers fail may have the next one. Pure.
+ * Delays the next worker of an endpoint whose workers fail. Pure.
  *
  * ```
- *                 failed start                     its worker is seen ready
+ *                 failed start                     a worker becomes ready
  *   [ working ] ---------------> [ backing off ] ---------------------------> [ working ]
  *       |                          |   ^   one trial at a time
  *       | third quick crash        +---+   fails: the wait doubles
  *       +------------------------------^
  * ```
  *
- * Two things count. A *failed start*: the worker could not be started, or ended before it was ever seen ready; the first one already waits,
- * because nothing but time or a person will mend it. A *quick crash*: the worker was ready and ended, unasked, soon after; the first two are
- * replaced at once, because a job may be to blame, and jobs have their own limit of attempts.
+ * It counts two kinds of failure. A *failed start*: the worker could not be started, or exited before it was ready. The first one already
+ * causes a wait, because an immediate retry would fail the same way. A *quick crash*: the worker was ready and exited, unasked, soon after its
+ * start. The first two are replaced at once, because a job may be the cause, and jobs have their own limit of attempts.
  */
 
-/** The first wait after a failed start, milliseconds. It doubles with each, up to {@link MAX_DELAY_MILLIS}. */
+/** Wait after the first failed start, milliseconds. It doubles with each further one, up to {@link MAX_DELAY_MILLIS}. */
 export const INITIAL_DELAY_MILLIS = 1_000
 
-/** The longest wait, milliseconds: how long a mended endpoint may take to be noticed. */
+/** Longest wait, milliseconds. A repaired endpoint recovers within this time. */
 export const MAX_DELAY_MILLIS = 30_000
 
-/** A worker that ends this soon after its start has crashed quickly, milliseconds. */
+/** An unrequested exit within this time of the start is a quick crash. Milliseconds. */
 export const QUICK_CRASH_MILLIS = 10_000
 
-/** How many quick crashes in a row are replaced at once. */
+/** Consecutive quick crashes that are replaced without a wait. */
 export const IMMEDIATE_RESTARTS = 2
 
 export interface RestartBackoff {
-  /** Failed starts in a row. */
+  /** Consecutive failed starts. */
   readonly failedStarts: number
-  /** Quick crashes in a row. */
+  /** Consecutive quick crashes. */
   readonly quickCrashes: number
-  /** No worker may be started before this time. */
+  /** No worker may start before this time. */
   readonly notBefore: number
-  /** When the last failure happened. */
+  /** Time of the last failure. */
   readonly failedAt: number
 }
 
-/** Nothing has gone wrong. */
+/** The state without failures. */
 export const empty: RestartBackoff = { failedStarts: 0, quickCrashes: 0, notBefore: 0, failedAt: -Infinity }
 
-/** How long to wait after the `count`th failure. `random` is in [0, 1): up to a fifth more or less, so that endpoints do not beat in step. */
+/** The wait after the `count`th failure. `random` in [0, 1) varies it by up to a fifth, so that endpoints do not retry in step. */
 export const delayOf = (count: number, random: number): number => {
   const wait = Math.min(MAX_DELAY_MILLIS, INITIAL_DELAY_MILLIS * 2 ** Math.min(count - 1, 30))
   return Math.round(Math.min(MAX_DELAY_MILLIS, Math.max(INITIAL_DELAY_MILLIS, wait * (0.8 + 0.4 * random))))
 }
 
 /**
- * A start failed. Workers that were started together fail together: those that were started before the last failure was known count once.
+ * Records a failed start. Workers started together fail together: starts before the previous failure was known count once.
  */
 export const failedStart = (
   backoff: RestartBackoff,
@@ -58,7 +58,7 @@ export const failedStart = (
   return { ...backoff, failedStarts, failedAt: now, notBefore: now + delayOf(failedStarts, random) }
 }
 
-/** A worker that had been ready ended unasked. */
+/** Records that a ready worker exited without being asked to. */
 export const crashed = (
   backoff: RestartBackoff,
   { now, random, startedAt }: { readonly now: number; readonly startedAt: number; readonly random: number }
@@ -69,15 +69,15 @@ export const crashed = (
   return { ...backoff, quickCrashes, failedAt: now, notBefore: now + delayOf(quickCrashes - IMMEDIATE_RESTARTS, random) }
 }
 
-/** A worker was seen ready for the first time: starting works. */
+/** Records that a worker became ready: starting works. */
 export const ready = (backoff: RestartBackoff): RestartBackoff =>
   backoff.failedStarts === 0 ? backoff : { ...backoff, failedStarts: 0, notBefore: 0 }
 
-/** A ready worker left in order: working works too. */
+/** Records that a ready worker exited as requested. */
 export const exited = (backoff: RestartBackoff): RestartBackoff =>
   backoff.quickCrashes === 0 ? backoff : { ...backoff, quickCrashes: 0 }
 
-/** How many of `wanted` workers may be started now, while `starting` others have not been seen ready. */
+/** How many of `wanted` workers may start now, given `starting` workers that are not ready yet. */
 export const allowedStarts = (backoff: RestartBackoff, wanted: number, starting: number, now: number): number => {
   if (now < backoff.notBefore) return 0
   if (backoff.failedStarts === 0) return wanted

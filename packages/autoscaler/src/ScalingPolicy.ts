@@ -1,55 +1,55 @@
 /**
- * How many workers an endpoint should have. Pure: what is seen goes in, what to do comes out (docs/spec/endpoints.md#scaling).
+ * Decides the number of workers of an endpoint. Pure: an observation in, a decision out (docs/spec/endpoints.md#scaling).
  *
- * Workers of the endpoint, by what they count for:
+ * How workers count:
  *
  * ```
- *   starting   idle   running                      leaving
- *   |------- serving: take jobs --------|          take none, still there
+ *   starting   idle   running                      draining
+ *   |------- serving: take jobs --------|          take none, still running
  *   |--------------------- alive: count to `max` ----------------|
  * ```
  *
  * Rules, all of which the property tests check:
  *
- * - Never more than `max` alive. Leaving workers count: `max` is what the machine is asked to bear, and a leaving one still holds its
- *   memory until it is gone. Outdated workers (started from settings that have changed since) count for the same reason.
+ * - Never more than `max` alive. Draining workers count: `max` limits the load of the machine, and a draining worker uses its memory until it
+ *   exits. Outdated workers (started with older settings) count for the same reason.
  * - Never fewer than `min` serving, as far as `max` has room.
- * - The first waiting job of an endpoint without serving workers starts one at once.
- * - `lowPriority` jobs start nothing, not even the first worker: a caller who asks for low priority asks for leftover capacity. They run when
- *   `min` or another job brings a worker, or reach their time to live.
- * - QUEUE_DELAY: one more while a job has waited `value` seconds, at most one every `value` seconds, and none while workers are starting for
- *   all that wait: a slow cold start of the one worker that a single job needs must not start a second.
+ * - The first waiting job of an endpoint without serving workers starts one immediately.
+ * - `lowPriority` jobs never start a worker, not even the first: they use spare capacity. They run when `min` or another job starts a worker, or
+ *   expire.
+ * - QUEUE_DELAY: one more while a job has waited `value` seconds, at most one every `value` seconds, and none while enough workers for all
+ *   waiting jobs are starting: a slow cold start must not start a second worker for a single job.
  * - REQUEST_COUNT: `ceil((waiting + running) / value)` workers.
- * - Scaling down takes idle workers only, those idle longest first, when they have been idle for the idle timeout and nothing waits, and never
- *   below what the scaler would start again.
- * - An endpoint that nobody can start workers for (`external`) gets none.
+ * - Scaling down stops idle workers only, longest idle first, after the idle timeout, while no job waits, and never below the number that the
+ *   scaler would start again.
+ * - An endpoint with the source `external` gets no workers.
  *
- * Changed settings are something else than scaling down, so they have their own list: `retire` names workers that are to take no more jobs
- * whatever they do now, because they are outdated or above a lowered `max`. A retired worker finishes the jobs it holds.
+ * Changed settings are separate from scaling down: `retire` lists workers that get no more jobs, busy or not, because they are outdated or
+ * exceed a lowered `max`. A retired worker finishes the jobs it holds.
  */
 import type { Scaler, WorkerLimits } from "@stint/contract/Endpoint"
 import type { Depth } from "@stint/store/JobStore"
 
-/** One worker of the endpoint, as the policy sees it. */
+/** One worker of the endpoint. */
 export interface PolicyWorker {
   readonly id: string
   /**
-   * `starting`: has not called yet. `idle`: holds no job. `running`: holds one. `leaving`: takes no more.
+   * `starting`: has not called yet. `idle`: holds no job. `running`: holds a job. `draining`: gets no more jobs.
    */
-  readonly state: "starting" | "idle" | "running" | "leaving"
-  /** Since when it is idle, milliseconds; null unless idle. */
+  readonly state: "starting" | "idle" | "running" | "draining"
+  /** Start of its idle time, milliseconds; null unless idle. */
   readonly idleSince: number | null
-  /** Started from settings that have changed since. */
+  /** Started with older settings. */
   readonly outdated: boolean
 }
 
-/** Workers that joined by themselves (`stint worker-env`), as far as they were heard of lately. They count as capacity, not to `max`. */
+/** External workers (`stint worker-env`) that called recently. They count as capacity, but not towards `max`. */
 export interface ExternalWorkers {
   readonly idle: number
   readonly running: number
 }
 
-/** Everything that a decision is made from. */
+/** The input of a decision. */
 export interface Observation {
   readonly limits: WorkerLimits
   readonly scaler: Scaler
@@ -58,37 +58,37 @@ export interface Observation {
   readonly depth: Pick<Depth, "waiting" | "waitingLow" | "running" | "oldestQueuedAt">
   readonly workers: ReadonlyArray<PolicyWorker>
   readonly externalWorkers: ExternalWorkers
-  /** When a worker of the endpoint was last started; null when none was. */
+  /** Time of the last worker start; null when there was none. */
   readonly lastStartAt: number | null
-  /** Milliseconds, of the same clock as all times here. */
+  /** Current time, milliseconds, from the clock of all times here. */
   readonly now: number
 }
 
-/** What to do now. Whoever carries it out may start fewer: see `RestartBackoff`. */
+/** A decision. `RestartBackoff` may reduce the number of starts. */
 export interface Decision {
-  /** How many workers to start. */
+  /** Number of workers to start. */
   readonly start: number
-  /** Idle workers that are no longer needed. */
+  /** Idle workers to stop. */
   readonly drain: ReadonlyArray<string>
-  /** Workers that settings have made wrong or too many; they may be busy. */
+  /** Outdated or surplus workers to drain; they may be busy. */
   readonly retire: ReadonlyArray<string>
-  /** When time alone, without any event, may change the decision; null when it cannot. */
+  /** Earliest time at which the decision may change without an event; null when it cannot. */
   readonly wakeAt: number | null
 }
 
 /**
- * How long an idle guest is trusted to take a waiting job, milliseconds. One that takes takes within a moment; one that is gone is noticed
- * only later, and no job should wait for it.
+ * How long a waiting job may rely on an idle external worker, milliseconds. A live worker takes the job immediately; a dead one is detected
+ * later, and no job should wait for it.
  */
 export const EXTERNAL_WORKER_GRACE_MILLIS = 1_000
 
-const RETIRE_ORDER = { idle: 0, starting: 1, running: 2, leaving: 3 } as const
+const RETIRE_ORDER = { idle: 0, starting: 1, running: 2, draining: 3 } as const
 
-/** Decides. The same observation always gives the same decision. */
+/** Makes a decision; deterministic. */
 export const decide = (
   { depth, externalWorkers, lastStartAt, limits, now, scaler, startable, workers }: Observation
 ): Decision => {
-  const present = workers.filter((worker) => worker.state !== "leaving")
+  const present = workers.filter((worker) => worker.state !== "draining")
   const max = startable ? limits.max : 0
   const min = Math.min(limits.min, max)
 
@@ -135,7 +135,7 @@ export const decide = (
   const target = Math.min(Math.max(wanted, min), max)
   const start = Math.max(0, Math.min(target - serving.length, max - workers.length))
 
-  // What waits, whatever its priority, is what an idle worker is about to take.
+  // An idle worker takes waiting jobs of every priority.
   const drain: Array<string> = []
   if (depth.waiting === 0) {
     const needed = scaler.type === "REQUEST_COUNT" ? target : min

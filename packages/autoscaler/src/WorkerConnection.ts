@@ -1,6 +1,6 @@
 /**
- * What a started worker is told about the platform. Composed by whoever runs the platform: only they know the address under which workers
- * reach it, and who issues their keys.
+ * The platform's address and key for workers that the autoscaler starts. Provided by the program that composes the platform, which knows the
+ * address and issues the keys.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
@@ -9,6 +9,6 @@ import type * as Redacted from "effect/Redacted"
 export class WorkerConnection extends Context.Service<WorkerConnection, {
   /** Without a trailing slash: `http://127.0.0.1:4600`. */
   readonly baseUrl: string
-  /** The key that opens the worker API of an endpoint, and nothing else. */
+  /** The key for the worker API of one endpoint only. */
   readonly keyFor: (endpoint: EndpointId) => Redacted.Redacted
 }>()("@stint/autoscaler/WorkerConnection") {}

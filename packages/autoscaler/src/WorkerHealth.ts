@@ -1,79 +1,78 @@
 /**
- * Whether a worker that is there still does its work. Pure.
+ * Decides whether a running worker still works. Pure.
  *
- * A worker is only ever judged by what it does towards the platform. In order:
+ * Only the worker's calls to the platform count. In this order:
  *
- * - *never called*: started `initLimit` ago and not heard of. Killed (docs/spec/endpoints.md#worker-supervision).
- * - *unhealthy*: it reported a failed fitness check and is about to exit; helped along when it does not.
- * - *says goodbye*: it takes no more jobs (`refresh_worker`, or its own signal); helped along when it stays.
- * - *stuck*: it holds no job, a job waits, and it does not take it, for `stuckAfter`. That is what a frozen worker looks like once its
- *   lease is over, and one whose handler still runs a job that was cancelled or timed out and cannot be interrupted
- * (docs/spec/worker-lifecycle.md#cancelled-jobs): its
- *   heartbeat goes on, but it takes nothing.
+ * - *never called*: started `initLimit` ago and has not called. Killed (docs/spec/endpoints.md#worker-supervision).
+ * - *unhealthy*: it reported a failed fitness check and should exit; drained when it does not.
+ * - *announced its exit*: it takes no more jobs (`refresh_worker`, or its own signal); drained when it stays.
+ * - *stuck*: it holds no job and has not taken a waiting job for `stuckAfter`. A frozen worker looks like this once its
+ *   lease has expired. So does a worker whose handler still runs a cancelled or timed-out job and cannot be interrupted
+ *   (docs/spec/worker-lifecycle.md#cancelled-jobs): it sends heartbeats but takes no job.
  * - *silent*: holds no job and has not called for `silentAfter`, waiting jobs or not.
  *
- * A worker that holds a job is never judged here: its lease and the job's execution timeout do that.
+ * Workers that hold a job are not checked here: their lease and the job's execution timeout cover them.
  */
 import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
 
-/** The patience of the judge, milliseconds. Defaults and trade-offs: see `Autoscaler`. */
+/** Time limits, milliseconds. Defaults and trade-offs: see `Autoscaler`. */
 export interface HealthLimits {
   readonly initLimitMs: number
   readonly stuckAfterMs: number
   readonly silentAfterMs: number
-  /** How long a worker that leaves by itself is left alone. */
+  /** Time for a worker to complete an exit that it announced. */
   readonly stopGraceMs: number
 }
 
-/** What a verdict is made from. Times are milliseconds of one clock. */
+/** The input of a check. Times are milliseconds of one clock. */
 export interface WorkerObservation {
   readonly worker: string
   readonly startedAt: number
   readonly ready: boolean
-  /** What the registry knows of it. */
+  /** Its entry in the registry. */
   readonly status: WorkerStatus | undefined
-  /** When the job that has waited longest began to; null when none waits, or when it is not known. */
+  /** Start of the longest wait of a waiting job; null when no job waits, or when unknown. */
   readonly oldestQueuedAt: number | null
-  /** Nobody could have called before this time: the machine slept, or the store was away. */
+  /** Workers could not call before this time: the machine was suspended, or the store was unavailable. */
   readonly unreachableUntil: number
   readonly now: number
 }
 
-/** What is to become of the worker. `because` says why, in words. */
+/** The result. `because` gives the reason as text. */
 export type HealthAssessment =
-  /** `checkAt`: when time alone may change that. */
-  | { readonly _tag: "Fine"; readonly checkAt: number | undefined }
-  /** It gets no more jobs and is asked to leave, not before `requestExitAt`. */
-  | { readonly _tag: "Leave"; readonly requestExitAt: number; readonly reason: string }
-  | { readonly _tag: "End"; readonly reason: string }
+  /** `checkAt`: earliest time at which the result may change without an event. */
+  | { readonly _tag: "Healthy"; readonly checkAt: number | undefined }
+  /** It gets no more jobs, and is asked to exit, not before `requestExitAt`. */
+  | { readonly _tag: "Drain"; readonly requestExitAt: number; readonly reason: string }
+  | { readonly _tag: "Kill"; readonly reason: string }
 
 const seconds = (millis: number): string => `${Math.round(millis / 100) / 10} s`
 
-const fine = (checkAt?: number): HealthAssessment => ({ _tag: "Fine", checkAt })
+const healthy = (checkAt?: number): HealthAssessment => ({ _tag: "Healthy", checkAt })
 
-/** Judges one worker that is not leaving yet. */
+/** Checks one worker that is not draining. */
 export const assessHealth = (observation: WorkerObservation, limits: HealthLimits): HealthAssessment => {
   const { now, status, worker } = observation
   if (!observation.ready && status?.state !== "unhealthy") {
     const until = Math.max(observation.startedAt, observation.unreachableUntil) + limits.initLimitMs
-    if (now < until) return fine(until)
+    if (now < until) return healthy(until)
     const reason =
-      `Worker ${worker} did not call the platform within ${seconds(limits.initLimitMs)} of its start and was ended. ` +
-      `See its last output, and whether it reaches the platform's address.`
-    return { _tag: "End", reason }
+      `Worker ${worker} did not call the platform within ${seconds(limits.initLimitMs)} of its start and was killed. ` +
+      `Check its last output, and whether it can reach the platform's address.`
+    return { _tag: "Kill", reason }
   }
-  if (status === undefined) return fine()
-  if (status.state === "unhealthy") return { _tag: "Leave", requestExitAt: now + limits.stopGraceMs, reason: "it is unhealthy" }
+  if (status === undefined) return healthy()
+  if (status.state === "unhealthy") return { _tag: "Drain", requestExitAt: now + limits.stopGraceMs, reason: "it is unhealthy" }
   if (status.state === "draining") {
-    return { _tag: "Leave", requestExitAt: now + limits.stopGraceMs, reason: "it said that it leaves" }
+    return { _tag: "Drain", requestExitAt: now + limits.stopGraceMs, reason: "it announced its exit" }
   }
-  if (status.jobs.length > 0) return fine()
+  if (status.jobs.length > 0) return healthy()
 
   const silentAt = Math.max(status.lastSeenAt, observation.unreachableUntil) + limits.silentAfterMs
-  if (now >= silentAt) return { _tag: "Leave", requestExitAt: now, reason: `it was silent for ${seconds(limits.silentAfterMs)}` }
+  if (now >= silentAt) return { _tag: "Drain", requestExitAt: now, reason: `it was silent for ${seconds(limits.silentAfterMs)}` }
 
-  if (status.idleSince === null || observation.oldestQueuedAt === null) return fine(silentAt)
+  if (status.idleSince === null || observation.oldestQueuedAt === null) return healthy(silentAt)
   const stuckAt = Math.max(status.idleSince, observation.oldestQueuedAt, observation.unreachableUntil) + limits.stuckAfterMs
-  if (now < stuckAt) return fine(Math.min(silentAt, stuckAt))
-  return { _tag: "Leave", requestExitAt: now, reason: `it took no job for ${seconds(limits.stuckAfterMs)} although jobs waited` }
+  if (now < stuckAt) return healthy(Math.min(silentAt, stuckAt))
+  return { _tag: "Drain", requestExitAt: now, reason: `it took no job for ${seconds(limits.stuckAfterMs)} although jobs waited` }
 }

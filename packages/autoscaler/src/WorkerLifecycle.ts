@@ -1,5 +1,5 @@
 /**
- * One worker that the platform has started, or is about to.
+ * One worker, from its start to its exit.
  *
  * ```
  *   run: pool.start ----> handle.exit ----> Ended
@@ -14,28 +14,28 @@ import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 
-/** How a worker's life went. */
+/** The result of running a worker. */
 export type WorkerOutcome =
-  /** It never ran. `throttled`: for want of room, which is nobody's fault (docs/spec/endpoints.md#worker-states). `reason` is for people. */
+  /** It never ran. `throttled`: no capacity (docs/spec/endpoints.md#worker-states). `reason` is a sentence. */
   | { readonly _tag: "NotStarted"; readonly state: "unhealthy" | "throttled"; readonly reason: string }
   | { readonly _tag: "Ended"; readonly exit: WorkerExit }
 
 export interface WorkerLifecycle {
   readonly id: WorkerId
   readonly startedAt: number
-  /** What it was started from: it is outdated when this changes. */
+  /** The settings it was started with; the worker is outdated when they change. */
   readonly fingerprint: string
-  /** It has called the platform. */
+  /** Whether it has called the platform. */
   ready: boolean
-  /** Set once it takes no more jobs. Not asked to leave before `requestExitAt`: a worker that said goodbye itself needs no asking. */
+  /** Set when it gets no more jobs. It is not asked to exit before `requestExitAt`: a worker that announced its exit needs no request. */
   draining: { readonly requestExitAt: number; exitRequestedAt: number | undefined } | undefined
-  /** Why the platform killed it, as a sentence; undefined when it did not. */
+  /** Why the platform killed it, as a sentence; undefined when the platform did not. */
   readonly killReason: () => string | undefined
-  /** Asks it to leave; ends it where it does not even run yet. */
+  /** Asks it to exit; kills it when it is not running yet. */
   readonly requestExit: Effect.Effect<void>
-  /** Kills it, or gives up starting it. The first reason, a sentence, counts. */
+  /** Kills it, or cancels its start. The first reason (a sentence) is kept. */
   readonly end: (reason: string) => Effect.Effect<void>
-  /** Starts it and waits for its end. Run it once; it is killed when that is interrupted. */
+  /** Starts it and waits for its exit. Call it once; interruption kills the worker. */
   readonly run: Effect.Effect<WorkerOutcome>
 }
 
@@ -78,7 +78,7 @@ export const make = (
     Effect.scoped,
     Effect.catchDefect((defect) =>
       Effect.as(
-        Effect.logError(`The pool failed while it kept worker ${request.worker}.`, Cause.die(defect)),
+        Effect.logError(`The pool failed while it ran worker ${request.worker}.`, Cause.die(defect)),
         notStarted("unhealthy", `The pool failed: ${defect instanceof Error ? defect.message : String(defect)}.`)
       )
     )

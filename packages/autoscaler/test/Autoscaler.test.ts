@@ -252,8 +252,8 @@ describe("Autoscaler: workers that fail", () => {
       assert.strictEqual(failed.status, "FAILED")
       assert.strictEqual(
         failed.error,
-        `Worker ${worker} exited with code 137 (128 + 9: signal SIGKILL). If nobody killed it, the system may have: that is what it does ` +
-          `when memory runs out. Its last output:\n  loading the model\n  about to run\n(end of output) This was attempt 2 of 2.`
+        `Worker ${worker} exited with code 137 (128 + 9: signal SIGKILL). If you did not kill it, the operating system may have, because ` +
+          `memory ran out. Its last output:\n  loading the model\n  about to run\n(end of output) This was attempt 2 of 2.`
       )
     }))
 
@@ -483,7 +483,7 @@ describe("Autoscaler: shutdown", () => {
       assert.strictEqual(status, "FAILED")
       assert.match(
         error ?? "",
-        /still ran a job 30s after the platform was told to stop, and was killed\. This was the only attempt allowed\.$/
+        /still ran a job 30s after the platform began to shut down, and was killed\. This was the only attempt allowed\.$/
       )
     }))
 

@@ -61,7 +61,7 @@ describe("ExitClassification", () => {
     ])
     assert.match(
       String(told({ ready: false })[1]),
-      /exited with code 0 before it asked for a job\. A worker has to call serverless\.start/
+      /exited with code 0 before it asked for a job\. A worker must call serverless\.start/
     )
     assert.deepStrictEqual(told({ ready: false, exit: exited(1), unhealthy: "fitness check disk failed: 3 % left" }), [
       "failedStart",
@@ -71,7 +71,7 @@ describe("ExitClassification", () => {
 
   it("says what is known about memory, and no more", () => {
     assert.strictEqual(describeExit("w-1", exited(143)), "Worker w-1 exited with code 143 (128 + 15: signal SIGTERM).")
-    assert.include(describeExit("w-1", killed("SIGKILL")), "If nobody killed it, the system may have")
+    assert.include(describeExit("w-1", killed("SIGKILL")), "If you did not kill it, the operating system may have")
     assert.include(describeExit("w-1", killed("SIGKILL", true)), "It was out of memory")
     assert.include(describeExit("w-1", exited(134, ["FATAL ERROR: JavaScript heap out of memory"])), "It ran out of memory")
     assert.strictEqual(describeExit("w-1", exited(1)), "Worker w-1 exited with code 1.")

@@ -40,7 +40,7 @@ describe("ScalingPolicy: examples", () => {
     assert.deepStrictEqual(decide(observation({ depth: waiting(10, 0) })), { ...rest, start: 1 }))
 
   it("a worker that leaves serves nobody: the first job after it starts another, where there is room", () => {
-    const workers = [worker("a", "leaving")]
+    const workers = [worker("a", "draining")]
     assert.strictEqual(decide(observation({ workers, depth: waiting(1, 0) })).start, 1)
     const full = decide(observation({ workers, depth: waiting(1, 0), limits: { min: 0, max: 1, idleTimeoutMs: 0 } }))
     assert.strictEqual(full.start, 0)
@@ -111,7 +111,7 @@ describe("ScalingPolicy: examples", () => {
 })
 
 const workerArb = fc.record({
-  state: fc.constantFrom<PolicyWorker["state"]>("starting", "idle", "running", "leaving"),
+  state: fc.constantFrom<PolicyWorker["state"]>("starting", "idle", "running", "draining"),
   idleFor: fc.integer({ min: 0, max: 20_000 }),
   outdated: fc.oneof({ weight: 5, arbitrary: fc.constant(false) }, { weight: 1, arbitrary: fc.constant(true) })
 })
@@ -150,14 +150,14 @@ const carriedOut = (before: Observation, { drain, retire, start }: Decision): Ob
   ...before,
   workers: [
     ...before.workers.map((one) =>
-      [...drain, ...retire].includes(one.id) ? { ...one, state: "leaving" as const, idleSince: null } : one
+      [...drain, ...retire].includes(one.id) ? { ...one, state: "draining" as const, idleSince: null } : one
     ),
     ...Array.from({ length: start }, (_, index) => worker(`new${index}`, "starting"))
   ],
   lastStartAt: start > 0 ? before.now : before.lastStartAt
 })
 
-const serving = (seen: Observation) => seen.workers.filter((one) => one.state !== "leaving" && !one.outdated)
+const serving = (seen: Observation) => seen.workers.filter((one) => one.state !== "draining" && !one.outdated)
 
 describe("ScalingPolicy: properties", () => {
   const holds = (property: (seen: Observation, decision: Decision, after: Observation) => void) => () =>
@@ -235,7 +235,7 @@ describe("ScalingPolicy: properties", () => {
     holds((_, { drain }, after) => {
       const next = decide(after)
       assert.deepStrictEqual([next.start, next.drain, next.retire], [0, [], []])
-      const empty = { ...after, workers: after.workers.filter((one) => one.state !== "leaving") }
+      const empty = { ...after, workers: after.workers.filter((one) => one.state !== "draining") }
       if (drain.length > 0) assert.strictEqual(decide(empty).start, 0)
     })
   )

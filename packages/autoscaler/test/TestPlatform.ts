@@ -11,11 +11,12 @@ import * as MemoryWorkerPool from "@stint/pool/MemoryWorkerPool"
 import { endpointOf } from "@stint/pool/testing"
 import { type WorkerLine, WorkerLog } from "@stint/pool/WorkerLog"
 import { JobQueue, JobTimers, WorkerRegistry } from "@stint/queue"
+import type { EndpointGone, IdempotencyConflict } from "@stint/queue/JobErrors"
 import { StoreFaults } from "@stint/store-testing"
 import * as EndpointStore from "@stint/store/EndpointStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
-import * as QueueErrors from "@stint/store/QueueError"
-import type { QueueError } from "@stint/store/QueueError"
+import * as QueueErrors from "@stint/store/StoreError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -135,7 +136,7 @@ const queue = Layer.effect(
         Effect.suspend(() =>
           faults.depthAway
             ? Effect.fail(
-              new QueueErrors.QueueError({ reason: new QueueErrors.StoreUnavailable({ operation: "depth", cause: "away" }) })
+              new QueueErrors.StoreError({ reason: new QueueErrors.StoreUnavailable({ operation: "depth", cause: "away" }) })
             )
             : real.depth(endpoint)
         )
@@ -155,7 +156,7 @@ export const withoutAutoscaler = Layer.provideMerge(JobTimers.layer(), base)
 export const onPlatform = <A, E>(
   body: Effect.Effect<A, E, Layer.Success<typeof withoutAutoscaler>>,
   options: Autoscaler.Options = {}
-): Effect.Effect<A, E | QueueError> =>
+): Effect.Effect<A, E | StoreError> =>
   Effect.gen(function*() {
     const scope = yield* Scope.make()
     const context = yield* Layer.buildWithScope(Layer.provideMerge(Autoscaler.layer(options), withoutAutoscaler), scope)
@@ -181,7 +182,7 @@ export const submit = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   work: Work = {},
   policy: { readonly lowPriority?: boolean } = {}
-): Effect.fn.Return<JobId, QueueError, JobQueue.JobQueue> {
+): Effect.fn.Return<JobId, StoreError | IdempotencyConflict | EndpointGone, JobQueue.JobQueue> {
   const queue = yield* JobQueue.JobQueue
   const id = JobId.make(`job-${++jobs}`)
   yield* queue.submit({ endpoint, id, input: toJsonText(work), policy })

@@ -33,35 +33,35 @@ const verdict = (more: Partial<WorkerObservation> = {}) =>
 
 describe("WorkerHealth", () => {
   it("an idle worker that calls is fine, and is looked at again before it could be silent for too long", () =>
-    assert.deepStrictEqual(verdict(), { _tag: "Fine", checkAt: NOW + 120_000 }))
+    assert.deepStrictEqual(verdict(), { _tag: "Healthy", checkAt: NOW + 120_000 }))
 
   it("a worker that holds a job is not judged, however silent: leases are for that", () =>
     assert.strictEqual(
       verdict({ status: status({ state: "running", jobs: ["a"], lastSeenAt: 0, idleSince: null }) })._tag,
-      "Fine"
+      "Healthy"
     ))
 
   it("one that leaves a waiting job alone is stuck, when both have been there long enough", () => {
     const left = (idleFor: number, waitedFor: number) =>
       verdict({ status: status({ idleSince: NOW - idleFor }), oldestQueuedAt: NOW - waitedFor })._tag
-    assert.deepStrictEqual([left(60_000, 9_999), left(9_999, 60_000), left(10_000, 10_000)], ["Fine", "Fine", "Leave"])
+    assert.deepStrictEqual([left(60_000, 9_999), left(9_999, 60_000), left(10_000, 10_000)], ["Healthy", "Healthy", "Drain"])
   })
 
   it("while nobody could call, nobody was silent, stuck or late", () => {
     const quiet = { status: status({ lastSeenAt: 0 }), unreachableUntil: NOW - 1_000 }
-    assert.strictEqual(verdict(quiet)._tag, "Fine")
-    assert.strictEqual(verdict({ ...quiet, unreachableUntil: 0 })._tag, "Leave")
-    assert.strictEqual(verdict({ oldestQueuedAt: 0, unreachableUntil: NOW - 9_000 })._tag, "Fine")
-    assert.strictEqual(verdict({ oldestQueuedAt: 0, unreachableUntil: NOW - 10_000 })._tag, "Leave")
+    assert.strictEqual(verdict(quiet)._tag, "Healthy")
+    assert.strictEqual(verdict({ ...quiet, unreachableUntil: 0 })._tag, "Drain")
+    assert.strictEqual(verdict({ oldestQueuedAt: 0, unreachableUntil: NOW - 9_000 })._tag, "Healthy")
+    assert.strictEqual(verdict({ oldestQueuedAt: 0, unreachableUntil: NOW - 10_000 })._tag, "Drain")
     const late = { ready: false, status: status({ state: "initializing" }) }
-    assert.strictEqual(verdict({ ...late, unreachableUntil: NOW - 1_000 })._tag, "Fine")
-    assert.strictEqual(verdict(late)._tag, "End")
+    assert.strictEqual(verdict({ ...late, unreachableUntil: NOW - 1_000 })._tag, "Healthy")
+    assert.strictEqual(verdict(late)._tag, "Kill")
   })
 
   it("one that says goodbye, or that it is unhealthy, has its time to go by itself", () => {
     for (const state of ["draining", "unhealthy"] as const) {
       const leave = verdict({ status: status({ state }) })
-      assert.strictEqual(leave._tag === "Leave" && leave.requestExitAt, NOW + 10_000)
+      assert.strictEqual(leave._tag === "Drain" && leave.requestExitAt, NOW + 10_000)
     }
   })
 })

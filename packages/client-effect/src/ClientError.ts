@@ -1,5 +1,5 @@
 /**
- * Why a call to the platform brought nothing, on the Effect side: one error, with the reasons of `CallError.ts` as Schemas.
+ * The error of a failed call, for Effect: the reasons of `CallError.ts` as Schemas.
  *
  * ```ts
  * Effect.catchReason("ClientError", "RateLimited", ({ retryAfter }) => ...)
@@ -13,41 +13,41 @@ const Problems = Schema.Array(Schema.Struct({
   message: Schema.String
 }))
 
-/** 401 and 403: no key, an unknown one, or a good key for something else. */
-export const Unauthorized = Schema.TaggedStruct("Unauthorized", { status: Schema.Int })
+/** The key is missing or unknown (401), or not valid for this endpoint (403). */
+const Unauthorized = Schema.TaggedStruct("Unauthorized", { status: Schema.Int })
 
-/** No such endpoint, no such job (or its retention is over), or no such address at all: the host is not a platform. */
-export const NotFound = Schema.TaggedStruct("NotFound", { what: Schema.Literals(["endpoint", "job", "address"]) })
+/** The endpoint or the job does not exist, or the job's retention has ended. `address`: the host is not a platform. */
+const NotFound = Schema.TaggedStruct("NotFound", { what: Schema.Literals(["endpoint", "job", "address"]) })
 
-/** The request cannot be understood, or the input does not fit the handler's Schema and was not sent. */
-export const Invalid = Schema.TaggedStruct("Invalid", { problems: Problems })
+/** The request is invalid, or the input does not match the handler's Schema and was not sent. */
+const Invalid = Schema.TaggedStruct("Invalid", { problems: Problems })
 
-/** The request is over the platform's limit, in bytes. */
-export const TooLarge = Schema.TaggedStruct("TooLarge", { limit: Schema.optionalKey(Schema.Number) })
+/** The request exceeds the platform's limit, in bytes. */
+const TooLarge = Schema.TaggedStruct("TooLarge", { limit: Schema.optionalKey(Schema.Number) })
 
-/** The job is not in a state for this. */
-export const Conflict = Schema.TaggedStruct("Conflict", {})
+/** The job's status does not allow the operation. */
+const Conflict = Schema.TaggedStruct("Conflict", {})
 
 /** Too many requests. `retryAfter` in milliseconds. */
-export const RateLimited = Schema.TaggedStruct("RateLimited", { retryAfter: Schema.optionalKey(Schema.Number) })
+const RateLimited = Schema.TaggedStruct("RateLimited", { retryAfter: Schema.optionalKey(Schema.Number) })
 
-/** 5xx: the platform, or a proxy before it, cannot answer now. `retryAfter` in milliseconds. */
-export const Unavailable = Schema.TaggedStruct("Unavailable", {
+/** The platform, or a proxy in front of it, returned 5xx. `retryAfter` in milliseconds. */
+const Unavailable = Schema.TaggedStruct("Unavailable", {
   status: Schema.Int,
   retryAfter: Schema.optionalKey(Schema.Number)
 })
 
-/** No answer. `sent` is false where it is certain that the request did not reach anyone. */
-export const Unreachable = Schema.TaggedStruct("Unreachable", { sent: Schema.Boolean })
+/** No response. `sent` is false if the request certainly did not reach the platform. */
+const Unreachable = Schema.TaggedStruct("Unreachable", { sent: Schema.Boolean })
 
-/** What the job gave does not fit the handler's Schema. */
-export const Mismatch = Schema.TaggedStruct("Mismatch", { problems: Problems })
+/** The job's output does not match the handler's Schema. */
+const Mismatch = Schema.TaggedStruct("Mismatch", { problems: Problems })
 
-/** An answer that no platform gives; the beginning of its body. */
-export const Unexpected = Schema.TaggedStruct("Unexpected", { status: Schema.Int, body: Schema.String })
+/** A response that a platform never sends, with the beginning of its body. */
+const Unexpected = Schema.TaggedStruct("Unexpected", { status: Schema.Int, body: Schema.String })
 
-/** All reasons: what `Reason` of `CallError.ts` describes. */
-export const Reason = Schema.Union([
+/** The reasons, as described for `Reason` in `CallError.ts`. */
+const Reason = Schema.Union([
   Unauthorized,
   NotFound,
   Invalid,
@@ -60,13 +60,13 @@ export const Reason = Schema.Union([
   Unexpected
 ])
 
-/** A call failed. The message names the operation, the endpoint, the host, the job, what went wrong and what to do; never the key. */
+/** A call failed. The message contains the operation, endpoint, host, job, reason and a hint; never the key. */
 export class ClientError extends Schema.TaggedError<ClientError>()("ClientError", {
   reason: Reason,
   operation: Schema.String,
   endpoint: Schema.String,
   host: Schema.String,
-  /** The job, where it is known: its result can be asked for again. */
+  /** The job's id, if known. `result(id)` resumes the wait. */
   job: Schema.optionalKey(Schema.String),
   detail: Schema.String,
   hint: Schema.String
@@ -76,6 +76,6 @@ export class ClientError extends Schema.TaggedError<ClientError>()("ClientError"
   }
 }
 
-/** The error of a program as the Effect side's. */
+/** Converts the error of a program. */
 export const fromCallError = ({ detail, endpoint, hint, host, job, operation, reason }: CallError): ClientError =>
   new ClientError({ reason, operation, endpoint, host, ...(job === undefined ? {} : { job }), detail, hint })

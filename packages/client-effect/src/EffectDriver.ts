@@ -1,18 +1,18 @@
 /**
- * Performs programs with Effect: `HttpClient` for the calls, so that they are traced and can be swapped, and the Clock for the pauses.
+ * Runs programs with Effect: requests with `HttpClient`, which traces them and which tests can replace, and pauses with the Clock.
  *
- * Interruption ends the request or the pause of the moment, and with it the program.
+ * Interruption ends the current step, and with it the program.
  */
 import { CallError } from "@stint/client/CallError"
 import {
   type Call,
   type Closed,
   type Decoders,
+  type Events,
   type HttpResponse,
   type NoResponse,
   type Opened,
   type OpenStream,
-  type Part,
   type Pause,
   type PauseEnded,
   type Program,
@@ -20,6 +20,7 @@ import {
   type Step,
   unexpectedReply
 } from "@stint/client/DriverProtocol"
+import type { SseEvent } from "@stint/client/SseParser"
 import { Health } from "@stint/contract/Health"
 import { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
 import { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
@@ -27,6 +28,7 @@ import { JobLogLine } from "@stint/contract/JobLogLine"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Sse from "effect/encoding/Sse"
 import * as Exit from "effect/Exit"
 import { HttpClient, HttpClientRequest, type HttpClientResponse } from "effect/http"
 import * as Option from "effect/Option"
@@ -37,25 +39,25 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { type ClientError, fromCallError } from "./ClientError.ts"
 
-const reading = <A>(schema: Schema.ConstraintDecoder<A>) => {
+const decoder = <A>(schema: Schema.ConstraintDecoder<A>) => {
   const decode = Schema.decodeUnknownOption(schema)
   return (json: unknown): A | undefined => Option.getOrUndefined(decode(json))
 }
 
-/** Reads answers with the contract's Schemas. */
+/** Validates responses with the contract's Schemas. */
 export const decoders: Decoders = {
-  job: reading(Job),
-  receipt: reading(JobReceipt),
-  page: reading(StreamPage),
+  job: decoder(Job),
+  receipt: decoder(JobReceipt),
+  page: decoder(StreamPage),
   events: {
-    status: reading(JobStatusEvent),
-    progress: reading(JobProgressEvent),
-    chunk: reading(JobChunkEvent),
-    log: reading(JobLogLine),
-    end: reading(Job)
+    status: decoder(JobStatusEvent),
+    progress: decoder(JobProgressEvent),
+    chunk: decoder(JobChunkEvent),
+    log: decoder(JobLogLine),
+    end: decoder(Job)
   },
-  purged: reading(Purged),
-  health: reading(Health)
+  purged: decoder(Purged),
+  health: decoder(Health)
 }
 
 const requestOf = ({ body, headers, method, url }: Call | OpenStream) => {
@@ -63,14 +65,14 @@ const requestOf = ({ body, headers, method, url }: Call | OpenStream) => {
   return body === undefined ? request : HttpClientRequest.bodyText(request, body, "application/json")
 }
 
-/** Begins to measure; the effect that it gives tells how long it has been. Milliseconds. */
+/** Starts a timer. The returned effect reads it, in milliseconds. */
 const stopwatch = Effect.map(Clock.currentTimeMillis, (start) => Effect.map(Clock.currentTimeMillis, (now) => now - start))
 
 const noResponse = (took: Effect.Effect<number>, cause: unknown, timedOut: boolean, jobId?: string): Effect.Effect<NoResponse> =>
   Effect.map(took, (took) => ({ _tag: "NoResponse", cause, timedOut, jobId, took }))
 
-/** Reads an answer to its end. */
-const answerOf = (
+/** Reads a whole response. */
+const readResponse = (
   { headers, status, text }: HttpClientResponse.HttpClientResponse,
   took: Effect.Effect<number>
 ): Effect.Effect<HttpResponse | NoResponse> => {
@@ -96,7 +98,7 @@ const call = (http: HttpClient.HttpClient, step: Call): Effect.Effect<HttpRespon
     return yield* http.execute(requestOf(step)).pipe(
       Effect.flatMap((response) => {
         jobId = response.headers["x-job-id"]
-        return answerOf(response, took)
+        return readResponse(response, took)
       }),
       Effect.catchTag("HttpClientError", (error) => noResponse(took, error, false)),
       Effect.timeoutOrElse({ duration: step.timeout, orElse: () => noResponse(took, undefined, true, jobId) })
@@ -113,18 +115,32 @@ const sleep = ({ atLeast, spread }: Pause): Effect.Effect<PauseEnded> =>
 const isEvents = ({ headers, status }: HttpClientResponse.HttpClientResponse): boolean =>
   status === 200 && (headers["content-type"] ?? "").startsWith("text/event-stream")
 
-/** An answer that is read as it comes. */
-interface Incoming {
-  readonly scope: Scope.Closeable
-  readonly pull: Pull.Pull<ReadonlyArray<string>, unknown>
+/** Returns a function that parses Server-Sent Events from chunks of text. It ignores `retry`: the client has its own pauses. */
+const eventParser = () => {
+  let events: Array<SseEvent> = []
+  const parser = Sse.makeParser((event) => {
+    if (event._tag === "Event") events.push({ id: event.id ?? "", event: event.event, data: event.data })
+  }, { maxEventSize: Number.POSITIVE_INFINITY })
+  return (chunks: ReadonlyArray<string>): ReadonlyArray<SseEvent> => {
+    events = []
+    for (const chunk of chunks) parser.feed(chunk)
+    return events
+  }
 }
 
-/** What one reader has open: at most one answer, until the scope's end. */
-const incoming = (http: HttpClient.HttpClient) =>
+/** An open response. */
+interface EventStream {
+  readonly scope: Scope.Closeable
+  readonly pull: Pull.Pull<ReadonlyArray<string>, unknown>
+  readonly parse: (chunks: ReadonlyArray<string>) => ReadonlyArray<SseEvent>
+}
+
+/** The event stream of one subscription: at most one open response, until the scope closes. */
+const eventStream = (http: HttpClient.HttpClient) =>
   Effect.gen(function*() {
-    const whole = yield* Effect.scope
+    const subscription = yield* Effect.scope
     const scoped = HttpClient.withScope(http)
-    let open: Incoming | undefined
+    let open: EventStream | undefined
 
     const closeResponse = Effect.suspend(() => {
       const scope = open?.scope
@@ -137,17 +153,17 @@ const incoming = (http: HttpClient.HttpClient) =>
         Effect.gen(function*() {
           yield* closeResponse
           const took = yield* stopwatch
-          const scope = yield* Scope.fork(whole)
+          const scope = yield* Scope.fork(subscription)
           const opened = yield* restore(
             scoped.execute(requestOf(step)).pipe(
               Effect.flatMap((response): Effect.Effect<HttpResponse | Opened | NoResponse, never, Scope.Scope> =>
                 isEvents(response)
                   ? Effect.gen(function*() {
                     const pull = yield* Stream.toPull(Stream.decodeText(response.stream))
-                    open = { scope, pull }
+                    open = { scope, pull, parse: eventParser() }
                     return { _tag: "Opened", took: yield* took }
                   })
-                  : answerOf(response, took)
+                  : readResponse(response, took)
               ),
               Effect.catchTag("HttpClientError", (error) => noResponse(took, error, false)),
               Effect.timeoutOrElse({ duration: step.timeout, orElse: () => noResponse(took, undefined, true) }),
@@ -159,37 +175,38 @@ const incoming = (http: HttpClient.HttpClient) =>
         })
       )
 
-    const read = (timeout: number): Effect.Effect<Part | Closed | NoResponse> =>
+    const read = (timeout: number): Effect.Effect<Events | Closed | NoResponse> =>
       Effect.gen(function*() {
         if (open === undefined) return yield* Effect.die(unexpectedReply("Read", { _tag: "Closed", took: 0 }))
+        const { parse, pull } = open
         const took = yield* stopwatch
-        const reply = yield* Pull.matchEffect(open.pull, {
-          onSuccess: (texts) => Effect.map(took, (took): Part => ({ _tag: "Part", text: texts.join(""), took })),
+        const reply = yield* Pull.matchEffect(pull, {
+          onSuccess: (chunks) => Effect.map(took, (took): Events => ({ _tag: "Events", events: parse(chunks), took })),
           onFailure: (cause) => noResponse(took, Cause.squash(cause), false),
           onDone: () => Effect.map(took, (took): Closed => ({ _tag: "Closed", took }))
         }).pipe(Effect.timeoutOrElse({ duration: timeout, orElse: () => noResponse(took, undefined, true) }))
-        if (reply._tag !== "Part") yield* closeResponse
+        if (reply._tag !== "Events") yield* closeResponse
         return reply
       })
 
     return { openStream, read }
   })
 
-/** Performs programs. The program is made anew every time that the effect runs. */
+/** Runs a program. Each run of the effect creates a new one. */
 export type Drive = <A>(program: () => Program<A>) => Effect.Effect<A, ClientError>
 
-/** How programs are performed over one `HttpClient`. */
+/** Runs programs with one `HttpClient`. */
 export interface Driver {
-  /** A program that reads nothing as it comes. */
+  /** Runs a program without `OpenStream`. */
   readonly drive: Drive
-  /** The programs of one reader, one after the other. An answer that is read as it comes stays open between them, until the scope's end. */
+  /** Runs the programs of one subscription, one after the other. An open response stays open between them, until the scope closes. */
   readonly session: Effect.Effect<Drive, never, Scope.Scope>
 }
 
 const driveWith = (perform: (step: Step) => Effect.Effect<Reply>): Drive =>
   Effect.fnUntraced(function*<A>(program: () => Program<A>): Effect.fn.Return<A, ClientError> {
     const steps = program()
-    // What a program throws is a CallError; anything else is a mistake of ours.
+    // Programs throw only CallErrors. Any other exception is a bug.
     const advance = (...reply: [] | [Reply]) =>
       Effect.suspend(() => {
         try {
@@ -203,7 +220,7 @@ const driveWith = (perform: (step: Step) => Effect.Effect<Reply>): Drive =>
     return next.value
   })
 
-/** The driver over an `HttpClient`. */
+/** Creates a driver with an `HttpClient`. */
 export const make = (http: HttpClient.HttpClient): Driver => ({
   drive: driveWith((step) => {
     switch (step._tag) {
@@ -216,7 +233,7 @@ export const make = (http: HttpClient.HttpClient): Driver => ({
         return Effect.die(unexpectedReply(step._tag, { _tag: "Closed", took: 0 }))
     }
   }),
-  session: Effect.map(incoming(http), ({ openStream, read }) =>
+  session: Effect.map(eventStream(http), ({ openStream, read }) =>
     driveWith((step) => {
       switch (step._tag) {
         case "Call":

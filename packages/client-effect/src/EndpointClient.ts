@@ -1,7 +1,7 @@
 /**
- * One endpoint and its jobs, as Effects and Streams.
+ * An endpoint and its jobs, as Effects and Streams.
  */
-import { schemaMismatch } from "@stint/client/CallError"
+import { codecFailure } from "@stint/client/CallError"
 import { type JobEvent, subscribe, type SubscribeOptions } from "@stint/client/JobEventSubscription"
 import type { EndedJob } from "@stint/client/JobOutcome"
 import * as JobsApiCalls from "@stint/client/JobsApiCalls"
@@ -19,57 +19,56 @@ import type { Driver } from "./EffectDriver.ts"
 import type { Codec } from "./HandlerCodec.ts"
 import { JobCancelled, JobFailed, type JobFailure, JobTimedOut } from "./JobFailure.ts"
 
-/** What a submission takes. */
+/** The options of a submission. */
 export interface RunOptions extends JobsApiCalls.SubmitOptions {}
 
-/** What a submission takes whose end is waited for. */
+/** The options of a submission that waits for the job. */
 export interface WaitOptions extends RunOptions {
   /**
-   * Cancel the job when the wait is interrupted. Default false: it goes on. With it the job is submitted with a request of its own, which
-   * cannot be interrupted, because the job's id has to be known before the wait.
+   * Cancels the job when the wait is interrupted. Default false: the job continues. When set, the client first submits the job with a
+   * separate, uninterruptible request, to know its id before the wait.
    */
   readonly cancelOnInterrupt?: boolean | undefined
 }
 
-/** From where a job is followed. */
+/** The options of `events`. */
 export interface EventsOptions {
-  /** The `position` of the last event that is known. Default: from the beginning. */
+  /** Read the events after this `position`. Default: all events. */
   readonly after?: string | undefined
 }
 
-/** One job. */
+/** A job. */
 export interface JobHandle<out Output, out Chunk, out E = never, out R = never> {
   readonly id: string
-  /** As it is now; while IN_PROGRESS, `output` is its latest progress. */
+  /** Reads the job. `output` is the latest progress while the job is IN_PROGRESS. */
   readonly status: Effect.Effect<Job, ClientError>
-  /** Waits until it ends, however long it takes. `E` are the failures that the handler declares. */
+  /** Waits until the job ends, without a time limit, and returns its output. `E` are the failures that the handler declares. */
   readonly result: Effect.Effect<Output, E | JobFailure | ClientError, R>
   /**
-   * Its chunks, from the first one until it ends; a job that failed fails the stream after its last chunk. Any number of readers get all
-   * of them. An attempt that was lost is followed by the chunks of the next one, from its beginning.
+   * Emits the job's chunks, from the first one until the job ends. Fails after the last chunk if the job failed. Every reader receives all
+   * chunks. When an attempt is lost, the chunks of the next attempt follow, from its first one.
    */
   readonly stream: Stream.Stream<Chunk, E | JobFailure | ClientError, R>
-  /** Everything that happens to it: statuses, progress, chunks, its end, which is no failure here, however it ended. */
+  /** Emits the job's events: statuses, progress, chunks, log lines and the end. Does not fail when the job failed. */
   readonly events: (options?: EventsOptions) => Stream.Stream<JobEvent<Chunk>, ClientError, R>
   readonly cancel: Effect.Effect<JobReceipt, ClientError>
-  /** Runs it again, if it is FAILED or TIMED_OUT. */
+  /** Runs a FAILED or TIMED_OUT job again. */
   readonly retry: Effect.Effect<JobReceipt, ClientError>
 }
 
-/** One endpoint. */
+/** An endpoint. */
 export interface Endpoint<in Input, out Output, out Chunk, out E = never, out R = never> {
   readonly name: string
   /** Submits a job. */
   readonly run: (input: Input, options?: RunOptions) => Effect.Effect<JobHandle<Output, Chunk, E, R>, ClientError, R>
-  /** Submits a job and waits for its output, however long it takes. */
+  /** Submits a job, waits until it ends, without a time limit, and returns its output. */
   readonly runSync: (input: Input, options?: WaitOptions) => Effect.Effect<Output, E | JobFailure | ClientError, R>
-  /** Submits a job when the stream is run, and gives its chunks. */
+  /** Submits a job when the stream runs, and emits its chunks. */
   readonly stream: (input: Input, options?: WaitOptions) => Stream.Stream<Chunk, E | JobFailure | ClientError, R>
-  /** A job that was submitted before, here or elsewhere. */
+  /** The handle of an existing job. */
   readonly job: (id: string) => JobHandle<Output, Chunk, E, R>
   readonly status: (id: string) => Effect.Effect<Job, ClientError>
   readonly result: (id: string) => Effect.Effect<Output, E | JobFailure | ClientError, R>
-  /** Everything that happens to a job. */
   readonly events: (id: string, options?: EventsOptions) => Stream.Stream<JobEvent<Chunk>, ClientError, R>
   readonly cancel: (id: string) => Effect.Effect<JobReceipt, ClientError>
   readonly retry: (id: string) => Effect.Effect<JobReceipt, ClientError>
@@ -78,7 +77,7 @@ export interface Endpoint<in Input, out Output, out Chunk, out E = never, out R 
   readonly health: Effect.Effect<Health, ClientError>
 }
 
-/** An endpoint over a driver. */
+/** Creates an endpoint that runs its programs with a driver. */
 export const make = <Input, Output, Chunk, E, R>(
   target: Target,
   { drive, session }: Driver,
@@ -87,7 +86,7 @@ export const make = <Input, Output, Chunk, E, R>(
   const { endpoint, host } = target
   const attributes = { "stint.endpoint": endpoint }
 
-  /** What a Schema refuses, in the words of the client. */
+  /** Converts a Schema's rejection to a ClientError. */
   const mapSchemaError = <A, R>(
     effect: Effect.Effect<A, Schema.SchemaError, R>,
     tag: "Invalid" | "Mismatch",
@@ -98,11 +97,11 @@ export const make = <Input, Output, Chunk, E, R>(
       effect,
       (error) =>
         new ClientError(
-          schemaMismatch({ host, endpoint, operation, ...(job === undefined ? {} : { job }) }, tag, fieldIssues(error))
+          codecFailure({ host, endpoint, operation, ...(job === undefined ? {} : { job }) }, tag, fieldIssues(error))
         )
     )
 
-  const write = (operation: string, input: Input) => mapSchemaError(codec.input(input), "Invalid", operation)
+  const encodeInput = (operation: string, input: Input) => mapSchemaError(codec.input(input), "Invalid", operation)
 
   const failure = (job: EndedJob): Effect.Effect<never, E | JobFailure, R> => {
     switch (job.status) {
@@ -128,16 +127,16 @@ export const make = <Input, Output, Chunk, E, R>(
 
   const cancel = (id: string) => drive(() => JobsApiCalls.cancel(target, id))
 
-  /** Whoever was interrupted is gone, whatever comes of this. */
+  /** Ignores errors: the caller has been interrupted. */
   const cancelQuietly = (id: string) => Effect.ignore(cancel(id))
 
   const waitFor = (operation: string, id: string) =>
     Effect.flatMap(drive(() => JobsApiCalls.result(target, id, operation)), (job) => outputOrFail(operation, job))
 
-  const readChunk = (operation: string, id: string, output: Json) =>
+  const decodeChunk = (operation: string, id: string, output: Json) =>
     mapSchemaError(codec.chunk(output), "Mismatch", operation, id)
 
-  /** What happens to a job, page by page: `read` gives what comes of a page. Its end is handed on once what came with it has gone out. */
+  /** Converts each batch of a job's events with `read`. Runs `end` after the elements of the last batch have been emitted. */
   const follow = <A, E>(
     id: string,
     options: SubscribeOptions,
@@ -146,9 +145,9 @@ export const make = <Input, Output, Chunk, E, R>(
   ): Stream.Stream<A, E | ClientError, R> =>
     Stream.unwrap(Effect.map(session, (drive) => {
       const next = subscribe(target, id, options)
-      return Stream.paginate<EndedJob | undefined, A, E | ClientError, R>(undefined, (over) =>
+      return Stream.paginate<EndedJob | undefined, A, E | ClientError, R>(undefined, (ended) =>
         Effect.gen(function*() {
-          if (over !== undefined) yield* end(over)
+          if (ended !== undefined) yield* end(ended)
           const events = yield* drive(next)
           if (events === undefined) return [[], Option.none()]
           const last = events.at(-1)
@@ -163,7 +162,7 @@ export const make = <Input, Output, Chunk, E, R>(
       (events) =>
         Effect.forEach(
           events.flatMap((event) => event._tag === "Chunk" ? [event.output] : []),
-          (output) => readChunk(operation, id, output)
+          (output) => decodeChunk(operation, id, output)
         ),
       (job) => job.status === "COMPLETED" ? Effect.void : failure(job)
     )
@@ -175,7 +174,7 @@ export const make = <Input, Output, Chunk, E, R>(
       (events) =>
         Effect.forEach(events, (event): Effect.Effect<JobEvent<Chunk>, ClientError, R> =>
           event._tag === "Chunk"
-            ? Effect.map(readChunk("events", id, event.output), (output) => ({ ...event, output }))
+            ? Effect.map(decodeChunk("events", id, event.output), (output) => ({ ...event, output }))
             : Effect.succeed(event)),
       () => Effect.void
     )
@@ -193,7 +192,7 @@ export const make = <Input, Output, Chunk, E, R>(
   const runSync = Effect.fn("Client.runSync", { attributes })(
     function*(input: Input, options: WaitOptions = {}): Effect.fn.Return<Output, E | JobFailure | ClientError, R> {
       const { cancelOnInterrupt, ...submission } = options
-      const json = yield* write("runSync", input)
+      const json = yield* encodeInput("runSync", input)
       if (cancelOnInterrupt !== true) {
         return yield* outputOrFail("runSync", yield* drive(() => JobsApiCalls.runSync(target, json, submission)))
       }
@@ -210,27 +209,27 @@ export const make = <Input, Output, Chunk, E, R>(
     name: endpoint,
     run: Effect.fn("Client.run", { attributes })(
       function*(input: Input, options: RunOptions = {}): Effect.fn.Return<JobHandle<Output, Chunk, E, R>, ClientError, R> {
-        return job(yield* submit("run", yield* write("run", input), options))
+        return job(yield* submit("run", yield* encodeInput("run", input), options))
       }
     ),
     runSync,
     stream: (input, { cancelOnInterrupt, ...submission } = {}) =>
       Stream.unwrap(Effect.gen(function*() {
-        const json = yield* write("stream", input)
+        const json = yield* encodeInput("stream", input)
         if (cancelOnInterrupt !== true) return chunks("stream", yield* submit("stream", json, submission))
-        // The job belongs to the scope of the stream: left before its end, by interruption or by taking no more, it is cancelled.
-        let over = false
+        // The stream's scope owns the job: interruption, or taking only some chunks, cancels it.
+        let hasEnded = false
         const id = yield* Effect.acquireRelease(
           submit("stream", json, submission),
-          (id) => over ? Effect.void : cancelQuietly(id)
+          (id) => hasEnded ? Effect.void : cancelQuietly(id)
         )
         return Stream.onEnd(
           Stream.tapError(chunks("stream", id), () =>
             Effect.sync(() => {
-              over = true
+              hasEnded = true
             })),
           Effect.sync(() => {
-            over = true
+            hasEnded = true
           })
         )
       })),

@@ -1,5 +1,5 @@
 /**
- * Jobs that ended without an output, as errors of the Effect side.
+ * The errors of the Effect client for jobs that ended without an output.
  */
 import { type Exception, exceptionOf, failureText } from "@stint/client/JobOutcome"
 import { Job } from "@stint/contract/Job"
@@ -7,11 +7,11 @@ import * as Schema from "effect/Schema"
 
 const members = {
   endpoint: Schema.String,
-  /** The job as the platform reported it. */
+  /** The job as the platform returned it. */
   job: Job
 }
 
-/** A job FAILED, and not with a failure that its handler declares: those are errors of their own. */
+/** The job FAILED with an error that its handler does not declare. Declared failures are errors of their own. */
 export class JobFailed extends Schema.TaggedError<JobFailed>()("JobFailed", members) {
   override get message(): string {
     return `Job ${this.job.id} of "${this.endpoint}" FAILED: ${failureText(this.error)}`
@@ -22,20 +22,20 @@ export class JobFailed extends Schema.TaggedError<JobFailed>()("JobFailed", memb
     return this.job.error ?? ""
   }
 
-  /** What the handler threw; undefined where it reported its failure in another way, or where the job was given up. */
+  /** The exception of the handler. Undefined if the handler failed in another way, or if the platform failed the job. */
   get exception(): Exception | undefined {
     return exceptionOf(this.error)
   }
 }
 
-/** A job was CANCELLED. */
+/** The job was CANCELLED. */
 export class JobCancelled extends Schema.TaggedError<JobCancelled>()("JobCancelled", members) {
   override get message(): string {
     return `Job ${this.job.id} of "${this.endpoint}" was CANCELLED.`
   }
 }
 
-/** A job TIMED_OUT: an attempt ran longer than its executionTimeout, or the job lived longer than its ttl. */
+/** The job TIMED_OUT: an attempt exceeded its `executionTimeout`, or the job exceeded its `ttl`. */
 export class JobTimedOut extends Schema.TaggedError<JobTimedOut>()("JobTimedOut", members) {
   override get message(): string {
     const { endpoint, job } = this
@@ -43,5 +43,5 @@ export class JobTimedOut extends Schema.TaggedError<JobTimedOut>()("JobTimedOut"
   }
 }
 
-/** The ends of a job that bring no output. */
+/** Why a job ended without an output. */
 export type JobFailure = JobFailed | JobCancelled | JobTimedOut

@@ -1,5 +1,7 @@
 /**
- * Calls endpoints with Effect.
+ * Calls endpoints with Effect, and types endpoints of the promise client by Schemas.
  */
+export type { JobEvent } from "@stint/client"
 export * as Client from "./Client.ts"
 export * as PromiseCodec from "./PromiseCodec.ts"
+export type { PlainHandler, SchemaHandler } from "./SchemaHandler.ts"

@@ -1,5 +1,5 @@
 /**
- * The client against the real server, over real sockets. Its workers are the tests' own.
+ * Both clients against the real server, over real sockets. The tests play the workers.
  */
 import { expect, layer } from "@effect/vitest"
 import { CallError, createClient, JobCancelledError, type JobEvent, JobFailedError } from "@stint/client"
@@ -14,6 +14,7 @@ import { FetchHttpClient } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Stream from "effect/Stream"
+import * as PromiseCodec from "../src/PromiseCodec.ts"
 import { Days, Quiet, Thumbnail, UnreadableImage } from "./TestHandlers.ts"
 
 const photo = new URL("https://example.com/photo.jpg")
@@ -28,7 +29,7 @@ const EXCEPTION = JSON.stringify({
   runpod_version: "1"
 })
 
-/** An endpoint of the server, a worker of it, and both clients. The platform lets go of waits after 300 ms. */
+/** An endpoint of the server, a worker, and both clients. The server ends long polls after 300 ms. */
 const open = (settings: Settings = {}) =>
   Effect.gen(function*() {
     const server = yield* ServerTest
@@ -41,7 +42,7 @@ const open = (settings: Settings = {}) =>
       seen.push(url)
       return globalThis.fetch(input, init)
     }
-    /** The client has asked again, because the platform had let go of its wait. */
+    /** Waits until the client has repeated a long poll. */
     const askedAgain = (operation: string) =>
       Effect.suspend(() => {
         const before = seen.length
@@ -50,7 +51,7 @@ const open = (settings: Settings = {}) =>
           (count) => count >= 2
         )
       })
-    /** A client has asked for it that often. */
+    /** Waits until the clients have sent that number of requests. */
     const asked = (operation: string, times: number) =>
       until(Effect.sync(() => seen.filter((url) => url.includes(`/${operation}/`)).length), (count) => count >= times)
     return {
@@ -67,14 +68,14 @@ const open = (settings: Settings = {}) =>
 const jobsOf = ({ health }: TestEndpoint) =>
   Effect.map(health, ({ jobs }) => jobs.completed + jobs.failed + jobs.inProgress + jobs.inQueue)
 
-/** What a promise is rejected with. */
+/** The reason of a rejected promise. */
 const rejection = (start: () => Promise<unknown>): Effect.Effect<unknown> =>
   Effect.promise(() => start().then((value) => `fulfilled with ${JSON.stringify(value)}`, (error: unknown) => error))
 
 const promise = <A>(start: (signal: AbortSignal) => Promise<A>) => Effect.promise(start)
 
 layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true })("client", (it) => {
-  it.effect("runSync writes the input and reads the output by the handler's Schemas, and outlasts the platform's wait with one job", () =>
+  it.effect("runSync encodes and decodes with the handler's Schemas, and waits longer than one long poll with one job", () =>
     Effect.gen(function*() {
       const { askedAgain, client, endpoint, layer, worker } = yield* open()
       yield* Effect.gen(function*() {
@@ -88,7 +89,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
         expect(yield* jobsOf(endpoint)).toBe(1)
       }).pipe(Effect.provide(layer))
 
-      const thumbnail = client.endpoint(Thumbnail, endpoint.id)
+      const thumbnail = client.endpoint(PromiseCodec.make(Thumbnail), endpoint.id)
       const waiting = yield* Effect.forkChild(promise(() => thumbnail.runSync({ url: photo, width: 64 })))
       const job = yield* worker.next
       expect(job.input).toEqual({ url: photo.href, width: 64 })
@@ -98,7 +99,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* jobsOf(endpoint)).toBe(2)
     }))
 
-  it.effect("a declared failure comes as itself, an exception as JobFailed with its fields, a cancelled job as JobCancelled", () =>
+  it.effect("fails with declared failures, JobFailed for exceptions, and JobCancelled for cancelled jobs", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const declared = JSON.stringify({ _tag: "UnreadableImage", url: photo.href, at: "2026-01-02T03:04:05.000Z" })
@@ -135,7 +136,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
         expect(yield* ends(stop)).toBeInstanceOf(Client.JobCancelled)
       }).pipe(Effect.provide(layer))
 
-      const thumbnail = client.endpoint(Thumbnail, endpoint.id)
+      const thumbnail = client.endpoint(PromiseCodec.make(Thumbnail), endpoint.id)
       const failing = rejection(() => thumbnail.runSync({ url: photo, width: 64 }))
       const [first] = yield* Effect.all([failing, end(declared)], { concurrency: 2 })
       expect(first).toBeInstanceOf(JobFailedError)
@@ -147,7 +148,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(third).toBeInstanceOf(JobCancelledError)
     }))
 
-  it.effect("an input that does not fit its Schema is not sent, and an output that does not fit is told", () =>
+  it.effect("does not send an invalid input, and fails with Mismatch for an invalid output", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const wrong = { url: photo, width: 0 }
@@ -168,7 +169,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
         })
       }).pipe(Effect.provide(layer))
 
-      const thumbnail = client.endpoint(Thumbnail, endpoint.id)
+      const thumbnail = client.endpoint(PromiseCodec.make(Thumbnail), endpoint.id)
       const error = yield* rejection(() => thumbnail.run(wrong))
       expect(error).toBeInstanceOf(CallError)
       expect(error).toMatchObject({ reason: { _tag: "Invalid", problems: [{ path: ["width"] }] } })
@@ -178,18 +179,18 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* rejection(() => handle.result())).toMatchObject({ reason: { _tag: "Mismatch" }, job: handle.id })
     }))
 
-  it.effect("an output that is not there is an object without keys for a Schema, and undefined without one", () =>
+  it.effect("decodes a missing output as an empty object with a Schema, and returns undefined without one", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const quiet = yield* Effect.provide(Client.endpoint(Quiet, endpoint.id), layer)
       const { id } = yield* quiet.run("hush")
       yield* worker.deliver((yield* worker.next).id, {})
       expect(yield* quiet.result(id)).toEqual({})
-      expect(yield* promise(() => client.endpoint(Quiet, endpoint.id).result(id))).toEqual({})
+      expect(yield* promise(() => client.endpoint(PromiseCodec.make(Quiet), endpoint.id).result(id))).toEqual({})
       expect(yield* promise(() => client.endpoint(endpoint.id).result(id))).toBeUndefined()
     }))
 
-  it.effect("a job is followed by its handle: status, progress, cancel, retry, result", () =>
+  it.effect("reads status, progress and result of a job by its handle, and cancels and retries it", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const byName = yield* Effect.provide(Client.endpoint(endpoint.id), layer)
@@ -215,7 +216,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* byName.health).toMatchObject({ jobs: { inQueue: 0 } })
     }))
 
-  it.effect("a stream gives every chunk in order and ends with its job; a failed job fails it after its chunks", () =>
+  it.effect("streams every chunk in order until the job ends, and fails after the last chunk of a failed job", () =>
     Effect.gen(function*() {
       const { asked, client, endpoint, layer, worker } = yield* open()
       let decoders = 0
@@ -225,7 +226,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
           const job = yield* worker.next
           decoders += 1
           yield* worker.stream(job.id, dates.slice(0, 10).map((date) => date.toISOString()))
-          // The rest comes while the first part is read.
+          // Send the other chunks while the clients read the first ones.
           yield* asked("events", decoders)
           yield* worker.stream(job.id, dates.slice(10).map((date) => date.toISOString()))
           yield* worker.deliver(job.id, end)
@@ -258,7 +259,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
           return { all, error }
         }
       }
-      const promised = client.endpoint(Days, endpoint.id)
+      const promised = client.endpoint(PromiseCodec.make(Days), endpoint.id)
       const [first] = yield* Effect.all([promise(() => collect(promised.stream({ from: dates[0]! }))), work({ output: null })], {
         concurrency: 2
       })
@@ -269,13 +270,13 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(second.error).toBeInstanceOf(JobFailedError)
     }))
 
-  it.effect("events tell everything of a job, with its chunks by the handler's Schema, to every reader, and its failure as its end", () =>
+  it.effect("sends all events to every reader, with decoded chunks, and the failure of the job as its end", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const day = new Date(86_400_000)
       const days = yield* Effect.provide(Client.endpoint(Days, endpoint.id), layer)
       const { id } = yield* days.run({ from: day })
-      const handle = client.endpoint(Days, endpoint.id).job(id)
+      const handle = client.endpoint(PromiseCodec.make(Days), endpoint.id).job(id)
       const read = async () => {
         const all: Array<JobEvent<Date>> = []
         for await (const event of handle.events()) all.push(event)
@@ -303,7 +304,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       }
     }))
 
-  it.effect("a wait that is given up leaves the job alone, unless it is told to cancel it", () =>
+  it.effect("cancels the job of an abandoned wait only if enabled", () =>
     Effect.gen(function*() {
       const { client, endpoint, layer, worker } = yield* open()
       const byName = yield* Effect.provide(Client.endpoint(endpoint.id), layer)
@@ -315,7 +316,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
           expect((yield* byName.status(id)).status).toBe(cancelOnInterrupt ? "CANCELLED" : "IN_PROGRESS")
         }
       }
-      // Enough of a stream is a way to leave it, too.
+      // Taking only some chunks abandons the stream, too.
       const enough = yield* Effect.forkChild(
         byName.stream(1, { cancelOnInterrupt: true }).pipe(Stream.take(1), Stream.runCollect)
       )
@@ -355,7 +356,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect((yield* byName.status(last.id)).status).toBe("CANCELLED")
     }))
 
-  it.effect("a wrong key, an unknown endpoint and an unknown job each say which host and endpoint they were asked at", () =>
+  it.effect("names the host and the endpoint in errors for a wrong key, an unknown endpoint and an unknown job", () =>
     Effect.gen(function*() {
       const { client, endpoint, options } = yield* open()
       const stranger = createClient({ ...options, apiKey: "someone-elses-key" })
@@ -385,7 +386,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(refused).toMatchObject({ _tag: "ClientError", reason: { _tag: "Unauthorized" }, endpoint: endpoint.id })
     }))
 
-  it.effect("the environment says where the platform is", () =>
+  it.effect("reads the platform's URL and the key from the environment", () =>
     Effect.gen(function*() {
       const { endpoint, options } = yield* open()
       const provider = ConfigProvider.fromUnknown({ STINT_URL: `${options.baseUrl}/v2/`, STINT_API_KEY: ADMIN_KEY })

@@ -1,11 +1,10 @@
 /**
- * Callers under test, on a platform of functions: both sides of the real client, nothing of a network.
+ * The Effect client on a mock platform.
  */
 import { describe, expect, it } from "@effect/vitest"
-import { CallError, createClient, JobCancelledError, JobFailedError } from "@stint/client"
 import * as Client from "@stint/client-effect/Client"
 import * as ClientTest from "@stint/client-effect/testing/ClientTest"
-import { type MockJob, mockPlatform } from "@stint/client/testing"
+import { mockPlatform } from "@stint/client/testing"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
@@ -14,119 +13,7 @@ import { Days, Thumbnail, UnreadableImage } from "./TestHandlers.ts"
 const photo = new URL("https://example.com/photo.jpg")
 const day = 86_400_000
 
-const collected = async <A>(events: AsyncIterable<A>) => {
-  const all: Array<A> = []
-  for await (const event of events) all.push(event)
-  return all
-}
-
-describe("a caller with Promises, on a mocked platform", () => {
-  it("gets what the function gives, and the test sees what was asked", async () => {
-    const platform = mockPlatform({ hello: ({ name }: { name: string }) => ({ greeting: `Hello, ${name}` }) })
-    const hello = createClient(platform).endpoint<{ name: string }, { greeting: string }>("hello")
-    expect(await hello.runSync({ name: "Ada" }, { tags: ["first"] })).toEqual({ greeting: "Hello, Ada" })
-    const job = await hello.run({ name: "Grace" })
-    expect(await job.result()).toEqual({ greeting: "Hello, Grace" })
-    expect(platform.jobs()).toMatchObject([
-      { endpoint: "hello", status: "COMPLETED", input: { name: "Ada" }, request: { tags: ["first"] } },
-      { id: job.id, input: { name: "Grace" }, output: { greeting: "Hello, Grace" } }
-    ])
-    expect(await hello.health()).toMatchObject({ jobs: { completed: 2 } })
-    expect(await hello.purgeQueue()).toEqual({ removed: 0, status: "completed" })
-  })
-
-  it("gets chunks of a generator, progress and the end, as often as it reads them", async () => {
-    const platform = mockPlatform({
-      async *count({ from }: { from: number }, job: MockJob) {
-        job.progress("begun")
-        for (let n = from; n > 0; n--) yield n
-      }
-    })
-    const count = createClient(platform).endpoint<{ from: number }, ReadonlyArray<number>>("count")
-    expect(await collected(count.stream({ from: 3 }))).toEqual([3, 2, 1])
-    const job = await count.run({ from: 2 })
-    const events = await collected(job.events())
-    expect(events.map(({ _tag }) => _tag)).toEqual(["Status", "Progress", "Chunk", "Chunk", "End"])
-    expect(await collected(job.stream())).toEqual([2, 1])
-    expect(await collected(job.events({ after: events[2]?.position }))).toHaveLength(2)
-    expect(await collected(job.events({ after: events[4]?.position }))).toEqual([])
-    expect(await job.result()).toEqual([2, 1])
-  })
-
-  it("gets failures as a worker reports them, and retries them", async () => {
-    let tries = 0
-    const platform = mockPlatform({
-      throws: () => {
-        tries += 1
-        if (tries === 1) throw new RangeError("too wide")
-        return "well"
-      },
-      returns: () => ({ error: "no such model" })
-    })
-    const client = createClient(platform)
-    const job = await client.endpoint("throws").run(null)
-    const failure = await job.result().catch((error: unknown) => error)
-    expect(failure).toBeInstanceOf(JobFailedError)
-    expect(failure).toMatchObject({ exception: { type: "RangeError", message: "too wide" } })
-    expect(await job.retry()).toEqual({ id: job.id, status: "IN_QUEUE" })
-    expect(await job.result()).toBe("well")
-    expect(await job.retry().catch((error: unknown) => error)).toMatchObject({ reason: { _tag: "Conflict" } })
-    expect(await client.endpoint("returns").runSync(null).catch((error: unknown) => error)).toMatchObject({
-      error: "no such model"
-    })
-    const unknown = await client.endpoint("misspelt").run(null).catch((error: unknown) => error)
-    expect(unknown).toBeInstanceOf(CallError)
-    expect(String(unknown)).toContain("There is no endpoint \"misspelt\" here. The mocked ones are: throws, returns.")
-    expect(await client.endpoint("throws").status("nobody").catch((error: unknown) => error)).toMatchObject({
-      reason: { _tag: "NotFound", what: "job" }
-    })
-  })
-
-  it("cancels: by its handle, by its signal, by leaving the loop; and the function hears of it", async () => {
-    const heard: Array<string> = []
-    const platform = mockPlatform({
-      slow: (_: null, { id, signal }: MockJob) =>
-        new Promise((_resolve, reject) => {
-          signal.addEventListener("abort", () => {
-            heard.push(id)
-            reject(new Error("stopped"))
-          })
-        })
-    })
-    const slow = createClient(platform).endpoint("slow")
-    const job = await slow.run(null)
-    expect(await job.cancel()).toEqual({ id: job.id, status: "CANCELLED" })
-    expect(await job.result().catch((error: unknown) => error)).toBeInstanceOf(JobCancelledError)
-    const controller = new AbortController()
-    const waiting = slow.runSync(null, { signal: controller.signal, cancelOnAbort: true }).catch((error: unknown) => error)
-    while (platform.jobs().length < 2) await new Promise((next) => setTimeout(next, 1))
-    controller.abort(new Error("enough"))
-    expect(await waiting).toMatchObject({ message: "enough" })
-    expect(platform.jobs().map(({ status }) => status)).toEqual(["CANCELLED", "CANCELLED"])
-    expect(heard).toEqual(platform.jobs().map(({ id }) => id))
-  })
-
-  it("makes one job of one idempotency key", async () => {
-    const platform = mockPlatform({ hello: () => "once" })
-    const hello = createClient(platform).endpoint("hello")
-    const [one, two] = [await hello.run(1, { idempotencyKey: "k" }), await hello.run(1, { idempotencyKey: "k" })]
-    expect([one.id, platform.jobs().length]).toEqual([two.id, 1])
-  })
-
-  it("is read through its stream where the test takes its events away", async () => {
-    const { baseUrl, fetch } = mockPlatform({
-      *count() {
-        yield 1
-        yield 2
-      }
-    })
-    const without: typeof fetch = (input, init) =>
-      new Request(input).url.includes("/events/") ? Promise.resolve(new Response("", { status: 404 })) : fetch(input, init)
-    expect(await collected(createClient({ baseUrl, fetch: without }).endpoint("count").stream(null))).toEqual([1, 2])
-  })
-})
-
-describe("a caller with Effect, on a mocked platform", () => {
+describe("the Effect client on a mock platform", () => {
   const layer = ClientTest.layer({
     thumbnail: ClientTest.handler(
       Thumbnail,
@@ -140,7 +27,7 @@ describe("a caller with Effect, on a mocked platform", () => {
     )
   })
 
-  it.effect("is typed by the Schemas of the handlers that the functions stand for, in both directions", () =>
+  it.effect("encodes and decodes with the Schemas of the mocked handlers", () =>
     Effect.gen(function*() {
       const thumbnail = yield* Client.endpoint(Thumbnail)
       expect(yield* thumbnail.runSync({ url: photo, width: 64 })).toEqual({ url: photo, taken: new Date(day) })
@@ -153,7 +40,7 @@ describe("a caller with Effect, on a mocked platform", () => {
       expect(yield* Effect.flip(Stream.runDrain(refused.stream({ from: new Date(0) })))).toBeInstanceOf(UnreadableImage)
     }).pipe(Effect.provide(layer)))
 
-  it.effect("an interrupted wait cancels where that is asked for", () =>
+  it.effect("cancels the job of an interrupted wait, if enabled", () =>
     Effect.gen(function*() {
       const platform = mockPlatform({ never: () => new Promise(() => {}) })
       yield* Effect.gen(function*() {

@@ -1,13 +1,13 @@
 /**
- * Stands between a client and a platform and cuts the connections of event readers after a number of bytes: in the middle of a line, of a
- * character, of the head.
+ * A proxy that closes the connections of `events` requests after a number of bytes: in the middle of a line, a character or the headers.
  */
 import { once } from "node:events"
 import { createServer, request as send } from "node:http"
 
+/** The proxy. Dispose it after the test. */
 export class CuttingProxy {
   readonly url: string
-  /** How many connections were cut so far. */
+  /** The number of closed connections. */
   cuts = 0
   readonly #server: ReturnType<typeof createServer>
 
@@ -16,49 +16,49 @@ export class CuttingProxy {
     this.url = url
   }
 
-  /** `after` says how many bytes of the next answer to let through; undefined lets all of it through. */
+  /** `after` returns the number of bytes to pass on of the next response. Undefined: all. */
   static async start(platform: string, after: () => number | undefined): Promise<CuttingProxy> {
     const server = createServer()
     server.listen(0, "127.0.0.1")
     await once(server, "listening")
     const address = server.address()
     if (address === null || typeof address === "string") throw new Error("no port")
-    const cutter = new CuttingProxy(server, `http://127.0.0.1:${address.port}`)
+    const proxy = new CuttingProxy(server, `http://127.0.0.1:${address.port}`)
     server.on("request", (request, response) => {
       const upstream = send(`${platform}${request.url}`, {
         method: request.method,
         headers: request.headers
       })
-      const hangUp = () => {
+      const disconnect = () => {
         upstream.destroy()
         response.destroy()
       }
-      upstream.on("error", hangUp)
-      response.on("close", hangUp)
+      upstream.on("error", disconnect)
+      response.on("close", disconnect)
       request.pipe(upstream)
       upstream.on("response", (answer) => {
         let left = request.url?.includes("/events/") === true ? after() : undefined
         if (left === 0) {
-          cutter.cuts += 1
-          return hangUp()
+          proxy.cuts += 1
+          return disconnect()
         }
         response.writeHead(answer.statusCode ?? 502, answer.headers)
         response.flushHeaders()
-        answer.on("error", hangUp)
+        answer.on("error", disconnect)
         answer.on("end", () => response.end())
         answer.on("data", (bytes: Buffer) => {
           if (left === undefined) return void response.write(bytes)
           response.write(bytes.subarray(0, left))
           left -= Math.min(left, bytes.length)
           if (left === 0) {
-            cutter.cuts += 1
-            // What was written goes out first: it is the middle of something that is to be cut.
-            response.write("", hangUp)
+            proxy.cuts += 1
+            // Flush the written bytes before closing.
+            response.write("", disconnect)
           }
         })
       })
     })
-    return cutter
+    return proxy
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,5 +1,5 @@
 /**
- * What a worker's handler writes, the client reads, and the other way round: both ends run here, with nothing in between but JSON text.
+ * The client decodes what a worker's handler encodes, and vice versa. Both run here, connected by JSON text.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Handler } from "@stint/worker"
@@ -45,14 +45,14 @@ const value = fc.record({
 
 const overTheWire = (json: unknown): Schema.Json => JSON.parse(JSON.stringify(json))
 
-/** Runs a property whose body is an Effect. */
+/** Checks a property whose body is an Effect. */
 const forAll = <A>(arbitrary: fc.Arbitrary<A>, body: (a: A) => Effect.Effect<void, unknown>) =>
   Effect.promise(() => fc.assert(fc.asyncProperty(arbitrary, (a) => Effect.runPromise(Effect.orDie(body(a)))), { numRuns: 60 }))
 
-describe("the Schemas of a handler", () => {
+describe("HandlerCodec", () => {
   const echo = ofHandler(Echo)
 
-  it.live("carry every input, output and declared failure through JSON and back", () =>
+  it.live("preserves inputs, outputs and declared failures through JSON", () =>
     forAll(fc.record({ value, fail: fc.boolean() }), (input) =>
       Effect.gen(function*() {
         const result = yield* WorkerTest.runJson(Echo, overTheWire(yield* echo.input(input)))
@@ -66,7 +66,7 @@ describe("the Schemas of a handler", () => {
         }
       })))
 
-  it.live("carry the chunks of a stream, and its output as a list", () =>
+  it.live("preserves the chunks of a stream, and its output as a list", () =>
     forAll(value, (input) =>
       Effect.gen(function*() {
         const twice = ofHandler(Twice)
@@ -75,7 +75,7 @@ describe("the Schemas of a handler", () => {
         expect(yield* Effect.forEach(chunks, (chunk) => twice.chunk(overTheWire(chunk)))).toEqual([input, input])
       })))
 
-  it.effect("take no exception, and no sentence of the platform, for a declared failure; a text may be declared", () =>
+  it.effect("does not decode exceptions and texts of the platform as declared failures, unless a failure is a string", () =>
     Effect.gen(function*() {
       const exception = JSON.stringify({ error_type: "E", error_message: "m", error_traceback: "" })
       for (const error of [exception, "job timed out after 1 retries", "", "null", "{\"_tag\":\"Refused\"}"]) {

@@ -1,14 +1,8 @@
 /**
- * Answers that no platform gives, over real sockets, for both sides of the client.
+ * Both clients with malformed responses and lost connections, over real sockets.
  */
-import { CallError, createClient, JobTimedOutError, StintError } from "@stint/client"
+import { createClient, JobTimedOutError } from "@stint/client"
 import * as Client from "@stint/client-effect/Client"
-import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
-import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
-import { afterEach, describe, expect, it } from "vitest"
-import { KEY } from "../../client/test/ScriptedDriver.ts"
 import {
   BAD_GATEWAY,
   json,
@@ -19,8 +13,14 @@ import {
   type ScriptedResponse,
   ScriptedServer,
   truncateBody
-} from "../../client/test/ScriptedServer.ts"
+} from "@stint/client/testing/ScriptedServer"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { afterEach, describe, expect, it } from "vitest"
 
+const KEY = "a-secret-key-0123456789"
 const completed = { id: "j1", status: "COMPLETED", output: "done" }
 const receipt = { id: "j1", status: "IN_QUEUE" }
 
@@ -31,22 +31,22 @@ afterEach(async () => {
   server = undefined
 })
 
-const patience = { retryFor: 3_000, timeout: 500, wait: 1_000 }
+const timeouts = { retryFor: 3_000, timeout: 500, wait: 1_000 }
 
-/** The same calls of both sides; what fails, fails with the error itself. */
-interface Side {
+/** The same calls of both clients. */
+interface Calls {
   readonly run: () => Promise<unknown>
   readonly runSync: (idempotencyKey?: string) => Promise<unknown>
   readonly result: () => Promise<unknown>
   readonly status: () => Promise<unknown>
   readonly drain: () => Promise<ReadonlyArray<unknown>>
-  /** The first chunk, after which the reader leaves. */
+  /** Reads the first chunk, then stops. */
   readonly first: () => Promise<unknown>
   readonly events: (after?: string) => Promise<ReadonlyArray<unknown>>
 }
 
-type Sides = Readonly<
-  Record<"Promise" | "Effect", (over?: Partial<typeof patience> & { readonly reconnectFor?: number }) => Side>
+type Clients = Readonly<
+  Record<"Promise" | "Effect", (over?: Partial<typeof timeouts> & { readonly reconnectFor?: number }) => Calls>
 >
 
 const start = async (...script: ReadonlyArray<ScriptedResponse>): Promise<ScriptedServer> =>
@@ -58,9 +58,9 @@ const collected = async (chunks: AsyncIterable<unknown>) => {
   return all
 }
 
-const sides: Sides = {
+const clients: Clients = {
   Promise: (over) => {
-    const ep = createClient({ baseUrl: server!.url, apiKey: KEY, ...patience, ...over }).endpoint("ep")
+    const ep = createClient({ baseUrl: server!.url, apiKey: KEY, ...timeouts, ...over }).endpoint("ep")
     return {
       run: () => ep.run(1),
       runSync: (idempotencyKey) => ep.runSync(1, { idempotencyKey }),
@@ -75,7 +75,7 @@ const sides: Sides = {
     }
   },
   Effect: (over) => {
-    const layer = Client.layer({ baseUrl: server!.url, apiKey: KEY, ...patience, ...over })
+    const layer = Client.layer({ baseUrl: server!.url, apiKey: KEY, ...timeouts, ...over })
     const use = <A, E>(call: (ep: Client.Endpoint<number, unknown, unknown>) => Effect.Effect<A, E>) =>
       Effect.runPromise(Effect.flatMap(Client.endpoint<number, unknown, unknown>("ep"), call).pipe(Effect.provide(layer)))
     return {
@@ -91,47 +91,47 @@ const sides: Sides = {
 }
 
 describe.each(["Promise", "Effect"] as const)("%s", (name) => {
-  const side = sides[name]
+  const client = clients[name]
 
-  it("an answer that is not JSON is told as such", async () => {
+  it("fails with Unexpected for a response that is not JSON", async () => {
     await start(respondWith(200, "<html><title>Log in</title></html>"))
-    await expect(side().run()).rejects.toMatchObject({
+    await expect(client().run()).rejects.toMatchObject({
       reason: { _tag: "Unexpected", status: 200, body: "Log in" },
       message: expect.stringMatching(
-        /^run of "ep" at http:\/\/127\.0\.0\.1:\d+: The answer was 200, but not what a platform says\./
+        /^run of "ep" at http:\/\/127\.0\.0\.1:\d+: The response has status 200, but its body is not the expected JSON\./
       )
     })
   })
 
-  it("a job object of another shape is not taken for one", async () => {
+  it("fails with Unexpected for an invalid job object", async () => {
     for (
       const body of [{ id: 1, status: "COMPLETED" }, { id: "j1", status: "DONE" }, [], null, { ...completed, error: { code: 1 } }]
     ) {
       await using wrong = await ScriptedServer.start(json(body))
       server = wrong
-      await expect(side().status()).rejects.toMatchObject({ reason: { _tag: "Unexpected" } })
+      await expect(client().status()).rejects.toMatchObject({ reason: { _tag: "Unexpected" } })
       server = undefined
     }
   })
 
-  it("a proxy's 502 page is outlasted while waiting, and told in words where the job may have been made", async () => {
+  it("retries after a proxy's 502 page while waiting, and shows the page's text if a submission fails", async () => {
     const waiting = await start(BAD_GATEWAY, BAD_GATEWAY, json(completed))
-    expect(await side().result()).toBe("done")
+    expect(await client().result()).toBe("done")
     expect(waiting.received).toHaveLength(3)
     await waiting[Symbol.asyncDispose]()
     const submitting = await start(BAD_GATEWAY)
-    await expect(side().run()).rejects.toMatchObject({
+    await expect(client().run()).rejects.toMatchObject({
       reason: { _tag: "Unavailable", status: 502 },
       message: expect.stringContaining("502 Bad Gateway nginx")
     })
     expect(submitting.received).toHaveLength(1)
   })
 
-  it("a connection that is lost, before or in the middle of the answer, never makes a second job", async () => {
+  it("never submits a second job after a lost connection", async () => {
     for (const line of [resetConnection, truncateBody]) {
       await using cut = await ScriptedServer.start(line)
       server = cut
-      for (const submit of [() => side().run(), () => side().runSync()]) {
+      for (const submit of [() => client().run(), () => client().runSync()]) {
         const before = cut.received.length
         await expect(submit()).rejects.toMatchObject({ reason: { _tag: "Unreachable", sent: true } })
         expect(cut.received.length - before).toBe(1)
@@ -140,9 +140,9 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
     }
   })
 
-  it("with an idempotency key the same submission is sent again, with the same key", async () => {
+  it("repeats a submission with an idempotency key, with the same key", async () => {
     const cut = await start(resetConnection, truncateBody, json(completed))
-    expect(await side().runSync("key-1")).toBe("done")
+    expect(await client().runSync("key-1")).toBe("done")
     expect(cut.received.map(({ headers, method }) => [method, headers["idempotency-key"]])).toEqual([
       ["POST", "key-1"],
       ["POST", "key-1"],
@@ -150,7 +150,7 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
     ])
   })
 
-  it("a wait that was lost is taken up again with the job's id", async () => {
+  it("resumes a lost wait with the job's id", async () => {
     const cut = await start(
       json({ ...receipt, status: "IN_PROGRESS" }),
       resetConnection,
@@ -158,77 +158,77 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
       BAD_GATEWAY,
       json(completed)
     )
-    expect(await side().runSync()).toBe("done")
+    expect(await client().runSync()).toBe("done")
     expect(cut.received.map(({ method, url }) => `${method} ${url.split("?")[0]}`)).toEqual([
       "POST /v2/ep/runsync",
       ...Array.from({ length: 4 }, () => "GET /v2/ep/status-sync/j1")
     ])
   })
 
-  it("429 is heeded: not sooner than Retry-After", async () => {
+  it("retries after 429, not before Retry-After", async () => {
     const times: Array<number> = []
     const timed = (line: ScriptedResponse): ScriptedResponse => (response, request) => {
       times.push(performance.now())
       line(response, request)
     }
     await start(timed(respondWith(429, "slow down", { "retry-after": "1" })), timed(json(receipt)))
-    await side().run()
+    await client().run()
     expect(times[1]! - times[0]!).toBeGreaterThanOrEqual(990)
   })
 
-  it("429 with a Retry-After beyond the caller's patience fails with it", async () => {
+  it("fails with RateLimited if Retry-After exceeds retryFor", async () => {
     const limited = await start(respondWith(429, "slow down", { "retry-after": "3600" }))
-    await expect(side().run()).rejects.toMatchObject({ reason: { _tag: "RateLimited", retryAfter: 3_600_000 } })
+    await expect(client().run()).rejects.toMatchObject({ reason: { _tag: "RateLimited", retryAfter: 3_600_000 } })
     expect(limited.received).toHaveLength(1)
   })
 
-  it("nobody listening is told as such, without a doubt about the job", async () => {
+  it("reports a refused connection as not sent", async () => {
     const gone = await start(neverRespond)
     await gone[Symbol.asyncDispose]()
-    await expect(side({ retryFor: 300 }).run()).rejects.toMatchObject({
+    await expect(client({ retryFor: 300 }).run()).rejects.toMatchObject({
       reason: { _tag: "Unreachable", sent: false },
-      message: expect.stringMatching(/Nobody answers there \(.*ECONNREFUSED.*\)\. Check the address/)
+      message: expect.stringMatching(/The connection could not be established \(.*ECONNREFUSED.*\)\. Check the address/)
     })
     server = undefined
   })
 
-  it("a platform that says nothing is given up after the time-out", async () => {
+  it("fails after the timeout if the platform does not respond", async () => {
     await start(neverRespond)
-    await expect(side({ retryFor: 0, timeout: 100 }).status()).rejects.toMatchObject({
+    await expect(client({ retryFor: 0, timeout: 100 }).status()).rejects.toMatchObject({
       reason: { _tag: "Unreachable", sent: true },
-      detail: expect.stringContaining("No answer within")
+      detail: expect.stringContaining("No response within")
     })
   })
 
-  it("a redirect is not followed, and told", async () => {
+  it("fails for a redirect, and does not follow it", async () => {
     const redirecting = await start(respondWith(301, "", { location: "https://elsewhere.test/v2/ep/run" }))
-    await expect(side().run()).rejects.toMatchObject({
+    await expect(client().run()).rejects.toMatchObject({
       message: expect.stringContaining("a redirect to https://elsewhere.test/")
     })
     expect(redirecting.received).toHaveLength(1)
   })
 
-  it("a runsync that is cut off after its head is taken up again with the id in it, and never submitted again", async () => {
+  it("continues a runsync that was cut off after its headers, and never submits it again", async () => {
     const afterHead: ScriptedResponse = (response, request) => {
       response.writeHead(200, { "content-type": "application/json", "x-job-id": "j1" })
       response.write(" ", () => request.socket.destroy())
     }
     const cut = await start(afterHead, json(completed))
-    expect(await side().runSync()).toBe("done")
+    expect(await client().runSync()).toBe("done")
     expect(cut.received.map(({ method, url }) => `${method} ${url.split("?")[0]}`)).toEqual([
       "POST /v2/ep/runsync",
       "GET /v2/ep/status-sync/j1"
     ])
   })
 
-  it("chunks that were lost on their way fail the stream, where the platform has no events", async () => {
+  it("fails a stream if chunks are lost on a platform without events", async () => {
     await start(noEvents, json({ id: "j1", status: "IN_PROGRESS", stream: [{ output: 1 }] }), truncateBody)
-    await expect(side().drain()).rejects.toMatchObject({
-      message: expect.stringContaining("Chunks that were on their way are lost")
+    await expect(client().drain()).rejects.toMatchObject({
+      message: expect.stringContaining("Chunks in the lost response cannot be read again")
     })
   })
 
-  it("who leaves a reading early hangs up", async () => {
+  it("closes the connection when the reader stops early", async () => {
     const gone = Promise.withResolvers<void>()
     const endless: ScriptedResponse = (response) => {
       response.on("close", gone.resolve)
@@ -236,35 +236,35 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
       response.write(`id: 1\nevent: chunk\ndata: {"attempt":1,"number":1,"output":"first"}\n\n`)
     }
     const reading = await start(endless)
-    expect(await side().first()).toBe("first")
+    expect(await client().first()).toBe("first")
     await gone.promise
     expect(reading.received).toHaveLength(1)
   })
 
-  it("an end that is none, or no events at all, are not taken for a job's end", async () => {
+  it("does not treat an incomplete end event, or a closed stream, as the job's end", async () => {
     const events = (text: string) => respondWith(200, text, { "content-type": "text/event-stream" })
     await start(
       events(""),
       events("event: end\ndata: {\"id\":\"j1\","),
       events("event: end\ndata: {\"id\":\"j1\",\"status\":\"COMPLETED\"}\n\n")
     )
-    expect(await side().events()).toEqual([{ _tag: "End", position: undefined, job: { id: "j1", status: "COMPLETED" } }])
+    expect(await client().events()).toEqual([{ _tag: "End", position: undefined, job: { id: "j1", status: "COMPLETED" } }])
   })
 
-  it("a job that timed out is told as such", async () => {
+  it("fails with JobTimedOut for a timed-out job", async () => {
     await start(json({ id: "j1", status: "TIMED_OUT", error: "ran longer than 5 s" }))
-    const error = await side().result().catch((error: unknown) => error)
+    const error = await client().result().catch((error: unknown) => error)
     expect(error).toMatchObject({ message: "Job j1 of \"ep\" TIMED_OUT: ran longer than 5 s" })
     expect(error).toBeInstanceOf(name === "Promise" ? JobTimedOutError : Client.JobTimedOut)
   })
 
-  it("the key is in no message and in no member of an error", async () => {
+  it("never includes the key in an error", async () => {
     for (
       const line of [respondWith(401, `bad key ${"x".repeat(9)}`), respondWith(500, ""), resetConnection, respondWith(200, "no")]
     ) {
       await using bad = await ScriptedServer.start(line)
       server = bad
-      const error: unknown = await side({ retryFor: 0 }).status().catch((error: unknown) => error)
+      const error: unknown = await client({ retryFor: 0 }).status().catch((error: unknown) => error)
       expect(error).toBeInstanceOf(Error)
       expect(bad.received[0]!.headers.authorization).toBe(`Bearer ${KEY}`)
       const shown = (await import("node:util")).inspect(error, { depth: 20, showHidden: true })
@@ -274,8 +274,8 @@ describe.each(["Promise", "Effect"] as const)("%s", (name) => {
   })
 })
 
-describe("Effect only", () => {
-  it("a reason is caught by its tag, and the request carries the trace of the program", async () => {
+describe("the Effect client", () => {
+  it("fails with a reason that catchReason catches, and sends the trace context of the program", async () => {
     const limited = await start(respondWith(429, "", { "retry-after": "3600" }))
     const caught = Client.endpoint("ep").pipe(
       Effect.flatMap((ep) => ep.health),
@@ -287,7 +287,7 @@ describe("Effect only", () => {
     expect(limited.received[0]!.headers["traceparent"]).toMatch(/^00-[0-9a-f]{32}-[0-9a-f]{16}-01$/)
   })
 
-  it("a submission that cannot be interrupted still has its time-out", async () => {
+  it("applies the timeout to an uninterruptible submission", async () => {
     await start(neverRespond)
     const layer = Client.layer({ baseUrl: server!.url, timeout: 100, retryFor: 0 })
     const options = { cancelOnInterrupt: true }
@@ -300,7 +300,7 @@ describe("Effect only", () => {
     }
   })
 
-  it("a job that is submitted while its caller is interrupted is cancelled, if that is asked for", async () => {
+  it("cancels a job whose caller is interrupted during its submission, if enabled", async () => {
     const answers: Array<() => void> = []
     const slow: ScriptedResponse = (response) => {
       answers.push(() => json(receipt)(response, response.req))
@@ -325,7 +325,7 @@ describe("Effect only", () => {
     }
   })
 
-  it("an error goes through JSON and back", () => {
+  it("encodes errors as JSON", () => {
     const error = new Client.ClientError({
       reason: { _tag: "TooLarge", limit: 10 },
       operation: "run",
@@ -338,66 +338,5 @@ describe("Effect only", () => {
     const again = Schema.decodeUnknownSync(codec)(JSON.parse(JSON.stringify(Schema.encodeSync(codec)(error))))
     expect(again).toBeInstanceOf(Client.ClientError)
     expect(again.message).toBe("run of \"ep\" at http://platform.test: Too large.")
-  })
-})
-
-describe("Promise only", () => {
-  it("an aborted call rejects with the signal's reason, at once, wherever it is", async () => {
-    const silent = await start(neverRespond)
-    const ep = createClient({ baseUrl: silent.url, apiKey: KEY }).endpoint("ep")
-    const reason = new Error("enough")
-    const calls: ReadonlyArray<(signal: AbortSignal) => Promise<unknown>> = [
-      (signal) => ep.run(1, { signal }),
-      (signal) => ep.runSync(1, { signal }),
-      (signal) => ep.status("j1", { signal }),
-      (signal) => ep.result("j1", { signal }),
-      (signal) => ep.cancel("j1", { signal }),
-      (signal) => ep.retry("j1", { signal }),
-      (signal) => ep.health({ signal }),
-      (signal) => ep.purgeQueue({ signal }),
-      (signal) => collected(ep.stream(1, { signal })),
-      (signal) => collected(ep.job("j1").stream({ signal })),
-      (signal) => collected(ep.events("j1", { signal }))
-    ]
-    for (const call of calls) {
-      const controller = new AbortController()
-      const before = silent.received.length
-      const ended = call(controller.signal).catch((error: unknown) => error)
-      while (silent.received.length === before) await new Promise((next) => setTimeout(next, 5))
-      controller.abort(reason)
-      expect(await ended).toBe(reason)
-      expect(await call(AbortSignal.abort(reason)).catch((error: unknown) => error)).toBe(reason)
-      expect(silent.received.length).toBe(before + 1)
-    }
-  })
-
-  it("a pause between tries ends with the signal, too", async () => {
-    const limited = await start(respondWith(429, "", { "retry-after": "5" }))
-    const controller = new AbortController()
-    const ended = createClient({ baseUrl: limited.url }).endpoint("ep").health({ signal: controller.signal }).catch((
-      error: unknown
-    ) => error)
-    while (limited.received.length === 0) await new Promise((next) => setTimeout(next, 5))
-    const before = performance.now()
-    controller.abort()
-    expect(await ended).toMatchObject({ name: "AbortError" })
-    expect(performance.now() - before).toBeLessThan(2_000)
-  })
-
-  it("a connection that the caller's fetch refuses is an error of the client with that cause", async () => {
-    const cause = new Error("offline")
-    const client = createClient({ baseUrl: "http://platform.test", retryFor: 0, fetch: () => Promise.reject(cause) })
-    const error = await client.endpoint("ep").health().catch((error: unknown) => error)
-    expect(error).toBeInstanceOf(CallError)
-    expect(error).toBeInstanceOf(StintError)
-    expect(error).toMatchObject({ cause, reason: { _tag: "Unreachable", sent: true } })
-  })
-
-  it("what cannot be an address or a key is refused when the client is made, without repeating a secret", () => {
-    expect(() => createClient({ baseUrl: "localhost" })).toThrow(/"localhost", which is no address/)
-    expect(() => createClient({ baseUrl: "ftp://host" })).toThrow(/not with http/)
-    expect(() => createClient({ baseUrl: "http://me:hunter2@host" })).toThrow(/^(?!.*hunter2).*user name/)
-    expect(() => createClient({ baseUrl: "http://host", apiKey: "hunter2 \n hunter3" })).toThrow(/^(?!.*hunter).*apiKey/)
-    expect(createClient({ baseUrl: "http://host:1/base/v2/" }).baseUrl).toBe("http://host:1/base")
   })
 })

@@ -1,5 +1,5 @@
 /**
- * The client behind connections that are cut after any number of bytes, against the real server.
+ * Both clients with connections that are closed after any number of bytes, against the real server.
  */
 import { expect, layer } from "@effect/vitest"
 import { createClient, type JobEvent } from "@stint/client"
@@ -11,7 +11,7 @@ import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
 import { CuttingProxy } from "./CuttingProxy.ts"
 
-/** A proxy that lets so many bytes of each reading through, one after the other, and cuts nothing after the last. */
+/** A proxy that closes one connection after each of these numbers of bytes, and then closes no more. */
 const cutting = (platform: string, lengths: ReadonlyArray<number>) =>
   Effect.acquireRelease(
     Effect.promise(() => {
@@ -27,9 +27,9 @@ const collected = async <A>(events: AsyncIterable<A>) => {
   return all
 }
 
-layer(layerServer(), { excludeTestServices: true })("a reader whose connections are cut", (it) => {
+layer(layerServer(), { excludeTestServices: true })("a reader whose connections are lost", (it) => {
   it.effect(
-    "is told every chunk once and in order, and the end, by both sides, from jobs that run and from jobs that have ended",
+    "receives every chunk once and in order, and the end, with both clients, for running and ended jobs",
     () =>
       Effect.gen(function*() {
         const server = yield* ServerTest
@@ -81,7 +81,7 @@ layer(layerServer(), { excludeTestServices: true })("a reader whose connections 
     60_000
   )
 
-  it.effect("goes on in another process from the position of the last event", () =>
+  it.effect("resumes in another process from the position of the last event", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

@@ -1,5 +1,5 @@
 /**
- * The Effect side's patience, under a clock that the test moves.
+ * The timeouts of the Effect client, with a test clock.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Client from "@stint/client-effect/Client"
@@ -11,7 +11,7 @@ import { TestClock } from "effect/testing"
 
 const refused = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" })
 
-/** A platform that is away until a moment, given in milliseconds of the clock, and holds every wait for as long as it is asked to. */
+/** A platform that refuses connections until `upAt`, in milliseconds of the clock, and then serves long polls until the job ends at `endsAt`. */
 const platform = (options: { readonly upAt: number; readonly endsAt: number }) => {
   const calls: Array<string> = []
   const layer = Layer.succeed(
@@ -43,7 +43,7 @@ const waiting = (layer: Layer.Layer<HttpClient.HttpClient>, over: Partial<Client
   )
 
 describe("waiting for a result", () => {
-  it.effect("goes on for a day, with a request each time that the platform lets go", () =>
+  it.effect("waits for a day, with one request per long poll", () =>
     Effect.gen(function*() {
       const { calls, layer } = platform({ upAt: 0, endsAt: 86_400_000 })
       const fiber = yield* Effect.forkChild(waiting(layer))
@@ -52,7 +52,7 @@ describe("waiting for a result", () => {
       expect(calls.length).toBe(86_400 / 25)
     }))
 
-  it.effect("puts up with a platform that is away for less than reconnectFor, without hammering it", () =>
+  it.effect("retries an unreachable platform for less than reconnectFor, with pauses", () =>
     Effect.gen(function*() {
       const { calls, layer } = platform({ upAt: 240_000, endsAt: 250_000 })
       const fiber = yield* Effect.forkChild(waiting(layer))
@@ -62,7 +62,7 @@ describe("waiting for a result", () => {
       expect(calls.length).toBeLessThan(120)
     }))
 
-  it.effect("fails when it stays away longer, with the job's id and the way out", () =>
+  it.effect("fails after reconnectFor, with the job's id and a hint", () =>
     Effect.gen(function*() {
       const { layer } = platform({ upAt: Number.POSITIVE_INFINITY, endsAt: 0 })
       const fiber = yield* Effect.forkChild(Effect.flip(waiting(layer, { reconnectFor: "1 minute" })))
@@ -71,11 +71,11 @@ describe("waiting for a result", () => {
         _tag: "ClientError",
         job: "j1",
         reason: { _tag: "Unreachable", sent: false },
-        message: expect.stringContaining("Nobody answers there (connect ECONNREFUSED)")
+        message: expect.stringContaining("The connection could not be established (connect ECONNREFUSED)")
       })
     }))
 
-  it.effect("gives up a platform that holds a request longer than it was asked to and then some", () =>
+  it.effect("fails if a long poll exceeds `wait` and `timeout`", () =>
     Effect.gen(function*() {
       const layer = Layer.succeed(HttpClient.HttpClient, HttpClient.make(() => Effect.never))
       const fiber = yield* Effect.forkChild(
@@ -84,6 +84,6 @@ describe("waiting for a result", () => {
       yield* TestClock.adjust("14 seconds")
       expect(fiber.pollUnsafe()).toBeUndefined()
       yield* TestClock.adjust("1 second")
-      expect(yield* Fiber.join(fiber)).toMatchObject({ detail: "No answer within 15 s." })
+      expect(yield* Fiber.join(fiber)).toMatchObject({ detail: "No response within 15 s." })
     }))
 })

@@ -1,5 +1,5 @@
 /**
- * Handlers of `@stint/worker`, which type the endpoints under test. What they do is played by the tests' workers.
+ * Handlers of `@stint/worker` that type the endpoints under test. Their code never runs: the tests play the workers.
  */
 import { Handler } from "@stint/worker"
 import * as Context from "effect/Context"
@@ -12,7 +12,7 @@ export class UnreadableImage extends Schema.TaggedError<UnreadableImage>()("Unre
   at: Schema.Date
 }) {}
 
-/** Something that the handler needs and a caller does not. */
+/** A service that the handler requires and callers do not. */
 export class Images extends Context.Service<Images, { readonly resize: Effect.Effect<URL> }>()("test/Images") {}
 
 export const Thumbnail = Handler.make("thumbnail", {

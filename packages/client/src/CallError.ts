@@ -1,31 +1,31 @@
 /**
- * Why a call to the platform brought nothing, and what to do about it.
+ * The error of a failed call: its reason, a sentence about it, and a hint.
  *
- * The platform's problem bodies (contract, Problem.ts) are taken at their word; what is between the client and the platform may answer as
- * well, so an answer may be anything.
+ * Uses the texts of the platform's problem bodies (docs/spec/errors.md#problem-object). A proxy between client and platform may respond
+ * instead, so a body may be anything.
  */
 import type { HttpResponse, NoResponse } from "./protocol/DriverProtocol.ts"
 
-/** One offending value of a request. An empty path is the value itself. */
+/** An invalid value. An empty path means the whole value. */
 export interface Problem {
   readonly path: ReadonlyArray<string | number>
   readonly message: string
 }
 
 /**
- * The reasons, as data.
+ * Why a call failed.
  *
- * - `Unauthorized`: no key, an unknown one (401), or a good key for something else (403).
- * - `NotFound`: no such endpoint, no such job (or its retention is over), or no such address at all: the host is not a platform.
- * - `Invalid`: the request cannot be understood; `problems` names each offending value. Of a typed endpoint: the input does not fit the
- *   handler's Schema, and nothing was sent.
- * - `TooLarge`: the request is over the platform's limit, in bytes where it says so.
- * - `Conflict`: the job exists, but is not in a state for this: `retry` is for FAILED and TIMED_OUT jobs.
+ * - `Unauthorized`: the key is missing or unknown (401), or not valid for this endpoint (403).
+ * - `NotFound`: the endpoint or the job does not exist, or the job's retention has ended; `address`: the host is not a platform.
+ * - `Invalid`: the request is invalid; `problems` lists the invalid values. With an {@link EndpointCodec}: the codec rejected the input, and
+ *   nothing was sent.
+ * - `TooLarge`: the request exceeds the platform's limit, in bytes if known.
+ * - `Conflict`: the job's status does not allow the operation: only FAILED and TIMED_OUT jobs can be retried.
  * - `RateLimited`: too many requests; `retryAfter` is in milliseconds.
- * - `Unavailable`: the platform, or a proxy before it, cannot answer now (5xx).
- * - `Unreachable`: no answer. `sent` is false where it is certain that the request did not reach anyone.
- * - `Mismatch`: the job ended well, but its output does not fit the handler's Schema: caller and worker are of different versions.
- * - `Unexpected`: an answer that no platform gives.
+ * - `Unavailable`: the platform, or a proxy in front of it, returned 5xx.
+ * - `Unreachable`: no response. `sent` is false if the request certainly did not reach the platform.
+ * - `Mismatch`: the job completed, but the codec rejected its output: caller and worker have different versions of the handler.
+ * - `Unexpected`: a response that a platform never sends.
  */
 export type Reason =
   | { readonly _tag: "Unauthorized"; readonly status: number }
@@ -39,43 +39,41 @@ export type Reason =
   | { readonly _tag: "Mismatch"; readonly problems: ReadonlyArray<Problem> }
   | { readonly _tag: "Unexpected"; readonly status: number; readonly body: string }
 
-/** What was asked, for messages. */
+/** The call, for messages. */
 export interface CallInfo {
   readonly host: string
   readonly endpoint: string
-  /** The client's word for it: `runSync`, `status`, ... */
+  /** The method of the client: `runSync`, `status`, ... */
   readonly operation: string
-  /** The job, where it is known. */
+  /** The job's id, if known. */
   readonly job?: string
 }
 
-/** A reason, in one sentence and its way out. */
+/** A reason with a sentence and a hint. */
 export interface FailureExplanation {
   readonly reason: Reason
   readonly detail: string
   readonly hint: string
 }
 
-/** All of a failure. */
+/** The members of a {@link CallError}. */
 export interface CallFailure extends CallInfo, FailureExplanation {}
 
-/** `runSync of "thumbnail" at http://127.0.0.1:4600: There is no endpoint "thumbnail" here. ...`. Never holds the key. */
+/** `runSync of "thumbnail" at http://127.0.0.1:4600: There is no endpoint "thumbnail" here. ...`. Never contains the key. */
 export const messageOf = ({ detail, endpoint, hint, host, job, operation }: CallFailure): string =>
   `${operation} of "${endpoint}" at ${host}${job === undefined ? "" : ` (job ${job})`}: ${detail}${hint === "" ? "" : ` ${hint}`}`
 
-/** What every error of this client is, on the Promise side. */
+/** The base class of all errors of the promise client. */
 export class StintError extends Error {}
 
-/**
- * A call failed. `reason` is a tagged union: `if (error.reason._tag === "RateLimited") wait(error.reason.retryAfter)`.
- */
+/** A call failed. `reason` is a tagged union: `if (error.reason._tag === "RateLimited") wait(error.reason.retryAfter)`. */
 export class CallError extends StintError {
   override readonly name = "CallError"
   readonly reason: Reason
   readonly operation: string
   readonly endpoint: string
   readonly host: string
-  /** The job, where it is known: its result can be asked for again. */
+  /** The job's id, if known. `result(id)` resumes the wait. */
   readonly job: string | undefined
   readonly detail: string
   readonly hint: string
@@ -92,28 +90,29 @@ export class CallError extends StintError {
   }
 }
 
-/** How many problems a message tells. `problems` has all. */
-const SHOWN = 5
+/** The number of problems in a message. `reason.problems` has all of them. */
+const MAX_SHOWN_PROBLEMS = 5
 
-/** A value that a handler's Schema refused, before it was sent or after it came. */
-export const schemaMismatch = (
+/** The failure for a value that a codec rejected: an input before it was sent (`Invalid`) or a received output (`Mismatch`). */
+export const codecFailure = (
   { endpoint, host, job, operation }: CallInfo,
   tag: "Invalid" | "Mismatch",
   problems: ReadonlyArray<Problem>
 ): CallFailure => {
-  const told = problems.slice(0, SHOWN).map(({ message, path }) => path.length === 0 ? message : `${path.join(".")}: ${message}`)
-  const more = problems.length > SHOWN ? `; and ${problems.length - SHOWN} more` : ""
-  const words = `${told.join("; ")}${more}.`
-  const explained = tag === "Invalid"
-    ? { detail: `The input does not fit the handler's Schema, and was not sent. ${words}`, hint: "" }
+  const shown = problems.slice(0, MAX_SHOWN_PROBLEMS)
+    .map(({ message, path }) => path.length === 0 ? message : `${path.join(".")}: ${message}`)
+  const more = problems.length > shown.length ? `; and ${problems.length - shown.length} more` : ""
+  const list = `${shown.join("; ")}${more}.`
+  const explanation = tag === "Invalid"
+    ? { detail: `The input does not match the handler's Schema and was not sent. ${list}`, hint: "" }
     : {
-      detail: `What the job gave does not fit the handler's Schema. ${words}`,
-      hint: "Caller and worker have different versions of the handler: deploy them together, or read the job without Schemas."
+      detail: `The job's output does not match the handler's Schema. ${list}`,
+      hint: "Deploy caller and worker with the same version of the handler, or read the job without Schemas."
     }
-  return { host, endpoint, operation, ...(job === undefined ? {} : { job }), reason: { _tag: tag, problems }, ...explained }
+  return { host, endpoint, operation, ...(job === undefined ? {} : { job }), reason: { _tag: tag, problems }, ...explanation }
 }
 
-/** JSON text as a value; undefined where it is none. */
+/** Parses JSON. Returns undefined for invalid JSON. */
 export const parseJson = (text: string): unknown => {
   try {
     return JSON.parse(text)
@@ -122,25 +121,26 @@ export const parseJson = (text: string): unknown => {
   }
 }
 
-/** A JSON object, not a list. */
+/** Whether a value is an object and not an array. */
 export const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
 const textOf = (value: unknown): string | undefined => typeof value === "string" && value !== "" ? value : undefined
 
-/** How much of a foreign answer a message shows. Characters. */
-const EXCERPT = 200
+/** The longest part of a response body in a message. Characters. */
+const MAX_EXCERPT = 200
 
-/** A foreign body in a few words: markup and line breaks are left out. */
+/** The beginning of a response body, without markup and line breaks. */
 const excerptOf = (text: string): string => {
-  const words = text.slice(0, 20 * EXCERPT).replaceAll(/<(script|style)\b[\s\S]*?<\/\1>|<[^>]*>|[\p{Cc}\s]+/gu, " ").replaceAll(
-    / +/g,
-    " "
-  )
-  return words.trim().slice(0, EXCERPT)
+  const words = text.slice(0, 20 * MAX_EXCERPT).replaceAll(/<(script|style)\b[\s\S]*?<\/\1>|<[^>]*>|[\p{Cc}\s]+/gu, " ")
+    .replaceAll(
+      / +/g,
+      " "
+    )
+  return words.trim().slice(0, MAX_EXCERPT)
 }
 
-/** `Retry-After`, which is seconds or a date, in milliseconds from now. */
+/** Converts `Retry-After`, in seconds or a date, to milliseconds from now. */
 const millisOf = (retryAfter: string | undefined): number | undefined => {
   if (retryAfter === undefined) return undefined
   const seconds = /^\s*\d+(\.\d+)?\s*$/.test(retryAfter) ? Number(retryAfter) : Number.NaN
@@ -158,7 +158,7 @@ const problemsOf = (errors: unknown): ReadonlyArray<Problem> =>
     }]
   })
 
-/** A problem body of a platform; what is not known of it is undefined. */
+/** The known members of a problem body. */
 interface ProblemBody {
   readonly kind: string | undefined
   readonly detail: string | undefined
@@ -184,7 +184,7 @@ const quoted = (text: string): string => {
   return excerpt === "" ? "with an empty body" : `with "${excerpt}"`
 }
 
-/** An answer that no platform gives. */
+/** The failure for a response that a platform never sends. */
 export const unexpected = (
   { status, text }: Pick<HttpResponse, "status" | "text">,
   detail: string,
@@ -195,8 +195,8 @@ export const unexpected = (
   hint
 })
 
-/** What kind of thing a 404 says is not there. */
-const missing = (kind: string | undefined): "endpoint" | "job" | "address" => {
+/** What a 404 did not find, by the type of its problem body. */
+const notFoundKind = (kind: string | undefined): "endpoint" | "job" | "address" => {
   switch (kind) {
     case "job-not-found":
       return "job"
@@ -209,70 +209,70 @@ const missing = (kind: string | undefined): "endpoint" | "job" | "address" => {
 
 const withRetryAfter = (retryAfter: number | undefined) => retryAfter === undefined ? {} : { retryAfter }
 
-/** An answer that is no success, read. */
-export const explainResponse = (answer: HttpResponse): FailureExplanation => {
-  const { location, status, text } = answer
-  const retryAfter = millisOf(answer.retryAfter)
+/** Explains an error response. */
+export const explainResponse = (response: HttpResponse): FailureExplanation => {
+  const { location, status, text } = response
+  const retryAfter = millisOf(response.retryAfter)
   const body = problemBodyOf(text)
-  const explained = (reason: Reason, detail: string, hint: string): FailureExplanation => ({
+  const explanation = (reason: Reason, detail: string, hint: string): FailureExplanation => ({
     reason,
     detail: body.detail ?? detail,
     hint: body.hint ?? (body.kind === undefined ? hint : "")
   })
-  const answered = `The answer was ${status} ${quoted(text)}.`
+  const summary = `The response was ${status} ${quoted(text)}.`
   if (status === 401 || status === 403) {
-    return explained(
+    return explanation(
       { _tag: "Unauthorized", status },
-      answered,
-      "Check that the key and the address belong to the same platform, and that the key is for this endpoint."
+      summary,
+      "Check that baseUrl and apiKey belong to the same platform, and that the key is valid for this endpoint."
     )
   }
   if (status === 404) {
-    return explained(
-      { _tag: "NotFound", what: missing(body.kind) },
-      answered,
-      "This is not a platform's answer: check the address, its port and its path."
+    return explanation(
+      { _tag: "NotFound", what: notFoundKind(body.kind) },
+      summary,
+      "This is not a response of the platform: check the host, port and path of baseUrl."
     )
   }
   if (status === 400 || status === 422) {
-    return explained({ _tag: "Invalid", problems: body.problems }, answered, "Check the input and the options of the call.")
+    return explanation({ _tag: "Invalid", problems: body.problems }, summary, "Check the input and the options of the call.")
   }
   if (status === 413) {
-    return explained(
+    return explanation(
       { _tag: "TooLarge", ...(body.limit === undefined ? {} : { limit: body.limit }) },
       "The request is too large.",
-      "Put the data into an object store and send its address."
+      "Upload the data to an object store and send its URL."
     )
   }
-  if (status === 409) return explained({ _tag: "Conflict" }, answered, "Look at the job's status.")
+  if (status === 409) return explanation({ _tag: "Conflict" }, summary, "Check the job's status.")
   if (status === 429) {
-    return explained(
+    return explanation(
       { _tag: "RateLimited", ...withRetryAfter(retryAfter) },
       "Too many requests.",
-      retryAfter === undefined ? "Send fewer at a time." : `Send the next in ${Math.ceil(retryAfter / 1000)} s.`
+      retryAfter === undefined ? "Send fewer requests at a time." : `Retry in ${Math.ceil(retryAfter / 1000)} s.`
     )
   }
   if (status >= 500) {
-    return explained(
+    return explanation(
       { _tag: "Unavailable", status, ...withRetryAfter(retryAfter) },
-      answered,
-      "The platform, or a proxy before it, cannot answer now. Look at its log."
+      summary,
+      "The platform, or a proxy in front of it, is unavailable. Check its log."
     )
   }
   if (status === 0 || (status >= 300 && status < 400)) {
     return unexpected(
-      answer,
-      location === undefined ? "The answer was a redirect." : `The answer was a redirect to ${excerptOf(location)}.`,
-      "Redirects are not followed, because they turn a POST into a GET. Give the address that it leads to."
+      response,
+      location === undefined ? "The response was a redirect." : `The response was a redirect to ${excerptOf(location)}.`,
+      "The client does not follow redirects, because they turn a POST into a GET. Set baseUrl to the target of the redirect."
     )
   }
-  return unexpected(answer, body.detail ?? answered, body.hint ?? "Check that the address is that of a platform.")
+  return unexpected(response, body.detail ?? summary, body.hint ?? "Check that baseUrl is the URL of a platform.")
 }
 
-/** Errors of `fetch` that are certain to have come before the request was sent. Browsers do not tell. */
+/** Error codes of failures before the request was sent. Browsers provide no codes. */
 const NOT_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"])
 
-/** An error, and what caused it, and so on; what `Promise.any` gathers, too. */
+/** An error and all errors that caused it, including those in an AggregateError. */
 const causesOf = (cause: unknown, depth = 0): ReadonlyArray<object> => {
   if (typeof cause !== "object" || cause === null || depth > 6) return []
   const inner = [
@@ -285,7 +285,7 @@ const causesOf = (cause: unknown, depth = 0): ReadonlyArray<object> => {
 
 const codeOf = (error: object): string | undefined => "code" in error ? textOf(error.code) : undefined
 
-/** A request that nobody answered, read. */
+/** Explains a missing response. */
 export const explainNoResponse = (
   { cause, timedOut, took }: Pick<NoResponse, "cause" | "timedOut" | "took">
 ): FailureExplanation => {
@@ -293,16 +293,16 @@ export const explainNoResponse = (
   const codes = causes.flatMap((error) => codeOf(error) ?? [])
   const sent = timedOut || !codes.some((code) => NOT_SENT.has(code))
   const last = causes.findLast((error) => "message" in error && textOf(error.message) !== undefined)
-  const words = last !== undefined && "message" in last ? excerptOf(String(last.message)) : excerptOf(String(cause))
+  const message = last !== undefined && "message" in last ? excerptOf(String(last.message)) : excerptOf(String(cause))
   return {
     reason: { _tag: "Unreachable", sent },
     detail: timedOut
-      ? `No answer within ${Math.round(took / 1000)} s.`
+      ? `No response within ${Math.round(took / 1000)} s.`
       : sent
-      ? `The connection was lost (${words}).`
-      : `Nobody answers there (${words}).`,
+      ? `The connection was lost (${message}).`
+      : `The connection could not be established (${message}).`,
     hint: sent
-      ? "Check the network between here and the platform."
-      : "Check the address, and that the platform runs (`stint serve`)."
+      ? "Check the network between the client and the platform."
+      : "Check the address, and that the platform is running (`stint serve`)."
   }
 }

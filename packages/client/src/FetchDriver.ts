@@ -1,39 +1,40 @@
 /**
- * Performs programs with `fetch` and timers: Node, Deno, Bun, workers and browsers alike.
+ * Runs programs with `fetch` and timers, in Node, Deno, Bun, edge workers and browsers.
  *
- * An AbortSignal ends the request, the reading or the pause of the moment, and with it the program.
+ * An AbortSignal aborts the current step, and with it the program.
  */
 import {
   type Call,
   type Closed,
+  type Events,
   type HttpResponse,
   type NoResponse,
   type Opened,
   type OpenStream,
-  type Part,
   type Pause,
   type PauseEnded,
   type Program,
   unexpectedReply
 } from "./protocol/DriverProtocol.ts"
+import { SseParser } from "./protocol/SseParser.ts"
 
-/** What a request is made with. */
+/** The type of the global `fetch`. */
 export type Fetch = typeof globalThis.fetch
 
-/** What can be given up, by the caller or by time. */
+/** Aborts a step when the caller's signal aborts or the timeout expires. */
 class RequestDeadline {
   readonly controller: AbortController
   timedOut = false
   readonly #start = performance.now()
   readonly #caller: AbortSignal | undefined
   readonly #timer: ReturnType<typeof setTimeout>
-  // Not `AbortSignal.any`, which keeps a short-lived signal alive as long as the caller's.
-  readonly #give = () => this.controller.abort(this.#caller?.reason)
+  // Not `AbortSignal.any`: it would retain the step's signal for as long as the caller's signal lives.
+  readonly #abort = () => this.controller.abort(this.#caller?.reason)
 
   constructor(timeout: number, caller: AbortSignal | undefined, controller = new AbortController()) {
     this.controller = controller
     this.#caller = caller
-    caller?.addEventListener("abort", this.#give, { once: true })
+    caller?.addEventListener("abort", this.#abort, { once: true })
     this.#timer = setTimeout(() => {
       this.timedOut = true
       this.controller.abort()
@@ -44,7 +45,7 @@ class RequestDeadline {
     return performance.now() - this.#start
   }
 
-  /** No answer; throws the caller's reason where it was the caller who ended it. */
+  /** The reply of a failed step. Throws the signal's reason if the caller aborted. */
   noResponse(cause: unknown, jobId?: string): NoResponse {
     this.#caller?.throwIfAborted()
     return { _tag: "NoResponse", cause, timedOut: this.timedOut, jobId, took: this.took }
@@ -52,15 +53,16 @@ class RequestDeadline {
 
   end(): void {
     clearTimeout(this.#timer)
-    this.#caller?.removeEventListener("abort", this.#give)
+    this.#caller?.removeEventListener("abort", this.#abort)
   }
 }
 
-/** An answer that is read as it comes. */
-interface Incoming {
+/** The open response. */
+interface EventStream {
   readonly reader: ReadableStreamDefaultReader<Uint8Array>
   readonly controller: AbortController
   readonly decoder: TextDecoder
+  readonly parser: SseParser
 }
 
 const isEvents = (response: Response): boolean =>
@@ -81,16 +83,16 @@ const sleep = async ({ atLeast, spread }: Pause, signal: AbortSignal | undefined
   return { _tag: "PauseEnded", took }
 }
 
-/** Performs the programs of one reader, one after the other. An answer that is read as it comes stays open between them. */
+/** Runs the programs of one subscription, one after the other. An open response stays open between them. */
 export class Session {
   readonly #fetch: Fetch
-  #incoming: Incoming | undefined
+  #stream: EventStream | undefined
 
   constructor(fetch: Fetch) {
     this.#fetch = fetch
   }
 
-  /** Performs a program to its end. Rejects with a `CallError`, or with the signal's reason. */
+  /** Runs a program. Rejects with a `CallError`, or with the signal's reason. */
   async drive<A>(program: Program<A>, signal: AbortSignal | undefined): Promise<A> {
     let next = program.next()
     while (next.done !== true) {
@@ -107,10 +109,10 @@ export class Session {
     return next.value
   }
 
-  /** Hangs up. */
+  /** Closes the open response. */
   close(): void {
-    this.#incoming?.controller.abort()
-    this.#incoming = undefined
+    this.#stream?.controller.abort()
+    this.#stream = undefined
   }
 
   async #send(step: Call | OpenStream, signal: AbortSignal | undefined): Promise<HttpResponse | Opened | NoResponse> {
@@ -121,7 +123,7 @@ export class Session {
       const response = await this.#fetch(url, {
         method,
         headers: { ...headers },
-        // The platform knows no cookies; a browser that sends them needs more of CORS.
+        // The platform uses no cookies, and a browser that sends them needs further CORS permissions.
         credentials: "omit",
         cache: "no-store",
         redirect: "manual",
@@ -131,7 +133,12 @@ export class Session {
       jobId = response.headers.get("x-job-id") ?? undefined
       if (step._tag === "OpenStream" && isEvents(response) && response.body !== null) {
         this.close()
-        this.#incoming = { reader: response.body.getReader(), controller: deadline.controller, decoder: new TextDecoder() }
+        this.#stream = {
+          reader: response.body.getReader(),
+          controller: deadline.controller,
+          decoder: new TextDecoder(),
+          parser: new SseParser()
+        }
         return { _tag: "Opened", took: deadline.took }
       }
       const text = await response.text()
@@ -151,17 +158,20 @@ export class Session {
     }
   }
 
-  async #read(timeout: number, signal: AbortSignal | undefined): Promise<Part | Closed | NoResponse> {
-    const incoming = this.#incoming
-    if (incoming === undefined) throw unexpectedReply("Read", { _tag: "Closed", took: 0 })
-    const deadline = new RequestDeadline(timeout, signal, incoming.controller)
+  async #read(timeout: number, signal: AbortSignal | undefined): Promise<Events | Closed | NoResponse> {
+    const stream = this.#stream
+    if (stream === undefined) throw unexpectedReply("Read", { _tag: "Closed", took: 0 })
+    const deadline = new RequestDeadline(timeout, signal, stream.controller)
     try {
-      const { done, value } = await incoming.reader.read()
-      if (!done) return { _tag: "Part", text: incoming.decoder.decode(value, { stream: true }), took: deadline.took }
-      this.#incoming = undefined
+      const { done, value } = await stream.reader.read()
+      if (!done) {
+        const events = stream.parser.feed(stream.decoder.decode(value, { stream: true }))
+        return { _tag: "Events", events, took: deadline.took }
+      }
+      this.#stream = undefined
       return { _tag: "Closed", took: deadline.took }
     } catch (cause) {
-      this.#incoming = undefined
+      this.#stream = undefined
       return deadline.noResponse(cause)
     } finally {
       deadline.end()
@@ -169,6 +179,6 @@ export class Session {
   }
 }
 
-/** Performs a program that reads nothing as it comes. */
+/** Runs a program without `OpenStream`. */
 export const drive = <A>(fetch: Fetch, program: Program<A>, signal: AbortSignal | undefined): Promise<A> =>
   new Session(fetch).drive(program, signal)

@@ -1,70 +1,50 @@
 /**
- * What of a handler types its endpoint. A `Handler` of `@stint/worker` fits, and so does anything else with the same members: the client
- * knows no worker.
- *
- * Only types: it costs the Promise side nothing.
+ * The types of an endpoint, derived from the type of its handler. A `Handler` of `@stint/worker` fits, and so does any object with the same
+ * members.
  */
-import type * as Schema from "effect/Schema"
 
-/** A handler, as a caller sees it. */
+/** The part of an Effect Schema that these types read. */
+export interface SchemaLike {
+  /** The type of decoded values. */
+  readonly Type: unknown
+  /** The type of encoded values. */
+  readonly Encoded: unknown
+}
+
+/** A handler, as callers see it. */
 export interface HandlerLike {
-  /** The name of its endpoint, unless another is given. */
+  /** The name of the endpoint, unless the caller passes another one. */
   readonly name: string
-  readonly input: Schema.Constraint
-  /** Of the job's output; of one chunk, where the handler streams. */
-  readonly output: Schema.Constraint
-  readonly error: Schema.Constraint
+  readonly input: SchemaLike
+  /** The job's output; for a streaming handler, one chunk. */
+  readonly output: SchemaLike
+  readonly error: SchemaLike
   readonly streams: boolean
 }
 
-/** A handler whose Schemas need no services, so that they can be used outside of an Effect. */
-export interface PlainHandler extends HandlerLike {
-  readonly input: Schema.ConstraintCodec<unknown, unknown>
-  readonly output: Schema.ConstraintCodec<unknown, unknown>
-  readonly error: Schema.ConstraintCodec<unknown, unknown>
-}
-
 /**
- * The output of a job: what the handler gives; of one that streams a list, of all its chunks where it aggregates them, else empty. Where
- * the type does not say whether it streams, either.
+ * The output of a job: the handler's output, or the list of chunks of a streaming handler (empty unless the handler aggregates). A union of
+ * both when the type of `streams` is `boolean`.
  */
-export type Shape<Streams extends boolean, One> = Streams extends true ? ReadonlyArray<One> : One
+export type OutputShape<Streams extends boolean, Value> = Streams extends true ? ReadonlyArray<Value> : Value
 
-/** The chunks of a job: none, where the handler does not stream. */
-export type ChunkShape<Streams extends boolean, One> = Streams extends true ? One : never
+/** The type of a job's chunks; `never` when the handler does not stream. */
+export type ChunkShape<Streams extends boolean, Value> = Streams extends true ? Value : never
 
-/** The chunks of a job by the type of its output alone: its elements, where it is a list (of a handler that aggregates its chunks). */
-export type ElementOf<Output> = Output extends ReadonlyArray<infer One> ? One : Output
+/** The default chunk type of an endpoint with this output: the elements of a list, otherwise the output itself. */
+export type ElementOf<Output> = Output extends ReadonlyArray<infer Element> ? Element : Output
 
-/** What callers give to an endpoint of this handler. */
-export type InputOf<H extends HandlerLike> = H["input"]["Type"]
-
-/** What callers get from `runSync` and `result`. */
-export type OutputOf<H extends HandlerLike> = Shape<H["streams"], H["output"]["Type"]>
-
-/** What callers get from `stream`. */
-export type ChunkOf<H extends HandlerLike> = ChunkShape<H["streams"], H["output"]["Type"]>
-
-/** The failures that the handler declares. */
-export type ErrorOf<H extends HandlerLike> = H["error"]["Type"]
-
-/** What writing the input and reading the rest needs: nothing, of most Schemas. */
-export type ServicesOf<H extends HandlerLike> =
-  | H["input"]["EncodingServices"]
-  | H["output"]["DecodingServices"]
-  | H["error"]["DecodingServices"]
-
-/** A value as it looks after a way through JSON: `URL` and `Date` are strings. */
+/** The type of a value after `JSON.parse(JSON.stringify(value))`: a `URL` or a `Date` becomes a string. */
 export type JsonOf<A> = A extends string | number | boolean | null | undefined ? A
   : A extends { readonly toJSON: (...args: never) => infer J } ? J
   : A extends object ? { readonly [K in keyof A]: JsonOf<A[K]> }
   : A
 
-/** {@link InputOf}, in JSON: for callers that have the handler's type, but not its Schemas. */
+/** The JSON input of an endpoint. */
 export type JsonInputOf<H extends HandlerLike> = JsonOf<H["input"]["Encoded"]>
 
-/** {@link OutputOf}, in JSON. */
-export type JsonOutputOf<H extends HandlerLike> = Shape<H["streams"], JsonOf<H["output"]["Encoded"]>>
+/** The JSON output of an endpoint. */
+export type JsonOutputOf<H extends HandlerLike> = OutputShape<H["streams"], JsonOf<H["output"]["Encoded"]>>
 
-/** {@link ChunkOf}, in JSON. */
+/** The JSON chunks of an endpoint. */
 export type JsonChunkOf<H extends HandlerLike> = ChunkShape<H["streams"], JsonOf<H["output"]["Encoded"]>>

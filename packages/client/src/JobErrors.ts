@@ -1,20 +1,20 @@
 /**
- * Jobs that ended without an output, as errors of the Promise side. The Effect side has its own (`JobFailure.ts`).
+ * The errors of the promise client for jobs that ended without an output. The Effect client has its own (`JobFailure.ts`).
  */
 import { StintError } from "./CallError.ts"
 import { type EndedJob, type Exception, exceptionOf, failureText } from "./JobOutcome.ts"
 
-/** A job FAILED. */
+/** The job FAILED. */
 export class JobFailedError extends StintError {
   override readonly name = "JobFailedError"
   readonly endpoint: string
-  /** The job as the platform reported it. */
+  /** The job as the platform returned it. */
   readonly job: EndedJob
   /** The job's `error`, as the worker wrote it. */
   readonly error: string
-  /** What the handler threw; undefined where it reported its failure in another way, or where the job was given up. */
+  /** The exception of the handler. Undefined if the handler failed in another way, or if the platform failed the job. */
   readonly exception: Exception | undefined
-  /** The failure that the handler's `error` Schema declares, decoded; undefined without a handler, or for any other failure. */
+  /** The failure that the handler declares, decoded by the endpoint's codec. Undefined without a codec and for any other failure. */
   readonly declared: unknown
 
   constructor(endpoint: string, job: EndedJob, declared: unknown) {
@@ -31,7 +31,7 @@ export class JobFailedError extends StintError {
   }
 }
 
-/** A job was CANCELLED. */
+/** The job was CANCELLED. */
 export class JobCancelledError extends StintError {
   override readonly name = "JobCancelledError"
   readonly endpoint: string
@@ -44,7 +44,7 @@ export class JobCancelledError extends StintError {
   }
 }
 
-/** A job TIMED_OUT: an attempt ran longer than its executionTimeout, or the job lived longer than its ttl. */
+/** The job TIMED_OUT: an attempt exceeded its `executionTimeout`, or the job exceeded its `ttl`. */
 export class JobTimedOutError extends StintError {
   override readonly name = "JobTimedOutError"
   readonly endpoint: string

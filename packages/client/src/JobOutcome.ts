@@ -1,21 +1,21 @@
 /**
- * How a job ended, read from its job object (docs/spec/handler.md#exceptions, docs/spec/jobs-api.md#job-object). Pure.
+ * Reads the outcome of a job from its job object (docs/spec/handler.md#exceptions, docs/spec/jobs-api.md#job-object).
  *
  * ```
  *   COMPLETED   its output
- *   FAILED      its error: JSON of a declared failure | JSON of the six fields of an exception | a sentence
+ *   FAILED      its error: JSON of a declared failure | JSON of the six fields of an exception | text
  *   CANCELLED   nothing
- *   TIMED_OUT   a sentence, perhaps
+ *   TIMED_OUT   text, or nothing
  * ```
  */
-import type { Job } from "@stint/contract/Job"
+import type { Job, JobStatus } from "./ApiTypes.ts"
 import { isRecord, parseJson } from "./CallError.ts"
 
-/** An exception of a handler, as its worker reported it (docs/spec/handler.md#exceptions). What it did not say is undefined. */
+/** An exception of a handler, as reported by its worker (docs/spec/handler.md#exceptions). Missing members are undefined. */
 export interface Exception {
   readonly type: string
   readonly message: string
-  /** Undefined where the endpoint keeps it from callers, too. */
+  /** Also undefined if the endpoint hides tracebacks from callers. */
   readonly traceback: string | undefined
   readonly hostname: string | undefined
   readonly workerId: string | undefined
@@ -23,34 +23,31 @@ export interface Exception {
   readonly version: string | undefined
 }
 
-const textOrNothing = (value: unknown): string | undefined => typeof value === "string" ? value : undefined
+const stringOrUndefined = (value: unknown): string | undefined => typeof value === "string" ? value : undefined
 
-/** The exception in a job's `error`; undefined where it is anything else. */
+/** Parses a job's `error` as an exception. Returns undefined for any other error. */
 export const exceptionOf = (error: string): Exception | undefined => {
   const json = parseJson(error)
   if (!isRecord(json) || typeof json["error_type"] !== "string" || typeof json["error_message"] !== "string") return undefined
   return {
     type: json["error_type"],
     message: json["error_message"],
-    traceback: textOrNothing(json["error_traceback"]),
-    hostname: textOrNothing(json["hostname"]),
-    workerId: textOrNothing(json["worker_id"]),
-    version: textOrNothing(json["runpod_version"])
+    traceback: stringOrUndefined(json["error_traceback"]),
+    hostname: stringOrUndefined(json["hostname"]),
+    workerId: stringOrUndefined(json["worker_id"]),
+    version: stringOrUndefined(json["runpod_version"])
   }
 }
 
-/** The status of a job that does not go on. */
-export type EndStatus = Exclude<Job["status"], "IN_QUEUE" | "IN_PROGRESS">
-
-/** A job that does not go on. */
+/** A job in a terminal status. */
 export interface EndedJob extends Job {
-  readonly status: EndStatus
+  readonly status: Exclude<JobStatus, "IN_QUEUE" | "IN_PROGRESS">
 }
 
-/** Whether a job does not go on. As `isTerminal` of the contract, which narrows nothing. */
+/** Whether a job has ended. */
 export const hasEnded = (job: Job): job is EndedJob => job.status !== "IN_QUEUE" && job.status !== "IN_PROGRESS"
 
-/** Why a job failed, in words. */
+/** A job's `error` for a message: type and message of an exception, or the first 500 characters. */
 export const failureText = (error: string): string => {
   const exception = exceptionOf(error)
   if (exception !== undefined) return `${exception.type}: ${exception.message}`

@@ -1,5 +1,5 @@
 /**
- * Calls endpoints with Promises and AsyncIterables, in Node (20 and later) and in browsers.
+ * Calls endpoints with promises and async iterables, in Node (20 and later) and in browsers.
  *
  * ```ts
  * const client = createClient({ baseUrl: "http://127.0.0.1:4600", apiKey })
@@ -7,116 +7,96 @@
  * for await (const n of countdown.stream({ from: 3 })) console.log(n)
  * ```
  *
- * Every call takes an `AbortSignal` and rejects with its reason. All other errors are a {@link StintError}: a `CallError` where the
- * platform could not be asked or did not do it, `JobFailedError`, `JobCancelledError` or `JobTimedOutError` where the job ended without an
- * output.
+ * Every call takes an `AbortSignal` and rejects with its reason. All other errors are a {@link StintError}: `CallError` if the call failed,
+ * and `JobFailedError`, `JobCancelledError` or `JobTimedOutError` if the job ended without an output.
  *
- * Aborting a wait does not touch the job, which is durable and goes on; `cancelOnAbort` cancels it, too.
+ * Aborting a wait does not affect the job, which continues; `cancelOnAbort` cancels it.
  */
-import type { CodecResult, PromiseCodec } from "@stint/client-effect/PromiseCodec"
-import type { Health } from "@stint/contract/Health"
-import type { Job, JobReceipt, Purged } from "@stint/contract/Job"
-import type { Json } from "@stint/contract/Json"
-import { CallError, schemaMismatch } from "./CallError.ts"
+import type { Health, Job, JobReceipt, Json, Purged } from "./ApiTypes.ts"
+import { CallError, codecFailure } from "./CallError.ts"
+import { DEFAULT_TIMEOUTS, normalizeBaseUrl, randomIdempotencyKey, requestHeaders, type Timeouts } from "./ClientSettings.ts"
+import type { CodecResult, EndpointCodec } from "./EndpointCodec.ts"
 import { drive, type Fetch, Session } from "./FetchDriver.ts"
-import type {
-  ChunkOf,
-  ElementOf,
-  HandlerLike,
-  InputOf,
-  JsonChunkOf,
-  JsonInputOf,
-  JsonOutputOf,
-  OutputOf,
-  PlainHandler
-} from "./HandlerType.ts"
+import type { ElementOf, HandlerLike, JsonChunkOf, JsonInputOf, JsonOutputOf } from "./HandlerType.ts"
 import { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
 import type { EndedJob } from "./JobOutcome.ts"
-import {
-  DEFAULT_TIMEOUTS,
-  normalizeBaseUrl,
-  type Program,
-  randomIdempotencyKey,
-  requestHeaders,
-  type Timeouts
-} from "./protocol/DriverProtocol.ts"
+import type { Program } from "./protocol/DriverProtocol.ts"
 import { type JobEvent, subscribe, type SubscribeOptions } from "./protocol/JobEventSubscription.ts"
 import * as JobsApiCalls from "./protocol/JobsApiCalls.ts"
 import { decoders } from "./protocol/ResponseGuards.ts"
 import type { Target } from "./protocol/RetriedRequest.ts"
 
-/** Where the platform is, and how patient to be: {@link Patience}, in milliseconds. */
+/** The platform's URL, the key and the {@link Timeouts}, in milliseconds. */
 export interface ClientOptions extends Partial<Timeouts> {
-  /** `http://127.0.0.1:4600`; in a browser also relative to the page. A `/v2` at its end is taken off. */
+  /** `http://127.0.0.1:4600`; in a browser also relative to the page. A `/v2` at the end is removed. */
   readonly baseUrl: string | URL
-  /** Leave it out where a proxy adds it: a key in a web page is everybody's. */
+  /** Omit the key in web pages, where every visitor could read it: let a proxy add it. */
   readonly apiKey?: string | undefined
-  /** Default: the global one. */
+  /** Default: the global `fetch`. */
   readonly fetch?: Fetch | undefined
   /**
-   * Give every submission an idempotency key of its own, where it has none, so that one whose answer was lost is sent again. Default false,
-   * because on a platform that ignores the header every try is a job. Stint honours it.
+   * Generates an idempotency key for every submission without one, so that the client can repeat a submission whose response was lost.
+   * Default false, because RunPod ignores the header and would create a job for each try.
    */
   readonly idempotencyKeys?: boolean | undefined
 }
 
-/** What every call takes. */
+/** The options of every call. */
 export interface CallOptions {
-  /** Ends the call, and rejects with the signal's reason. */
+  /** Aborts the call, which rejects with the signal's reason. */
   readonly signal?: AbortSignal | undefined
 }
 
-/** What a submission takes. */
+/** The options of a submission. */
 export interface RunOptions extends CallOptions, JobsApiCalls.SubmitOptions {}
 
-/** What a submission takes whose end is waited for. */
+/** The options of a submission that waits for the job. */
 export interface WaitOptions extends RunOptions {
   /**
-   * Cancel the job when the wait is ended by `signal`, or by leaving the loop over its stream. Default false: it goes on. With it the job
-   * is submitted with a request of its own, because its id has to be known before the wait.
+   * Cancels the job when `signal` aborts the wait, or when the loop over its stream ends early. Default false: the job continues. When set,
+   * the client first submits the job with a separate request, to know its id before the wait.
    */
   readonly cancelOnAbort?: boolean | undefined
 }
 
-/** From where a job is followed. */
+/** The options of `events`. */
 export interface EventsOptions extends CallOptions {
-  /** The `position` of the last event that is known. Default: from the beginning. */
+  /** Read the events after this `position`. Default: all events. */
   readonly after?: string | undefined
 }
 
-/** One job. */
+/** A job. */
 export interface JobHandle<Output, Chunk> {
   readonly id: string
-  /** As it is now; while IN_PROGRESS, `output` is its latest progress. */
+  /** Reads the job. `output` is the latest progress while the job is IN_PROGRESS. */
   readonly status: (options?: CallOptions) => Promise<Job>
-  /** Waits until it ends, however long it takes. */
+  /** Waits until the job ends, without a time limit, and returns its output. */
   readonly result: (options?: CallOptions) => Promise<Output>
   /**
-   * Its chunks, from the first one until it ends; a job that failed rejects after its last chunk. Any number of readers get all of them. An
-   * attempt that was lost is followed by the chunks of the next one, from its beginning.
+   * Yields the job's chunks, from the first one until the job ends. Rejects after the last chunk if the job failed. Every reader receives all
+   * chunks. When an attempt is lost, the chunks of the next attempt follow, from its first one.
    */
   readonly stream: (options?: CallOptions) => AsyncIterableIterator<Chunk>
-  /** Everything that happens to it: statuses, progress, chunks, its end, which rejects nothing here, however it ended. */
+  /** Yields the job's events: statuses, progress, chunks, log lines and the end. Does not reject when the job failed. */
   readonly events: (options?: EventsOptions) => AsyncIterableIterator<JobEvent<Chunk>>
   readonly cancel: (options?: CallOptions) => Promise<JobReceipt>
-  /** Runs it again, if it is FAILED or TIMED_OUT. */
+  /** Runs a FAILED or TIMED_OUT job again. */
   readonly retry: (options?: CallOptions) => Promise<JobReceipt>
 }
 
-/** One endpoint. */
+/** An endpoint. */
 export interface Endpoint<Input, Output, Chunk> {
   readonly name: string
   /** Submits a job. */
   readonly run: (input: Input, options?: RunOptions) => Promise<JobHandle<Output, Chunk>>
-  /** Submits a job and waits for its output, however long it takes. */
+  /** Submits a job, waits until it ends, without a time limit, and returns its output. */
   readonly runSync: (input: Input, options?: WaitOptions) => Promise<Output>
-  /** Submits a job when it is iterated, and gives its chunks. */
+  /** Submits a job when the iteration starts, and yields its chunks. */
   readonly stream: (input: Input, options?: WaitOptions) => AsyncIterableIterator<Chunk>
-  /** A job that was submitted before, here or elsewhere. */
+  /** The handle of an existing job. */
   readonly job: (id: string) => JobHandle<Output, Chunk>
   readonly status: (id: string, options?: CallOptions) => Promise<Job>
   readonly result: (id: string, options?: CallOptions) => Promise<Output>
-  /** Everything that happens to a job. */
   readonly events: (id: string, options?: EventsOptions) => AsyncIterableIterator<JobEvent<Chunk>>
   readonly cancel: (id: string, options?: CallOptions) => Promise<JobReceipt>
   readonly retry: (id: string, options?: CallOptions) => Promise<JobReceipt>
@@ -125,78 +105,65 @@ export interface Endpoint<Input, Output, Chunk> {
   readonly health: (options?: CallOptions) => Promise<Health>
 }
 
-/** A connection to a platform. It holds no resource, so there is nothing to close. */
+/** A connection to a platform. It holds no resources and need not be closed. */
 export interface Client {
-  /** Where the platform is. */
+  /** The platform's URL. */
   readonly baseUrl: string
-  /** An endpoint of JSON: the caller knows what goes in and comes out. `output` is undefined where the handler returned `{}`. */
+  /** An endpoint with JSON input and output. `output` is undefined if the handler returned `{}`. */
   endpoint(name: string): Endpoint<Json, Json | undefined, Json>
-  /** Typed by the type of a handler, in JSON: a `URL` of its Schemas is a string here. Nothing is checked at run time. */
+  /** An endpoint typed by the type of its handler, in JSON: a `URL` is a string. Nothing is validated at run time. */
   endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
-  /** Typed by the caller's word: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is checked at run time. */
+  /** An endpoint typed by the caller: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is validated at run time. */
   endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
   /**
-   * Typed by a handler, and checked with its Schemas: input before it is sent (`CallError`, `Invalid`), output when it comes (`Mismatch`).
-   * Schemas are loaded when the endpoint is first used. `name`: where the endpoint has another name than the handler.
+   * An endpoint typed and validated by a codec: `endpoint(PromiseCodec.make(handler))` with `PromiseCodec` of `@stint/client-effect`. An
+   * invalid input rejects before it is sent (`CallError`, `Invalid`), an invalid output when it is received (`Mismatch`). `name` overrides the
+   * codec's name.
    */
-  endpoint<H extends PlainHandler>(handler: H, name?: string): Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>>
+  endpoint<Input, Output, Chunk>(codec: EndpointCodec<Input, Output, Chunk>, name?: string): Endpoint<Input, Output, Chunk>
 }
 
-const asIs = async (value: unknown): Promise<CodecResult> => ({ value })
+const passThrough = async (value: unknown): Promise<CodecResult<unknown>> => ({ value })
 
-const unchecked: PromiseCodec = { input: asIs, output: asIs, chunk: asIs, declared: async () => undefined }
+/** The codec of an endpoint that is called by name. */
+const unvalidated = (name: string): EndpointCodec<unknown, unknown, unknown> => ({
+  name,
+  input: passThrough,
+  output: passThrough,
+  chunk: passThrough,
+  declared: async () => undefined
+})
 
-/** Schemas come with a good part of Effect: they are loaded for those who use them, when they use them. */
-const checked = (handler: PlainHandler): PromiseCodec => {
-  let loading: Promise<PromiseCodec> | undefined
-  const codec = () =>
-    loading ??= import("@stint/client-effect/PromiseCodec").then(
-      ({ make }) => make(handler),
-      (error: unknown) => {
-        // A web page that was offline for a moment may load it the next time.
-        loading = undefined
-        throw error
-      }
-    )
-  return {
-    input: async (input) => (await codec()).input(input),
-    output: async (json) => (await codec()).output(json),
-    chunk: async (json) => (await codec()).chunk(json),
-    declared: async (error) => (await codec()).declared(error)
-  }
-}
-
-/** How one endpoint is spoken to. */
 interface EndpointContext {
   readonly target: Target
-  readonly codec: PromiseCodec
+  readonly codec: EndpointCodec<never, unknown, unknown>
   readonly fetch: Fetch
   readonly drive: <A>(program: Program<A>, signal: AbortSignal | undefined) => Promise<A>
 }
 
-const writeInput = async ({ codec, target }: EndpointContext, operation: string, input: unknown): Promise<unknown> => {
-  const fit = await codec.input(input)
-  if ("value" in fit) return fit.value
-  throw new CallError(schemaMismatch({ ...target, operation }, "Invalid", fit.problems))
+const encodeInput = async ({ codec, target }: EndpointContext, operation: string, input: never): Promise<unknown> => {
+  const result = await codec.input(input)
+  if ("value" in result) return result.value
+  throw new CallError(codecFailure({ ...target, operation }, "Invalid", result.problems))
 }
 
-const readOutput = async (
+/** Unwraps a decoded output or chunk. */
+const valueOrThrow = (
   { target }: EndpointContext,
   operation: string,
-  job: EndedJob,
-  fit: Promise<CodecResult>
-): Promise<unknown> => {
-  const read = await fit
-  if ("value" in read) return read.value
-  throw new CallError(schemaMismatch({ ...target, operation, job: job.id }, "Mismatch", read.problems))
+  job: string,
+  result: CodecResult<unknown>
+): unknown => {
+  if ("value" in result) return result.value
+  throw new CallError(codecFailure({ ...target, operation, job }, "Mismatch", result.problems))
 }
 
-/** The output of a job that ended; throws where there is none. */
-const outputOrFail = async (context: EndpointContext, operation: string, job: EndedJob): Promise<unknown> => {
+/** Returns the output of an ended job, or throws. */
+const outputOrThrow = async (context: EndpointContext, operation: string, job: EndedJob): Promise<unknown> => {
   const { codec, target: { endpoint } } = context
   switch (job.status) {
     case "COMPLETED":
-      return readOutput(context, operation, job, codec.output(job.output))
+      return valueOrThrow(context, operation, job.id, await codec.output(job.output))
     case "FAILED":
       throw new JobFailedError(endpoint, job, await codec.declared(job.error ?? ""))
     case "CANCELLED":
@@ -206,7 +173,7 @@ const outputOrFail = async (context: EndpointContext, operation: string, job: En
   }
 }
 
-/** What happens to a job; hangs up when its reader leaves. */
+/** Yields a job's events. Closes the connection when the reader stops. */
 async function* follow(
   context: EndpointContext,
   id: string,
@@ -220,15 +187,9 @@ async function* follow(
       const events = await session.drive(next(), signal)
       if (events === undefined) return
       for (const event of events) {
-        if (event._tag !== "Chunk") {
-          yield event
-          continue
-        }
-        const fit = await context.codec.chunk(event.output)
-        if ("value" in fit) yield { ...event, output: fit.value }
-        else {throw new CallError(
-            schemaMismatch({ ...context.target, operation: options.operation, job: id }, "Mismatch", fit.problems)
-          )}
+        yield event._tag === "Chunk"
+          ? { ...event, output: valueOrThrow(context, options.operation, id, await context.codec.chunk(event.output)) }
+          : event
       }
     }
   } finally {
@@ -239,8 +200,8 @@ async function* follow(
 async function* chunks(context: EndpointContext, id: string, signal: AbortSignal | undefined): AsyncGenerator<unknown, void> {
   for await (const event of follow(context, id, { operation: "stream" }, signal)) {
     if (event._tag === "Chunk") yield event.output
-    // Its output is not asked for here, and of a stream it is mostly an empty list.
-    if (event._tag === "End" && event.job.status !== "COMPLETED") await outputOrFail(context, "stream", event.job)
+    // The output of a COMPLETED job is not decoded: callers of `stream` do not read it, and it is mostly an empty list.
+    if (event._tag === "End" && event.job.status !== "COMPLETED") await outputOrThrow(context, "stream", event.job)
   }
 }
 
@@ -248,18 +209,18 @@ const jobHandle = (context: EndpointContext, id: string): JobHandle<unknown, unk
   id,
   status: ({ signal } = {}) => context.drive(JobsApiCalls.status(context.target, id), signal),
   result: async ({ signal } = {}) =>
-    outputOrFail(context, "result", await context.drive(JobsApiCalls.result(context.target, id), signal)),
+    outputOrThrow(context, "result", await context.drive(JobsApiCalls.result(context.target, id), signal)),
   stream: ({ signal } = {}) => chunks(context, id, signal),
   events: ({ after, signal } = {}) => follow(context, id, { operation: "events", after }, signal),
   cancel: ({ signal } = {}) => context.drive(JobsApiCalls.cancel(context.target, id), signal),
   retry: ({ signal } = {}) => context.drive(JobsApiCalls.retry(context.target, id), signal)
 })
 
-/** Cancels a job that nobody waits for any more. Whoever stopped waiting gets their own reason, whatever comes of this. */
+/** Cancels a job after an aborted wait. Ignores errors, because the caller receives the reason of the abort. */
 const cancelQuietly = (context: EndpointContext, id: string): Promise<unknown> =>
   context.drive(JobsApiCalls.cancel(context.target, id), undefined).catch(() => {})
 
-/** Submits a job that is cancelled if the wait for it is given up, so that its id has to be known whatever happens. */
+/** Submits a job that has to be cancelled when the wait is aborted. Not abortable, because the job's id must be known. */
 const submitCancellable = async (
   context: EndpointContext,
   operation: string,
@@ -274,41 +235,41 @@ const submitCancellable = async (
 const endpointOf = (context: EndpointContext): Endpoint<never, unknown, unknown> => {
   const { drive, target } = context
 
-  const runSync = async (input: unknown, { cancelOnAbort, signal, ...options }: WaitOptions = {}): Promise<unknown> => {
-    const json = await writeInput(context, "runSync", input)
+  const runSync = async (input: never, { cancelOnAbort, signal, ...options }: WaitOptions = {}): Promise<unknown> => {
+    const json = await encodeInput(context, "runSync", input)
     if (cancelOnAbort !== true) {
-      return outputOrFail(context, "runSync", await drive(JobsApiCalls.runSync(target, json, options), signal))
+      return outputOrThrow(context, "runSync", await drive(JobsApiCalls.runSync(target, json, options), signal))
     }
     const id = await submitCancellable(context, "runSync", json, options, signal)
     try {
-      return await outputOrFail(context, "runSync", await drive(JobsApiCalls.result(target, id, "runSync"), signal))
+      return await outputOrThrow(context, "runSync", await drive(JobsApiCalls.result(target, id, "runSync"), signal))
     } catch (error) {
       if (signal?.aborted === true) await cancelQuietly(context, id)
       throw error
     }
   }
 
-  async function* stream(input: unknown, { cancelOnAbort, signal, ...options }: WaitOptions = {}): AsyncGenerator<unknown, void> {
-    const json = await writeInput(context, "stream", input)
+  async function* stream(input: never, { cancelOnAbort, signal, ...options }: WaitOptions = {}): AsyncGenerator<unknown, void> {
+    const json = await encodeInput(context, "stream", input)
     const id = cancelOnAbort === true
       ? await submitCancellable(context, "stream", json, options, signal)
       : (await drive(JobsApiCalls.run(target, json, options, "stream"), signal)).id
-    let left = true
+    let stoppedEarly = true
     try {
       yield* chunks(context, id, signal)
-      left = false
+      stoppedEarly = false
     } catch (error) {
-      left = signal?.aborted === true
+      stoppedEarly = signal?.aborted === true
       throw error
     } finally {
-      if (left && cancelOnAbort === true) await cancelQuietly(context, id)
+      if (stoppedEarly && cancelOnAbort === true) await cancelQuietly(context, id)
     }
   }
 
   return {
     name: target.endpoint,
     run: async (input, { signal, ...options } = {}) => {
-      const json = await writeInput(context, "run", input)
+      const json = await encodeInput(context, "run", input)
       return jobHandle(context, (await drive(JobsApiCalls.run(target, json, options), signal)).id)
     },
     runSync,
@@ -325,9 +286,9 @@ const endpointOf = (context: EndpointContext): Endpoint<never, unknown, unknown>
 }
 
 /**
- * Connects to a platform. Nothing is sent before the first call.
+ * Creates a client. Sends nothing before the first call.
  *
- * Throws a TypeError for a `baseUrl` that is no address, or an `apiKey` that cannot be one.
+ * Throws a TypeError if `baseUrl` is not a URL or `apiKey` contains invalid characters.
  */
 export const createClient = (options: ClientOptions): Client => {
   const { apiKey, baseUrl, fetch = (...call) => globalThis.fetch(...call), idempotencyKeys, ...timeouts } = options
@@ -338,11 +299,20 @@ export const createClient = (options: ClientOptions): Client => {
   function endpoint(name: string): Endpoint<Json, Json | undefined, Json>
   function endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
   function endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
-  function endpoint<H extends PlainHandler>(handler: H, name?: string): Endpoint<InputOf<H>, OutputOf<H>, ChunkOf<H>>
-  function endpoint(of: string | PlainHandler, name?: string): Endpoint<never, unknown, unknown> {
+  function endpoint<Input, Output, Chunk>(
+    codec: EndpointCodec<Input, Output, Chunk>,
+    name?: string
+  ): Endpoint<Input, Output, Chunk>
+  function endpoint(of: string | EndpointCodec<never, unknown, unknown>, name?: string): Endpoint<never, unknown, unknown> {
+    const codec = typeof of === "string" ? unvalidated(of) : of
+    if (!("chunk" in codec)) {
+      throw new TypeError(
+        "endpoint() received a handler. Pass a codec: endpoint(PromiseCodec.make(handler)), with PromiseCodec of @stint/client-effect."
+      )
+    }
     return endpointOf({
-      target: { ...settings, endpoint: typeof of === "string" ? of : name ?? of.name },
-      codec: typeof of === "string" ? unchecked : checked(of),
+      target: { ...settings, endpoint: name ?? codec.name },
+      codec,
       fetch,
       drive: (program, signal) => drive(fetch, program, signal)
     })

@@ -1,8 +1,24 @@
 /**
  * Calls endpoints with promises.
  */
+export type {
+  Health,
+  Job,
+  JobLogLine,
+  JobOptions,
+  JobReceipt,
+  JobStatus,
+  Json,
+  Policy,
+  Purged,
+  Retry,
+  S3Config,
+  Webhook,
+  WebhookEvent
+} from "./ApiTypes.ts"
 export { CallError, type Problem, type Reason, StintError } from "./CallError.ts"
-export type { HandlerLike, PlainHandler } from "./HandlerType.ts"
+export type { CodecResult, EndpointCodec } from "./EndpointCodec.ts"
+export type { HandlerLike, SchemaLike } from "./HandlerType.ts"
 export { JobCancelledError, JobFailedError, JobTimedOutError } from "./JobErrors.ts"
 export type { EndedJob, Exception } from "./JobOutcome.ts"
 export {

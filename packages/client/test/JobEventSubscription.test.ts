@@ -1,5 +1,5 @@
 /**
- * Following a job: what a reader is told over connections that are cut anywhere, and on platforms without events.
+ * The events that a subscriber receives over connections that are lost anywhere, and from platforms without events.
  */
 import { Api } from "@stint/contract/Api"
 import { HttpApi } from "effect/http-api"
@@ -10,7 +10,6 @@ import { type JobEvent, subscribe } from "../src/protocol/JobEventSubscription.t
 import type { Target } from "../src/protocol/RetriedRequest.ts"
 import { SseParser } from "../src/protocol/SseParser.ts"
 import {
-  answer,
   closed,
   cut,
   type Entry,
@@ -22,22 +21,23 @@ import {
   performWith,
   problem,
   refused,
+  response,
   silent,
   target
 } from "./ScriptedDriver.ts"
 
-/** Everything that a follower tells. */
+/** Collects all events of a subscription. */
 const all = function*(
   of: Target,
   after?: string,
   operation: "events" | "stream" = "events"
 ): Program<ReadonlyArray<JobEvent>> {
   const next = subscribe(of, "j1", { operation, after })
-  const told: Array<JobEvent> = []
+  const received: Array<JobEvent> = []
   while (true) {
     const events = yield* next()
-    if (events === undefined) return told
-    told.push(...events)
+    if (events === undefined) return received
+    received.push(...events)
   }
 }
 
@@ -53,12 +53,12 @@ const end = sent("1.9.e1", "end", job("COMPLETED", { output: [] }))
 const numbersOf = (events: ReadonlyArray<JobEvent> | undefined) =>
   (events ?? []).flatMap((event) => event._tag === "Chunk" ? [event.number] : [])
 
-describe("a stream of Server-Sent Events", () => {
+describe("SseParser", () => {
   const lines = fc.array(
     fc.constantFrom("id: 1", "id: 2", "event: chunk", "data: x", "data: é😀", "data:", "data", ": alive", "retry: 5", "odd", "")
   )
 
-  it("is the same, whatever the parts it comes in and however its lines end", () => {
+  it("returns the same events for any chunks and line endings", () => {
     fc.assert(fc.property(lines, fc.constantFrom("\n", "\r\n", "\r"), fc.array(fc.nat(30)), (some, eol, cuts) => {
       const text = [...some, "", "id: last", "data: end", "", ""].join(eol)
       const whole = new SseParser().feed(text)
@@ -75,7 +75,7 @@ describe("a stream of Server-Sent Events", () => {
     }))
   })
 
-  it("has its fields, its comments and its line breaks as the standard says", () => {
+  it("parses fields, comments and line breaks as the standard specifies", () => {
     expect(new SseParser().feed(": hi\nretry: 1000\n\nid: a\nevent: chunk\ndata: 1\ndata:  2\n\ndata: 3\n\ndata: lost"))
       .toEqual([
         { id: "a", event: "chunk", data: "1\n 2" },
@@ -83,7 +83,7 @@ describe("a stream of Server-Sent Events", () => {
       ])
   })
 
-  it("takes time in proportion to a long line", () => {
+  it("takes linear time for a long line", () => {
     const stream = new SseParser()
     const piece = "x".repeat(16_384)
     for (let i = 0; i < 1_280; i++) stream.feed(i === 0 ? `data: ${piece}` : piece)
@@ -91,8 +91,8 @@ describe("a stream of Server-Sent Events", () => {
   })
 })
 
-describe("following a job", () => {
-  it("is one request of the contract where nothing is cut", () => {
+describe("subscribe", () => {
+  it("sends one request, to a route of the contract, if no connection is lost", () => {
     const paths: Array<RegExp> = []
     HttpApi.reflect(Api, {
       onGroup: () => {},
@@ -111,7 +111,7 @@ describe("following a job", () => {
     expect(calls[0]!.headers).toMatchObject({ accept: "text/event-stream", authorization: `Bearer ${KEY}` })
   })
 
-  it("tells everything once and in order, wherever the connections are cut", () => {
+  it("returns all events once and in order, wherever connections are lost", () => {
     const texts = fc.array(fc.string(), { maxLength: 12 })
     const trouble = fc.infiniteStream(fc.constantFrom(0, 0, 0, 1, 2, 3, 4, 5, 6))
     fc.assert(fc.property(texts, trouble, fc.infiniteStream(fc.nat(40)), (outputs, troubles, lengths) => {
@@ -121,7 +121,7 @@ describe("following a job", () => {
         { id: "e", text: sent("e", "end", job("COMPLETED")) }
       ]
       let left = ""
-      const replies = [cut(), closed, refused, problem(503, "unavailable"), answer(502, "<html>"), silent]
+      const replies = [cut(), closed, refused, problem(503, "unavailable"), response(502, "<html>"), silent]
       const { error, value } = performWith(all(target({ reconnectFor: 1e9 })), (step) => {
         const bad = replies[troubles.next().value! - 1]
         if (step._tag === "OpenStream") {
@@ -143,21 +143,21 @@ describe("following a job", () => {
     }))
   })
 
-  it("goes on after the last event that is known, and knows that there is nothing after the end", () => {
+  it("resumes after a given position, and returns nothing after the end", () => {
     const { calls, value } = follow([opened, part(chunk(1, 4) + end)], {}, "1.3.r")
     expect(calls[0]!.url).toBe("http://platform.test/v2/ep/events/j1?lastEventId=1.3.r")
     expect(numbersOf(value)).toEqual([4])
-    expect(follow([answer(204, "")], {}, "1.9.e1").value).toEqual([])
+    expect(follow([response(204, "")], {}, "1.9.e1").value).toEqual([])
   })
 
-  it("tells a new attempt, and its chunks from the first one", () => {
+  it("returns a new attempt and its chunks from the first one", () => {
     const { value } = follow([opened, part(status(1) + chunk(1, 1) + chunk(1, 2) + status(2) + chunk(2, 1) + end)])
     expect(value?.map((event) => event._tag === "Chunk" ? `${event.attempt}.${event.number}` : event._tag)).toEqual(
       ["Status", "1.1", "1.2", "Status", "2.1", "End"]
     )
   })
 
-  it("tells what the job logs, which a stream does not ask for", () => {
+  it("returns log lines, which `stream` does not request", () => {
     const line = { number: 1, time: 7, level: "WARN", message: "hot", attempt: 1, source: "log", workerId: "w" }
     const { calls, value } = follow([opened, part(sent("1.0.r.1", "log", line) + end)])
     expect(value?.[0]).toEqual({ _tag: "Log", position: "1.0.r.1", ...line })
@@ -166,7 +166,7 @@ describe("following a job", () => {
     expect(streamed.calls[0]!.url).toBe("http://platform.test/v2/ep/events/j1?events=status,chunk&lastEventId=1.0.r")
   })
 
-  it("passes over kinds of events that it does not know, and goes on after them", () => {
+  it("skips unknown kinds of events, and resumes after them", () => {
     const { calls, value } = follow([
       opened,
       part(chunk(1, 1) + sent("1.1.r", "weather", { rain: true }) + sent("x.7", "weather", 1)),
@@ -178,13 +178,13 @@ describe("following a job", () => {
     expect(calls.at(-1)!.url).toContain("lastEventId=x.7")
   })
 
-  it("does not take for an event what is none", () => {
+  it("fails with Unexpected for events with invalid data", () => {
     for (const bad of [sent("1", "chunk", { attempt: 1 }), sent("1", "end", job("IN_PROGRESS")), "event: status\ndata: {\n\n"]) {
       expect(follow([opened, part(bad)]).error?.reason).toMatchObject({ _tag: "Unexpected" })
     }
   })
 
-  it("waits out a platform that is away for less than reconnectFor; fails when it stays away, with the job to ask for", () => {
+  it("reconnects if the platform is unreachable for less than reconnectFor, and otherwise fails with the job's id", () => {
     const away = Array.from({ length: 40 }, () => refused)
     expect(numbersOf(follow([opened, part(chunk(1, 1)), cut(), ...away, opened, part(chunk(1, 2) + end)]).value)).toEqual([1, 2])
     const { error, took } = follow([opened, part(chunk(1, 1)), cut(), refused])
@@ -193,7 +193,7 @@ describe("following a job", () => {
     expect(took).toBeLessThanOrEqual(301_000)
   })
 
-  it("does not go on for ever with one who hangs up at once, every time; does with one who lets go after a while", () => {
+  it("fails if every connection closes at once, and continues if connections close after a while", () => {
     let open = false
     const resetConnection = (step: { readonly _tag: string }, lived: number): Entry => {
       open = step._tag === "OpenStream"
@@ -209,13 +209,13 @@ describe("following a job", () => {
     expect(value).toHaveLength(1)
   })
 
-  it("takes a connection on which nothing comes for lost", () => {
+  it("treats a silent connection as lost", () => {
     const { calls, steps, value } = follow([opened, part(": alive\n\n", 15_000), silent, opened, part(end)])
     expect(steps.flatMap((step) => step._tag === "Read" ? [step.timeout] : [])[0]).toBe(85_000)
     expect([calls.length, value?.length]).toEqual([2, 1])
   })
 
-  it("is refused as any other call is: an unknown job, a wrong key, a place that is none", () => {
+  it("fails for an unknown job, a wrong key and an invalid position", () => {
     for (
       const [status, kind, tag] of [
         [404, "job-not-found", "NotFound"],
@@ -230,33 +230,33 @@ describe("following a job", () => {
   })
 })
 
-describe("following a job where the platform has no events", () => {
-  /** What such a platform answers to a route that it does not have. */
+describe("subscribe on a platform without events", () => {
+  /** Responses of such platforms to an unknown route. */
   const NONE: ReadonlyArray<Entry> = [
-    answer(404, "404 page not found"),
-    answer(404, { message: "Not Found" }),
-    answer(405, ""),
-    answer(400, { error: "not allowed for QB API" }),
-    answer(401, ""),
-    answer(200, { id: "j1", status: "IN_PROGRESS" }),
-    answer(501, ""),
+    response(404, "404 page not found"),
+    response(404, { message: "Not Found" }),
+    response(405, ""),
+    response(400, { error: "not allowed for QB API" }),
+    response(401, ""),
+    response(200, { id: "j1", status: "IN_PROGRESS" }),
+    response(501, ""),
     problem(404, "route-not-found")
   ]
   const none = NONE[0]!
   const page = (status: string, ...outputs: ReadonlyArray<unknown>) =>
-    answer(200, job(status, { stream: outputs.map((output) => ({ output })) }), { took: 1_000 })
+    response(200, job(status, { stream: outputs.map((output) => ({ output })) }), { took: 1_000 })
   const chunksOf = (events: ReadonlyArray<JobEvent> | undefined) =>
     (events ?? []).flatMap((event) => event._tag === "Chunk" ? [event.output] : [])
 
-  it("reads what the stream shows instead, whatever the answer says that there are none", () => {
-    for (const answer of NONE) {
-      const { calls, value } = follow([answer, page("IN_PROGRESS", 1), page("COMPLETED", 2)])
+  it("reads `stream` instead, for every response that shows that there are no events", () => {
+    for (const response of NONE) {
+      const { calls, value } = follow([response, page("IN_PROGRESS", 1), page("COMPLETED", 2)])
       expect(chunksOf(value)).toEqual([1, 2])
       expect(calls.map(({ url }) => new URL(url).pathname)).toEqual(["/v2/ep/events/j1", "/v2/ep/stream/j1", "/v2/ep/stream/j1"])
     }
   })
 
-  it("gives every chunk once and in order, and ends with the job", () => {
+  it("returns every chunk once and in order, and ends with the job", () => {
     const pages = fc.array(fc.array(fc.integer(), { maxLength: 5 }), { maxLength: 10 })
     fc.assert(
       fc.property(
@@ -272,8 +272,8 @@ describe("following a job where the platform has no events", () => {
     )
   })
 
-  it("tells statuses, progress and attempts as far as they can be seen", () => {
-    const shown = (status: string, over: object) => answer(200, job(status, { stream: [], ...over }), { took: 1_000 })
+  it("derives statuses, progress and attempts from the pages", () => {
+    const shown = (status: string, over: object) => response(200, job(status, { stream: [], ...over }), { took: 1_000 })
     const { value } = follow([
       none,
       shown("IN_QUEUE", {}),
@@ -297,31 +297,31 @@ describe("following a job where the platform has no events", () => {
     ])
   })
 
-  it("fails rather than skip chunks that were lost on their way", () => {
+  it("fails if chunks are lost with a response", () => {
     const { calls, error } = follow([none, page("IN_PROGRESS", 1), cut(), page("COMPLETED", 3)])
     expect(calls).toHaveLength(3)
-    expect(error?.message).toContain("Chunks that were on their way are lost")
+    expect(error?.message).toContain("Chunks in the lost response cannot be read again")
   })
 
-  it("waits out a platform that refuses without having read anything", () => {
+  it("retries if the platform did not receive the request", () => {
     const { value } = follow([none, page("IN_PROGRESS", 1), refused, refused, problem(503, "unavailable"), page("COMPLETED", 2)])
     expect(chunksOf(value)).toEqual([1, 2])
   })
 
-  it("does not poll a platform that answers at once with nothing", () => {
-    const quick = answer(200, job("IN_QUEUE", { stream: [] }), { took: 1 })
+  it("pauses between polls if the platform responds at once without chunks", () => {
+    const quick = response(200, job("IN_QUEUE", { stream: [] }), { took: 1 })
     const { calls, took } = follow([none, ...Array.from({ length: 50 }, () => quick), page("COMPLETED")])
     expect(took / calls.length).toBeGreaterThan(800)
   })
 
-  it("tells what the stream says where neither is there", () => {
+  it("fails with the error of `stream` if both routes fail", () => {
     expect(follow([none]).error?.reason).toEqual({ _tag: "NotFound", what: "address" })
-    expect(follow([answer(401, "")]).error?.reason).toEqual({ _tag: "Unauthorized", status: 401 })
-    expect(follow([answer(200, "<html><title>Log in</title></html>")]).error?.reason).toMatchObject({ _tag: "Unexpected" })
+    expect(follow([response(401, "")]).error?.reason).toEqual({ _tag: "Unauthorized", status: 401 })
+    expect(follow([response(200, "<html><title>Log in</title></html>")]).error?.reason).toMatchObject({ _tag: "Unexpected" })
   })
 
-  it("takes no trouble that passes for it", () => {
-    for (const trouble of [answer(502, "<html>"), answer(429, ""), answer(408, ""), refused, cut()]) {
+  it("retries temporary errors of `events` instead of reading `stream`", () => {
+    for (const trouble of [response(502, "<html>"), response(429, ""), response(408, ""), refused, cut()]) {
       const { calls } = follow([trouble, opened, part(end)])
       expect(calls.map(({ _tag }) => _tag)).toEqual(["OpenStream", "OpenStream"])
     }

@@ -3,15 +3,16 @@ import { HttpApi } from "effect/http-api"
 import * as fc from "fast-check"
 import { inspect } from "node:util"
 import { describe, expect, it } from "vitest"
-import { type Program, randomIdempotencyKey } from "../src/protocol/DriverProtocol.ts"
+import { randomIdempotencyKey } from "../src/ClientSettings.ts"
+import type { Program } from "../src/protocol/DriverProtocol.ts"
 import * as JobsApiCalls from "../src/protocol/JobsApiCalls.ts"
-import { answer, cut, type Entry, job, KEY, perform, problem, refused, silent, target } from "./ScriptedDriver.ts"
+import { cut, type Entry, job, KEY, perform, problem, refused, response, silent, target } from "./ScriptedDriver.ts"
 
-const receipt = answer(200, { id: "j1", status: "IN_QUEUE" })
-const ended = answer(200, job("COMPLETED", { output: 1 }))
-const running = (took: number) => answer(200, job("IN_PROGRESS"), { took })
+const receipt = response(200, { id: "j1", status: "IN_QUEUE" })
+const ended = response(200, job("COMPLETED", { output: 1 }))
+const running = (took: number) => response(200, job("IN_PROGRESS"), { took })
 
-/** Every operation, and whether it may be done twice. */
+/** All operations. `twice`: whether a call may be processed twice. */
 const operations: ReadonlyArray<{
   readonly name: string
   readonly start: () => Program<unknown>
@@ -29,13 +30,13 @@ const operations: ReadonlyArray<{
   {
     name: "purgeQueue",
     start: () => JobsApiCalls.purgeQueue(target()),
-    ok: answer(200, { removed: 2, status: "completed" }),
+    ok: response(200, { removed: 2, status: "completed" }),
     twice: false
   },
   {
     name: "health",
     start: () => JobsApiCalls.health(target()),
-    ok: answer(200, {
+    ok: response(200, {
       jobs: { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 },
       workers: { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
     }),
@@ -52,7 +53,7 @@ describe("calls", () => {
     }
   })
 
-  it.each(operations)("$name is a route of the contract, with the key as a bearer", ({ ok, start }) => {
+  it.each(operations)("$name calls a route of the contract, with a bearer key", ({ ok, start }) => {
     const { calls } = perform(start(), [ok])
     expect(calls).toHaveLength(1)
     const [{ headers, method, url }] = [calls[0]!]
@@ -61,26 +62,26 @@ describe("calls", () => {
     expect(headers["authorization"]).toBe(`Bearer ${KEY}`)
   })
 
-  it("writes names and ids so that they stay one segment of the path", () => {
+  it("escapes endpoints and ids as one path segment", () => {
     const [call] = perform(JobsApiCalls.status(target({ endpoint: "a/b?c" }), "../x y"), [ended]).calls
     expect(new URL(call!.url).pathname).toBe("/v2/a%2Fb%3Fc/status/..%2Fx%20y")
   })
 
-  it("sends the options of the contract beside the input, and the idempotency key as a header", () => {
+  it("sends the options beside the input, and the idempotency key as a header", () => {
     const [call] =
       perform(JobsApiCalls.run(target(), { n: 1 }, { policy: { ttl: 20_000 }, idempotencyKey: "k-1" }), [receipt]).calls
     expect(JSON.parse(call!.body!)).toEqual({ input: { n: 1 }, policy: { ttl: 20_000 } })
     expect(call!.headers).toMatchObject({ "idempotency-key": "k-1", "content-type": "application/json" })
   })
 
-  it("sends null for an input that is not there", () => {
+  it("sends null for an undefined input", () => {
     const [call] = perform(JobsApiCalls.run(target(), undefined, {}), [receipt]).calls
     expect(JSON.parse(call!.body!)).toEqual({ input: null })
   })
 })
 
-describe("sending again", () => {
-  it.each(operations)("$name is sent again where nobody was reached, after 429 and after 503", ({ ok, start }) => {
+describe("retries", () => {
+  it.each(operations)("$name is retried after a refused connection, 429 and 503", ({ ok, start }) => {
     for (const first of [refused, problem(429, "rate-limited"), problem(503, "unavailable")]) {
       const { calls, error, pauses } = perform(start(), [first, ok])
       expect(error).toBeUndefined()
@@ -90,9 +91,11 @@ describe("sending again", () => {
   })
 
   it.each(operations)(
-    "$name is sent again after a lost connection or a 5xx exactly if it may be done twice ($twice)",
+    "$name is retried after a lost connection or a 5xx only if it is repeatable ($twice)",
     ({ ok, start, twice }) => {
-      for (const first of [cut(), answer(502, "<html><h1>502 Bad Gateway</h1></html>"), answer(504, ""), answer(500, "{}")]) {
+      for (
+        const first of [cut(), response(502, "<html><h1>502 Bad Gateway</h1></html>"), response(504, ""), response(500, "{}")]
+      ) {
         const { calls, error } = perform(start(), [first, ok])
         expect(calls).toHaveLength(twice ? 2 : 1)
         expect(error === undefined).toBe(twice)
@@ -100,27 +103,27 @@ describe("sending again", () => {
     }
   )
 
-  it.each(operations)("$name is not sent again where the answer would be the same", ({ start }) => {
+  it.each(operations)("$name is not retried after errors that would repeat", ({ start }) => {
     for (const status of [400, 401, 403, 404, 409, 413, 422, 302, 418]) {
-      expect(perform(start(), [answer(status, "no")]).calls).toHaveLength(1)
+      expect(perform(start(), [response(status, "no")]).calls).toHaveLength(1)
     }
-    expect(perform(start(), [answer(200, "<html>Please log in</html>")]).error?.reason).toMatchObject({
+    expect(perform(start(), [response(200, "<html>Please log in</html>")]).error?.reason).toMatchObject({
       _tag: "Unexpected",
       status: 200
     })
   })
 
-  it("tells a caller that a job may have been made, and how to find out", () => {
+  it("says in the message that a job may have been created, and suggests an idempotency key", () => {
     const { error } = perform(JobsApiCalls.runSync(target(), 1, {}), [cut()])
     expect(error?.reason).toEqual({ _tag: "Unreachable", sent: true })
-    expect(error?.message).toContain("It is not known whether a job was made")
+    expect(error?.message).toContain("The platform may have created a job")
     expect(error?.message).toContain("idempotencyKey")
-    expect(perform(JobsApiCalls.run(target({ retryFor: 0 }), 1, {}), [refused]).error?.message).not.toContain("not known")
+    expect(perform(JobsApiCalls.run(target({ retryFor: 0 }), 1, {}), [refused]).error?.message).not.toContain("may have created")
   })
 
-  it("waits as long as Retry-After says, in seconds or as a date, and not much longer", () => {
+  it("waits for Retry-After, in seconds or as a date, and not much longer", () => {
     for (const retryAfter of ["3", new Date(Date.now() + 3_900).toUTCString()]) {
-      const { pauses } = perform(JobsApiCalls.status(target(), "j1"), [answer(429, "", { retryAfter }), ended])
+      const { pauses } = perform(JobsApiCalls.status(target(), "j1"), [response(429, "", { retryAfter }), ended])
       expect(pauses).toHaveLength(1)
       expect(pauses[0]!.atLeast).toBeGreaterThan(1_000)
       expect(pauses[0]!.atLeast).toBeLessThanOrEqual(4_000)
@@ -128,14 +131,14 @@ describe("sending again", () => {
     }
   })
 
-  it("fails at once where Retry-After is longer than the caller's patience, and says it", () => {
-    const { error, pauses } = perform(JobsApiCalls.run(target(), 1, {}), [answer(429, "", { retryAfter: "3600" })])
+  it("fails at once if Retry-After exceeds retryFor, and shows it in the message", () => {
+    const { error, pauses } = perform(JobsApiCalls.run(target(), 1, {}), [response(429, "", { retryAfter: "3600" })])
     expect(pauses).toEqual([])
     expect(error?.reason).toEqual({ _tag: "RateLimited", retryAfter: 3_600_000 })
     expect(error?.message).toContain("3600 s")
   })
 
-  it("gives up when its patience is over, never after more, with pauses that grow and differ by chance", () => {
+  it("fails within retryFor, after growing pauses with jitter", () => {
     fc.assert(fc.property(fc.integer({ min: 0, max: 120_000 }), (retryFor) => {
       const { error, pauses, took } = perform(JobsApiCalls.status(target({ retryFor }), "j1"), [refused])
       expect(error?.reason._tag).toBe("Unreachable")
@@ -149,7 +152,7 @@ describe("sending again", () => {
 })
 
 describe("result", () => {
-  it("waits as long as it takes, and asks no more often than the platform lets go", () => {
+  it("waits without a time limit, with one request per long poll", () => {
     const waits = Array.from({ length: 200 }, () => running(25_000))
     const { calls, error, pauses, value } = perform(JobsApiCalls.result(target(), "j1"), [...waits, ended])
     expect(error).toBeUndefined()
@@ -159,23 +162,23 @@ describe("result", () => {
     expect(calls.every(({ timeout, url }) => url.endsWith("?wait=25000") && timeout === 85_000)).toBe(true)
   })
 
-  it("does not poll a platform that answers at once although the job goes on", () => {
-    const answers = Array.from({ length: 60 }, () => running(2))
-    const { calls, took } = perform(JobsApiCalls.result(target(), "j1"), [...answers, ended])
+  it("pauses between polls if the platform responds at once for a running job", () => {
+    const responses = Array.from({ length: 60 }, () => running(2))
+    const { calls, took } = perform(JobsApiCalls.result(target(), "j1"), [...responses, ended])
     expect(calls).toHaveLength(61)
     expect(took / calls.length).toBeGreaterThan(800)
   })
 
-  it("survives any mix of lost connections, 5xx, 429 and refused connections that is shorter than reconnectFor", () => {
+  it("survives lost connections, 5xx, 429 and refused connections for less than reconnectFor", () => {
     const trouble = fc.constantFrom<Entry>(
       cut(),
       cut(20_000),
       refused,
-      answer(502, "<html>"),
-      answer(524, ""),
+      response(502, "<html>"),
+      response(524, ""),
       problem(503, "unavailable"),
-      answer(500, ""),
-      answer(429, "", { retryAfter: "1" }),
+      response(500, ""),
+      response(429, "", { retryAfter: "1" }),
       running(25_000)
     )
     fc.assert(fc.property(fc.array(trouble, { maxLength: 12 }), (script) => {
@@ -185,20 +188,20 @@ describe("result", () => {
     }))
   })
 
-  it("gives up on a platform that stays away for reconnectFor, and names the job to ask for", () => {
+  it("fails if the platform is unreachable for reconnectFor, with the job's id", () => {
     const { error, took } = perform(JobsApiCalls.result(target(), "j1"), [refused])
     expect(error).toMatchObject({ job: "j1", operation: "result", reason: { _tag: "Unreachable", sent: false } })
     expect(took).toBeGreaterThan(280_000)
     expect(took).toBeLessThanOrEqual(301_000)
   })
 
-  it("starts its patience anew with every answer", () => {
+  it("restarts reconnectFor with every response", () => {
     const outage = Array.from({ length: 40 }, () => refused)
     const script = [...outage, running(25_000), ...outage, running(25_000), ...outage, ended]
     expect(perform(JobsApiCalls.result(target(), "j1"), script).value).toMatchObject({ status: "COMPLETED" })
   })
 
-  it("asks for shorter waits than something in between allows, and for longer ones again when that is gone", () => {
+  it("shortens the wait after a proxy closes connections early, and lengthens it again", () => {
     const waitsOf = (script: ReadonlyArray<Entry>) =>
       perform(JobsApiCalls.result(target(), "j1"), [...script, ended]).calls.map(({ url }) =>
         Number(new URL(url).searchParams.get("wait"))
@@ -218,7 +221,7 @@ describe("result", () => {
     expect(Math.min(...waitsOf(Array.from({ length: 10 }, () => cut(1_500))))).toBeGreaterThanOrEqual(1_000)
   })
 
-  it("says that a job is unknown", () => {
+  it("fails with NotFound for an unknown job", () => {
     const { calls, error } = perform(JobsApiCalls.result(target(), "j1"), [problem(404, "job-not-found")])
     expect(calls).toHaveLength(1)
     expect(error?.reason).toEqual({ _tag: "NotFound", what: "job" })
@@ -227,15 +230,15 @@ describe("result", () => {
 })
 
 describe("runSync", () => {
-  it("is one request where the job is quick", () => {
+  it("sends one request for a short job", () => {
     const { calls, value } = perform(JobsApiCalls.runSync(target(), 1, {}), [ended])
     expect(calls.map(({ method, url }) => `${method} ${url}`)).toEqual(["POST http://platform.test/v2/ep/runsync?wait=25000"])
     expect(value).toMatchObject({ output: 1 })
   })
 
-  it("goes on waiting with the job's id when the wait ends first, and never submits again", () => {
+  it("continues with the job's id after the wait, and never submits again", () => {
     for (const status of ["IN_QUEUE", "IN_PROGRESS"]) {
-      const script = [answer(200, job(status), { took: 25_000 }), cut(), refused, answer(502, "bad"), running(25_000), ended]
+      const script = [response(200, job(status), { took: 25_000 }), cut(), refused, response(502, "bad"), running(25_000), ended]
       const { calls, value } = perform(JobsApiCalls.runSync(target(), 1, {}), script)
       expect(value).toMatchObject({ status: "COMPLETED" })
       expect(calls.filter(({ method }) => method === "POST")).toHaveLength(1)
@@ -243,13 +246,13 @@ describe("runSync", () => {
     }
   })
 
-  it("goes on with the id of the head where the rest of the answer is lost, and never submits again", () => {
+  it("continues with the id in the headers if the body is lost, and never submits again", () => {
     for (
       const lost of [
         cut(26_000, "j1"),
         { ...silent, jobId: "j1" },
-        answer(200, "{\"id\":", { jobId: "j1" }),
-        answer(504, "", { jobId: "j1" })
+        response(200, "{\"id\":", { jobId: "j1" }),
+        response(504, "", { jobId: "j1" })
       ]
     ) {
       const { calls, value } = perform(JobsApiCalls.runSync(target(), 1, {}), [lost, running(25_000), ended])
@@ -259,13 +262,13 @@ describe("runSync", () => {
       const submitted = perform(JobsApiCalls.run(target(), 1, {}), [lost])
       expect([submitted.value, submitted.calls.length]).toEqual([{ id: "j1", status: "IN_QUEUE" }, 1])
     }
-    // A refusal is one, whoever's id it has.
+    // A 409 is an error even with a job's id.
     expect(perform(JobsApiCalls.run(target(), 1, {}), [problem(409, "conflict", {}), ended]).error?.reason).toEqual({
       _tag: "Conflict"
     })
   })
 
-  it("has a key of its own for each submission where that is asked for, and the same one each time that it is sent", () => {
+  it("generates one idempotency key per submission, if enabled, and repeats it in retries", () => {
     let made = 0
     const keyed = target({ newIdempotencyKey: () => `made-${made += 1}` })
     const keysOf = (script: ReadonlyArray<Entry>, options = {}) =>
@@ -277,26 +280,26 @@ describe("runSync", () => {
     expect(randomIdempotencyKey()).toMatch(/^[0-9a-f]{32}$/)
   })
 
-  it("takes a time-out of its own for no answer", () => {
+  it("fails with Unreachable after its timeout", () => {
     expect(perform(JobsApiCalls.runSync(target(), 1, {}), [silent]).error).toMatchObject({
-      detail: "No answer within 60 s.",
+      detail: "No response within 60 s.",
       reason: { _tag: "Unreachable", sent: true }
     })
   })
 })
 
 describe("messages", () => {
-  it("name the host, the endpoint and the way out, and never the key", () => {
+  it("contain the host, the endpoint and a hint, and never the key", () => {
     const bodies = [
       problem(401, "unauthorized"),
       problem(403, "forbidden"),
       problem(404, "endpoint-not-found"),
       problem(413, "payload-too-large", { limit: 10 }),
-      answer(401, ""),
-      answer(404, "<html><title>404 Not Found</title>nginx</html>"),
-      answer(413, "<html>413 Request Entity Too Large</html>"),
-      answer(302, "", { location: "https://platform.test/login" }),
-      answer(200, "OK"),
+      response(401, ""),
+      response(404, "<html><title>404 Not Found</title>nginx</html>"),
+      response(413, "<html>413 Request Entity Too Large</html>"),
+      response(302, "", { location: "https://platform.test/login" }),
+      response(200, "OK"),
       cut(),
       silent
     ]
@@ -307,7 +310,7 @@ describe("messages", () => {
     }
   })
 
-  it("keep what the platform says: paths of offending values, the limit", () => {
+  it("contain the platform's details: the paths of invalid values, the limit", () => {
     const errors = [{ path: ["policy", "ttl"], message: "Expected a whole number" }]
     expect(perform(JobsApiCalls.run(target(), 1, {}), [problem(400, "invalid-request", { errors })]).error?.reason).toEqual({
       _tag: "Invalid",
@@ -318,21 +321,21 @@ describe("messages", () => {
       limit: 10
     })
     expect(
-      perform(JobsApiCalls.run(target(), 1, {}), [answer(500, "<html><style>x{}</style><h1>Oops</h1>\n\n<p>broken</p></html>")])
+      perform(JobsApiCalls.run(target(), 1, {}), [response(500, "<html><style>x{}</style><h1>Oops</h1>\n\n<p>broken</p></html>")])
         .error
         ?.detail
     )
-      .toBe("The answer was 500 with \"Oops broken\".")
+      .toBe("The response was 500 with \"Oops broken\".")
   })
 
-  it("survive any answer at all", () => {
+  it("exist for any response", () => {
     const anything = fc.record({
       status: fc.integer({ min: 0, max: 999 }),
       body: fc.oneof(fc.string(), fc.json()),
       retryAfter: fc.option(fc.string(), { nil: undefined })
     })
     fc.assert(fc.property(anything, ({ body, retryAfter, status }) => {
-      const { error, value } = perform(JobsApiCalls.run(target(), 1, {}), [answer(status, body, { retryAfter })])
+      const { error, value } = perform(JobsApiCalls.run(target(), 1, {}), [response(status, body, { retryAfter })])
       expect(error === undefined ? value : error.message).toBeTruthy()
     }))
   })

@@ -39,7 +39,7 @@ const chunk = fc.oneof({ weight: 5, arbitrary: fc.record({ output: fc.jsonValue(
   arbitrary: fc.constantFrom<unknown>(1, {}, null, [])
 })
 
-/** Nearly an answer: every key of all of them, each there or not, mostly as it should be. */
+/** Values close to responses: any of their keys, with mostly valid values. */
 const nearly = fc.oneof(
   fc.record({
     id: text,
@@ -90,12 +90,12 @@ const nearly = fc.oneof(
   fc.jsonValue()
 )
 
-describe("the Promise side's guards", () => {
-  it.each(pairs)("accept of a %s exactly what the contract's Schema accepts", (_, read, fits) => {
+describe("the guards of the promise client", () => {
+  it.each(pairs)("accept the same values as the contract's Schema for: %s", (_, read, fits) => {
     let accepted = 0
     fc.assert(
       fc.property(nearly, (value) => {
-        // What comes from the network came out of JSON.parse.
+        // Responses are values from JSON.parse.
         const json: unknown = JSON.parse(JSON.stringify(value))
         const wanted = fits(json)
         if (wanted) accepted += 1

@@ -1,24 +1,23 @@
 /**
- * Performs programs against a script: no sockets, no clocks. Every call is answered by the next entry; pauses take as long as they say.
+ * Runs programs against a script, without sockets and clocks. Each request receives the next entry; pauses take their shortest duration.
  */
 import { expect } from "vitest"
 import { CallError } from "../src/CallError.ts"
-import {
-  type Call,
-  type Closed,
-  DEFAULT_TIMEOUTS,
-  type HttpResponse,
-  type NoResponse,
-  type Opened,
-  type OpenStream,
-  type Part,
-  type Pause,
-  type Program,
-  requestHeaders,
-  type Step
+import { DEFAULT_TIMEOUTS, requestHeaders } from "../src/ClientSettings.ts"
+import type {
+  Call,
+  Closed,
+  HttpResponse,
+  NoResponse,
+  Opened,
+  OpenStream,
+  Pause,
+  Program,
+  Step
 } from "../src/protocol/DriverProtocol.ts"
 import { decoders } from "../src/protocol/ResponseGuards.ts"
 import type { Target } from "../src/protocol/RetriedRequest.ts"
+import { SseParser } from "../src/protocol/SseParser.ts"
 
 export const KEY = "a-secret-key-0123456789"
 
@@ -32,9 +31,16 @@ export const target = (over: Partial<Target> = {}): Target => ({
   ...over
 })
 
+/** Text of the open event stream. */
+export interface Part {
+  readonly _tag: "Part"
+  readonly text: string
+  readonly took: number
+}
+
 export type Entry = HttpResponse | NoResponse | Opened | Part | Closed
 
-export const answer = (status: number, body: unknown, over: Partial<Omit<HttpResponse, "_tag">> = {}): HttpResponse => ({
+export const response = (status: number, body: unknown, over: Partial<Omit<HttpResponse, "_tag">> = {}): HttpResponse => ({
   _tag: "HttpResponse",
   status,
   text: typeof body === "string" ? body : JSON.stringify(body),
@@ -47,7 +53,7 @@ export const answer = (status: number, body: unknown, over: Partial<Omit<HttpRes
 
 const failure = (code: string) => new TypeError("fetch failed", { cause: Object.assign(new Error(`it was ${code}`), { code }) })
 
-/** Nobody listens there. */
+/** The connection was refused. */
 export const refused: NoResponse = {
   _tag: "NoResponse",
   cause: failure("ECONNREFUSED"),
@@ -56,7 +62,7 @@ export const refused: NoResponse = {
   took: 1
 }
 
-/** The connection was lost after the request had gone out. */
+/** The connection was lost after the request was sent. */
 export const cut = (took = 10, jobId?: string): NoResponse => ({
   _tag: "NoResponse",
   cause: failure("ECONNRESET"),
@@ -67,39 +73,39 @@ export const cut = (took = 10, jobId?: string): NoResponse => ({
 
 export const silent: NoResponse = { _tag: "NoResponse", cause: undefined, timedOut: true, jobId: undefined, took: 60_000 }
 
-/** A problem body as the platform writes them. */
+/** A problem body of the platform. */
 export const problem = (status: number, kind: string, over: object = {}): HttpResponse =>
-  answer(status, { type: `/problems/${kind}`, title: kind, status, detail: "What.", error: "What.", hint: "Do this.", ...over })
+  response(status, { type: `/problems/${kind}`, title: kind, status, detail: "What.", error: "What.", hint: "Do this.", ...over })
 
-/** A stream of events has begun. */
+/** An event stream opens. */
 export const opened: Opened = { _tag: "Opened", took: 1 }
 
-/** A part of it. */
+/** Text of the event stream arrives. */
 export const part = (text: string, took = 1): Part => ({ _tag: "Part", text, took })
 
-/** Its end. */
+/** The event stream closes. */
 export const closed: Closed = { _tag: "Closed", took: 1 }
 
 export const job = (status: string, over: object = {}) => ({ id: "j1", status, ...over })
 
-/** What a program did, and how it ended. */
+/** The steps and the result of a program. */
 export interface Performed<A> {
   readonly steps: ReadonlyArray<Step>
   readonly calls: ReadonlyArray<Call | OpenStream>
   readonly pauses: ReadonlyArray<Pause>
-  /** Milliseconds of all calls and pauses. */
+  /** The duration of all calls and pauses. Milliseconds. */
   readonly took: number
   readonly value: A | undefined
   readonly error: CallError | undefined
 }
 
-/** Performs a program. `script` gives the answer to each call and each reading; the last one is repeated. */
+/** Runs a program. `script` has the reply to each request and each read; the last entry repeats. */
 export const perform = <A>(program: Program<A>, script: ReadonlyArray<Entry>, limit = 10_000): Performed<A> => {
   let at = 0
   return performWith(program, () => script[Math.min(at++, script.length - 1)]!, limit)
 }
 
-/** Performs a program. `reply` gives the answer to each call and each reading. */
+/** Runs a program. `reply` returns the reply to each request and each read. */
 export const performWith = <A>(
   program: Program<A>,
   reply: (step: Exclude<Step, Pause>) => Entry,
@@ -107,6 +113,7 @@ export const performWith = <A>(
 ): Performed<A> => {
   const steps: Array<Step> = []
   let took = 0
+  let parser = new SseParser()
   const done = (end: { readonly value?: A; readonly error?: CallError }): Performed<A> => ({
     steps,
     calls: steps.filter((step) => step._tag === "Call" || step._tag === "OpenStream"),
@@ -127,7 +134,10 @@ export const performWith = <A>(
       } else {
         const entry = reply(step)
         took += entry.took
-        next = program.next(entry)
+        if (entry._tag === "Opened") parser = new SseParser()
+        next = program.next(
+          entry._tag === "Part" ? { _tag: "Events", events: parser.feed(entry.text), took: entry.took } : entry
+        )
       }
     }
     return done({ value: next.value })

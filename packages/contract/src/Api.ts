@@ -1,5 +1,5 @@
 /**
- * The whole HTTP surface of the platform, as one definition: the server implements it, OpenAPI and typed clients come from it.
+ * The platform's HTTP API. The server implements it; the OpenAPI document and typed clients are derived from it.
  */
 import { HttpApi, OpenApi } from "effect/http-api"
 import { BatchApi } from "./batches/BatchApi.ts"

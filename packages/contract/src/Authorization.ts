@@ -1,29 +1,34 @@
 /**
- * Who may call which surface. Declared here, implemented by the server.
+ * Declares the authorization of each API. The server implements it.
  *
- * All three read the `Authorization` header: `Bearer KEY`, and the raw key, which is what workers and the described platform's own
- * documentation send (docs/spec/authentication.md#keys-in-requests).
+ * All read the `Authorization` header: `Bearer KEY`, or the raw key, which workers and the examples of RunPod's documentation send
+ * (docs/spec/authentication.md#keys-in-requests).
  */
+import * as Context from "effect/Context"
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
-import { Forbidden, TooManyRequests, Unauthorized } from "./Problem.ts"
+import type { Endpoint } from "./control/Endpoint.ts"
+import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "./Problem.ts"
 
-/** The one header that holds a key. */
+/** The header with the key. */
 export const security = { key: HttpApiSecurity.apiKey({ in: "header", key: "authorization" }) }
 const error = [Unauthorized, Forbidden] as const
 
-/** Callers: a jobs key of this endpoint, or an admin key; and no more calls than their rate limit allows. */
-export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorization>()(
+/** The endpoint of a caller's request. The server reads it once, after it has checked the key. */
+export class CurrentEndpoint extends Context.Service<CurrentEndpoint, Endpoint>()("@stint/contract/CurrentEndpoint") {}
+
+/** Callers need a key with the scope `jobs` for the endpoint, or an admin key. Enforces rate limits. */
+export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorization, { provides: CurrentEndpoint }>()(
   "@stint/contract/JobsAuthorization",
-  { security, error: [...error, TooManyRequests] }
+  { security, error: [...error, TooManyRequests, EndpointNotFound, Unavailable] }
 ) {}
 
-/** Workers: the key of a worker of this endpoint. */
+/** Workers need a worker key of the endpoint. */
 export class WorkerAuthorization extends HttpApiMiddleware.Service<WorkerAuthorization>()(
   "@stint/contract/WorkerAuthorization",
   { security, error }
 ) {}
 
-/** Operators: an admin key. */
+/** Operators need an admin key. */
 export class ControlAuthorization extends HttpApiMiddleware.Service<ControlAuthorization>()(
   "@stint/contract/ControlAuthorization",
   { security, error }

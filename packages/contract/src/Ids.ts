@@ -1,13 +1,13 @@
 /**
- * Identifiers of the three things everything else speaks of: endpoints, jobs and workers.
+ * The ids of endpoints, jobs and workers.
  */
 import * as Schema from "effect/Schema"
 
 /**
- * The name of an endpoint, as it stands in `/v2/{endpoint}/...`.
+ * The id of an endpoint, as in `/v2/{endpoint}/...`.
  *
- * 1 to 63 letters, digits, `-` or `_`, starting with a letter or a digit, so that it is safe in URLs, file names, container
- * names and environment variables alike.
+ * 1 to 63 letters, digits, `-` or `_`, starting with a letter or a digit: safe in URLs, file names, container names and environment
+ * variables.
  */
 export const EndpointId = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9_-]{0,62}$/, {
@@ -23,8 +23,8 @@ export const JobId = Schema.String.check(Schema.isBetweenLength(1, 128)).pipe(Sc
 export type JobId = typeof JobId.Type
 
 /**
- * The id of a worker. Chosen by whoever starts the worker: a pool, or the worker itself when it joins from outside
- * (docs/spec/environment.md#set-by-the-platform). Any string of up to 256 characters, because third-party workers choose freely.
+ * The id of a worker. The pool chooses it, or the worker itself if the platform did not start it
+ * (docs/spec/environment.md#set-by-the-platform). Any string of 1 to 256 characters, because other SDKs choose freely.
  */
 export const WorkerId = Schema.String.check(Schema.isBetweenLength(1, 256)).pipe(Schema.brand("WorkerId"))
 export type WorkerId = typeof WorkerId.Type

@@ -1,16 +1,16 @@
 /**
- * JSON values, and JSON that stays text.
+ * JSON values and JSON text.
  */
 import * as Schema from "effect/Schema"
 
-/** Any JSON value: what a caller sends as `input` and what a handler gives back. */
+/** Any JSON value. */
 export type Json = Schema.Json
 
 /**
  * A JSON document as text.
  *
- * Payloads cross the platform without being looked into, so they are parsed once at the edge, to be sure that they are JSON, and
- * travel as text from there: into the store, out to the worker and back to the caller.
+ * The platform does not interpret payloads. The server parses each one once, to validate it, and passes its text on: to the store, to the
+ * worker and to the caller (docs/decisions/0001-payloads-stay-text.md).
  */
 export const JsonText = Schema.String.pipe(Schema.brand("JsonText"))
 export type JsonText = typeof JsonText.Type
@@ -18,5 +18,5 @@ export type JsonText = typeof JsonText.Type
 /** `null`, as text. */
 export const jsonNull: JsonText = JsonText.make("null")
 
-/** The text of a JSON value. `undefined`, functions and symbols do not exist in JSON; alone they become `null`. */
+/** Serializes a value. `undefined`, functions and symbols become `null`. */
 export const toJsonText = (value: unknown): JsonText => JsonText.make(JSON.stringify(value) ?? "null")

@@ -1,9 +1,9 @@
 /**
- * What the OpenAPI document says of an operation besides its shapes.
+ * Documents an operation in the OpenAPI document: texts, examples, and parameters and headers that the HttpApi does not declare.
  */
 import { OpenApi } from "effect/http-api"
 
-/** A parameter that the operation reads although its declaration does not: from a header, or from a raw address. One of a path is required. */
+/** A parameter that the HttpApi does not declare, because the server reads it from a header or from the raw URL. Path parameters are required. */
 export interface ExtraParameter {
   readonly name: string
   readonly in: "header" | "query" | "path"
@@ -12,66 +12,66 @@ export interface ExtraParameter {
   readonly example?: unknown
 }
 
-/** The header of the same name, where an operation makes a job. */
+/** The header `Idempotency-Key` of operations that create a job. */
 export const idempotencyKey: ExtraParameter = {
   name: "Idempotency-Key",
   in: "header",
   description:
-    "While the job is kept, the same key with the same body is the same job; with another body it is refused with 409. " +
-    "1 to 255 printable ASCII characters.",
+    "Submissions with the same key and the same body create one job, for as long as the job exists. The same key with another body returns " +
+    "409. 1 to 255 printable ASCII characters.",
   schema: { type: "string", maxLength: 255 },
   example: "order-4711"
 }
 
-/** What to say of an operation. */
+/** The documentation of an operation. */
 export interface OperationDocs {
-  /** A few words, without a full stop. */
+  /** A short phrase without a full stop. */
   readonly summary: string
   readonly description: string
   readonly parameters?: ReadonlyArray<ExtraParameter>
-  /** A body that is sent like this. */
+  /** An example of the request body. */
   readonly request?: unknown
-  /** The operation works without a body as well. */
+  /** The request body is optional. */
   readonly bodyOptional?: boolean
-  /** A good answer, by status. */
-  readonly answers?: Readonly<Record<number, unknown>>
-  /** What errors are about, by status, where their schemas do not say it: handlers may answer so as well. */
+  /** Examples of success responses, by status. */
+  readonly responses?: Readonly<Record<number, unknown>>
+  /** Descriptions of error responses, by status. Set when handlers may return errors too. */
   readonly errors?: Readonly<Record<number, string>>
-  /** Headers of every good answer, with what they say. */
+  /** Descriptions of the headers of every success response. */
   readonly headers?: Readonly<Record<string, string>>
-  /** The operation is never rate-limited, although the others of its group are. */
+  /** The operation has no rate limit, unlike the others of its group. */
   readonly unlimited?: boolean
 }
 
-/** A header of an answer. */
-interface AnswerHeader {
+/** A response header. */
+interface ResponseHeader {
   readonly description: string
   readonly required: boolean
   readonly schema: { readonly type: "string" | "integer" }
   readonly example?: string | number
 }
 
-const limitHeaders: Readonly<Record<string, AnswerHeader>> = {
+const limitHeaders: Readonly<Record<string, ResponseHeader>> = {
   RateLimit: {
-    description: "What is left of each limit that holds for the call: `r` calls now, all of them again in `t` seconds.",
+    description: "The remaining quota of each limit that applies to the call: `r` calls now, the full quota after `t` seconds.",
     required: false,
     schema: { type: "string" },
     example: "\"run\";r=997;t=1, \"run-open\";r=199"
   },
   "RateLimit-Policy": {
-    description: "The limits that hold for the call, where there are any: `q` calls in `w` seconds, or `q` calls open at once.",
+    description: "The limits that apply to the call, if any: `q` calls per `w` seconds, or `q` open calls.",
     required: false,
     schema: { type: "string" },
     example: "\"run\";q=1000;w=10, \"run-open\";q=200;qu=\"concurrent-requests\""
   }
 }
 
-/** Headers that answers of a status have. `required`: none of them comes from a handler, which knows nothing of these. */
-const headersOf = (status: string, isLimited: boolean, required: boolean): Readonly<Record<string, AnswerHeader>> => {
+/** The headers of responses with this status. `required`: the server, not a handler, produces every such response. */
+const headersOf = (status: string, isLimited: boolean, required: boolean): Readonly<Record<string, ResponseHeader>> => {
   if (status === "401") {
     return {
       "WWW-Authenticate": {
-        description: "How to come back with a key.",
+        description: "How to authenticate.",
         required,
         schema: { type: "string" },
         example: "Bearer realm=\"stint\""
@@ -82,7 +82,7 @@ const headersOf = (status: string, isLimited: boolean, required: boolean): Reado
     const all = Object.entries(limitHeaders).map(([name, header]) => [name, { ...header, required }] as const)
     return {
       "Retry-After": {
-        description: "When to come again, in seconds.",
+        description: "When to retry, in seconds.",
         required,
         schema: { type: "integer" },
         example: 3
@@ -90,7 +90,7 @@ const headersOf = (status: string, isLimited: boolean, required: boolean): Reado
       ...Object.fromEntries(all)
     }
   }
-  // Who has no key, or a wrong one, is not counted.
+  // Requests without a valid key are not counted.
   return isLimited && status !== "403" ? limitHeaders : {}
 }
 
@@ -102,7 +102,7 @@ const recordAt = (value: unknown, key: string): Record<string, unknown> => {
   return isRecord(found) ? found : {}
 }
 
-/** The content of a body with an example for each JSON type in it. */
+/** Adds an example to each JSON media type of a body. */
 const withExample = (content: Record<string, unknown>, example: unknown) =>
   Object.fromEntries(
     Object.entries(content).map(([type, media]) => [
@@ -112,23 +112,23 @@ const withExample = (content: Record<string, unknown>, example: unknown) =>
   )
 
 const transformOf = (
-  { answers = {}, bodyOptional, errors = {}, headers = {}, parameters = [], request, unlimited }: OperationDocs
+  { bodyOptional, errors = {}, headers = {}, parameters = [], request, responses: examples = {}, unlimited }: OperationDocs
 ) =>
 (
   operation: Record<string, unknown>
 ): Record<string, unknown> => {
   const declared = Array.isArray(operation["parameters"]) ? operation["parameters"] : []
   const body = operation["requestBody"]
-  const described = recordAt(operation, "responses")
-  const isLimited = unlimited !== true && "429" in described
+  const declaredResponses = recordAt(operation, "responses")
+  const isLimited = unlimited !== true && "429" in declaredResponses
   const responses = Object.fromEntries(
-    Object.entries(described).flatMap(([status, response]): ReadonlyArray<readonly [string, unknown]> => {
+    Object.entries(declaredResponses).flatMap(([status, response]): ReadonlyArray<readonly [string, unknown]> => {
       if (unlimited === true && status === "429") return []
       if (!isRecord(response)) return [[status, response]]
-      const isGood = status.startsWith("2")
-      const description = isGood ? undefined : errors[Number(status)]
-      const example = isGood ? answers[Number(status)] : undefined
-      const own = Object.entries(isGood ? headers : {}).map(([name, description]) =>
+      const isSuccess = status.startsWith("2")
+      const description = isSuccess ? undefined : errors[Number(status)]
+      const example = isSuccess ? examples[Number(status)] : undefined
+      const own = Object.entries(isSuccess ? headers : {}).map(([name, description]) =>
         [name, { description, required: true, schema: { type: "string" } }] as const
       )
       const all = { ...Object.fromEntries(own), ...headersOf(status, isLimited, Object.keys(errors).length === 0) }
@@ -156,6 +156,6 @@ const transformOf = (
   }
 }
 
-/** The words of an operation, to be merged into its annotations. */
-export const operationDocs = (words: OperationDocs) =>
-  OpenApi.annotations({ summary: words.summary, description: words.description, transform: transformOf(words) })
+/** The annotations of an operation, for `annotateMerge`. */
+export const operationDocs = (docs: OperationDocs) =>
+  OpenApi.annotations({ summary: docs.summary, description: docs.description, transform: transformOf(docs) })

@@ -1,7 +1,7 @@
 /**
- * The words and the wire of Stint.
+ * The types, Schemas and HTTP API of Stint.
  *
- * A worker imports the small modules by path (`@stint/contract/WorkerProtocol`), because this index brings the HTTP API with it.
+ * Workers import modules by path (`@stint/contract/WorkerProtocol`), because this index includes the whole HTTP API.
  */
 export * from "./Api.ts"
 export * from "./Authorization.ts"

@@ -11,8 +11,8 @@ const hex = (length: number) =>
     digits.map((digit) => digit.toString(16)).join("")
   )
 
-describe("a traceparent", () => {
-  it("says trace, span and whether the trace is recorded", () => {
+describe("parseTraceparent", () => {
+  it("reads the trace id, the span id and the sampled flag", () => {
     fc.assert(fc.property(hex(32), hex(16), fc.integer({ min: 0, max: 255 }), (trace, span, flags) => {
       const zero = /^0+$/.test(trace) || /^0+$/.test(span)
       expect(parseTraceparent(`00-${trace}-${span}-${flags.toString(16).padStart(2, "0")}`)).toEqual(
@@ -21,7 +21,7 @@ describe("a traceparent", () => {
     }))
   })
 
-  it("of a later version may have more after its flags", () => {
+  it("accepts further fields after the flags of later versions", () => {
     expect(parseTraceparent(`01-${TRACE}-${SPAN}-01-what-comes-later`)).toEqual({ traceId: TRACE, spanId: SPAN, sampled: true })
     expect(parseTraceparent(`cc-${TRACE}-${SPAN}-00`)).toEqual({ traceId: TRACE, spanId: SPAN, sampled: false })
   })
@@ -30,7 +30,7 @@ describe("a traceparent", () => {
     ["empty", ""],
     ["of version 00 with more after its flags", `${traceparent}-more`],
     ["of version ff", `ff-${TRACE}-${SPAN}-01`],
-    ["of a later version with more that is no field", `01-${TRACE}-${SPAN}-01more`],
+    ["of a later version with trailing text that is not a field", `01-${TRACE}-${SPAN}-01more`],
     ["with a trace id of zeros", `00-${"0".repeat(32)}-${SPAN}-01`],
     ["with a span id of zeros", `00-${TRACE}-${"0".repeat(16)}-01`],
     ["in upper case", traceparent.toUpperCase()],
@@ -39,24 +39,24 @@ describe("a traceparent", () => {
     ["with two values in one header", `${traceparent}, ${traceparent}`],
     ["with a line break", `${traceparent}\n`],
     ["very long", `01-${TRACE}-${SPAN}-01-${"x".repeat(300)}`]
-  ])("that is not well-formed is as if it were not there: %s", (_, broken) => {
+  ])("rejects an invalid traceparent: %s", (_, broken) => {
     expect(parseTraceparent(broken)).toBeUndefined()
     expect(traceContextOf({ traceparent: broken, tracestate: "a=1" })).toBeUndefined()
   })
 })
 
-describe("a tracestate", () => {
-  it("goes with its traceparent, and with nothing else", () => {
+describe("traceContextOf", () => {
+  it("returns a tracestate only with a valid traceparent", () => {
     expect(traceContextOf({ traceparent, tracestate: "a=1,b@c=2" })).toEqual({ traceparent, tracestate: "a=1,b@c=2" })
     expect(traceContextOf({ traceparent })).toEqual({ traceparent })
     expect(traceContextOf({ tracestate: "a=1" })).toBeUndefined()
   })
 
-  it.each([["too long", `a=${"x".repeat(511)}`], ["not printable", "a=\u00e9"], ["no list of keys and values", "a"], [
+  it.each([["too long", `a=${"x".repeat(511)}`], ["not printable", "a=\u00e9"], ["not a list of key-value pairs", "a"], [
     "empty",
     ""
   ]])(
-    "that is %s is left out",
+    "drops a tracestate that is %s",
     (_, tracestate) => {
       expect(traceContextOf({ traceparent, tracestate })).toEqual({ traceparent })
     }

@@ -19,7 +19,7 @@
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import { GuardedHttpError, InvalidUrl, TooLarge } from "@stint/http-guard/GuardedHttpError"
-import type { InvalidRange } from "@stint/http-guard/IpAddress"
+import type { InvalidRange } from "@stint/http-guard/AddressGuard"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as Config from "effect/Config"
@@ -130,7 +130,7 @@ const waitAfter = (
   tries: number
 ): Effect.Effect<number | undefined> => {
   if (error._tag !== "GuardedHttpError" || !error.transient) return Effect.succeed(undefined)
-  const asked = error.reason._tag === "Refused" ? error.reason.retryAfter ?? 0 : 0
+  const asked = error.reason._tag === "UnexpectedStatus" ? error.reason.retryAfter ?? 0 : 0
   if (asked > MAX_RETRY_AFTER) return Effect.succeed(undefined)
   const whole = Math.min(MAX_RETRY_DELAY, INITIAL_RETRY_DELAY * 2 ** Math.min(tries - 1, 30))
   return Effect.map(Random.next, (random) => asked + Math.round(whole * (asked > 0 ? random / 2 : 0.5 + random / 2)))

@@ -294,7 +294,7 @@ describe("retries", () => {
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.writeHead(status).end("no"))
-        expect(yield* Effect.flip(Downloads.file(server.url))).toMatchObject({ tries: 1, reason: { _tag: "Refused", status } })
+        expect(yield* Effect.flip(Downloads.file(server.url))).toMatchObject({ tries: 1, reason: { _tag: "UnexpectedStatus", status } })
         expect(server.requests.length).toBe(1)
       })))
 
@@ -404,7 +404,7 @@ describe("interruption", () => {
           response.write("some")
           hanging.set()
         })
-        expect((yield* reasonOf(Downloads.files([`${server.url}/bad`, `${server.url}/slow`])))._tag).toBe("Refused")
+        expect((yield* reasonOf(Downloads.files([`${server.url}/bad`, `${server.url}/slow`])))._tag).toBe("UnexpectedStatus")
         yield* closed.wait
       })))
 })
@@ -423,7 +423,7 @@ it.effect("a failed download can be the job's declared error", () =>
       expect([status, JSON.parse(error ?? "")]).toEqual(["FAILED", {
         _tag: "DownloadError",
         url: `${server.url}/x?...`,
-        reason: { _tag: "Refused", status: 404, retryAfter: null },
+        reason: { _tag: "UnexpectedStatus", status: 404, retryAfter: null },
         tries: 1
       }])
     })))
@@ -560,7 +560,7 @@ describe("the variable DOWNLOAD_ALLOW", () => {
     Effect.gen(function*() {
       const error = yield* Effect.flip(Effect.scoped(Layer.build(provided({ PLATFORM_DOWNLOAD_ALLOW: "10.0.0.0/8, intranet" }))))
       expect(error.message).toBe(
-        "PLATFORM_DOWNLOAD_ALLOW: \"intranet\" is no range of addresses: \"intranet\" is no address. " +
+        "PLATFORM_DOWNLOAD_ALLOW: \"intranet\" is not a range of addresses: expected exactly four decimal octets. " +
           "Write it as 10.0.0.0/8, fd00::/8 or 192.168.1.7."
       )
     }))

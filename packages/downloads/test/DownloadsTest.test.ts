@@ -33,7 +33,7 @@ describe("DownloadsTest", () => {
     Effect.gen(function*() {
       expect(yield* Downloads.file("https://example.com/a")).toMatchObject({ name: "b.gif", contentType: "image/gif" })
       expect((yield* Effect.flip(Downloads.file("https://example.com/gone"))).reason).toMatchObject({
-        _tag: "Refused",
+        _tag: "UnexpectedStatus",
         status: 404
       })
     }).pipe(Effect.provide(DownloadsTest.layer({

@@ -1,50 +1,77 @@
 /**
- * Which addresses a request that somebody else chose may go to (docs/spec/downloads.md#address-guard; IANA IPv4 and IPv6 special-purpose registries).
+ * Decides which addresses a request may go to whose URL a stranger chose (docs/spec/downloads.md#address-guard; IANA IPv4 and IPv6
+ * special-purpose registries).
  *
  * ```
- *   not an address, or with a zone ---------------------------> forbidden
- *   in `deny` ------------------------------------------------> forbidden
+ *   not an address, or with a zone ----------------------------> forbidden
+ *   in `deny` -------------------------------------------------> forbidden
  *   in `allow`, or private and `allowPrivate` -----------------> allowed
- *   IPv4: in a special-purpose range -------------------------> forbidden     else allowed
- *   IPv6: NAT64 64:ff9b::/96, 6to4 2002::/16 -----------------> what holds for the IPv4 address inside
- *         in a special-purpose range, or outside of 2000::/3 -> forbidden     else allowed
+ *   IPv4: in a special-purpose range --------------------------> forbidden     else allowed
+ *   IPv6: NAT64 64:ff9b::/96, 6to4 2002::/16 ------------------> as the IPv4 address inside
+ *         in a special-purpose range, or outside of 2000::/3 --> forbidden     else allowed
  * ```
  *
- * It errs on the side of no: IPv6 space that IANA has not given out is forbidden, and so is an IPv4 address dressed up as
- * `::ffff:8.8.8.8`, whichever it is, because nobody who means well writes it so.
+ * In doubt an address is forbidden: so is IPv6 space that IANA has not assigned, and every IPv4-mapped address (`::ffff:8.8.8.8`), because
+ * legitimate URLs do not use that form.
+ *
+ * `effect/net` parses addresses and accepts only the canonical spellings (`127.0.0.1`, `fe80::1`). The other ones (`0177.1`, `2130706433`,
+ * full-width digits) exist in URLs alone, and the URL parser has made them canonical before an address gets here.
  */
+import * as IpNetwork from "effect/net/IpNetwork"
+import * as NetAddress from "effect/net/NetAddress"
 import * as Result from "effect/Result"
-import { isIn, parse, parseRange, v4 } from "./IpAddress.ts"
-import type { InvalidRange, IpAddress, IpRange } from "./IpAddress.ts"
+import * as Schema from "effect/Schema"
+
+/** A configured range cannot be parsed. */
+export class InvalidRange extends Schema.TaggedError<InvalidRange>()("InvalidRange", {
+  range: Schema.String,
+  detail: Schema.String
+}) {
+  override get message(): string {
+    return `${JSON.stringify(this.range)} is not a range of addresses: ${this.detail}. Write it as 10.0.0.0/8, fd00::/8 or 192.168.1.7.`
+  }
+}
 
 /** What an operator changes about the guard. Ranges are written as `10.0.0.0/8`, `fd00::/8` or `192.168.1.7`. */
 export interface Rules {
   /**
-   * Ranges that may be reached although they are special. Default: none. Every range that is listed can be read by whoever chooses
-   * the URLs: list single hosts, not networks.
+   * Special-purpose ranges that requests may go to. Default: none. Whoever chooses the URLs can read every address in them: list single
+   * hosts, not networks.
    */
   readonly allow?: ReadonlyArray<string>
   /**
-   * Whether loopback, private, shared and unique local addresses may be reached; link-local ones, where clouds keep their metadata
-   * and credentials, stay forbidden. Default: false. True is for tests and for networks where every service asks for a password.
+   * Whether requests may go to loopback, private, shared and unique local addresses. Link-local addresses, where clouds serve metadata and
+   * credentials, stay forbidden. Default: false. True is for tests and for networks where every service requires a password.
    */
   readonly allowPrivate?: boolean
-  /** Ranges that may never be reached, whatever else says so: your own public ones, for example. Default: none. */
+  /** Ranges that requests never go to, whatever the other rules allow: your own public ones, for example. Default: none. */
   readonly deny?: ReadonlyArray<string>
 }
 
-/** Says of addresses whether they may be reached. */
+/** Checks addresses against the rules. */
 export interface AddressGuard {
-  /** Why the address may not be reached: the name of its range, `loopback (127.0.0.0/8)`. Undefined when it may. */
+  /** Why the address is forbidden: the name of its range, `loopback (127.0.0.0/8)`. Undefined when it is allowed. */
   readonly reasonOf: (address: string) => string | undefined
-  /** Whether the address may not be reached. Anything that is no address is forbidden. */
+  /** Whether the address is forbidden. A text that is not an address is forbidden. */
   readonly isForbidden: (address: string) => boolean
+}
+
+/**
+ * Parses `10.0.0.0/8`, `fd00::/8`, or a single address. Rejects a range with host bits set: the author of `10.1.2.3/8` may have meant one
+ * address, and would allow sixteen million.
+ */
+const parseRange = (range: string): Result.Result<IpNetwork.IpNetwork, InvalidRange> => {
+  const text = range.trim()
+  const network = text.includes("/")
+    ? IpNetwork.fromString(text)
+    : Result.flatMap(NetAddress.ipFromString(text), (address) => IpNetwork.make(address, NetAddress.width(address)))
+  return Result.mapError(network, ({ message }) => new InvalidRange({ range, detail: message }))
 }
 
 interface Special {
   readonly name: string
-  readonly range: IpRange
-  /** `allowPrivate` opens it. */
+  readonly range: IpNetwork.IpNetwork
+  /** Whether `allowPrivate` allows it. */
   readonly isPrivate: boolean
 }
 
@@ -54,7 +81,7 @@ const special = (cidr: string, name: string, isPrivate = false): Special => ({
   isPrivate
 })
 
-/** The first match names the range, so the narrower ones come first. */
+/** The first match names the range, so narrower ranges come first. */
 const SPECIAL: ReadonlyArray<Special> = [
   special("0.0.0.0/8", "this network"),
   special("10.0.0.0/8", "private", true),
@@ -96,41 +123,46 @@ const SPECIAL: ReadonlyArray<Special> = [
   special("ff00::/8", "multicast")
 ]
 
-/** Where an IPv6 address carries an IPv4 one: how many bits stand behind it. */
+/** The ranges of IPv6 addresses that contain an IPv4 one, and the number of its first octet. */
 const EMBEDDED = [
-  { ...special("64:ff9b::/96", "NAT64"), behind: 0n },
-  { ...special("2002::/16", "6to4"), behind: 80n }
+  { ...special("64:ff9b::/96", "NAT64"), firstOctet: 12 },
+  { ...special("2002::/16", "6to4"), firstOctet: 2 }
 ]
 
-/** What IANA gives out as public IPv6 addresses. */
+/** The public IPv6 addresses that IANA assigns. */
 const GLOBAL_UNICAST = special("2000::/3", "global unicast").range
 
-/** A guard with these rules. Fails when one of the ranges cannot be read. */
+/** Makes a guard with these rules. Fails when a range cannot be parsed. */
 export const make = (rules: Rules = {}): Result.Result<AddressGuard, InvalidRange> =>
   Result.gen(function*() {
-    const allow: Array<IpRange> = []
+    const allow: Array<IpNetwork.IpNetwork> = []
     for (const range of rules.allow ?? []) allow.push(yield* parseRange(range))
-    const deny: Array<IpRange> = []
+    const deny: Array<IpNetwork.IpNetwork> = []
     for (const range of rules.deny ?? []) deny.push(yield* parseRange(range))
     const allowPrivate = rules.allowPrivate === true
 
-    const reasonForAddress = (address: IpAddress): string | undefined => {
-      if (deny.some((range) => isIn(address, range))) return "denied by this machine's settings"
-      if (allow.some((range) => isIn(address, range))) return undefined
-      const embedded = EMBEDDED.find(({ range }) => isIn(address, range))
-      if (embedded !== undefined) {
-        const inside = reasonForAddress(v4(address.value >> embedded.behind & 0xffff_ffffn))
-        return inside === undefined ? undefined : `${inside}, inside of ${embedded.name}`
+    const reasonForAddress = (address: NetAddress.IpAddress): string | undefined => {
+      const isIn = IpNetwork.contains(address)
+      if (deny.some(isIn)) return "denied by this machine's settings"
+      if (allow.some(isIn)) return undefined
+      if (NetAddress.isIpv6Address(address)) {
+        const embedded = EMBEDDED.find(({ range }) => isIn(range))
+        if (embedded !== undefined) {
+          const octets = NetAddress.ipv6ToOctets(address).slice(embedded.firstOctet, embedded.firstOctet + 4)
+          const inside = reasonForAddress(NetAddress.ipv4FromBytesUnsafe(Uint8Array.from(octets)))
+          return inside === undefined ? undefined : `${inside}, inside of ${embedded.name}`
+        }
       }
-      const found = SPECIAL.find(({ range }) => isIn(address, range))
+      const found = SPECIAL.find(({ range }) => isIn(range))
       if (found !== undefined) return allowPrivate && found.isPrivate ? undefined : found.name
-      return address.family === 4 || isIn(address, GLOBAL_UNICAST) ? undefined : "reserved (outside of 2000::/3)"
+      return NetAddress.isIpv4Address(address) || isIn(GLOBAL_UNICAST) ? undefined : "reserved (outside of 2000::/3)"
     }
 
-    const reasonOf = (text: string): string | undefined => {
-      const address = parse(text)
-      if (address === undefined) return "not an address"
-      return address.zone === undefined ? reasonForAddress(address) : "bound to a zone of this machine"
-    }
+    const reasonOf = (text: string): string | undefined =>
+      Result.match(NetAddress.ipFromString(text), {
+        onSuccess: reasonForAddress,
+        onFailure: () =>
+          Result.isSuccess(NetAddress.scopedIpv6LiteralFromString(text)) ? "bound to a zone of this machine" : "not an address"
+      })
     return { reasonOf, isForbidden: (address) => reasonOf(address) !== undefined }
   })

@@ -22,18 +22,17 @@ import type { Readable } from "node:stream"
 import type { Pool } from "undici"
 import * as AddressGuard from "./AddressGuard.ts"
 import {
-  Cut,
+  ConnectionLost,
   GuardedHttpError,
   Malformed,
   type Reason,
-  Refused,
+  UnexpectedStatus,
   TimedOut,
   TooLarge,
   TooManyRedirects,
   Unreachable,
-  Untrusted
+  InvalidCertificate
 } from "./GuardedHttpError.ts"
-import type { InvalidRange } from "./IpAddress.ts"
 import * as PinnedConnections from "./PinnedConnections.ts"
 import * as Redirect from "./Redirect.ts"
 import * as RequestUrl from "./RequestUrl.ts"
@@ -125,7 +124,7 @@ const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reaso
   ) {
     return new Malformed({ detail: `its body cannot be decoded (${code})` })
   }
-  if (UNTRUSTED.test(code)) return new Untrusted({ detail: code })
+  if (UNTRUSTED.test(code)) return new InvalidCertificate({ detail: code })
   if (code === "EPROTO" || code.startsWith("ERR_SSL_")) return new Malformed({ detail: `no TLS (${code})` })
   if (code === "UND_ERR_INVALID_ARG") return new Malformed({ detail: said })
   return new Unreachable({ detail: code === "" || code.startsWith("UND_ERR_SOCKET") ? said : code })
@@ -197,7 +196,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
     return Stream.fromAsyncIterable(body.chunks, (error) => {
       const reason = reasonOf(error, connectTimeout, limits)
       return fail(
-        reason._tag === "Unreachable" ? new Cut({ received: body.counter.received, detail: reason.detail }) : reason
+        reason._tag === "Unreachable" ? new ConnectionLost({ received: body.counter.received, detail: reason.detail }) : reason
       )
     })
   })
@@ -257,18 +256,18 @@ export const request = (
 ): Effect.Effect<Response, GuardedHttpError, GuardedHttp | Scope.Scope> =>
   Effect.flatMap(GuardedHttp, (http) => http.request(url, options))
 
-/** Lets through an answer of 2xx; any other fails with `Refused`, which says when the server wants to be asked again. */
+/** Lets through an answer of 2xx; any other fails with `UnexpectedStatus`, which says when the server wants to be asked again. */
 export const success = Effect.fnUntraced(function*(response: Response) {
   if (response.status >= 200 && response.status < 300) return response
   const now = yield* Clock.currentTimeMillis
   return yield* new GuardedHttpError({
     url: RequestUrl.redactedUrl(response.url),
-    reason: new Refused({ status: response.status, retryAfter: retryAfter(response.headers["retry-after"], now) })
+    reason: new UnexpectedStatus({ status: response.status, retryAfter: retryAfter(response.headers["retry-after"], now) })
   })
 })
 
 /** The client with these settings, over any resolver. Fails when a range cannot be read. */
-export const layerWith = (settings: Settings): Layer.Layer<GuardedHttp, InvalidRange, Resolver.Resolver> =>
+export const layerWith = (settings: Settings): Layer.Layer<GuardedHttp, AddressGuard.InvalidRange, Resolver.Resolver> =>
   Layer.effect(GuardedHttp, make(settings))
 
 /** The client that reaches public addresses only. */

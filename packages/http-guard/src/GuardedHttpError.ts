@@ -19,7 +19,7 @@ export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", {
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", { detail: Schema.String }) {}
 
 /** The server's certificate does not prove that it is the host. Nothing was sent. */
-export class Untrusted extends Schema.TaggedError<Untrusted>()("Untrusted", { detail: Schema.String }) {}
+export class InvalidCertificate extends Schema.TaggedError<InvalidCertificate>()("InvalidCertificate", { detail: Schema.String }) {}
 
 /** Nothing came in time. */
 export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
@@ -44,7 +44,7 @@ export class TooLarge extends Schema.TaggedError<TooLarge>()("TooLarge", {
 }) {}
 
 /** The connection was lost in the middle of the body. */
-export class Cut extends Schema.TaggedError<Cut>()("Cut", {
+export class ConnectionLost extends Schema.TaggedError<ConnectionLost>()("ConnectionLost", {
   /** Bytes that had come, decoded. */
   received: Schema.Number,
   detail: Schema.String
@@ -54,7 +54,7 @@ export class Cut extends Schema.TaggedError<Cut>()("Cut", {
 export class Malformed extends Schema.TaggedError<Malformed>()("Malformed", { detail: Schema.String }) {}
 
 /** A status that is no success, where success was asked for. */
-export class Refused extends Schema.TaggedError<Refused>()("Refused", {
+export class UnexpectedStatus extends Schema.TaggedError<UnexpectedStatus>()("UnexpectedStatus", {
   status: Schema.Int,
   /** When the server wants to be asked again (`Retry-After`). Milliseconds from now. */
   retryAfter: Schema.UndefinedOr(Schema.Number)
@@ -66,14 +66,14 @@ export const Reason = Schema.Union([
   Forbidden,
   NotResolved,
   Unreachable,
-  Untrusted,
+  InvalidCertificate,
   TimedOut,
   TooManyRedirects,
   BadRedirect,
   TooLarge,
-  Cut,
+  ConnectionLost,
   Malformed,
-  Refused
+  UnexpectedStatus
 ])
 /** One of {@link Reason}. */
 export type Reason = typeof Reason.Type
@@ -98,7 +98,7 @@ export const describe = (reason: Reason): string => {
       return `${reason.host} could not be resolved (${reason.detail})`
     case "Unreachable":
       return `no answer (${reason.detail})`
-    case "Untrusted":
+    case "InvalidCertificate":
       return `its certificate is not trusted (${reason.detail})`
     case "TimedOut":
       return `${PHASES[reason.phase]} within ${reason.limit} ms`
@@ -110,11 +110,11 @@ export const describe = (reason: Reason): string => {
       return reason.announced === undefined
         ? `it has more than the ${reason.limit} bytes that are accepted`
         : `it has ${reason.announced} bytes, and ${reason.limit} are accepted`
-    case "Cut":
+    case "ConnectionLost":
       return `the connection was lost after ${reason.received} bytes of the body (${reason.detail})`
     case "Malformed":
       return `the answer makes no sense: ${reason.detail}`
-    case "Refused":
+    case "UnexpectedStatus":
       return `the server answered ${reason.status}`
   }
 }
@@ -125,17 +125,17 @@ const TRANSIENT_STATUS = new Set([408, 425, 429])
 const isTransient = (reason: Reason): boolean => {
   switch (reason._tag) {
     case "Unreachable":
-    case "Cut":
+    case "ConnectionLost":
       return true
     case "NotResolved":
       return reason.temporary
     case "TimedOut":
       return reason.phase !== "total"
-    case "Refused":
+    case "UnexpectedStatus":
       return TRANSIENT_STATUS.has(reason.status) || (reason.status >= 500 && reason.status !== 501 && reason.status !== 505)
     case "InvalidUrl":
     case "Forbidden":
-    case "Untrusted":
+    case "InvalidCertificate":
     case "TooManyRedirects":
     case "BadRedirect":
     case "TooLarge":

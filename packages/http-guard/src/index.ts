@@ -4,5 +4,4 @@
 export * as AddressGuard from "./AddressGuard.ts"
 export * as GuardedHttp from "./GuardedHttp.ts"
 export * as GuardedHttpError from "./GuardedHttpError.ts"
-export { InvalidRange } from "./IpAddress.ts"
 export * as Resolver from "./Resolver.ts"

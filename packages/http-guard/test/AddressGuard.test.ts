@@ -183,7 +183,7 @@ describe("AddressGuard", () => {
     "does not take %j for a range, and says why",
     (range) => {
       const made = AddressGuard.make({ allow: [range] })
-      expect(Result.isFailure(made) && made.failure.message).toContain(`${JSON.stringify(range)} is no range of addresses`)
+      expect(Result.isFailure(made) && made.failure.message).toContain(`${JSON.stringify(range)} is not a range of addresses`)
     }
   )
 })

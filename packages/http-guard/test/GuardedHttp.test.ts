@@ -170,12 +170,12 @@ describe("the connection", () => {
     Effect.gen(function*() {
       const server = yield* https((_, response) => response.end("secure"))
       const url = `https://secure.example:${server.port}/`
-      expect(yield* reason(url)).toMatchObject({ _tag: "Untrusted", detail: "DEPTH_ZERO_SELF_SIGNED_CERT" })
+      expect(yield* reason(url)).toMatchObject({ _tag: "InvalidCertificate", detail: "DEPTH_ZERO_SELF_SIGNED_CERT" })
       expect(server.requests).toEqual([])
       yield* trusted(certificate)
       expect((yield* fetched(url)).bytes.toString()).toBe("secure")
       const other = yield* reason(`https://other.example:${server.port}/`)
-      expect(other).toMatchObject({ _tag: "Untrusted", detail: "ERR_TLS_CERT_ALTNAME_INVALID" })
+      expect(other).toMatchObject({ _tag: "InvalidCertificate", detail: "ERR_TLS_CERT_ALTNAME_INVALID" })
       expect(server.requests.length).toBe(1)
     }).pipe(Effect.provide(client({ "secure.example": ["127.0.0.2"], "other.example": ["127.0.0.2"] }))))
 
@@ -468,7 +468,7 @@ describe("limits", () => {
     (rest) =>
       Effect.gen(function*() {
         const outside = yield* tcp((socket) => socket.once("data", () => socket.end(`HTTP/1.1 200 OK\r\n${rest}`)))
-        expect(yield* reason(`http://127.0.0.2:${outside.port}/`)).toMatchObject({ _tag: "Cut", received: 10 })
+        expect(yield* reason(`http://127.0.0.2:${outside.port}/`)).toMatchObject({ _tag: "ConnectionLost", received: 10 })
       }).pipe(Effect.provide(client()))
   )
 
@@ -549,7 +549,7 @@ describe("success", () => {
       const transient = []
       for (const status of [304, 400, 401, 403, 404, 408, 410, 425, 429, 500, 501, 502, 503, 504, 505]) {
         const error = yield* Effect.flip(ask(status))
-        expect(error.reason).toMatchObject({ _tag: "Refused", status, retryAfter: 7000 })
+        expect(error.reason).toMatchObject({ _tag: "UnexpectedStatus", status, retryAfter: 7000 })
         if (error.transient) transient.push(status)
       }
       expect(transient).toEqual([408, 425, 429, 500, 502, 503, 504])

@@ -1,201 +1,167 @@
 /**
- * Payloads as objects of an S3-compatible bucket.
+ * Stores payloads as objects of an S3-compatible bucket, one request per operation.
  *
- * One request an object: payloads are texts in memory, far below what one request may carry. The client signs, connects and retries; it is loaded
- * at the first request, and that is when the layer is built, for a bucket that cannot be read is to stop the boot and not the first large job.
+ * Building the layer loads the S3 client and lists the bucket once, so that a wrong bucket or key stops the boot instead of failing the first
+ * large job.
  */
-import type { S3Client } from "@aws-sdk/client-s3"
 import { Damaged, Missing, PayloadError, Unavailable } from "@stint/payloads/PayloadError"
 import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
-import * as Duration from "effect/Duration"
+import { S3, type S3Error } from "@stint/s3"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
-import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
-import { isMissing, problemOf } from "./S3Errors.ts"
 
-/** Which bucket, and whose. */
+/** The bucket, its key, and the limits of a request. */
 export interface Options {
   readonly bucket: string
-  /** Goes before every key, with a slash between. Default: nothing. */
+  /** Prepended to every key, with a slash between. Default: nothing. */
   readonly prefix?: string | undefined
-  /** The storage's address, `http://127.0.0.1:9000` for example. Default: AWS, in the region. */
+  /** The address of the storage, such as `http://127.0.0.1:9000`. Default: AWS, in the region. */
   readonly endpoint?: string | undefined
-  /** Default: `us-east-1`, which storages other than AWS mostly ignore. */
+  /** Default: `us-east-1`, which most storages other than AWS ignore. */
   readonly region?: string | undefined
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
-  /** How often a request is tried in all. Default: 4. More outlasts longer hiccups; a storage that is down is noticed later. */
+  /** Attempts of one request, the first included. Default: 4. More survive longer outages, and report a dead storage later. */
   readonly attempts?: number | undefined
-  /** How long a connection may take to come about. Default: 5 seconds. */
+  /** Time limit for opening a connection. Default: 5 seconds. */
   readonly connectTimeout?: Duration.Input | undefined
-  /** How long a connection may be silent before the request counts as lost. Default: 20 seconds. */
+  /** How long a connection may transfer nothing before the attempt fails. Default: 20 seconds. */
   readonly silenceTimeout?: Duration.Input | undefined
 }
 
-/** Requests at the same time, each on a connection of its own. */
+/** Concurrent requests. */
 const MAX_REQUESTS = 32
-
-const load = Effect.promise(() => import("@aws-sdk/client-s3"))
 
 const isKey = Schema.is(PayloadKey)
 
-const open = ({ S3Client }: Effect.Success<typeof load>, options: Options) =>
-  Effect.acquireRelease(
-    Effect.sync(() =>
-      new S3Client({
-        ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
-        region: options.region ?? "us-east-1",
-        // In the path it always works, at AWS too.
-        forcePathStyle: true,
-        credentials: {
-          accessKeyId: options.accessKeyId,
-          secretAccessKey: Redacted.value(options.secretAccessKey)
-        },
-        maxAttempts: options.attempts ?? 4,
-        requestHandler: {
-          connectionTimeout: Duration.toMillis(options.connectTimeout ?? "5 seconds"),
-          socketTimeout: Duration.toMillis(options.silenceTimeout ?? "20 seconds"),
-          httpAgent: { keepAlive: true, maxSockets: MAX_REQUESTS },
-          httpsAgent: { keepAlive: true, maxSockets: MAX_REQUESTS }
-        },
-        expectContinueHeader: false,
-        // The client's own checksums go into trailers, which many storages refuse. The signature covers what is put; a digest what is got.
-        requestChecksumCalculation: "WHEN_REQUIRED",
-        responseChecksumValidation: "WHEN_REQUIRED",
-        // A machine's settings for AWS must not bend requests to another storage.
-        useDualstackEndpoint: false,
-        useFipsEndpoint: false
-      })
-    ),
-    (client) => Effect.sync(() => client.destroy())
-  )
+/** What to do about an error, by its code. */
+const HINTS: Readonly<Record<string, string>> = {
+  InvalidAccessKeyId: "check the id of the key",
+  SignatureDoesNotMatch: "check the secret of the key, and the region",
+  AccessDenied: "the key must be allowed to list the bucket and to put, get and delete its objects",
+  RequestTimeTooSkewed: "set this machine's clock: requests are signed with the time"
+}
+
+const hintOf = ({ code, kind }: S3Error): string | undefined => {
+  if (kind === "NoSuchBucket") return "create it, or correct its name"
+  return kind === "WrongRegion" ? "the bucket is in another region" : HINTS[code]
+}
+
+const problemOf = (error: S3Error): string => {
+  const hint = hintOf(error)
+  return `${error.status === undefined ? "" : `${error.status} `}${error.message}${hint === undefined ? "" : ` (${hint})`}`
+}
+
+const isReadable = (body: unknown): body is AsyncIterable<unknown> =>
+  typeof body === "object" && body !== null && Symbol.asyncIterator in body
+
+/** Reads a body of exactly `size` bytes. Undefined if it has more or less; calls `abort` at the first byte too many. */
+const read = async (body: unknown, size: number, abort: () => void): Promise<Uint8Array | undefined> => {
+  const bytes = new Uint8Array(size)
+  let length = 0
+  if (!isReadable(body)) return size === 0 ? bytes : undefined
+  for await (const chunk of body) {
+    if (!(chunk instanceof Uint8Array) || length + chunk.byteLength > size) {
+      abort()
+      return undefined
+    }
+    bytes.set(chunk, length)
+    length += chunk.byteLength
+  }
+  return length === size ? bytes : undefined
+}
 
 const make = Effect.fnUntraced(function*(options: Options) {
-  const { bucket } = options
-  const module = yield* load
-  const client = yield* open(module, options)
-  const turns = yield* Semaphore.make(MAX_REQUESTS)
+  const { accessKeyId, bucket, endpoint, region = "us-east-1", secretAccessKey } = options
+  const { request, sdk } = yield* S3.make({
+    endpoint,
+    region,
+    // AWS accepts the bucket in the path too.
+    pathStyle: true,
+    accessKeyId,
+    secretAccessKey,
+    attempts: options.attempts ?? 4,
+    connectTimeout: options.connectTimeout ?? "5 seconds",
+    silenceTimeout: options.silenceTimeout ?? "20 seconds",
+    maxRequests: MAX_REQUESTS
+  })
   const prefix = options.prefix === undefined || options.prefix === "" ? "" : `${options.prefix.replace(/^\/+|\/+$/g, "")}/`
-  const description = `the bucket "${bucket}" at ${options.endpoint ?? `AWS (${options.region ?? "us-east-1"})`}`
+  const description = `the bucket "${bucket}" at ${endpoint ?? `AWS (${region})`}`
 
   const failed = (reason: PayloadError["reason"]) => new PayloadError({ store: description, reason })
+  const unavailable = (operation: Unavailable["operation"]) =>
+    Effect.mapError((error: S3Error) => failed(new Unavailable({ operation, problem: problemOf(error) })))
 
-  const request = <A>(
-    operation: Unavailable["operation"],
-    send: (client: S3Client, abortSignal: AbortSignal) => Promise<A>,
-    missing: () => PayloadError["reason"] | undefined = () => undefined
-  ): Effect.Effect<A, PayloadError> =>
-    Semaphore.withPermit(
-      turns,
-      Effect.tryPromise({
-        try: (signal) => send(client, signal),
-        catch: (error) => {
-          const reason = isMissing(error) ? missing() : undefined
-          return failed(reason ?? new Unavailable({ operation, problem: problemOf(error, options) }))
-        }
-      })
-    )
-
-  /** The body, read no further than `size` and one byte more. */
-  const read = async (body: unknown, size: number, cut: () => void): Promise<Uint8Array | undefined> => {
-    const bytes = new Uint8Array(size)
-    let length = 0
-    if (!isReadable(body)) return size === 0 ? bytes : undefined
-    for await (const chunk of body) {
-      if (!(chunk instanceof Uint8Array) || length + chunk.byteLength > size) {
-        cut()
-        return undefined
-      }
-      bytes.set(chunk, length)
-      length += chunk.byteLength
-    }
-    return length === size ? bytes : undefined
-  }
-
-  // Says at the boot what would otherwise be said at the first large job.
-  yield* request(
-    "open",
-    (client, abortSignal) =>
-      client.send(new module.ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, MaxKeys: 1 }), { abortSignal })
-  )
+  yield* request((client, abortSignal) =>
+    client.send(new sdk.ListObjectsV2Command({ Bucket: bucket, Prefix: prefix, MaxKeys: 1 }), { abortSignal })
+  ).pipe(unavailable("open"))
 
   return PayloadStore.of({
     description,
     put: (key, bytes) =>
-      Effect.flatMap(
-        request("put", (client, abortSignal) =>
-          client.send(
-            new module.PutObjectCommand({
-              Bucket: bucket,
-              Key: prefix + key,
-              Body: bytes,
-              ContentLength: bytes.byteLength,
-              ContentType: "application/json"
-            }),
-            { abortSignal }
-          )),
-        ({ ETag }) =>
-          ETag === undefined
-            ? failed(
-              new Unavailable({
-                operation: "put",
-                problem: "it said yes, but not as S3 storage does; is the address one of a web site?"
-              })
-            )
-            : Effect.void
-      ),
+      request((client, abortSignal) =>
+        client.send(
+          new sdk.PutObjectCommand({
+            Bucket: bucket,
+            Key: prefix + key,
+            Body: bytes,
+            ContentLength: bytes.byteLength,
+            ContentType: "application/json"
+          }),
+          { abortSignal }
+        )
+      ).pipe(Effect.flatMap(({ ETag }) => S3.required(ETag, "ETag")), unavailable("put"), Effect.asVoid),
     get: (key, size) =>
-      Effect.flatMap(
-        request(
-          "get",
-          async (client, signal) => {
-            const abort = new AbortController()
-            const { Body } = await client.send(new module.GetObjectCommand({ Bucket: bucket, Key: prefix + key }), {
-              abortSignal: AbortSignal.any([signal, abort.signal])
-            })
-            return await read(Body, size, () => abort.abort())
-          },
-          () => new Missing({ key })
+      request(async (client, signal) => {
+        const abort = new AbortController()
+        const { Body } = await client.send(new sdk.GetObjectCommand({ Bucket: bucket, Key: prefix + key }), {
+          abortSignal: AbortSignal.any([signal, abort.signal])
+        })
+        return await read(Body, size, () => abort.abort())
+      }).pipe(
+        Effect.mapError((error) =>
+          failed(
+            error.kind === "NoSuchKey" ? new Missing({ key }) : new Unavailable({ operation: "get", problem: problemOf(error) })
+          )
         ),
-        (bytes) =>
+        Effect.flatMap((bytes) =>
           bytes === undefined
             ? failed(new Damaged({ key, problem: `it does not have ${size} bytes` }))
             : Effect.succeed(bytes)
+        )
       ),
     remove: (key) =>
-      Effect.asVoid(
-        request("remove", (client, abortSignal) =>
-          client.send(new module.DeleteObjectCommand({ Bucket: bucket, Key: prefix + key }), { abortSignal }))
-      ),
+      request((client, abortSignal) =>
+        client.send(new sdk.DeleteObjectCommand({ Bucket: bucket, Key: prefix + key }), { abortSignal })
+      ).pipe(unavailable("remove"), Effect.asVoid),
     list: (path) =>
       Stream.paginate<string | undefined, PayloadKey, PayloadError>(
         undefined,
         (token) =>
-          Effect.map(
-            request("list", (client, abortSignal) =>
-              client.send(
-                new module.ListObjectsV2Command({
-                  Bucket: bucket,
-                  Prefix: `${prefix}${path}/`,
-                  ...(token === undefined ? {} : { ContinuationToken: token })
-                }),
-                { abortSignal }
-              )),
-            ({ Contents = [], IsTruncated, NextContinuationToken }) => {
+          request((client, abortSignal) =>
+            client.send(
+              new sdk.ListObjectsV2Command({
+                Bucket: bucket,
+                Prefix: `${prefix}${path}/`,
+                ...(token === undefined ? {} : { ContinuationToken: token })
+              }),
+              { abortSignal }
+            )
+          ).pipe(
+            unavailable("list"),
+            Effect.map(({ Contents = [], IsTruncated, NextContinuationToken }) => {
               const keys = Contents.flatMap(({ Key }) => Key === undefined ? [] : [Key.slice(prefix.length)]).filter(isKey)
               return [keys, IsTruncated === true ? Option.fromUndefinedOr(NextContinuationToken) : Option.none()] as const
-            }
+            })
           )
       )
   })
 })
 
-const isReadable = (body: unknown): body is AsyncIterable<unknown> =>
-  typeof body === "object" && body !== null && Symbol.asyncIterator in body
-
-/** The objects of a bucket. Fails with `Unavailable` where the bucket cannot be listed. */
+/** Payloads in a bucket. Fails with `Unavailable` if the bucket cannot be listed. */
 export const layer = (options: Options): Layer.Layer<PayloadStore, PayloadError> => Layer.effect(PayloadStore, make(options))

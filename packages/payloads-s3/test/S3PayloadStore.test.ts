@@ -1,9 +1,10 @@
 /**
- * A bucket as a payload store: against a real server, and against one that does what no storage should.
+ * A bucket as a payload store: against a real server, and against a hostile one.
  */
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
 import { payloadStoreSuite } from "@stint/payloads-testing"
 import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
+import { S3Server } from "@stint/s3/testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
@@ -14,14 +15,13 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import { join } from "node:path"
 import { promisify } from "node:util"
 import { S3PayloadStore } from "../src/index.ts"
-import * as S3Server from "./S3Server.ts"
 
 const key = PayloadKey.make("a/job/input")
 const text = (value: string) => new TextEncoder().encode(value)
 
 let server: S3Server.S3Server
 beforeAll(async () => {
-  server = await S3Server.start("payloads")
+  server = await S3Server.start({ buckets: ["payloads"], allowMismatchedSignatures: true })
 })
 afterAll(() => server.stop())
 
@@ -34,7 +34,7 @@ const options = (changes: Partial<S3PayloadStore.Options> = {}): S3PayloadStore.
   ...changes
 })
 
-// A prefix of its own makes the store empty, for each test.
+// Each test has its own prefix, and so an empty store.
 payloadStoreSuite(
   "bucket",
   Layer.unwrap(Effect.sync(() => S3PayloadStore.layer(options({ prefix: `of/${randomUUID()}`, attempts: 10 })))),
@@ -43,14 +43,14 @@ payloadStoreSuite(
   }
 )
 
-/** Uses a store of these settings. */
+/** Uses a store with these settings. */
 const using = <A, E>(
   settings: S3PayloadStore.Options,
   use: (store: PayloadStore["Service"]) => Effect.Effect<A, E>
 ) => Effect.flatMap(PayloadStore, use).pipe(Effect.provide(S3PayloadStore.layer(settings)))
 
 describe("a bucket of payloads", () => {
-  it.live("with more objects than one answer lists is listed to its end, page by page", () =>
+  it.live("is listed completely, page by page, when it has more objects than one page", () =>
     Effect.scoped(Effect.gen(function*() {
       const names = Array.from({ length: 7 }, (_, n) => `a/job-${n}/part.${n}`)
       const settings = yield* hostile((request, response) => {
@@ -72,7 +72,7 @@ describe("a bucket of payloads", () => {
       expect([...listed]).toEqual(names)
     })))
 
-  it.live("that is not there, or not open to the key, stops whoever opens it, with the reason and without the key", () =>
+  it.live("fails to open when it does not exist or rejects the key, with the reason and without the key", () =>
     Effect.gen(function*() {
       const open = (changes: Partial<S3PayloadStore.Options>) => Effect.flip(using(options(changes), () => Effect.void))
       const absent = yield* open({ bucket: "nowhere" })
@@ -97,7 +97,7 @@ describe("a bucket of payloads", () => {
       expect(nobody.message).toContain("ECONNREFUSED")
     }).pipe(Effect.scoped))
 
-  it("loads nothing of AWS by being imported (P8)", async () => {
+  it("loads nothing of AWS on import (P8)", async () => {
     const { stdout } = await promisify(execFile)(process.execPath, [join(import.meta.dirname, "fixtures/loaded.ts")], {
       env: { PATH: process.env["PATH"] }
     })
@@ -107,7 +107,7 @@ describe("a bucket of payloads", () => {
   })
 })
 
-/** A storage that answers as it is told, but for the request that opens it. */
+/** A storage with the given answers, except to the request that opens it. */
 const hostile = Effect.fnUntraced(function*(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
   opening = /max-keys=1/
@@ -135,7 +135,7 @@ const hostile = Effect.fnUntraced(function*(
 })
 
 describe("a storage that misbehaves", () => {
-  it.live("and sends more than the object has is cut off", () =>
+  it.live("is cut off when it sends more than the object has", () =>
     Effect.scoped(Effect.gen(function*() {
       let sent = 0
       const settings = yield* hostile((_, response) => {
@@ -156,7 +156,7 @@ describe("a storage that misbehaves", () => {
       expect(sent).toBeLessThan(100_000_000)
     })))
 
-  it.live("and sends less, or ends in the middle, does not pass for the object", () =>
+  it.live("does not pass a truncated body off as the object", () =>
     Effect.scoped(Effect.gen(function*() {
       const short = yield* hostile((_, response) => response.end("12345"))
       expect((yield* Effect.flip(using(short, (store) => store.get(key, 6)))).reason._tag).toBe("Damaged")
@@ -168,7 +168,7 @@ describe("a storage that misbehaves", () => {
       expect((yield* Effect.flip(using(broken, (store) => store.get(key, 10)))).reason._tag).not.toBe("Missing")
     })))
 
-  it.live("and never answers, or only with errors, is unavailable", () =>
+  it.live("is unavailable when it never answers, or only with errors", () =>
     Effect.scoped(Effect.gen(function*() {
       const silent = yield* hostile(() => {})
       const failing = yield* hostile((_, response) => {
@@ -193,14 +193,14 @@ describe("a storage that misbehaves", () => {
       expect(error.message).toContain("503 SlowDown: Please reduce your request rate")
     })), 30_000)
 
-  it.live("and says yes to everything, as a web site does, has not kept what was put", () =>
+  it.live("has not stored an object when it answers 200 to everything, as a web site does", () =>
     Effect.scoped(Effect.gen(function*() {
       const site = yield* hostile((_, response) => response.end("<html>Welcome</html>"))
       const error = yield* Effect.flip(using(site, (store) => store.put(key, text("1"))))
       expect(error.message).toContain("web site")
     })))
 
-  it.live("and has lost its bucket has not lost its objects: it is unavailable", () =>
+  it.live("has not lost its objects when its bucket is gone: it is unavailable", () =>
     Effect.scoped(Effect.gen(function*() {
       const gone = yield* hostile((_, response) => {
         response.writeHead(404, { "content-type": "application/xml" })

@@ -1,5 +1,5 @@
 /**
- * The conformance suite of payloads over a job store: every backend's test file is a few lines. Needs `vitest`, `@effect/vitest` and `fast-check`.
+ * The conformance suite of payloads over a job store. A backend's test file needs a few lines. Needs `vitest`, `@effect/vitest` and `fast-check`.
  *
  * ```ts
  * jobPayloadsSuite("sqlite", layerOfBothJobsAndWebhooks)
@@ -11,15 +11,15 @@ import { payloadFaultRules } from "./PayloadFaultRules.ts"
 import { payloadSweepRules } from "./PayloadSweepRules.ts"
 import { type RowStores, withPayloads } from "./TestPayloads.ts"
 
-/** How much of it to run. */
+/** How many random runs to make. */
 export interface SuiteOptions {
-  /** Random sequences of commands, held against the model and against the sweep. Default: 100. */
+  /** Random sequences of commands, checked against the model and the sweep. Default: 100. */
   readonly sequences?: number
-  /** Random texts that are put and read. Default: 100. */
+  /** Random texts that are stored and read. Default: 100. */
   readonly texts?: number
 }
 
-/** Everything that a job store has to do where every text moves, and what payloads do beyond. The layer is built anew for every test. */
+/** All rules of a job store whose every text moves, and the rules of payloads. The layer is built for each test. */
 export const jobPayloadsSuite = (name: string, stores: RowStores, { sequences = 100, texts = 100 }: SuiteOptions = {}): void => {
   jobStoreSuite(`${name} with payloads`, withPayloads(stores), { sequences })
   offloadRules(name, stores, texts)

@@ -1,5 +1,5 @@
 /**
- * What moves, what does not, and that nobody can tell from what comes back.
+ * Which texts move, and that callers cannot see the difference.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { JsonText, toJsonText } from "@stint/contract/Json"
@@ -17,7 +17,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
-import { PayloadFaults } from "./index.ts"
+import * as PayloadFaults from "./PayloadFaults.ts"
 import { OFFLOAD_ALL, type RowStores, withPayloads, withPayloadStore } from "./TestPayloads.ts"
 
 const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.list(PayloadKey.make("test")))).pipe(
@@ -25,9 +25,9 @@ const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.lis
 )
 
 const kindsOf = (all: ReadonlyArray<string>) =>
-  all.map((key) => key.split("/")[2]?.split(".")[0] ?? key).toSorted((a, b) => a < b ? -1 : 1)
+  all.map((key) => key.split("/")[3]?.split(".")[0] ?? key).toSorted((a, b) => a < b ? -1 : 1)
 
-/** Bodies as they are sent, in place of those that are kept. */
+/** Webhook bodies as they are sent, in place of the stored ones. */
 const wholeWebhooks = Layer.effect(
   WebhookStore,
   Effect.gen(function*() {
@@ -40,9 +40,9 @@ const wholeWebhooks = Layer.effect(
           store.claimDue(now, limit, leaseMs),
           (all) => Effect.forEach(all, (one) => Effect.map(bodies.resolve(one.body), (body) => ({ ...one, body })))
         ),
-      get: (id) =>
+      get: (endpoint, id) =>
         Effect.flatMap(
-          store.get(id),
+          store.get(endpoint, id),
           (one) => one === undefined ? Effect.succeed(one) : Effect.map(bodies.resolve(one.body), (body) => ({ ...one, body }))
         )
     })
@@ -60,7 +60,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
   outboxSuite(`${name} with payloads`, wholeWebhooks.pipe(Layer.provideMerge(withPayloads(stores))))
 
   describe(`payloads over ${name}`, () => {
-    it.effect("a text above the threshold moves, and comes back to whoever asks; the others never ask the payload store", () =>
+    it.effect("moves texts above the threshold and returns them to every reader; other texts never use the payload store", () =>
       Effect.gen(function*() {
         const { calls } = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
@@ -87,7 +87,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual(end?._tag === "End" ? end.job.output : undefined, toJsonText({ large }))
       }).pipe(Effect.provide(world({ owner: "test", threshold: 100, cache: 0 }))))
 
-    it.effect("lists, places in line, counts, timers, cancels and heartbeats never ask the payload store", () =>
+    it.effect("never calls the payload store for lists, queue positions, counts, timers, cancels and heartbeats", () =>
       Effect.gen(function*() {
         const { calls, failNext } = yield* PayloadFaults.PayloadFaults
         const { endpoint, queue, submit, takeOne } = yield* Scenario.make()
@@ -105,7 +105,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual(calls().length, before)
       }).pipe(Effect.provide(world())))
 
-    it.effect("what was just written or read is not fetched again, unless it is too large to be kept at hand", () =>
+    it.effect("does not fetch a text again that was just written or read, unless it is too large for the cache", () =>
       Effect.gen(function*() {
         const { calls } = yield* PayloadFaults.PayloadFaults
         const gets = () => calls().filter(({ operation }) => operation === "get").length
@@ -119,7 +119,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual(gets(), 1)
       }).pipe(Effect.provide(world({ owner: "test", threshold: 0, cache: 1_000 }))))
 
-    it.effect("a submission that was known, refused or met a deleted endpoint leaves no object behind", () =>
+    it.effect("leaves no object behind for a submission that is a duplicate, rejected, or for a removed endpoint", () =>
       Effect.gen(function*() {
         const { submit } = yield* Scenario.make()
         yield* submit({ idempotencyKey: "k", input: toJsonText("one") })
@@ -132,7 +132,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual((yield* keys).length, 1)
       }).pipe(Effect.provide(world())))
 
-    it.effect("a result that is refused, ignored or belongs to an attempt that is tried again leaves no object behind", () =>
+    it.effect("leaves no object behind for a result that is rejected, ignored, or of an attempt that is retried", () =>
       Effect.gen(function*() {
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make({ retry: { onError: true } })
         const { id } = yield* submit()
@@ -151,7 +151,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.deepInclude(yield* queue.get(endpoint.id, id), { output: toJsonText("mine") })
       }).pipe(Effect.provide(world())))
 
-    it.live("any text comes back as itself wherever it was put, also one that looks like a reference", () =>
+    it.live("returns every text unchanged wherever it is stored, even one that looks like a reference", () =>
       Effect.gen(function*() {
         const store = yield* JobStore
         const secret = Scenario.record({ input: toJsonText("somebody else's, and none of yours") })
@@ -194,13 +194,13 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
                 yield* store.insert(job)
                 const { jobs } = yield* store.claim(endpoint, 1, { _tag: "Claim", now: 1, worker })
                 assert.deepInclude(jobs[0], { id, input, s3Config })
-                yield* store.apply(id, { _tag: "Progress", now: 2, endpoint, worker, output: progress })
-                assert.strictEqual((yield* store.get(id))?.progress, progress)
-                for (const chunk of chunks) yield* store.append(id, { _tag: "Chunk", now: 3, endpoint, worker }, chunk)
-                assert.deepStrictEqual((yield* store.peek(id, { attempt: 0, chunk: 0 }, 9))?.chunks, chunks)
-                assert.deepStrictEqual((yield* store.drain(id, 9))?.chunks, chunks)
-                yield* store.apply(id, { _tag: "Finish", now: 4, endpoint, worker, output, error: null })
-                assert.strictEqual((yield* store.get(id))?.output, output)
+                yield* store.apply(endpoint, id, { _tag: "Progress", now: 2, endpoint, worker, output: progress })
+                assert.strictEqual((yield* store.get(endpoint, id))?.progress, progress)
+                for (const chunk of chunks) yield* store.append(endpoint, id, { _tag: "Chunk", now: 3, endpoint, worker }, chunk)
+                assert.deepStrictEqual((yield* store.peek(endpoint, id, { attempt: 0, chunk: 0 }, 9))?.chunks, chunks)
+                assert.deepStrictEqual((yield* store.drain(endpoint, id, 9))?.chunks, chunks)
+                yield* store.apply(endpoint, id, { _tag: "Finish", now: 4, endpoint, worker, output, error: null })
+                assert.strictEqual((yield* store.get(endpoint, id))?.output, output)
               }))),
             { numRuns: runs }
           )

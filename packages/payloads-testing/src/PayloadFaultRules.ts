@@ -1,5 +1,5 @@
 /**
- * A payload store that is away, slow, or has lost what it was given: nothing is acknowledged that is not kept, no job is lost, nothing spins.
+ * A payload store that is unavailable, slow, or has lost objects: nothing is acknowledged that is not stored, no job is lost, and no loop spins.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -17,7 +17,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
-import { PayloadFaults } from "./index.ts"
+import * as PayloadFaults from "./PayloadFaults.ts"
 import { OFFLOAD_ALL, type RowStores, withPayloadStore } from "./TestPayloads.ts"
 
 const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.list(PayloadKey.make("test"))))
@@ -35,13 +35,13 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
   )
 
   describe(`a payload store over ${name} that fails`, () => {
-    it.effect("refuses a submission, and nothing of it is kept", () =>
+    it.effect("rejects a submission and stores nothing of it", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, queue, submit } = yield* Scenario.make()
         yield* faults.failNext("put", 1)
         const error = yield* Effect.flip(submit())
-        assert.deepInclude(error.reason, { _tag: "PayloadUnavailable", operation: "put" })
+        assert.deepInclude("reason" in error ? error.reason : error, { _tag: "PayloadUnavailable", operation: "put" })
         assert.include(error.message, "the connection was refused")
         assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 0)
         assert.strictEqual((yield* keys).length, 0)
@@ -49,7 +49,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
       }).pipe(Effect.provide(layer)))
 
-    it.effect("refuses a result, so that the worker tries again, and its job goes on until then", () =>
+    it.effect("rejects a result, so that the worker retries, and its job runs until then", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, status, submit, takeOne } = yield* Scenario.make()
@@ -62,14 +62,14 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.deepInclude(yield* queue.get(endpoint.id, id), { status: "COMPLETED", output: toJsonText("done") })
       }).pipe(Effect.provide(layer)))
 
-    it.effect("keeps nobody's job from its worker for good: it waits, costs no attempt, and holds up nobody behind it", () =>
+    it.effect("delays a job with an unavailable input without an attempt, and delays no job behind it", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, take } = yield* Scenario.make()
         const large = yield* submit({ priority: 1 })
         const other = yield* submit({ input: toJsonText("other") })
         yield* faults.failNext("get", 1)
-        // The first is put off, and the one behind it with it: the store failed just now.
+        // The store failed just now, so the second job is delayed too.
         assert.deepStrictEqual(yield* take("ann"), [])
         assert.strictEqual(count(faults, "get"), 1)
         for (const { id } of [large, other]) {
@@ -86,7 +86,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
       }).pipe(Effect.provide(layer)))
 
     it.effect(
-      "is asked less and less while it is away for an hour, and workers are answered in time",
+      "is called less and less often during an outage of an hour, and workers get their answers in time",
       () =>
         Effect.gen(function*() {
           const faults = yield* PayloadFaults.PayloadFaults
@@ -111,7 +111,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
       60_000
     )
 
-    it.effect("fails a look at an output as a store that is away, and takes no chunk from a reader", () =>
+    it.effect("fails the read of an output as unavailable, and drains no chunk", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
@@ -123,18 +123,18 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.strictEqual(yield* Scenario.reasonOf(queue.get(endpoint.id, id)), "PayloadUnavailable")
         const store = yield* JobStore
         yield* faults.failNext("get", 2)
-        const first = yield* store.drain(id, 9)
+        const first = yield* store.drain(endpoint.id, id, 9)
         assert.deepInclude(first, { chunks: [toJsonText("one")], more: true })
         assert.strictEqual(first?.job.output, null)
-        assert.strictEqual(yield* Scenario.reasonOf(store.drain(id, 9)), "PayloadUnavailable")
-        const last = yield* store.drain(id, 9)
+        assert.strictEqual(yield* Scenario.reasonOf(store.drain(endpoint.id, id, 9)), "PayloadUnavailable")
+        const last = yield* store.drain(endpoint.id, id, 9)
         assert.deepInclude(last, { chunks: [], more: false })
         assert.strictEqual(last?.job.output, toJsonText("all"))
       }).pipe(Effect.provide(layer)))
   })
 
   describe(`a payload store over ${name} that is slow`, () => {
-    it.effect("keeps the lease alive while an input is on its way, however short it is", () =>
+    it.effect("keeps the lease alive during the fetch of an input, however short the lease is", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, take } = yield* Scenario.make({ leaseMs: 1_000 })
@@ -153,7 +153,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.strictEqual((yield* queue.depth(endpoint.id)).retried, 0)
       }).pipe(Effect.provide(layer)))
 
-    it.effect("for longer than a worker waits has the job put off", () =>
+    it.effect("returns a job to the queue when its fetch takes longer than a worker waits", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, queue, submit, take } = yield* Scenario.make({ leaseMs: 5_000 })
@@ -169,7 +169,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.strictEqual((yield* take("ann")).length, 1)
       }).pipe(Effect.provide(layer)))
 
-    it.effect("R8: hands out no job that was cancelled while its input was on its way", () =>
+    it.effect("R8: hands out no job that was cancelled while its input was fetched", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, queue, status, submit, take } = yield* Scenario.make()
@@ -183,7 +183,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.strictEqual(yield* status(id), "CANCELLED")
       }).pipe(Effect.provide(layer)))
 
-    it.effect("and a worker that hangs up meanwhile leave the job with a lease or in the queue", () =>
+    it.effect("leaves a job with a lease or in the queue when its worker disconnects during the fetch", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, queue, submit, take } = yield* Scenario.make()
@@ -203,7 +203,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
 
   describe(`a payload store over ${name} that has lost an object`, () => {
     for (const how of ["lose", "corrupt"] as const) {
-      it.effect(`fails a job whose input it was, in words (${how})`, () =>
+      it.effect(`fails a job with that input and names the cause (${how})`, () =>
         Effect.gen(function*() {
           const faults = yield* PayloadFaults.PayloadFaults
           const { endpoint, queue, submit, take } = yield* Scenario.make()
@@ -218,7 +218,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
           assert.strictEqual((yield* queue.depth(endpoint.id)).running, 0)
         }).pipe(Effect.provide(layer)))
 
-      it.effect(`says of a job whose output it was that it FAILED, and why (${how})`, () =>
+      it.effect(`reports a job with that output as FAILED and names the cause (${how})`, () =>
         Effect.gen(function*() {
           const faults = yield* PayloadFaults.PayloadFaults
           const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
@@ -235,7 +235,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         }).pipe(Effect.provide(layer)))
     }
 
-    it.effect("sends the webhook of its job all the same, and says in it what is missing", () =>
+    it.effect("sends the webhook of its job nevertheless, with the cause", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const webhooks = yield* WebhookStore

@@ -1,5 +1,5 @@
 /**
- * A payload store that can be made to misbehave: fault verbs for tests, around whatever store they use.
+ * Fault verbs for a payload store: makes the wrapped store fail, hang, corrupt or lose objects.
  */
 import { Missing, PayloadError, Unavailable } from "@stint/payloads/PayloadError"
 import { type PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
@@ -9,22 +9,22 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 
-/** What a store can be asked for. */
+/** The operations of a store. */
 export type Operation = "put" | "get" | "remove" | "list"
 
 export class PayloadFaults extends Context.Service<PayloadFaults, {
-  /** The next `count` of these fail as if the store were away. */
+  /** The next `count` calls of these operations fail as if the store were unavailable. */
   readonly failNext: (operation: Operation, count: number) => Effect.Effect<void>
-  /** Every operation from now on reaches the store, and its answer is held back until {@link thaw}. */
+  /** Further operations reach the store, but return only after {@link thaw}. */
   readonly freeze: Effect.Effect<void>
   readonly thaw: Effect.Effect<void>
-  /** Objects that were read from now on have another first byte. */
+  /** Corrupts the first byte of every further read. */
   readonly corrupt: Effect.Effect<void>
-  /** Nothing that is read from now on is there. */
+  /** Further reads find no object. */
   readonly lose: Effect.Effect<void>
   /** Ends corruption and loss. */
   readonly mend: Effect.Effect<void>
-  /** What was asked for so far, in order. */
+  /** All calls so far, in order. */
   readonly calls: () => ReadonlyArray<{ readonly operation: Operation; readonly key: string }>
 }>()("@stint/payloads-testing/PayloadFaults") {}
 

@@ -1,11 +1,11 @@
 /**
- * The conformance suite of payload stores: every backend's test file is a few lines.
+ * The conformance suite of payload stores. A backend's test file needs a few lines.
  *
  * ```ts
- * suite("folder", layerOfAStoreThatIsEmpty)
+ * payloadStoreSuite("folder", layerOfAnEmptyStore)
  * ```
  *
- * The layer is built anew for every test. Tests run in real time: a store may need the network.
+ * The layer is built for each test. Tests run in real time, because a store may need the network.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"
@@ -23,7 +23,7 @@ const keysBelow = (path: string) =>
     Effect.map((keys) => [...keys].sort())
   )
 
-/** Everything that a payload store has to do. `runs`: how many random contents are put and got. Default: 30. */
+/** All rules of a payload store. `runs`: how many random contents are stored and read. Default: 30. */
 export const payloadStoreSuite = <E>(
   name: string,
   store: Layer.Layer<PayloadStore, E>,
@@ -33,7 +33,7 @@ export const payloadStoreSuite = <E>(
     it.live(title, () => Effect.suspend(body).pipe(Effect.provide(store)))
 
   describe(`payload store: ${name}`, () => {
-    rule("what was put comes back to the byte, any number of times, whatever it is", () =>
+    rule("returns the stored bytes unchanged, any number of times, whatever they are", () =>
       Effect.gen(function*() {
         const payloads = yield* PayloadStore
         yield* Effect.promise(() =>
@@ -53,7 +53,7 @@ export const payloadStoreSuite = <E>(
       }))
 
     rule(
-      "an object that was not put is missing, and stays so where another was put beside or below it",
+      "reports an object as missing that was not stored, even after one was stored beside or below it",
       () =>
         Effect.gen(function*() {
           const payloads = yield* PayloadStore
@@ -66,7 +66,7 @@ export const payloadStoreSuite = <E>(
         })
     )
 
-    rule("an object of another size than was asked for is damaged", () =>
+    rule("reports an object as damaged when its size differs", () =>
       Effect.gen(function*() {
         const payloads = yield* PayloadStore
         yield* payloads.put(key("a/job/input"), text("four"))
@@ -76,7 +76,7 @@ export const payloadStoreSuite = <E>(
         }
       }))
 
-    rule("the same bytes under the same key again, also at once, are one object", () =>
+    rule("treats a repeated put of the same bytes as one object, even a concurrent one", () =>
       Effect.gen(function*() {
         const payloads = yield* PayloadStore
         yield* Effect.replicateEffect(payloads.put(key("a/job/input"), text("same")), 8, { concurrency: "unbounded" })
@@ -85,7 +85,7 @@ export const payloadStoreSuite = <E>(
         assert.deepStrictEqual(yield* keysBelow("a"), ["a/job/input"])
       }))
 
-    rule("what was removed is gone, and only that; to remove it again is no failure", () =>
+    rule("removes exactly the given object, and succeeds when it is removed again", () =>
       Effect.gen(function*() {
         const payloads = yield* PayloadStore
         yield* payloads.put(key("a/job/input"), text("in"))
@@ -97,12 +97,12 @@ export const payloadStoreSuite = <E>(
         yield* payloads.remove(key("a/never/was"))
         yield* payloads.remove(key("a/job/output"))
         assert.deepStrictEqual(yield* keysBelow("a"), [])
-        // The last one of a path is gone: there is room for the next.
+        // That was the last object of its path; the path can be used again.
         yield* payloads.put(key("a/job/input"), text("in"))
         assert.deepStrictEqual(yield* keysBelow("a"), ["a/job/input"])
       }))
 
-    rule("a list has every object below its path, and no other", () =>
+    rule("lists every object below a path, and no other", () =>
       Effect.gen(function*() {
         const payloads = yield* PayloadStore
         const names = Array.from({ length: 40 }, (_, n) => `one/job-${n % 9}/part.${n}`)
@@ -116,7 +116,7 @@ export const payloadStoreSuite = <E>(
         assert.deepStrictEqual(yield* keysBelow("none"), [])
       }))
 
-    rule("objects that are put, removed and listed at once do not get in each other's way", () =>
+    rule("puts, removes and lists concurrently without interference", () =>
       Effect.gen(function*() {
         const payloads = yield* PayloadStore
         const rounds = Array.from({ length: 60 }, (_, n) => n)

@@ -1,5 +1,5 @@
 /**
- * No object of a living job is ever removed, and every other one is.
+ * The sweep removes no object of a stored job, and every other object.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -17,7 +17,7 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
-import { PayloadFaults } from "./index.ts"
+import * as PayloadFaults from "./PayloadFaults.ts"
 import { OFFLOAD_ALL, type RowStores } from "./TestPayloads.ts"
 
 const HOUR = 3_600_000
@@ -27,11 +27,11 @@ const keys = Effect.map(
   (all) => [...all]
 )
 
-/** A sweep of the stores beneath the payloads, at the test's word. */
+/** The sweep as a service, run by the test, over the stores beneath the payloads. */
 class Sweep extends Context.Service<Sweep, {
-  /** Removes what nobody needs, however young. */
+  /** Removes all orphans, however young. */
   readonly now: Effect.Effect<number, unknown>
-  /** As the duty does. */
+  /** Removes orphans as the duty does. */
   readonly usual: Effect.Effect<number, unknown>
 }>()("test/Sweep") {}
 
@@ -40,14 +40,14 @@ const layerSweep = Layer.effect(
   Effect.gen(function*() {
     const context = yield* Effect.context<JobStore | WebhookStore | PayloadStore | JobPayloads.JobPayloads>()
     return Sweep.of({
-      // A key of this very moment is not older than it.
+      // A key of this very millisecond is not older than the limit.
       now: Effect.provideContext(PayloadSweep.sweep(-1), context),
       usual: Effect.provideContext(PayloadSweep.sweep("1 hour"), context)
     })
   })
 )
 
-/** Payloads without the duty, and the sweep by hand. */
+/** Payloads with a sweep that only the test runs. */
 const over = <A, E>(stores: Layer.Layer<A | JobStore | WebhookStore, E>) => {
   const payloads = PayloadFaults.layer(MemoryPayloadStore.layer)
   return Layer.merge(PayloadJobStore.layer, layerSweep).pipe(
@@ -62,7 +62,7 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
   const layer = JobQueue.layer.pipe(Layer.provideMerge(Layer.merge(over(faulty), WorkerRegistry.layer)))
 
   describe(`the sweep over ${name}`, () => {
-    it.effect("removes the objects of a job when its retention is over, and no other's", () =>
+    it.effect("removes the objects of a job when its retention ends, and no other's", () =>
       Effect.gen(function*() {
         const { now } = yield* Sweep
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
@@ -81,18 +81,18 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
         assert.strictEqual((yield* keys).filter((key) => key.includes(waiting.id)).length, 1)
       }).pipe(Effect.provide(layer)))
 
-    it.effect("keeps what a webhook that may still be sent again refers to, until its delivery is forgotten", () =>
+    it.effect("keeps the objects of a webhook that may be resent, until its delivery is removed", () =>
       Effect.gen(function*() {
         const { now } = yield* Sweep
         const webhooks = yield* WebhookStore
-        const { finish, queue, submit, takeOne } = yield* Scenario.make()
+        const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
         yield* submit({ webhook: { url: "http://127.0.0.1:9/", events: ["completed"] } })
         yield* finish(yield* takeOne("ann"))
         yield* TestClock.adjust(600_000)
         while (yield* queue.tick);
         assert.strictEqual(yield* now, 0)
         const [delivery] = yield* webhooks.claimDue(600_000, 9, 1_000)
-        yield* webhooks.settle(delivery?.id ?? "", 1, { _tag: "Delivered", at: 600_000, status: 200, error: null })
+        yield* webhooks.settle(endpoint.id, delivery?.id ?? "", 1, { _tag: "Delivered", at: 600_000, status: 200, error: null })
         assert.strictEqual(yield* now, 0)
         yield* webhooks.removeBefore(600_001, 9)
         assert.strictEqual(yield* now, 2)
@@ -100,7 +100,7 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
       }).pipe(Effect.provide(layer)))
 
     for (const slow of ["payload store", "job store"] as const) {
-      it.effect(`leaves alone what is on its way between the object and the row, however long the ${slow} takes`, () =>
+      it.effect(`skips an object whose row is not committed yet, however long the ${slow} takes`, () =>
         Effect.gen(function*() {
           const { now } = yield* Sweep
           const jobs = yield* StoreFaults.StoreFaults
@@ -126,7 +126,7 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
         }).pipe(Effect.provide(layer)))
     }
 
-    it.effect("removes the orphan of a submission whose row was not kept, once it is old enough", () =>
+    it.effect("removes the orphan of a submission whose row was not stored, once it is old enough", () =>
       Effect.gen(function*() {
         const { now, usual } = yield* Sweep
         const { failNextWrites } = yield* StoreFaults.StoreFaults
@@ -141,7 +141,7 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
         assert.strictEqual(yield* now, 0)
       }).pipe(Effect.provide(layer)))
 
-    it.effect("keeps the objects of a job whose answer was lost on the way", () =>
+    it.effect("keeps the objects of a job whose acknowledgement was lost", () =>
       Effect.gen(function*() {
         const { usual } = yield* Sweep
         const { dropNextAnswers } = yield* StoreFaults.StoreFaults
@@ -154,13 +154,13 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
         assert.strictEqual(job.input, toJsonText({ text: "hello" }))
         yield* dropNextAnswers(1)
         assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "StoreUnavailable")
-        // The worker tries again; what it sends then is another object, and nobody's.
+        // The worker retries with another object, which becomes an orphan.
         assert.strictEqual(yield* finish(job), "ignored")
         assert.strictEqual((yield* keys).length, 2)
       }).pipe(Effect.provide(layer)))
 
     it.live(
-      "R1: removes nothing of a living job and leaves nothing of one that is gone, whatever happens in whatever order",
+      "R1: removes nothing of a stored job and leaves nothing of a removed one, for any sequence of events",
       () =>
         Effect.promise(() =>
           fc.assert(
@@ -171,13 +171,13 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
                   const { now } = yield* Sweep
                   const webhooks = yield* WebhookStore
                   const swept = <A, E>(effect: Effect.Effect<A, E>) => Effect.tap(effect, () => Effect.orDie(now))
-                  // After every step, and with no mercy for the young.
+                  // After every step, without a minimum age.
                   yield* JobCommands.run(
                     JobStore.of({
                       ...store,
                       insert: (job, key) => swept(store.insert(job, key)),
-                      apply: (id, event) => swept(store.apply(id, event)),
-                      append: (id, event, body) => swept(store.append(id, event, body)),
+                      apply: (endpoint, id, event) => swept(store.apply(endpoint, id, event)),
+                      append: (endpoint, id, event, body) => swept(store.append(endpoint, id, event, body)),
                       claim: (endpoint, limit, event) => swept(store.claim(endpoint, limit, event)),
                       tick: (event, limit) => swept(store.tick(event, limit)),
                       applyRunning: (filter, event) => swept(store.applyRunning(filter, event)),
@@ -185,9 +185,9 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
                     }),
                     commands
                   )
-                  // All jobs are gone by now; their webhooks go too.
-                  for (const { attempts, id } of yield* webhooks.claimDue(10 ** 15, 10_000, 1)) {
-                    yield* webhooks.settle(id, attempts, { _tag: "Delivered", at: 0, status: 200, error: null })
+                  // All jobs are removed now; remove their webhooks too.
+                  for (const { attempts, endpoint, id } of yield* webhooks.claimDue(10 ** 15, 10_000, 1)) {
+                    yield* webhooks.settle(endpoint, id, attempts, { _tag: "Delivered", at: 0, status: 200, error: null })
                   }
                   yield* webhooks.removeBefore(1, 100_000)
                   yield* now

@@ -1,5 +1,5 @@
 /**
- * The stores that the suites put payloads over.
+ * The stores under the payloads of the suites.
  */
 import { MemoryPayloadStore } from "@stint/payloads"
 import * as Payloads from "@stint/payloads/Payloads"
@@ -8,19 +8,19 @@ import type { JobStore } from "@stint/store/JobStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
 import * as Layer from "effect/Layer"
 
-/** Jobs and their outbox, as rows. */
+/** The store of jobs and their webhook outbox. */
 export type RowStores = Layer.Layer<JobStore | WebhookStore, unknown>
 
 /** Every text moves, and nothing is cached. */
 export const OFFLOAD_ALL: Payloads.Options = { owner: "test", threshold: 0, cache: 0 }
 
-/** Stores under payloads that are kept in memory. */
+/** Adds payloads in memory to the stores. */
 export const withPayloads = <A, E>(
   stores: Layer.Layer<A | JobStore | WebhookStore, E>,
   options: Payloads.Options = OFFLOAD_ALL
 ) => withPayloadStore(stores, options, MemoryPayloadStore.layer)
 
-/** Stores under payloads that are kept where the test says. */
+/** Adds payloads in the given payload store to the stores. */
 export const withPayloadStore = <A, E, B>(
   stores: Layer.Layer<A | JobStore | WebhookStore, E>,
   options: Payloads.Options,

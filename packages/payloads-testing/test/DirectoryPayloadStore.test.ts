@@ -1,5 +1,5 @@
 /**
- * What a folder has to do beyond the suite: survive crashes, and tell an absent disk from an absent object.
+ * The rules of a folder beyond the suite: it survives crashes, and a missing disk differs from a missing object.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { DirectoryPayloadStore, PayloadStore } from "@stint/payloads"
@@ -19,7 +19,7 @@ const over = <A, E>(folder: string, use: (store: PayloadStore.PayloadStore["Serv
   Effect.flatMap(PayloadStore.PayloadStore, use).pipe(Effect.provide(DirectoryPayloadStore.layer({ folder })))
 
 describe("a folder of payloads", () => {
-  it.live("holds each object as a file of its key, for its owner only, and outlives whoever opened it", () =>
+  it.live("stores each object as a file under its key, readable by the owner only, and persists it", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       yield* over(folder, (store) => store.put(key, bytes))
@@ -29,7 +29,7 @@ describe("a folder of payloads", () => {
       expect([...yield* over(folder, (store) => store.get(key, 2))]).toEqual([...bytes])
     }).pipe(Effect.scoped))
 
-  it.live("forgets what a crash left of a write, and lists nothing that is no object", () =>
+  it.live("removes the incomplete files of a crash, and lists only objects", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       yield* over(folder, (store) => store.put(key, bytes))
@@ -41,7 +41,7 @@ describe("a folder of payloads", () => {
       expect(listed).toEqual([key])
     }).pipe(Effect.scoped))
 
-  it.live("that is gone, as an unmounted disk is, fails as a store that is away, and not as one that has lost its objects", () =>
+  it.live("is unavailable when it is gone, as an unmounted disk is, instead of reporting missing objects", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       yield* over(folder, (store) =>
@@ -59,7 +59,7 @@ describe("a folder of payloads", () => {
         }))
     }).pipe(Effect.scoped))
 
-  it.live("that cannot be made stops whoever opens it, with the path and the reason", () =>
+  it.live("fails to open with its path and the reason when it cannot be created", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       yield* Effect.promise(() => mkdir(dirname(dirname(folder)), { recursive: true }))

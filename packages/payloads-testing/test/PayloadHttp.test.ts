@@ -1,5 +1,5 @@
 /**
- * The whole HTTP conformance suite with every input and output in a payload store: nobody outside can tell.
+ * The HTTP conformance suite with every input and output in a payload store: callers cannot see the difference.
  */
 import { TestPayloads } from "@stint/payloads-testing"
 import { ServerTest, suite } from "@stint/server-testing"

@@ -6,7 +6,7 @@ import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
-import { webhookDeliverySuite } from "@stint/webhooks/testing"
+import { webhookDeliverySuite } from "@stint/webhooks-testing"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
@@ -14,7 +14,7 @@ const stores = TestPayloads.withPayloads(
   Layer.mergeAll(MemoryJobStore.layerWithEndpoints, WebhookSecretStore.layerMemory, WebhookAttemptStore.layerMemory)
 )
 
-/** Bodies take no time here, so that leases are as long as the suite knows them. */
+/** Bodies resolve without a time limit of their own, so that leases have the length that the suite expects. */
 const quick = Layer.effect(WebhookBodies, Effect.map(WebhookBodies, (bodies) => ({ ...bodies, limitMs: 0 })))
 
 webhookDeliverySuite("memory with payloads", quick.pipe(Layer.provideMerge(stores)), { jobs: 150, seeds: [21] })

@@ -3,7 +3,7 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 
-/** A path in a folder that goes with the scope; nothing is there yet. */
+/** An unused path in a folder that is removed with the scope. */
 export const tempFolder = Effect.map(
   Effect.acquireRelease(
     Effect.promise(() => mkdtemp(join(tmpdir(), "stint-payloads-"))),

@@ -1,12 +1,12 @@
 /**
- * Payloads as files of one folder.
+ * Stores payloads as files of one folder.
  *
  * ```
- *   FOLDER/.stint-payloads        says that the folder is there: an unmounted disk is no reason to call every object missing
+ *   FOLDER/.stint-payloads        marks the folder: without it the disk is not mounted, and objects are unavailable, not missing
  *   FOLDER/.parts/UUID  --sync, rename, sync of the folders--> FOLDER/a/key.of/an-object
  * ```
  *
- * An object appears under its key when it is whole and on disk. What a crash left of a write is removed when the folder is opened again.
+ * An object appears under its key when it is complete and on disk. Opening the folder removes the incomplete files that a crash left.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -19,29 +19,29 @@ import { dirname, join, resolve } from "node:path"
 import { Damaged, Missing, PayloadError, Unavailable } from "./PayloadError.ts"
 import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 
-/** Where. */
+/** The folder. */
 export interface Options {
-  /** Created, for its owner only, where it does not exist. */
+  /** Created if it does not exist, readable by its owner only. */
   readonly folder: string
 }
 
 const MARKER = ".stint-payloads"
 const PARTS = ".parts"
 
-/** How often a write begins anew because the folder of its object was just removed for being empty. */
-const TRIES = 5
+/** Attempts of a write. It is retried when a concurrent removal deletes the empty folder of its object. */
+const MAX_ATTEMPTS = 5
 
 const codeOf = (error: unknown): string | undefined =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined
 
-/** What people can do about it. */
+/** Explanations by error code. */
 const HINTS: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full",
   EDQUOT: "the disk quota is used up",
-  EACCES: "the folder may not be read or written",
-  EPERM: "the folder may not be read or written",
+  EACCES: "this process has no permission to read or write the folder",
+  EPERM: "this process has no permission to read or write the folder",
   EROFS: "the disk is mounted read-only",
-  EIO: "the disk reported an error; look at the system's log"
+  EIO: "the disk reported an error; check the system log"
 }
 
 const problemOf = (error: unknown): string => {
@@ -59,7 +59,7 @@ const syncFolder = async (path: string): Promise<void> => {
   }
 }
 
-/** A folder and all between it and the root exist, on disk. */
+/** Creates the folder and its parents below the root, and syncs them to disk. */
 const makeFolder = async (root: string, folder: string): Promise<void> => {
   const first = await mkdir(folder, { recursive: true, mode: 0o700 })
   if (first === undefined) return
@@ -72,7 +72,7 @@ const makeFolder = async (root: string, folder: string): Promise<void> => {
 const openFolder = async (root: string): Promise<void> => {
   await mkdir(join(root, PARTS), { recursive: true, mode: 0o700 })
   for (const part of await readdir(join(root, PARTS))) await rm(join(root, PARTS, part), { force: true })
-  await writeFile(join(root, MARKER), "Large payloads of Stint. Do not change what is in here.\n", { mode: 0o600 })
+  await writeFile(join(root, MARKER), "Large payloads of Stint. Do not change the files in this folder.\n", { mode: 0o600 })
   await syncFolder(root)
 }
 
@@ -93,7 +93,7 @@ const write = async (root: string, target: string, bytes: Uint8Array): Promise<v
         await syncFolder(dirname(target))
         return
       } catch (error) {
-        if (codeOf(error) !== "ENOENT" || tries === TRIES) throw error
+        if (codeOf(error) !== "ENOENT" || tries === MAX_ATTEMPTS) throw error
       }
     }
   } catch (error) {
@@ -104,7 +104,7 @@ const write = async (root: string, target: string, bytes: Uint8Array): Promise<v
 
 const isAbsent = (error: unknown): boolean => codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR"
 
-/** The file; how many bytes it has where these are not `size`; undefined where there is none. */
+/** Reads the file. Returns its actual size if that is not `size`, and undefined if there is no file. */
 const read = async (path: string, size: number): Promise<Uint8Array | number | undefined> => {
   let handle
   try {
@@ -124,7 +124,7 @@ const read = async (path: string, size: number): Promise<Uint8Array | number | u
   }
 }
 
-/** Removes folders that are empty, up to the root. */
+/** Removes the folder and its parents below the root, as long as they are empty. */
 const removeEmpty = async (root: string, folder: string): Promise<void> => {
   for (let path = folder; path.length > root.length; path = dirname(path)) {
     try {
@@ -137,18 +137,18 @@ const removeEmpty = async (root: string, folder: string): Promise<void> => {
 
 const isKey = Schema.is(PayloadKey)
 
-/** The files below a folder, each as its path from the root. */
+/** The paths of the files below a folder, from the root. */
 const filesBelow = async function*(root: string, path: string): AsyncGenerator<string> {
   let entries
   try {
     entries = await readdir(join(root, path), { withFileTypes: true })
   } catch (error) {
-    // It was removed meanwhile, for being empty.
+    // A concurrent removal deleted the empty folder.
     if (codeOf(error) === "ENOENT") return
     throw error
   }
   for (const entry of entries) {
-    // Ours: folders that hold no objects, and files that are none.
+    // The marker and the folder of incomplete files.
     if (entry.name.startsWith(".")) continue
     const below = `${path}/${entry.name}`
     if (entry.isDirectory()) yield* filesBelow(root, below)
@@ -166,11 +166,11 @@ const make = Effect.fnUntraced(function*({ folder }: Options) {
   const attempt = <A>(operation: Unavailable["operation"], run: () => Promise<A>): Effect.Effect<A, PayloadError> =>
     Effect.tryPromise({ try: run, catch: (error) => unavailable(operation, problemOf(error)) })
 
-  /** Fails where the folder itself is gone. */
+  /** Fails if the folder itself is gone. */
   const present = (operation: Unavailable["operation"]) =>
     Effect.tryPromise({
       try: () => access(join(root, MARKER)),
-      catch: () => unavailable(operation, "the folder is not there any more; is its disk mounted?")
+      catch: () => unavailable(operation, "the folder does not exist any more; is its disk mounted?")
     })
 
   yield* attempt("open", () => openFolder(root))
@@ -196,12 +196,12 @@ const make = Effect.fnUntraced(function*({ folder }: Options) {
       Stream.unwrap(Effect.as(
         present("list"),
         Stream.fromAsyncIterable(filesBelow(root, path), (error) => unavailable("list", problemOf(error))).pipe(
-          // What somebody else put into the folder is none of ours.
+          // Skip files that this store did not write.
           Stream.filter(isKey)
         )
       ))
   })
 })
 
-/** The objects of a folder. Fails with `Unavailable` where it cannot be written to. */
+/** Payloads in a folder. Fails with `Unavailable` if the folder cannot be written. */
 export const layer = (options: Options): Layer.Layer<PayloadStore, PayloadError> => Layer.effect(PayloadStore, make(options))

@@ -1,22 +1,23 @@
 /**
- * Payloads on their way into the payload store and out of it.
+ * Writes the payloads of jobs to the payload store and reads them back.
  *
  * ```
- *   put      text --UTF-8, SHA-256--> OWNER/JOB/KIND.TIME.RANDOM        the key is new each time
- *   read     cached? | fetch --size and SHA-256 hold?--> text
- *                         | Missing, Damaged: lost for good, in words
- *                         | Unavailable: now it cannot be had
+ *   put      text --UTF-8, SHA-256--> OWNER/ENDPOINT/JOB/KIND.TIME.RANDOM        the key is new each time
+ *   read     cached? | fetch --size and SHA-256 match?--> text
+ *                         | Missing, Damaged: PayloadLost, permanent
+ *                         | Unavailable: StoreError, temporary
  * ```
  *
- * Of a store that fails, a memory is kept: after a failure, those who can wait ({@link Patience}) do not try again before a pause that grows with the outage,
- * so that a platform whose store is away spends its time on jobs that need none.
+ * After a failure of the store, operations that can wait ({@link OutagePolicy}) fail at once until a delay has passed. The delay grows with the
+ * outage, so that the platform spends its time on jobs without large payloads.
  *
- * A job whose object is written and not yet referred to is pinned: the sweep leaves it alone, however long the commit takes.
+ * A job is pinned while its object is written and its row not yet committed: the sweep skips pinned jobs, however long the commit takes.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
+import * as OutageLog from "@stint/store/OutageLog"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
-import { PayloadMemoryFull, PayloadUnavailable, QueueError } from "@stint/store/QueueError"
+import { PayloadMemoryFull, PayloadUnavailable, StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -29,84 +30,84 @@ import type { PayloadError } from "./PayloadError.ts"
 import * as PayloadReference from "./PayloadReference.ts"
 import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 
-/** What moves, and how patiently. */
+/** Which payloads move, and the limits. */
 export interface Options {
   /**
-   * The platform's name in the store: the first segment of all its keys. Platforms that share a store must have different ones, and one platform always
-   * the same: the sweep removes what is below it and belongs to no job.
+   * The platform's name in the store, the first segment of all its keys. Platforms that share a store need different names. A platform must keep its
+   * name: the sweep removes every object below the name that belongs to no job.
    */
   readonly owner: string
   /**
-   * Texts of more characters than this move. Default: 256 KiB. A lower one keeps the database and its backups smaller; a higher one saves the way to the
-   * store, which costs more than a row of its size.
+   * Texts longer than this move. Characters. Default: 256 Ki. A lower threshold keeps the database and its backups smaller; a higher one saves requests
+   * to the store, which cost more than a row of that size.
    */
   readonly threshold?: number
-  /** What is kept in memory of what was written or read last, in characters. Default: 64 Mi. 0 keeps nothing. */
+  /** The capacity of the cache of payloads written or read last. Characters. Default: 64 Mi. 0 disables the cache. */
   readonly cache?: number
-  /** How long one write or read may take. Default: 60 seconds. A worker's take waits for less, see {@link CLAIM_LIMIT}. */
+  /** Time limit of one read or write. Default: 60 seconds. A worker's take waits less, see {@link CLAIM_LIMIT}. */
   readonly timeout?: Duration.Input
 }
 
-/** How long a worker's take waits for inputs: the client gives up on it 30 s after the longest wait for a job. */
+/** The time limit for the inputs of one take: the worker's client times out 30 s after the longest wait for a job. */
 export const CLAIM_LIMIT = Duration.seconds(20)
 
-/** The first and the longest pause after a failure, in milliseconds. */
+/** The bounds of the delay after a failure. Milliseconds. */
 const MIN_RETRY_DELAY = 1_000
 const MAX_RETRY_DELAY = 60_000
 
-/** What of a job is kept. */
+/** Which payload of a job. */
 export type Kind = "input" | "s3config" | "output"
 
-/** Whether to try a store that has just failed: a caller who waits for an answer does, what can be put off is put off. */
+/** What to do while the store is failing: `try` it, because a caller waits for the answer, or `wait` until the delay has passed. */
 export type OutagePolicy = "try" | "wait"
 
-/** A payload that will never be had again. `problem` is a part of a sentence, for the caller. */
+/** A payload is permanently lost. `problem` is the cause, without a full stop, and is shown to the caller. */
 export class PayloadLost extends Schema.TaggedError<PayloadLost>()("PayloadLost", {
   problem: Schema.String
 }) {}
 
-/** A text as it goes into a row, and the object that was written for it. */
+/** The text for a row, and the key of the object that was written, if any. */
 export interface OffloadedText {
   readonly row: JsonText
   readonly key: PayloadKey | undefined
 }
 
-/** A text with its payloads in it. */
+/** A text with its references resolved. */
 export interface ResolvedText {
   readonly text: string
-  /** Why payloads of it are lost, each a part of a sentence. */
+  /** The causes of lost payloads, each without a full stop. */
   readonly problems: ReadonlyArray<string>
 }
 
-/** The ids that are safe in a key. All that the platform makes are; payloads of others stay in their rows. */
+/** Ids that are safe in a key. All ids that the platform creates are; payloads of other ids stay in their rows. */
 const PLAIN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 
 export class JobPayloads extends Context.Service<JobPayloads, {
   readonly owner: PayloadKey
-  /** Whether a text of that length moves. */
+  /** Whether the text is long enough to move. */
   readonly isLarge: (text: string | null) => boolean
-  /** A text as it goes into a row of the job. Fails with `PayloadUnavailable`, and nothing was kept. */
-  readonly offload: (job: JobId, kind: Kind, text: JsonText) => Effect.Effect<OffloadedText, QueueError>
-  /** The text that a row stands for. */
-  readonly read: (row: JsonText, onOutage: OutagePolicy) => Effect.Effect<JsonText, QueueError | PayloadLost>
-  /** A text into which rows were spliced, with what they stand for. What is lost is `null`, and `problems` says why. */
+  /** Stores a large text and returns the text for the job's row. Fails with `PayloadUnavailable`; then nothing was stored. */
+  readonly offload: (endpoint: EndpointId, job: JobId, kind: Kind, text: JsonText) => Effect.Effect<OffloadedText, StoreError>
+  /** Resolves a row. */
+  readonly read: (row: JsonText, onOutage: OutagePolicy) => Effect.Effect<JsonText, StoreError | PayloadLost>
+  /** Resolves the references in a longer text. A lost payload becomes `null`, and `problems` contains the cause. */
   readonly resolve: (
     text: JsonText,
     onOutage: OutagePolicy
-  ) => Effect.Effect<ResolvedText, QueueError>
-  /** Fails as a store that did not answer in so many milliseconds. */
-  readonly failTimedOut: (millis: number) => Effect.Effect<never, QueueError>
-  /** Removes an object that nothing refers to. Fails never: the sweep finds what is left. */
+  ) => Effect.Effect<ResolvedText, StoreError>
+  /** Fails with the error of a store that did not answer within this time. */
+  readonly failTimedOut: (millis: number) => Effect.Effect<never, StoreError>
+  /** Removes an object without a reference. Never fails: the sweep removes leftovers. */
   readonly discard: (key: PayloadKey | undefined) => Effect.Effect<void>
-  /** The sweep leaves the job's objects alone while this runs. */
+  /** Runs the effect while the sweep skips the job's objects. */
   readonly withPin: <A, E, R>(job: JobId, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   readonly isPinned: (job: string) => boolean
-  /** How long those who wait are to wait before they try again, in milliseconds. A second at the least. */
-  readonly pause: () => number
+  /** The delay before the next attempt of an operation that waits. Milliseconds, at least 1,000. */
+  readonly retryDelayMillis: () => number
 }>()("@stint/payloads/JobPayloads") {}
 
 const unavailable = (operation: "put" | "get", problem: string) =>
-  new QueueError({ reason: new PayloadUnavailable({ operation, problem }) })
+  new StoreError({ reason: new PayloadUnavailable({ operation, problem }) })
 
 const lost = (problem: string): Effect.Effect<never, PayloadLost> =>
   Effect.andThen(Effect.logError(`A payload is lost: ${problem}.`), new PayloadLost({ problem }))
@@ -126,36 +127,37 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const pins = new Map<string, number>()
   let failingSince: number | undefined
   let retryAt = 0
+  const outage = OutageLog.make({
+    onFailure: (problem) =>
+      Effect.logError(
+        `Large payloads cannot be stored or read: ${problem}. Jobs that need one wait; all others continue. Retrying.`
+      ),
+    onRecovery: Effect.logInfo("Large payloads can be stored and read again.")
+  })
 
   const failed = (problem: string): Effect.Effect<void> =>
     Effect.suspend(() => {
-      const first = failingSince === undefined
       failingSince ??= now()
       retryAt = now() + Math.min(MAX_RETRY_DELAY, Math.max(MIN_RETRY_DELAY, now() - failingSince))
-      return first
-        ? Effect.logError(
-          `Large payloads cannot be kept or had: ${problem}. Jobs that need none go on; those that do wait. Trying on.`
-        )
-        : Effect.void
+      return outage.failed(problem)
     })
 
-  const worked: Effect.Effect<void> = Effect.suspend(() => {
-    if (failingSince === undefined) return Effect.void
+  const succeeded: Effect.Effect<void> = Effect.suspend(() => {
     failingSince = undefined
     retryAt = 0
-    return Effect.logInfo("Large payloads are kept and had again.")
+    return outage.succeeded
   })
 
-  /** One call of the store, bounded; what it says of itself is remembered. */
-  const ask = <A>(operation: "put" | "get", call: Effect.Effect<A, PayloadError>): Effect.Effect<A, QueueError | PayloadLost> =>
+  /** Calls the store within the time limit, and records whether the store works. */
+  const ask = <A>(operation: "put" | "get", call: Effect.Effect<A, PayloadError>): Effect.Effect<A, StoreError | PayloadLost> =>
     call.pipe(
       Effect.timeoutOrElse({
         duration: timeout,
         orElse: () => failTimedOut(operation, timeout)
       }),
-      Effect.tap(() => worked),
-      Effect.catch((error): Effect.Effect<never, QueueError | PayloadLost> => {
-        if (error._tag === "QueueError") return Effect.andThen(failed(error.message), error)
+      Effect.tap(() => succeeded),
+      Effect.catch((error): Effect.Effect<never, StoreError | PayloadLost> => {
+        if (error._tag === "StoreError") return Effect.andThen(failed(error.message), error)
         if (error.reason._tag === "Unavailable") {
           return Effect.andThen(failed(error.message), unavailable(operation, error.message))
         }
@@ -163,15 +165,17 @@ const make = Effect.fnUntraced(function*(options: Options) {
       })
     )
 
-  const fetch = (reference: PayloadReference.PayloadReference): Effect.Effect<JsonText, QueueError | PayloadLost> =>
+  const fetch = (reference: PayloadReference.PayloadReference): Effect.Effect<JsonText, StoreError | PayloadLost> =>
     Effect.gen(function*() {
       const { bytes, digest, key } = reference
       if (bytes >= BUDGET_THRESHOLD_BYTES && !(yield* memory.tryReserve(bytes))) {
-        return yield* new QueueError({ reason: new PayloadMemoryFull({ bytes }) })
+        return yield* new StoreError({ reason: new PayloadMemoryFull({ bytes }) })
       }
       const found = yield* ask("get", store.get(key, bytes))
       if (digestOf(found) !== digest) {
-        return yield* lost(`the object ${key} of ${store.description} is not what was put there: its SHA-256 is another`)
+        return yield* lost(
+          `the object ${key} of ${store.description} differs from the bytes that were put: its SHA-256 does not match`
+        )
       }
       const text = JsonText.make(Buffer.from(found.buffer, found.byteOffset, found.byteLength).toString("utf8"))
       cache.set(key, text)
@@ -181,18 +185,18 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const readParsed = (
     parsed: PayloadReference.Parsed,
     onOutage: OutagePolicy
-  ): Effect.Effect<string, QueueError | PayloadLost> =>
+  ): Effect.Effect<string, StoreError | PayloadLost> =>
     Effect.suspend(() => {
       switch (parsed._tag) {
         case "Text":
           return Effect.succeed(parsed.text)
         case "Broken":
-          return new PayloadLost({ problem: "its row refers to a payload in a way that this platform does not know" })
+          return new PayloadLost({ problem: "its row contains a reference in an unknown format" })
         case "Reference": {
-          const known = cache.get(parsed.key)
-          if (known !== undefined) return Effect.succeed(known)
+          const cached = cache.get(parsed.key)
+          if (cached !== undefined) return Effect.succeed(cached)
           return onOutage === "wait" && now() < retryAt
-            ? unavailable("get", `${store.description} failed a moment ago`)
+            ? unavailable("get", `${store.description} failed moments ago`)
             : fetch(parsed)
         }
       }
@@ -200,22 +204,22 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const isLarge = (text: string | null) => text !== null && text.length > threshold
 
-  const failTimedOut = (operation: "put" | "get", duration: Duration.Input): Effect.Effect<never, QueueError> =>
+  const failTimedOut = (operation: "put" | "get", duration: Duration.Input): Effect.Effect<never, StoreError> =>
     Effect.fail(
-      unavailable(operation, `${store.description} did not answer in ${Duration.format(Duration.fromInputUnsafe(duration))}`)
+      unavailable(operation, `${store.description} did not answer within ${Duration.format(Duration.fromInputUnsafe(duration))}`)
     )
 
   return JobPayloads.of({
     owner,
     isLarge,
-    offload: (job, kind, text) =>
-      Effect.suspend((): Effect.Effect<OffloadedText, QueueError> => {
-        // A lone half of a surrogate pair has no UTF-8: such a text is no JSON from outside, and stays where it is.
+    offload: (endpoint, job, kind, text) =>
+      Effect.suspend((): Effect.Effect<OffloadedText, StoreError> => {
+        // A lone surrogate has no UTF-8 encoding. Such a text is not JSON from a request, and stays in its row.
         if (!isLarge(text) || !PLAIN_ID.test(job) || !text.isWellFormed()) {
           return Effect.succeed({ row: PayloadReference.toRow(text), key: undefined })
         }
         const bytes = Buffer.from(text)
-        const key = PayloadKey.make(`${owner}/${job}/${kind}.${now()}.${randomUUID()}`)
+        const key = PayloadKey.make(`${owner}/${endpoint}/${job}/${kind}.${now()}.${randomUUID()}`)
         const row = PayloadReference.referenceToRow({ key, bytes: bytes.byteLength, digest: digestOf(bytes) })
         return ask("put", store.put(key, bytes)).pipe(
           Effect.catchTag("PayloadLost", ({ problem }) => unavailable("put", problem)),
@@ -227,7 +231,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
       }),
     read: (row, onOutage) => Effect.map(readParsed(PayloadReference.parse(row), onOutage), (text) => JsonText.make(text)),
     resolve: (text, onOutage) =>
-      Effect.suspend((): Effect.Effect<ResolvedText, QueueError> => {
+      Effect.suspend((): Effect.Effect<ResolvedText, StoreError> => {
         const parts = PayloadReference.partsOf(text)
         if (parts === undefined) return Effect.succeed({ text, problems: [] })
         const problems: Array<string> = []
@@ -256,9 +260,9 @@ const make = Effect.fnUntraced(function*(options: Options) {
           })
       ),
     isPinned: (job) => pins.has(job),
-    pause: () => Math.max(MIN_RETRY_DELAY, retryAt - now())
+    retryDelayMillis: () => Math.max(MIN_RETRY_DELAY, retryAt - now())
   })
 })
 
-/** Payloads over whatever store is given. */
+/** Payloads in the given store. */
 export const layer = (options: Options): Layer.Layer<JobPayloads, never, PayloadStore> => Layer.effect(JobPayloads, make(options))

@@ -1,5 +1,5 @@
 /**
- * Payloads in memory: the readable twin of the durable stores, and a store for tests and trials. Nothing survives the process.
+ * Stores payloads in memory: the reference implementation, for tests and trials. Payloads are lost when the process exits.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -9,7 +9,7 @@ import { type PayloadKey, PayloadStore } from "./PayloadStore.ts"
 
 const description = "the payload store in memory"
 
-/** A store of its own for each build of the layer. */
+/** An empty store for each build of the layer. */
 export const layer: Layer.Layer<PayloadStore> = Layer.sync(PayloadStore, () => {
   const objects = new Map<PayloadKey, Uint8Array>()
   return PayloadStore.of({

@@ -1,19 +1,19 @@
 /**
- * The payloads that were written or read last: a job's input is mostly taken, and its output mostly read, right after it was kept. Objects never change,
- * so nothing in here is ever wrong.
+ * A cache of the payloads written or read last: most inputs are claimed, and most outputs read, right after they are stored. Objects never
+ * change, so cached payloads are never stale.
  */
 
-/** Texts by key, the least recently used forgotten first. */
+/** Texts by key. Evicts the least recently used first. */
 export interface PayloadCache {
   readonly get: (key: string) => string | undefined
   readonly set: (key: string, text: string) => void
   readonly delete: (key: string) => void
 }
 
-/** A text that would take more than this part of the room is not kept. */
-const LARGEST_PART = 4
+/** Texts longer than this fraction of the capacity are not cached. */
+const MAX_FRACTION = 4
 
-/** A cache of so many characters. */
+/** Makes a cache with this capacity, in characters. */
 export const make = (characters: number): PayloadCache => {
   const texts = new Map<string, string>()
   let held = 0
@@ -32,7 +32,7 @@ export const make = (characters: number): PayloadCache => {
     },
     set: (key, text) => {
       remove(key)
-      if (text.length > characters / LARGEST_PART) return
+      if (text.length > characters / MAX_FRACTION) return
       texts.set(key, text)
       held += text.length
       for (const oldest of texts.keys()) {

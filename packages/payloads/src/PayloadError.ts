@@ -1,26 +1,26 @@
 /**
- * What can go wrong with a payload store, as one error with a reason.
+ * The error of every payload store.
  */
 import * as Schema from "effect/Schema"
 
-/** The store does not answer, is full or refuses: it may work again. `problem` says what it said, without any secret. */
+/** The store does not answer, is full, or rejects the operation; retrying may succeed. `problem` is its error text, without secrets. */
 export class Unavailable extends Schema.TaggedError<Unavailable>()("Unavailable", {
   operation: Schema.Literals(["put", "get", "remove", "list", "open"]),
   problem: Schema.String
 }) {}
 
-/** The store works, and has no such object. */
+/** The store works and does not have the object. */
 export class Missing extends Schema.TaggedError<Missing>()("Missing", {
   key: Schema.String
 }) {}
 
-/** The object is there, and is not what was put. */
+/** The object exists, and differs from the bytes that were put. */
 export class Damaged extends Schema.TaggedError<Damaged>()("Damaged", {
   key: Schema.String,
   problem: Schema.String
 }) {}
 
-/** Why a payload could not be kept, had or removed. `store` is the store in words. */
+/** An operation of a payload store failed. `store` is its description. */
 export class PayloadError extends Schema.TaggedError<PayloadError>()("PayloadError", {
   store: Schema.String,
   reason: Schema.Union([Unavailable, Missing, Damaged])
@@ -33,7 +33,7 @@ export class PayloadError extends Schema.TaggedError<PayloadError>()("PayloadErr
       case "Missing":
         return `${store} has no object ${reason.key}`
       case "Damaged":
-        return `the object ${reason.key} of ${store} is not what was put there: ${reason.problem}`
+        return `the object ${reason.key} of ${store} differs from the bytes that were put: ${reason.problem}`
     }
   }
 }

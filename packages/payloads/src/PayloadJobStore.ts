@@ -1,25 +1,24 @@
 /**
- * A job store whose large inputs and outputs are kept in a payload store.
+ * A job store that keeps large inputs and outputs in a payload store.
  *
  * ```
  *   insert, finish     object put ---> row with a reference committed ---> acknowledged
  *                        |                |
- *                        | fails          | refused: the object is removed
- *                        v                v crash, no answer: an orphan, for the sweep
- *                      refused; nothing was kept
+ *                        | fails          | rejected: the object is removed
+ *                        v                v crash, no answer: the object is an orphan; the sweep removes it
+ *                      the operation fails; nothing was stored
  *
- *   claim              row committed ---> object read ---> handed out
- *                                           | cannot be had now: back into the queue, for nobody before a pause
- *                                           | lost: the job ends FAILED and says why
+ *   claim              row committed ---> object read ---> returned to the worker
+ *                                           | unavailable: the job returns to the queue, claimable after a delay
+ *                                           | lost: the job ends FAILED with the cause
  *
- *   get, drain, peek   object read where the row refers to one; of a job whose output is lost they say FAILED and why
+ *   get, drain, peek   resolve the references of the row; a job with a lost output is reported as FAILED with the cause
  * ```
  *
- * Only what a caller puts in and what a job puts out at its end moves. Progress and chunks stay in their rows: each is a megabyte at the most, progress
- * is overwritten all the time, and a chunk is handed out once, which no failure of another store may undo. Lists, timers, counts and places in line never
- * ask the payload store.
+ * Only inputs and final outputs move. Progress and chunks stay in their rows: each has at most one megabyte, progress is overwritten often, and a chunk
+ * is drained once, which a failure of another store must not undo. Lists, timers, counts and queue positions never call the payload store.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
 import { jsonNull, type JsonText } from "@stint/contract/Json"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
@@ -33,7 +32,7 @@ import {
   type PeekResult,
   type SubmissionKey
 } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -42,57 +41,57 @@ import * as Random from "effect/Random"
 import { CLAIM_LIMIT, JobPayloads, type OutagePolicy, type PayloadLost } from "./JobPayloads.ts"
 import { isEncoded, toRow } from "./PayloadReference.ts"
 
-/** How long a job whose input cannot be had is for nobody, at the least. Milliseconds. */
+/** The least delay before a job with an unavailable input can be claimed again. Milliseconds. */
 const MIN_REQUEUE_DELAY = 1_000
 
-/** Inputs that one claim fetches at once. */
-const FETCHERS = 4
+/** Concurrent fetches of one claim. */
+const FETCH_CONCURRENCY = 4
 
-/** After so many characters one claim hands out no more jobs whose inputs were fetched: they are one answer. */
+/** The most characters of fetched inputs in one claim, because all its jobs are one response. Further jobs return to the queue. */
 const MAX_CHARACTERS = 64 * 1024 * 1024
 
-/** The most that is kept of an error, in characters: errors are for people and stay in their rows. */
-const ERROR_PREVIEW_LENGTH = 1024 * 1024
+/** The most characters of an error that are stored: errors are for people and stay in their rows. */
+const MAX_ERROR_LENGTH = 1024 * 1024
 
 type Finish = Extract<JobMachineEvent, { readonly _tag: "Finish" }>
 
 const shortened = (error: string | null): string | null =>
-  error === null || error.length <= ERROR_PREVIEW_LENGTH
+  error === null || error.length <= MAX_ERROR_LENGTH
     ? error
-    : `${error.slice(0, ERROR_PREVIEW_LENGTH)}... (${error.length} characters; the rest was not kept)`
+    : `${error.slice(0, MAX_ERROR_LENGTH)}... (${error.length} characters; the rest was not stored)`
 
 const isOffloaded = ({ input, s3Config }: JobRecord): boolean => isEncoded(input) || isEncoded(s3Config)
 
-/** A small job as its row holds it. */
+/** Encodes a job without large payloads. */
 const inRow = (job: JobRecord): JobRecord => {
   const input = toRow(job.input)
   const s3Config = job.s3Config === null ? null : toRow(job.s3Config)
   return input === job.input && s3Config === job.s3Config ? job : { ...job, input, s3Config }
 }
 
-/** What became of a job that was claimed. */
+/** The outcome for a claimed job. */
 type FetchResult =
-  | { readonly _tag: "Whole"; readonly job: JobRecord }
-  /** It is not to be handed out. */
-  | { readonly _tag: "Not"; readonly applied: ApplyResult }
+  | { readonly _tag: "Fetched"; readonly job: JobRecord }
+  /** The worker does not get the job. */
+  | { readonly _tag: "Skipped"; readonly applied: ApplyResult }
 
-/** What is known of a claim while its inputs are fetched. */
+/** The claim whose inputs are fetched. */
 interface ClaimContext {
   readonly worker: string
-  /** The claim's time, and what has passed since. */
+  /** The time of the claim plus the time elapsed since. */
   readonly now: () => number
 }
 
-/** Not handed out, and nothing to tell of it. */
-const NOT_HANDED_OUT: FetchResult = { _tag: "Not", applied: { _tag: "Missing" } }
+/** A skipped job without a transition to report. */
+const SKIPPED: FetchResult = { _tag: "Skipped", applied: { _tag: "Missing" } }
 
 const make = Effect.gen(function*() {
   const inner = yield* JobStore
   const payloads = yield* JobPayloads
   const { discard, isLarge, withPin, offload, read } = payloads
 
-  /** The report with its output in it. */
-  const reported = <A extends JobReport>(job: A): Effect.Effect<A, QueueError> => {
+  /** Resolves the output and progress of a report. */
+  const resolveReport = <A extends JobReport>(job: A): Effect.Effect<A, StoreError> => {
     const { output, progress } = job
     if (!isEncoded(output) && !isEncoded(progress)) return Effect.succeed(job)
     return Effect.all([
@@ -100,7 +99,7 @@ const make = Effect.gen(function*() {
       isEncoded(progress) ? read(progress, "try") : Effect.succeed(progress)
     ]).pipe(
       Effect.map(([output, progress]): A => ({ ...job, output, progress })),
-      // What is told is what the caller has of it; the row says that the job completed, and lists do.
+      // The caller cannot get the output, so the job is reported as failed. Its row and lists keep the status COMPLETED.
       Effect.catchTag("PayloadLost", ({ problem }) =>
         Effect.succeed<A>({
           ...job,
@@ -112,8 +111,8 @@ const make = Effect.gen(function*() {
     )
   }
 
-  /** Chunks stay in their rows: nothing of the payload store is asked. */
-  const chunksOf = (chunks: ReadonlyArray<JsonText>): Effect.Effect<ReadonlyArray<JsonText>, QueueError> =>
+  /** Decodes chunks. They stay in their rows, so this does not call the payload store. */
+  const decodeChunks = (chunks: ReadonlyArray<JsonText>): Effect.Effect<ReadonlyArray<JsonText>, StoreError> =>
     Effect.forEach(
       chunks,
       (chunk) =>
@@ -125,13 +124,13 @@ const make = Effect.gen(function*() {
   const hasReferences = ({ chunks, job }: DrainResult | PeekResult): boolean =>
     isEncoded(job.output) || isEncoded(job.progress) || chunks.some(isEncoded)
 
-  const peeked = (seen: PeekResult): Effect.Effect<PeekResult, QueueError> =>
-    Effect.map(Effect.all([reported(seen.job), chunksOf(seen.chunks)]), ([job, chunks]) => ({ ...seen, job, chunks }))
+  const resolvePeek = (seen: PeekResult): Effect.Effect<PeekResult, StoreError> =>
+    Effect.map(Effect.all([resolveReport(seen.job), decodeChunks(seen.chunks)]), ([job, chunks]) => ({ ...seen, job, chunks }))
 
-  /** What was taken is never kept back: a reader whose chunks are here and whose output is not is told to come again for that. */
-  const drained = (taken: DrainResult): Effect.Effect<DrainResult, QueueError> =>
-    Effect.flatMap(chunksOf(taken.chunks), (chunks) =>
-      reported(taken.job).pipe(
+  /** Always returns drained chunks: if only the output is unavailable, `more` tells the reader to ask again for it. */
+  const resolveDrain = (taken: DrainResult): Effect.Effect<DrainResult, StoreError> =>
+    Effect.flatMap(decodeChunks(taken.chunks), (chunks) =>
+      resolveReport(taken.job).pipe(
         Effect.map((job): DrainResult => ({ ...taken, job, chunks })),
         Effect.catch((error) =>
           chunks.length === 0 ? Effect.fail(error) : Effect.succeed<DrainResult>({
@@ -142,89 +141,91 @@ const make = Effect.gen(function*() {
         )
       ))
 
-  /** The record with what was put in. */
-  const whole = Effect.fnUntraced(function*(
+  /** Resolves the input and s3Config of a record. */
+  const resolveInput = Effect.fnUntraced(function*(
     job: JobRecord,
     onOutage: OutagePolicy
-  ): Effect.fn.Return<JobRecord, QueueError | PayloadLost> {
+  ): Effect.fn.Return<JobRecord, StoreError | PayloadLost> {
     const input = yield* read(job.input, onOutage)
     const s3Config = job.s3Config === null ? null : yield* read(job.s3Config, onOutage)
     return { ...job, input, s3Config }
   })
 
-  /** The job that a submission's key stood for, whole. */
-  const known = Effect.fnUntraced(function*(inserted: InsertResult): Effect.fn.Return<InsertResult, QueueError> {
-    if (inserted._tag !== "Known") return inserted
-    const job = yield* reported(inserted.job)
-    if (!isOffloaded(job)) return { _tag: "Known", job }
+  /** Resolves the existing job of a duplicate submission. */
+  const resolveDuplicate = Effect.fnUntraced(function*(inserted: InsertResult): Effect.fn.Return<InsertResult, StoreError> {
+    if (inserted._tag !== "Duplicate") return inserted
+    const job = yield* resolveReport(inserted.job)
+    if (!isOffloaded(job)) return { _tag: "Duplicate", job }
     return {
-      _tag: "Known",
-      // Whoever takes it is told that its input is lost; for whoever submitted it, it is the job that it is.
+      _tag: "Duplicate",
+      // The claim fails a job with a lost input; its submitter still gets the job.
       job: yield* Effect.catchTag(
-        whole(job, "try"),
+        resolveInput(job, "try"),
         "PayloadLost",
         () => Effect.succeed<JobRecord>({ ...job, input: jsonNull, s3Config: null })
       )
     }
   })
 
-  const insertOffloaded = (job: JobRecord, key: SubmissionKey | undefined): Effect.Effect<InsertResult, QueueError> =>
+  const insertOffloaded = (job: JobRecord, key: SubmissionKey | undefined): Effect.Effect<InsertResult, StoreError> =>
     withPin(
       job.id,
       Effect.gen(function*() {
-        const input = yield* offload(job.id, "input", job.input)
+        const input = yield* offload(job.endpoint, job.id, "input", job.input)
         const s3Config = job.s3Config === null
           ? undefined
-          : yield* Effect.onError(offload(job.id, "s3config", job.s3Config), () => discard(input.key))
-        // Where this fails, nobody knows whether the row was kept: the objects stay, for the sweep.
+          : yield* Effect.onError(offload(job.endpoint, job.id, "s3config", job.s3Config), () => discard(input.key))
+        // If this fails, the row may or may not be committed, so the objects stay; the sweep removes them if they are orphans.
         const inserted = yield* inner.insert({ ...job, input: input.row, s3Config: s3Config?.row ?? null }, key)
-        if (inserted._tag !== "Kept") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
-        return yield* known(inserted)
+        if (inserted._tag !== "Inserted") yield* Effect.andThen(discard(input.key), discard(s3Config?.key))
+        return yield* resolveDuplicate(inserted)
       })
     )
 
-  /** Says that the worker is at it for as long as this runs: a lease may be shorter than the way to the store. */
+  /** Extends the lease while this runs: a fetch may take longer than the lease. */
   const sendHeartbeats = (
     { attempt, endpoint, id, leaseMs }: JobRecord,
     { now, worker }: ClaimContext
-  ): Effect.Effect<never, QueueError> =>
+  ): Effect.Effect<never, StoreError> =>
     Effect.sleep(Math.max(100, leaseMs / 3)).pipe(
-      Effect.andThen(Effect.suspend(() => inner.apply(id, { _tag: "Heartbeat", now: now(), endpoint, worker, attempt }))),
+      Effect.andThen(
+        Effect.suspend(() => inner.apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker, attempt }))
+      ),
       Effect.forever
     )
 
-  /** Back into the queue, for nobody for a while where there is a pause. */
+  /** Returns a job to the queue; workers can claim it after the delay. Milliseconds. */
   const requeue = Effect.fnUntraced(
-    function*({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, pause: number) {
-      // Not all at once when the time has come.
-      const spread = (yield* Random.next) * pause * 0.2
-      return yield* inner.apply(id, {
+    function*({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, delay: number) {
+      // Jitter: jobs that fail together must not be claimed together.
+      const jitter = (yield* Random.next) * delay * 0.2
+      return yield* inner.apply(endpoint, id, {
         _tag: "Return",
         now: now(),
         endpoint,
         worker,
         attempt,
-        ...(pause === 0 ? {} : { notBefore: now() + Math.round(pause + spread) })
+        ...(delay === 0 ? {} : { notBefore: now() + Math.round(delay + jitter) })
       })
     }
   )
 
   const failLost = ({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, problem: string) => {
-    const error = `The job cannot be run, because its input is lost: ${problem}.`
-    return inner.apply(id, { _tag: "Finish", now: now(), endpoint, worker, attempt, output: null, error })
+    const error = `The job cannot run, because its input is lost: ${problem}.`
+    return inner.apply(endpoint, id, { _tag: "Finish", now: now(), endpoint, worker, attempt, output: null, error })
   }
 
-  /** The job as it is to be handed out, unless it was cancelled or lost its lease while its input was on its way. */
-  const stillHeld = (job: JobRecord): Effect.Effect<FetchResult, QueueError> =>
-    Effect.map(inner.get(job.id), (seen): FetchResult => {
-      if (seen?.status !== "IN_PROGRESS" || seen.attempt !== job.attempt) return NOT_HANDED_OUT
-      return { _tag: "Whole", job: { ...job, leaseExpiresAt: seen.leaseExpiresAt } }
+  /** The job with its current lease, unless it was cancelled or lost its lease during the fetch. */
+  const stillHeld = (job: JobRecord): Effect.Effect<FetchResult, StoreError> =>
+    Effect.map(inner.get(job.endpoint, job.id), (seen): FetchResult => {
+      if (seen?.status !== "IN_PROGRESS" || seen.attempt !== job.attempt) return SKIPPED
+      return { _tag: "Fetched", job: { ...job, leaseExpiresAt: seen.leaseExpiresAt } }
     })
 
-  /** A job that was claimed, with its input; or what became of it without. */
-  const fetched = (job: JobRecord, claiming: ClaimContext, millis: number): Effect.Effect<FetchResult> =>
+  /** Fetches the input of a claimed job, or ends or requeues the job. */
+  const fetchInput = (job: JobRecord, claiming: ClaimContext, millis: number): Effect.Effect<FetchResult> =>
     Effect.raceFirst(
-      Effect.timeoutOrElse(whole(job, "wait"), { duration: millis, orElse: () => payloads.failTimedOut(millis) }),
+      Effect.timeoutOrElse(resolveInput(job, "wait"), { duration: millis, orElse: () => payloads.failTimedOut(millis) }),
       sendHeartbeats(job, claiming)
     ).pipe(
       Effect.flatMap(stillHeld),
@@ -232,16 +233,16 @@ const make = Effect.gen(function*() {
         Effect.map(
           error._tag === "PayloadLost"
             ? failLost(job, claiming, error.problem)
-            : requeue(job, claiming, error.reason._tag === "PayloadMemoryFull" ? MIN_REQUEUE_DELAY : payloads.pause()),
-          (applied): FetchResult => ({ _tag: "Not", applied })
+            : requeue(job, claiming, error.reason._tag === "PayloadMemoryFull" ? MIN_REQUEUE_DELAY : payloads.retryDelayMillis()),
+          (applied): FetchResult => ({ _tag: "Skipped", applied })
         )
       ),
       Effect.catch((error) =>
         Effect.as(
           Effect.logError(
-            `Job ${job.id} was claimed and cannot be handed out: ${error.message}. It comes back when its lease is over.`
+            `Job ${job.id} was claimed, and its input could not be fetched: ${error.message}. The job returns to the queue when its lease expires.`
           ),
-          NOT_HANDED_OUT
+          SKIPPED
         )
       )
     )
@@ -255,36 +256,36 @@ const make = Effect.gen(function*() {
     const elapsed = () => Math.floor(clock.currentTimeMillisUnsafe() - begun)
     const claiming: ClaimContext = { worker: event.worker, now: () => event.now + elapsed() }
     let characters = 0
-    const all = yield* Effect.forEach(
+    const results = yield* Effect.forEach(
       jobs,
       Effect.fnUntraced(function*(job): Effect.fn.Return<FetchResult> {
-        if (!isOffloaded(job)) return { _tag: "Whole", job }
+        if (!isOffloaded(job)) return { _tag: "Fetched", job }
         const left = Duration.toMillis(CLAIM_LIMIT) - elapsed()
         if (characters > MAX_CHARACTERS || left <= 0) {
           return yield* requeue(job, claiming, 0).pipe(
-            Effect.map((applied): FetchResult => ({ _tag: "Not", applied })),
-            Effect.catch(() => Effect.succeed(NOT_HANDED_OUT))
+            Effect.map((applied): FetchResult => ({ _tag: "Skipped", applied })),
+            Effect.catch(() => Effect.succeed(SKIPPED))
           )
         }
-        const one = yield* fetched(job, claiming, left)
-        if (one._tag === "Whole") characters += one.job.input.length
+        const one = yield* fetchInput(job, claiming, left)
+        if (one._tag === "Fetched") characters += one.job.input.length
         return one
       }),
-      { concurrency: FETCHERS }
+      { concurrency: FETCH_CONCURRENCY }
     )
     return {
-      jobs: all.flatMap((one) => one._tag === "Whole" ? [one.job] : []),
-      expired: [...expired, ...all.flatMap((one) => one._tag === "Not" ? [one.applied] : [])]
+      jobs: results.flatMap((one) => one._tag === "Fetched" ? [one.job] : []),
+      expired: [...expired, ...results.flatMap((one) => one._tag === "Skipped" ? [one.applied] : [])]
     }
   })
 
-  const finish = (id: JobId, event: Finish, output: JsonText): Effect.Effect<ApplyResult, QueueError> =>
+  const finish = (endpoint: EndpointId, id: JobId, event: Finish, output: JsonText): Effect.Effect<ApplyResult, StoreError> =>
     withPin(
       id,
-      Effect.flatMap(offload(id, "output", output), ({ key, row }) =>
+      Effect.flatMap(offload(endpoint, id, "output", output), ({ key, row }) =>
         Effect.tap(
-          inner.apply(id, { ...event, output: row }),
-          // Refused, or the attempt is tried again: nothing refers to it.
+          inner.apply(endpoint, id, { ...event, output: row }),
+          // The result was rejected or the job is retried, so no row refers to the object.
           (applied) => applied._tag === "Changed" && isTerminal(applied.after.status) ? Effect.void : discard(key)
         ))
     )
@@ -294,41 +295,42 @@ const make = Effect.gen(function*() {
     insert: (job, key) =>
       isLarge(job.input) || isLarge(job.s3Config)
         ? insertOffloaded(job, key)
-        : Effect.flatMap(inner.insert(inRow(job), key), known),
-    apply: (id, event) => {
+        : Effect.flatMap(inner.insert(inRow(job), key), resolveDuplicate),
+    apply: (endpoint, id, event) => {
       switch (event._tag) {
         case "Finish": {
           const ended = event.error === null ? event : { ...event, error: shortened(event.error) }
-          if (ended.output === null) return inner.apply(id, ended)
+          if (ended.output === null) return inner.apply(endpoint, id, ended)
           return isLarge(ended.output)
-            ? finish(id, ended, ended.output)
-            : inner.apply(id, { ...ended, output: toRow(ended.output) })
+            ? finish(endpoint, id, ended, ended.output)
+            : inner.apply(endpoint, id, { ...ended, output: toRow(ended.output) })
         }
         case "Progress":
-          return inner.apply(id, { ...event, output: toRow(event.output) })
+          return inner.apply(endpoint, id, { ...event, output: toRow(event.output) })
         default:
-          return inner.apply(id, event)
+          return inner.apply(endpoint, id, event)
       }
     },
-    append: (id, event, body) => inner.append(id, event, toRow(body)),
+    append: (endpoint, id, event, body) => inner.append(endpoint, id, event, toRow(body)),
     claim: (endpoint, limit, event) =>
       Effect.flatMap(
         inner.claim(endpoint, limit, event),
         (claimed) => claimed.jobs.some(isOffloaded) ? fetchAll(claimed, event) : Effect.succeed(claimed)
       ),
-    get: (id) => Effect.flatMap(inner.get(id), (job) => job === undefined ? Effect.succeed(undefined) : reported(job)),
-    drain: (id, limit) =>
+    get: (endpoint, id) =>
+      Effect.flatMap(inner.get(endpoint, id), (job) => job === undefined ? Effect.succeed(undefined) : resolveReport(job)),
+    drain: (endpoint, id, limit) =>
       Effect.flatMap(
-        inner.drain(id, limit),
-        (taken) => taken === undefined || !hasReferences(taken) ? Effect.succeed(taken) : drained(taken)
+        inner.drain(endpoint, id, limit),
+        (taken) => taken === undefined || !hasReferences(taken) ? Effect.succeed(taken) : resolveDrain(taken)
       ),
-    peek: (id, after, limit) =>
+    peek: (endpoint, id, after, limit) =>
       Effect.flatMap(
-        inner.peek(id, after, limit),
-        (seen) => seen === undefined || !hasReferences(seen) ? Effect.succeed(seen) : peeked(seen)
+        inner.peek(endpoint, id, after, limit),
+        (seen) => seen === undefined || !hasReferences(seen) ? Effect.succeed(seen) : resolvePeek(seen)
       )
   })
 })
 
-/** Puts payloads over a job store. */
+/** Adds payloads to a job store. */
 export const layer: Layer.Layer<JobStore, never, JobStore | JobPayloads> = Layer.effect(JobStore, make)

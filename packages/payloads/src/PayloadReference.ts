@@ -1,15 +1,15 @@
 /**
- * What stands in a row in place of a payload that is kept elsewhere.
+ * The reference that a row holds in place of a payload in the payload store.
  *
  * ```
  *   U+0001 KEY " " BYTES " " SHA-256 U+0001      the payload is the object KEY of the payload store
- *   U+0001 "=" JSON string U+0001                the payload is this very text, which has a U+0001 in it
+ *   U+0001 "=" JSON string U+0001                the payload is this text, which contains U+0001
  *   anything without U+0001                      the payload itself
  * ```
  *
- * U+0001 cannot stand in JSON, neither between its tokens nor in a string. So no caller can send what looks like a reference, and one is found
- * wherever it was spliced into a larger JSON text, as webhooks' bodies are. A text that has one all the same is no JSON; it is kept in
- * the second form and comes back as it was.
+ * JSON never contains U+0001, neither between tokens nor in a string. A caller therefore cannot send a text that looks like a reference, and a
+ * reference can be found inside a larger JSON text, such as the body of a webhook. A text that contains U+0001 is not JSON; it is stored in the
+ * second form and read back unchanged.
  */
 import { JsonText } from "@stint/contract/Json"
 import * as Option from "effect/Option"
@@ -22,35 +22,35 @@ const MARK = "\u0001"
 export interface PayloadReference {
   readonly _tag: "Reference"
   readonly key: PayloadKey
-  /** Of the payload as UTF-8. */
+  /** The length of the payload in UTF-8. */
   readonly bytes: number
   /** SHA-256 of those bytes, in base64url. */
   readonly digest: string
 }
 
-/** What a part of a row says. */
+/** A parsed part of a row. */
 export type Parsed =
   | PayloadReference
   | { readonly _tag: "Text"; readonly text: string }
-  /** It has our mark, and nothing that we write. */
+  /** It has the mark and no known form. */
   | { readonly _tag: "Broken" }
 
 const isKey = Schema.is(PayloadKey)
 
 const decodeText = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.String))
 
-/** Whether what a row holds is no plain payload. Looks at one character. */
+/** Whether the row holds a reference or an escaped text. Checks one character. */
 export const isEncoded = (text: string | null): text is JsonText => text !== null && text.charCodeAt(0) === 1
 
-/** A text as a row holds it, where it stays there. */
+/** Encodes a text that stays in its row. */
 export const toRow = (text: JsonText): JsonText =>
   text.includes(MARK) ? JsonText.make(`${MARK}=${JSON.stringify(text)}${MARK}`) : text
 
-/** A reference as a row holds it. */
+/** Encodes a reference. */
 export const referenceToRow = ({ bytes, digest, key }: Omit<PayloadReference, "_tag">): JsonText =>
   JsonText.make(`${MARK}${key} ${bytes} ${digest}${MARK}`)
 
-/** What stands between two marks. */
+/** Parses the text between two marks. */
 const parseInner = (inner: string): Parsed => {
   if (inner.startsWith("=")) {
     return Option.match(decodeText(inner.slice(1)), {
@@ -62,14 +62,14 @@ const parseInner = (inner: string): Parsed => {
   return isKey(key) ? { _tag: "Reference", key, bytes: Number(bytes), digest } : { _tag: "Broken" }
 }
 
-/** What a row says. */
+/** Parses a row. */
 export const parse = (row: JsonText): Parsed => {
   if (!isEncoded(row)) return { _tag: "Text", text: row }
   const end = row.indexOf(MARK, 1)
   return end === row.length - 1 && end > 0 ? parseInner(row.slice(1, end)) : { _tag: "Broken" }
 }
 
-/** The parts of a text that rows were spliced into, in order; undefined where none of them was marked. */
+/** The parts of a text that contains rows, in order. Undefined if it contains no mark. */
 export const partsOf = (text: string): ReadonlyArray<Parsed> | undefined => {
   if (!text.includes(MARK)) return undefined
   return text.split(MARK).map((part, index) => index % 2 === 0 ? { _tag: "Text", text: part } : parseInner(part))

@@ -1,12 +1,12 @@
 /**
- * The seam under large payloads: objects of bytes by key, written once and never changed.
+ * The seam of payload stores: byte objects by key, written once and never changed.
  *
  * ```
  *   put ----> durable when it returns ----> get, any number of times ----> remove
  * ```
  *
- * A key is never put twice with different bytes, so that whoever holds a key may keep what it read. Keys are paths: `list` finds what is
- * below one. A new backend implements this service and passes `suite` of `@stint/payload-store/testing`.
+ * A key is never put twice with different bytes, so callers may cache what they read. Keys are paths: `list` returns the keys below one. A new
+ * backend implements this service and passes `payloadStoreSuite` of `@stint/payloads-testing`.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -15,8 +15,8 @@ import type * as Stream from "effect/Stream"
 import type { PayloadError } from "./PayloadError.ts"
 
 /**
- * The name of an object: up to eight segments of 1 to 128 letters, digits, `.`, `-` or `_`, each beginning with a letter or a digit, so that it is safe
- * as a path, as a part of an address and in the name of an S3 object alike.
+ * The key of an object: up to eight segments of 1 to 128 letters, digits, `.`, `-` or `_`, each starting with a letter or a digit. It is safe as a
+ * file path, in a URL and as the key of an S3 object.
  */
 export const PayloadKey = Schema.String.check(
   Schema.isPattern(/^[A-Za-z0-9][A-Za-z0-9._-]{0,127}(\/[A-Za-z0-9][A-Za-z0-9._-]{0,127}){0,7}$/, {
@@ -26,20 +26,21 @@ export const PayloadKey = Schema.String.check(
 export type PayloadKey = typeof PayloadKey.Type
 
 export class PayloadStore extends Context.Service<PayloadStore, {
-  /** The store in words, for messages: `the folder /srv/payloads`. */
+  /** Names the store in messages: `the folder /srv/payloads`. */
   readonly description: string
 
-  /** Keeps bytes under a key. When this returns they survive what the store survives. The same bytes again are the same object. */
+  /** Stores bytes under a key. They are durable when this returns. Repeating a put with the same bytes changes nothing. */
   readonly put: (key: PayloadKey, bytes: Uint8Array) => Effect.Effect<void, PayloadError>
 
   /**
-   * The bytes of an object that has `size` of them. Fails with `Missing`, and with `Damaged` where the object has another size: no more is ever read.
+   * Reads an object of exactly `size` bytes. Fails with `Missing` if there is none, and with `Damaged` if its size differs. Never reads more than `size`
+   * bytes.
    */
   readonly get: (key: PayloadKey, size: number) => Effect.Effect<Uint8Array, PayloadError>
 
-  /** Removes an object. One that is not there is no failure. */
+  /** Removes an object. Succeeds if there is none. */
   readonly remove: (key: PayloadKey) => Effect.Effect<void, PayloadError>
 
-  /** The keys of all objects below a path, in no order. What is put or removed meanwhile may be in it or not. */
+  /** The keys of all objects below a path, in no order. May or may not include objects that are put or removed meanwhile. */
   readonly list: (path: PayloadKey) => Stream.Stream<PayloadKey, PayloadError>
 }>()("@stint/payloads/PayloadStore") {}

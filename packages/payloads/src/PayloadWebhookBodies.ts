@@ -1,8 +1,8 @@
 /**
- * Webhooks' bodies with payloads that are kept elsewhere. The outbox holds what a job's change tells with references in it, small however large the job
- * is, and each is made whole at its turn to be sent.
+ * Resolves the payload references in webhook bodies. The outbox stores bodies with references, so its rows stay small; the sender resolves each
+ * body right before it sends it.
  *
- * Whoever is told of a job is told of its end, whatever became of its payloads: one that is lost is `null`, and the member `payloadError` says why.
+ * A webhook is sent even if a payload is lost: the payload is then `null`, and the member `payloadError` contains the cause.
  */
 import { JsonText } from "@stint/contract/Json"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
@@ -10,10 +10,10 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { JobPayloads } from "./JobPayloads.ts"
 
-/** The longest that a body takes. Milliseconds. */
+/** The time limit for resolving one body. Milliseconds. */
 const LIMIT = 30_000
 
-/** Bodies over whatever payloads are given. */
+/** Webhook bodies that may contain payload references. */
 export const layer: Layer.Layer<never, never, JobPayloads> = Layer.effect(
   WebhookBodies,
   Effect.map(JobPayloads, (payloads) => ({

@@ -1,5 +1,5 @@
 /**
- * Large inputs and outputs of jobs in a payload store, over whatever stores there are for the rest.
+ * Moves large inputs and outputs of jobs into a payload store, over any job store.
  */
 import type { JobStore } from "@stint/store/JobStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -10,10 +10,10 @@ import type { PayloadStore } from "./PayloadStore.ts"
 import * as PayloadSweep from "./PayloadSweep.ts"
 import * as PayloadWebhookBodies from "./PayloadWebhookBodies.ts"
 
-/** What moves, and how it is swept. */
+/** Which payloads move, and how orphans are removed. */
 export type Options = JobPayloads.Options & { readonly sweep?: PayloadSweep.Options }
 
-/** All of it: the job store with payloads, whole webhooks, and the sweep. Give it the stores without. */
+/** The job store with payloads, the webhook bodies, and the sweep of orphans. Requires the stores without payloads. */
 export const layer = (options: Options): Layer.Layer<JobStore, never, JobStore | WebhookStore | PayloadStore> =>
   Layer.mergeAll(PayloadJobStore.layer, PayloadWebhookBodies.layer, PayloadSweep.layer(options.sweep)).pipe(
     Layer.provide(JobPayloads.layer(options))

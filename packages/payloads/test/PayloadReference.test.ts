@@ -5,7 +5,7 @@ import * as PayloadReference from "../src/PayloadReference.ts"
 import { PayloadKey } from "../src/PayloadStore.ts"
 
 describe("references", () => {
-  it("are found wherever rows were spliced into a text, and nothing else is", () => {
+  it("are found wherever rows are embedded in a text, and nothing else is found", () => {
     const bytes = 5
     const reference = PayloadReference.referenceToRow({ key: PayloadKey.make("a/b/c"), bytes, digest: "d".repeat(43) })
     fc.assert(
@@ -18,7 +18,7 @@ describe("references", () => {
     )
   })
 
-  it("that are none of ours are broken, and never taken for text", () => {
+  it("of an unknown format are broken, and never treated as text", () => {
     for (
       const row of [
         "\u0001\u0001",

@@ -1,25 +1,24 @@
 /**
- * A handler file as one bundle, made once for each state of its sources.
+ * Bundles a handler file, once for each version of its sources.
  *
- * From its sources a worker loads hundreds of small modules and strips the types of each; as one file it starts about five times faster,
- * and cold starts are what users wait for. The bundle behaves like the file:
+ * Run from its sources, a worker loads hundreds of small modules and strips the types of each. A bundle starts about five times faster, which
+ * shortens every cold start. The bundle behaves like the file:
  *
- * - Bundled are the handler's own files, Stint, Effect and whatever depends on Effect, so that there is one Effect in the worker. All other
- *   packages are imported from where they are installed, which keeps native addons and packages that read their own files working.
- * - `import.meta.url`, `dirname` and `filename` are those of each source file.
- * - Stack traces name the sources, by a source map (`node --enable-source-maps`).
+ * - It contains the handler's own files, Stint, Effect and every package that depends on Effect, so that the worker has one copy of Effect. All
+ *   other packages are imported from their installation, so that native addons and packages that read their own files work.
+ * - `import.meta.url`, `dirname` and `filename` have the values of each source file.
+ * - Stack traces name the sources through a source map (`node --enable-source-maps`).
  *
- * What is loaded by `import()` stays apart, in a chunk of its own: a start pays only for what it uses, and that is one chunk (`StartupChunk`).
+ * Modules loaded by `import()` are separate chunks. A start loads only the modules it uses, in one chunk (`StartupChunk`).
  *
  * ```
  *   directory/<hash of the file's path>/
- *     recipe.json          which bundle is good, and what it was made from; written last
+ *     recipe.json          the current bundle and its inputs; written last
  *     <bundle>/worker.mjs  + chunks; a finished bundle never changes
  * ```
  *
- * A bundle is used again as long as none of its inputs changed, and every package that it imports is found where it was: an upgrade leaves
- * the files of the old version as they are and points to others. What cannot be bundled is run from its sources; the caller says so in the
- * log.
+ * A bundle is reused while its inputs are unchanged and every imported package resolves to the same folder; an upgrade changes that folder. A
+ * file that cannot be bundled runs from its sources, and the caller logs that.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -35,12 +34,12 @@ const PROGRAM = "worker"
 const RECIPE = "recipe.json"
 
 /**
- * Bundles that are kept beside the newest: workers that run may still load a chunk. By the time of a second change they have been
- * replaced.
+ * Number of older bundles to keep: running workers may still load a chunk of the previous one. They have been replaced by the time of a second
+ * change.
  */
 const KEPT = 2
 
-/** The file cannot be bundled; it may still run from its sources. */
+/** The file cannot be bundled. It may still run from its sources. */
 export class BundleError extends Schema.TaggedError<BundleError>()("BundleError", {
   file: Schema.String,
   problem: Schema.String
@@ -50,13 +49,13 @@ export class BundleError extends Schema.TaggedError<BundleError>()("BundleError"
   }
 }
 
-/** What a bundle was made from: if all of it is as it was, the bundle is still good. */
+/** The inputs of a bundle. The bundle is valid while they are unchanged. */
 const Recipe = Schema.fromJsonString(Schema.Struct({
   format: Schema.Literal(3),
-  /** The folder of the bundle. */
+  /** Folder of the bundle. */
   bundle: Schema.String,
   inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number })),
-  /** Where the packages were found: the folder in `node_modules`, and what it really is. */
+  /** Imported packages: the folder in `node_modules`, and its real path. */
   packages: Schema.Array(Schema.Struct({ link: Schema.String, target: Schema.String }))
 }))
 
@@ -71,12 +70,12 @@ const PackageJson = Schema.fromJsonString(Schema.Struct({
 
 const decodePackage = Schema.decodeUnknownSync(PackageJson)
 
-/** Packages that belong into the bundle, because two copies of Effect in one worker would not know each other's values. */
+/** Packages that must be inside the bundle: two copies of Effect in one worker would not recognize each other's values. */
 const isEffectful = (manifest: typeof PackageJson.Type): boolean =>
   manifest.name === "effect" || manifest.name?.startsWith("@effect/") === true || manifest.name?.startsWith("@stint/") === true ||
   "effect" in { ...manifest.dependencies, ...manifest.peerDependencies }
 
-/** The manifest of the package that a file belongs to. */
+/** The package.json of the package that contains a file. */
 const manifestOf = async (file: string): Promise<typeof PackageJson.Type> => {
   for (let directory = dirname(file); directory !== dirname(directory); directory = dirname(directory)) {
     const manifest = join(directory, "package.json")
@@ -87,10 +86,10 @@ const manifestOf = async (file: string): Promise<typeof PackageJson.Type> => {
   return {}
 }
 
-/** Marks our own second look at an import, so that it is not looked at for ever. */
+/** Marks this plugin's own resolve calls, so that it does not handle them again. */
 const SEEN = Symbol("seen")
 
-/** The folder that a package is found in, from a folder that imports it; undefined where it is no package in `node_modules`. */
+/** The folder in `node_modules` of a package imported from a folder; undefined when it is not installed there. */
 const linkOf = (specifier: string, from: string): string | undefined => {
   const name = specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/")
   for (let directory = from;; directory = dirname(directory)) {
@@ -100,7 +99,7 @@ const linkOf = (specifier: string, from: string): string | undefined => {
   }
 }
 
-/** Packages stay where they are installed, unless they have to share the bundle's Effect. Notes in `links` where they were found. */
+/** Keeps packages external unless they must share the bundle's Effect. Records their folders in `links`. */
 const externalizePackages = (links: Set<string>): Plugin => ({
   name: "packages-stay-outside",
   setup(build) {
@@ -119,7 +118,7 @@ const externalizePackages = (links: Set<string>): Plugin => ({
   }
 })
 
-/** In a bundle `import.meta` is the bundle's; each source gets its own back. */
+/** Restores each source file's own `import.meta`, which would be the bundle's. */
 const inlineImportMeta = (path: string, source: string): string | undefined =>
   source.includes("import.meta.")
     ? source
@@ -133,10 +132,10 @@ const inputOf = async (path: string) => {
   return { path, size, mtimeMs }
 }
 
-/** The program of a bundle. */
+/** The entry file of a bundle. */
 const programOf = (folder: string, bundle: string): string => join(folder, bundle, `${PROGRAM}.mjs`)
 
-/** The bundle that the recipe tells of, if nothing that it was made from has changed. */
+/** The bundle of the recipe, if its inputs are unchanged. */
 const freshBundle = Effect.fnUntraced(function*(folder: string) {
   const text = yield* Effect.tryPromise(() => readFile(join(folder, RECIPE), "utf8"))
   const { bundle, inputs, packages } = yield* decodeRecipe(text)
@@ -149,7 +148,7 @@ const freshBundle = Effect.fnUntraced(function*(folder: string) {
     : undefined
 })
 
-/** Removes all bundles of a handler but the newest, and those that other processes are still making. */
+/** Removes old bundles of a handler, except the newest and those that other processes are writing. */
 const prune = async (folder: string): Promise<void> => {
   const entries = await readdir(folder, { withFileTypes: true })
   const bundles = await Promise.all(
@@ -175,7 +174,7 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
     outExtension: { ".js": ".mjs" },
     logLevel: "silent",
     plugins: [singleStartupChunk(file, inlineImportMeta), externalizePackages(links)],
-    // CommonJS files among the handler's own still have `require`.
+    // CommonJS files of the handler need `require`.
     banner: {
       js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${
         JSON.stringify(pathToFileURL(file).href)
@@ -188,15 +187,15 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
 const folderOf = (file: string, directory: string) =>
   join(directory, createHash("sha256").update(file).digest("hex").slice(0, 16))
 
-/** The bundle of a handler file that is kept in `directory`, if there is one that is still good. Costs a look at each of its inputs. */
+/** The valid bundle of a handler file in `directory`, if there is one. Checks each of its inputs on disk. */
 export const find = Effect.fn("HandlerBundle.find")(function*(file: string, directory: string) {
   return yield* Effect.orElseSucceed(freshBundle(folderOf(file, directory)), () => undefined)
 })
 
 /**
- * The bundle of a handler file, kept in `directory`; made if there is none that is still good.
+ * The valid bundle of a handler file in `directory`; builds one when there is none.
  *
- * Two who ask at once both build, each into a folder of its own; the recipe of the later one counts.
+ * Concurrent calls both build, each into its own folder; the recipe of the later one wins.
  */
 export const bundle = Effect.fn("HandlerBundle.bundle")(function*(file: string, directory: string) {
   const found = yield* find(file, directory)
@@ -210,7 +209,7 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(file: string, 
       const metafile = await build(file, join(folder, name), links)
       const inputs = await Promise.all(inputsOf(metafile, dirname(file)).map(inputOf))
       const packages = await Promise.all([...links].map(async (link) => ({ link, target: await realpath(link) })))
-      // What changed while it was read may be in the bundle or not: such a bundle is used once.
+      // An input that changed during the build may or may not be in the bundle: use this bundle once, without a recipe.
       if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
         const recipe = join(folder, `${name}.json`)
         await writeFile(recipe, encodeRecipe({ format: 3, bundle: name, inputs, packages }))

@@ -1,18 +1,18 @@
 /**
- * Workers that outlived their platform.
+ * Stops workers that outlived their platform.
  *
- * A platform that is killed leaves its workers running: they finish their jobs and deliver them, retrying, to the platform that comes back under
- * the same address. That one starts its own workers, so the old ones are asked to leave, and killed when they stay (or when that platform stops, too):
+ * A killed platform leaves its workers running. They finish their jobs and deliver the results, with retries, to the next platform at the same
+ * address. That platform starts its own workers, so it asks the orphans to exit, and kills those that do not (also when it stops itself):
  *
  * ```
  *   record --its platform still runs--> left alone
- *     |    --nobody of that identity--> forgotten
+ *     |    --no such process-----------> record removed
  *     +--> SIGTERM: the worker's own process, or what is left of its group when that is gone
- *            |  every 200 ms: still there?  no: forgotten
+ *            |  every 200 ms: still running?  no: record removed
  *            +--> after the grace: SIGKILL, the whole group
  * ```
  *
- * Only the worker's own process is asked: what it has started for a job is needed until that is done.
+ * Only the worker's own process is asked: its child processes are needed until the job has ended.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import * as Clock from "effect/Clock"
@@ -23,22 +23,22 @@ import type { WorkerRecord, WorkerRecords } from "./WorkerRecords.ts"
 
 const CHECK = "200 millis"
 
-/** The variable that every process of a worker's group has inherited. */
+/** The variable that every process of a worker's group inherits. */
 const markOf = (worker: string) => `${ENV_PREFIXES[0]}${WorkerVariable.podId}=${worker}`
 
-/** Those of a worker's processes that are to be asked. */
+/** The processes of a worker to signal. */
 const remainingProcessesOf = ({ identity, pid, worker }: WorkerRecord): ReadonlyArray<ProcessTable.ProcessIdentity> =>
   identity !== null && ProcessTable.isRunning(identity) ? [identity] : ProcessTable.membersOf(pid, markOf(worker))
 
 /** The sweep of one platform. */
 export interface OrphanSweep {
-  /** Ends what earlier platforms have left, side by side. Returns when none of it runs any more. Run it once. */
+  /** Stops all orphans concurrently. Returns when none is running. Call it once. */
   readonly run: Effect.Effect<void>
-  /** The platform stops, and with it the patience: what is left gets this long and no longer. */
+  /** The platform stops: remaining orphans get this much time. */
   readonly shortenGrace: (patience: Duration.Duration) => Effect.Effect<void>
 }
 
-/** `grace`: how long an orphan may take to finish its job. */
+/** `grace`: time for an orphan to finish its job. */
 export const make = (records: WorkerRecords, grace: Duration.Duration): OrphanSweep => {
   let latest = Infinity
 
@@ -52,10 +52,10 @@ export const make = (records: WorkerRecords, grace: Duration.Duration): OrphanSw
       if (!killed && (yield* Clock.currentTimeMillis) >= Math.min(until, latest)) {
         killed = true
         yield* Effect.logWarning(
-          `Worker ${record.worker} of endpoint ${record.endpoint}, left by an earlier run (pid ${record.pid}), did not leave in time and ` +
-            `is killed. If it held a job, that runs again.`
+          `Worker ${record.worker} of endpoint ${record.endpoint}, left by an earlier run (pid ${record.pid}), did not exit in time and ` +
+            `was killed. If it held a job, the job runs again.`
         )
-        // The group is the worker's while any of it remains.
+        // The process group belongs to the worker while any member is running.
         ProcessTable.signal(-record.pid, "SIGKILL")
       }
       for (const { pid } of remains) {
@@ -75,16 +75,16 @@ export const make = (records: WorkerRecords, grace: Duration.Duration): OrphanSw
       if (record.identity === null) {
         records.remove(record.worker)
         yield* Effect.logWarning(
-          `Worker ${record.worker} of endpoint ${record.endpoint} may still run from before (pid ${record.pid}); this system does not ` +
-            `tell whether that is still the same process, so it is left alone. End it if it is.`
+          `Worker ${record.worker} of endpoint ${record.endpoint} may still run from before (pid ${record.pid}); this system cannot ` +
+            `tell whether that is still the same process, so Stint does not stop it. Stop it yourself if it is.`
         )
       } else if (remainingProcessesOf(record).length === 0) records.remove(record.worker)
       else orphans.push(record)
     }
     if (orphans.length === 0) return
     yield* Effect.logInfo(
-      `${orphans.length} worker${orphans.length === 1 ? "" : "s"} of an earlier run still there: ` +
-        `${orphans.map(({ worker }) => worker).join(", ")}. They may finish their jobs and are asked to leave.`
+      `${orphans.length} worker${orphans.length === 1 ? "" : "s"} of an earlier run still running: ` +
+        `${orphans.map(({ worker }) => worker).join(", ")}. They are asked to exit after finishing their jobs.`
     )
     yield* Effect.forEach(orphans, end, { concurrency: "unbounded", discard: true })
   })

@@ -2,16 +2,16 @@
  * Workers as child processes of the platform: the embedded default.
  *
  * ```
- *   platform ---- Ctrl-C in its terminal reaches it alone, and it drains
+ *   platform ---- Ctrl-C in its terminal reaches only the platform, which drains
  *     +-- worker      own session and process group; stdin closed, stdout and stderr read line by line
- *           +-- whatever it starts: gets what the group gets (SIGTERM, SIGKILL), and dies with the worker
+ *           +-- its children: receive the group's signals (SIGTERM, SIGKILL) and die with the worker
  * ```
  *
- * It uses `node:child_process` and not `effect/process`: an exit there is a code, and this needs the signal too, and the record of the worker
- * has to be written in the same breath as it is started (see `WorkerRecords`).
+ * It uses `node:child_process` instead of `effect/process`, which reports only an exit code: the pool also needs the signal, and must write the
+ * worker's record synchronously with its start (see `WorkerRecords`).
  *
- * Left on disk, in `dataDir`: `workers/` (one record a running worker, see `OrphanSweep`) and `compile-cache/` (V8's code cache, which makes
- * later starts of a handler faster) and `bundles/` (one a handler, see `HandlerBundle`). The last two are safe to delete.
+ * Files in `dataDir`: `workers/` (one record per running worker, see `OrphanSweep`), `compile-cache/` (V8's code cache, which speeds up later
+ * starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The last two are safe to delete.
  */
 import * as LogTail from "@stint/pool/LogTail"
 import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
@@ -35,38 +35,38 @@ import { spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand
 import { readLines } from "./WorkerOutput.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
 
-/** Where and how the pool starts its workers. */
+/** Options of the pool. */
 export interface Options {
-  /** Where records and the compile cache are kept. One platform at a time. */
+  /** Folder of records, compile cache and bundles. Used by one platform at a time. */
   readonly dataDir: string
-  /** Keep V8's code cache between starts. Default: true; costs some megabytes a handler and saves most of its compile time. */
+  /** Keep V8's code cache between starts. Default: true; costs some megabytes per handler and saves most of its compile time. */
   readonly compileCache?: boolean
   /**
-   * Run handlers as bundles once they are made. Default: true; a bundle starts several times faster than hundreds of source files. False runs
-   * them from their sources always.
+   * Run handlers as bundles once they are built. Default: true; a bundle starts several times faster than hundreds of source files. False always
+   * runs the sources.
    */
   readonly bundle?: boolean
   /**
-   * Options of Node for handlers. Default: none. `--enable-source-maps` gives true lines in the stack traces of handlers that were compiled
-   * before; TypeScript that runs as it is needs it not, and bundles have it.
+   * Node options for handlers. Default: none. `--enable-source-maps` gives correct lines in stack traces of precompiled handlers. TypeScript
+   * sources do not need it, and bundles have it already.
    */
   readonly nodeOptions?: ReadonlyArray<string>
-  /** How long workers of an earlier platform may take to finish their jobs before they are killed. Default: 5 minutes. */
+  /** Time for workers of an earlier platform to finish their jobs before they are killed. Default: 5 minutes. */
   readonly orphanGrace?: Duration.Input
 }
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
-/** How long the pipes of a dead worker are read, for its last lines, while somebody else holds them open. */
+/** How long the pipes of an exited worker are read for its last lines while another process holds them open. */
 const FINAL_OUTPUT_WAIT = "1 second"
 
-/** How long a killed worker's end is waited for. Only a process that the system itself cannot end takes longer. */
+/** How long to wait for a killed worker to exit. Only a process that the kernel cannot end takes longer. */
 const KILL_WAIT = Duration.seconds(5)
 
-/** How long workers of an earlier platform may still take when this one stops. Its own have had their grace by then. */
+/** Time for workers of an earlier platform to exit when this one stops. Its own workers have had their grace period by then. */
 const ORPHAN_SHUTDOWN_GRACE = Duration.seconds(5)
 
-/** What a line says, without the form that loggers give it. */
+/** The message of a line, without the logger's format. */
 const messageOf = (text: string): string => ParsedLogLine.parse({ stream: "stderr", text }).message
 
 const layerOf = Effect.fnUntraced(function*(options: Options) {
@@ -81,18 +81,18 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   const records = yield* Effect.mapError(WorkerRecords.make(dataDir), (cause) =>
     new PoolError({
       reason: new PoolUnavailable({
-        problem: `its records cannot be kept in ${join(dataDir, "workers")} (${cause.message})`,
-        hint: "Make the data folder writable, or use another one."
+        problem: `its records cannot be stored in ${join(dataDir, "workers")} (${cause.message})`,
+        hint: "Make the data folder writable, or set another one."
       })
     }))
 
-  /** Starts the process and writes its record; `onExit` is called once, when it is gone. */
+  /** Starts the process and writes its record. Calls `onExit` once, when the process has exited. */
   const launch = (program: WorkerCommand, { endpoint, worker }: StartRequest, onExit: (child: Child, exit: WorkerExit) => void) =>
     Effect.callback<Child, PoolError>((resume) => {
       const refused = (error: Error) =>
         resume(Effect.fail(
           spawnError(program, endpoint.id, error) ??
-            new PoolError({ reason: new NoCapacity({ problem: `the system says ${error.message}` }) })
+            new PoolError({ reason: new NoCapacity({ problem: `the operating system reports ${error.message}` }) })
         ))
       let child: Child
       try {
@@ -116,7 +116,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
         unrecorded = error
       }
       child.once("exit", (code, signal) => {
-        // Its group is its own, and nobody is in it whom the worker did not start.
+        // The worker leads its own process group, which contains only its own children.
         ProcessTable.signal(-pid, "SIGKILL")
         onExit(
           child,
@@ -133,7 +133,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
               Effect.logWarning(
                 `Worker ${worker} cannot be recorded in ${
                   join(dataDir, "workers")
-                }: if the platform is killed, it will not be found again.`,
+                }. A later platform cannot find this worker if this one is killed.`,
                 unrecorded
               ),
               child
@@ -147,7 +147,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     const gone = yield* Deferred.make<WorkerExit>()
     const ended = yield* Deferred.make<WorkerExit>()
 
-    /** Signals the whole group, as long as its number is the worker's. */
+    /** Signals the whole process group, while the group id still belongs to the worker. */
     const signal = (child: Child, name: "SIGTERM" | "SIGKILL") =>
       Effect.sync(() => {
         if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) ProcessTable.signal(-child.pid, name)
@@ -170,7 +170,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
           tail.add(text)
           return log.write({ endpoint: endpoint.id, worker, stream, text })
         })))
-    // On their own, not in the scope: they end with the process, whose last lines are wanted also when the scope is what ends it.
+    // Detached from the scope: the readers end with the process, whose last lines are needed even when the scope's closing killed it.
     const readers = [yield* readOutput("stdout"), yield* readOutput("stderr")]
     yield* Deferred.await(gone).pipe(
       Effect.tap(() => Effect.timeoutOption(Fiber.awaitAll(readers), FINAL_OUTPUT_WAIT)),
@@ -197,7 +197,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
 
   const orphans = OrphanSweep.make(records, Duration.fromInputUnsafe(options.orphanGrace ?? "5 minutes"))
   const sweeping = yield* orphans.run.pipe(
-    Effect.catchDefect((defect) => Effect.logError("Workers of an earlier run were not looked for.", defect)),
+    Effect.catchDefect((defect) => Effect.logError("The search for workers of an earlier run failed.", defect)),
     Effect.forkScoped
   )
   yield* Effect.addFinalizer(() =>
@@ -213,5 +213,5 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   return WorkerPool.of({ supports: ["handler", "command"], prepare, start })
 })
 
-/** The pool. Fails when its records cannot be kept in `dataDir`. */
+/** The pool. Fails when its records cannot be stored in `dataDir`. */
 export const layer = (options: Options): Layer.Layer<WorkerPool, PoolError> => Layer.effect(WorkerPool, layerOf(options))

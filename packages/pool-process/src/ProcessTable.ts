@@ -1,15 +1,15 @@
 /**
- * Which processes there are, as far as a pool must know: whether the one that it started is still that one, and who belongs to it.
+ * Process lookups for the pool: whether a process is still the one that it started, and which processes belong to a group.
  *
- * A pid alone says little: it is given to somebody else when its process is gone. With the time of its start and the boot that it started
- * in it is unique. Both are read from `/proc`; on systems without it nothing is known of any process but our own children.
+ * A pid alone is ambiguous, because the kernel reuses it. Pid, start time and boot id together are unique. Both are read from `/proc`. Without
+ * `/proc` only the platform's own children can be identified.
  */
 import { readdirSync, readFileSync } from "node:fs"
 
-/** A process, told apart from later ones of the same pid. */
+/** A process, distinguished from later processes with the same pid. */
 export interface ProcessIdentity {
   readonly pid: number
-  /** Start in clock ticks since the boot, and the id of that boot. */
+  /** Start time in clock ticks since the boot, and the boot id. */
   readonly start: string
 }
 
@@ -17,14 +17,14 @@ const read = (file: string): string | undefined => {
   try {
     return readFileSync(file, "utf8")
   } catch {
-    // Gone, or somebody else's: either way nothing is known of it.
+    // Exited, or not readable: unknown either way.
     return undefined
   }
 }
 
 const boot = (): string => (read("/proc/sys/kernel/random/boot_id") ?? "").trim()
 
-/** Fields of `/proc/<pid>/stat` after the name, which stands in brackets and may hold anything. See proc(5). */
+/** Fields of `/proc/<pid>/stat` after the name, which is in parentheses and may contain any character. See proc(5). */
 const stat = (pid: number): { readonly state: string; readonly group: number; readonly startTicks: string } | undefined => {
   const text = read(`/proc/${pid}/stat`)
   if (text === undefined) return undefined
@@ -33,19 +33,19 @@ const stat = (pid: number): { readonly state: string; readonly group: number; re
   return startTicks === undefined ? undefined : { state, group: Number(group), startTicks }
 }
 
-/** A process that has ended stays in the table until its parent asks how; nobody may ever ask for an orphan. */
+/** A zombie: an exited process stays in the table until its parent reads its status, which may never happen for an orphan. */
 const isOver = (state: string): boolean => state === "Z" || state === "X"
 
-/** The process that has this pid now; undefined when there is none, or where that cannot be known. */
+/** The current process with this pid; undefined when there is none, or when unknown. */
 export const identityOf = (pid: number): ProcessIdentity | undefined => {
   const found = stat(pid)
   return found === undefined || isOver(found.state) ? undefined : { pid, start: `${found.startTicks}@${boot()}` }
 }
 
-/** Whether that very process still runs. */
+/** Whether this exact process is still running. */
 export const isRunning = (identity: ProcessIdentity): boolean => identityOf(identity.pid)?.start === identity.start
 
-/** Processes of a process group whose environment holds that `NAME=value`: what a dead leader has left behind. */
+/** Processes of a process group whose environment contains `NAME=value`: those that an exited group leader left behind. */
 export const membersOf = (group: number, variable: string): ReadonlyArray<ProcessIdentity> => {
   let names: ReadonlyArray<string>
   try {
@@ -62,11 +62,11 @@ export const membersOf = (group: number, variable: string): ReadonlyArray<Proces
   })
 }
 
-/** Sends a signal; nothing happens when there is nobody to get it. A negative pid means its whole group. */
+/** Sends a signal. Does nothing when there is no such process. A negative pid addresses its process group. */
 export const signal = (pid: number, name: "SIGTERM" | "SIGKILL"): void => {
   try {
     process.kill(pid, name)
   } catch {
-    // ESRCH: it is gone already, which is what was wanted. EPERM: it is not ours.
+    // ESRCH: already exited. EPERM: not our process.
   }
 }

@@ -1,22 +1,22 @@
 /**
- * Keeps everything that a bundled program starts with in one file, whatever it loads later.
+ * Puts all modules that a bundled program loads at its start into one file.
  *
- * A bundler that splits puts a module into the chunk of exactly those who use it: what the start shares with one late module is one chunk,
- * what it shares with two is another. A start would read ten small files instead of one, about half a millisecond each. So each late module
- * is made to use the whole start; then all of them share the same things with it:
+ * A splitting bundler creates one chunk for each set of entries that share a module: one chunk for modules shared by the start and one lazy
+ * module, another for those shared with two. A start would read ten small files instead of one, about half a millisecond each. This plugin makes
+ * each lazy module import the whole start, so that all sets become one:
  *
  * ```
  *   without:  start --> {start, a}  {start, b}  {start, a, b}  ...        with:  start --> {start, a, b}
  *             a ------> {start, a}  {start, a, b}                                a ------> {start, a, b}
  * ```
  *
- * A late module is loaded when the start has run, so its import of it does nothing but count.
+ * A lazy module loads after the start has run, so this import has no effect at run time.
  */
 import type { BuildOptions, Plugin } from "esbuild"
 import { readFile } from "node:fs/promises"
 import { extname } from "node:path"
 
-/** How such a program is bundled, wherever it goes: for the Node that workers run on, with a map that names the sources. */
+/** esbuild options for such a program: the Node version of workers, with a source map. */
 export const BUNDLE_OPTIONS = {
   bundle: true,
   splitting: true,
@@ -29,22 +29,22 @@ export const BUNDLE_OPTIONS = {
   metafile: true
 } as const satisfies BuildOptions
 
-/** What esbuild reads a file as. */
+/** esbuild's loader of a file. */
 export const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
   const extension = extname(path)
   return extension.endsWith("tsx") ? "tsx" : extension.includes("ts") ? "ts" : extension.endsWith("jsx") ? "jsx" : "js"
 }
 
 /**
- * The plugin for a program that starts with the file `entry`. `change` is what else is done to the text of a file, because one plugin alone
- * can read it: undefined leaves it as it is.
+ * The plugin for a program with the entry file `entry`. `change` transforms the text of a file, because only one plugin can load it; undefined
+ * leaves the text unchanged.
  */
 export const singleStartupChunk = (entry: string, change: (path: string, source: string) => string | undefined): Plugin => ({
   name: "one-start-chunk",
   setup: (build) => {
     const late = new Set<string>()
     build.onResolve({ filter: /./ }, async ({ importer, kind, namespace, path, pluginData, resolveDir }) => {
-      // Data of a plugin: somebody's second look at an import. A look at that would be looked at in turn, for ever.
+      // Plugin data marks a plugin's own resolve call. Handling it would recurse forever.
       if (kind !== "dynamic-import" || pluginData !== undefined) return undefined
       const found = await build.resolve(path, { importer, kind, namespace, resolveDir, pluginData: "second look" })
       if (found.errors.length > 0 || found.external) return found
@@ -54,7 +54,7 @@ export const singleStartupChunk = (entry: string, change: (path: string, source:
     build.onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {
       const source = await readFile(path, "utf8")
       const changed = change(path, source)
-      // A late module of CommonJS has no exports to add to; its chunk stays as it is.
+      // A lazy CommonJS module has no export to add to; its chunk is unchanged.
       if (!late.has(path) || path === entry || /\.c[jt]s$/.test(path) || !/^\s*export\b/m.test(source)) {
         return changed === undefined ? undefined : { contents: changed, loader: loaderOf(path) }
       }

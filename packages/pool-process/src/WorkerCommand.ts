@@ -1,15 +1,15 @@
 /**
- * What is run for a worker: from an endpoint's source to a program, its arguments, its directory and its environment.
+ * Turns an endpoint's source into a program with arguments, working directory and environment.
  *
  * | source | program | directory |
  * |---|---|---|
- * | `handler` | the platform's own Node, on the file's bundle or on the file as it is (see `HandlerEntryPoint`) | the file's own |
- * | `command` | as given; no shell looks at it | its `directory`, else the platform's |
+ * | `handler` | the platform's Node with the file's bundle or the file itself (see `HandlerEntryPoint`) | the file's folder |
+ * | `command` | as given, without a shell | its `directory`, else the platform's |
  *
- * A worker inherits the platform's environment, for `PATH`, `HOME`, proxies, certificates and whatever else its program expects of the machine,
- * without the platform's own settings: `STINT_*`, where its secrets are, and `PORT`. The endpoint's `env` comes over that, the worker's
- * variables over both. Where nobody sets them, two things differ from elsewhere, because these workers share the platform's own machine: the
- * thresholds of fitness checks are lower (docs/decisions/0006), and a platform that is away for an hour is given up.
+ * A worker inherits the platform's environment (`PATH`, `HOME`, proxies, certificates) without the platform's own settings: `STINT_*`, which
+ * contain secrets, and `PORT`. The endpoint's `env` overrides it, and the worker's variables override both. Two defaults differ from other
+ * pools, because these workers share the platform's machine: the thresholds of fitness checks are lower (docs/decisions/0006), and a worker exits
+ * when the platform has been unreachable for an hour.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
@@ -27,16 +27,16 @@ export interface WorkerCommand {
   readonly environment: Readonly<Record<string, string>>
 }
 
-/** What all handlers are started with. */
+/** Options for all handlers. */
 export interface Options {
-  /** Where Node keeps compiled code between starts; undefined for nowhere. */
+  /** Folder of Node's compile cache; undefined disables it. */
   readonly compileCache: string | undefined
-  /** Options of Node for handlers. */
+  /** Node options for handlers. */
   readonly nodeOptions: ReadonlyArray<string>
   readonly entry: HandlerEntryPoint
 }
 
-/** The platform's environment, as its workers may see it. */
+/** The part of the platform's environment that workers inherit. */
 export const inheritedEnvironment = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
   const result: Record<string, string> = {}
   for (const [name, value] of Object.entries(environment)) {
@@ -46,21 +46,19 @@ export const inheritedEnvironment = (environment: Readonly<Record<string, string
 }
 
 /**
- * What workers on the platform's own machine are told, without its prefix. 0.1 GB is about what a worker needs to start; of a disk 1 %
- * is what the platform's own store had better have, too. After a platform that was killed and never started again nobody else ends its
- * workers: they leave by themselves, an hour later.
+ * Default variables of workers on the platform's machine, without prefix. A worker needs about 0.1 GB of memory to start; the platform's store
+ * needs 1 % of the disk as well. When a killed platform is never restarted, its workers exit on their own after an hour.
  */
 const DEFAULTS = { MIN_MEMORY_GB: "0.1", MIN_DISK_PERCENT: "1", UNREACHABLE_LIMIT: "3600000" } as const
 
 /**
- * Python holds back what it prints into a pipe until there is much of it. Its lines would come when the job that they are about has long
- * ended.
+ * Python buffers its output to a pipe. Without this variable, lines would arrive long after the job they belong to.
  */
 const UNBUFFERED = { PYTHONUNBUFFERED: "1" }
 
 /**
- * Those of {@link DEFAULTS} that this environment does not set, under both prefixes: SDKs that know only one of them are to see it,
- * too. One that is set under either prefix is left alone under both, so that it counts. A blank value sets nothing.
+ * The {@link DEFAULTS} that this environment does not set, under both prefixes, because an SDK may read only one. A variable set under either
+ * prefix suppresses the default under both. A blank value counts as unset.
  */
 export const defaultsFor = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
   const result: Record<string, string> = {}
@@ -74,7 +72,7 @@ export const defaultsFor = (environment: Readonly<Record<string, string | undefi
 
 const fail = (path: string, problem: string, hint: string) => new PoolError({ reason: new SpawnFailed({ path, problem, hint }) })
 
-/** A file or a folder must be there: the system's own error would blame the program for a missing folder. */
+/** Checks that a file or folder exists: the system's error would blame the program for a missing folder. */
 const check = Effect.fnUntraced(function*(path: string, kind: "file" | "folder", hint: string) {
   const found = yield* Effect.tryPromise({
     try: () => stat(path),
@@ -90,7 +88,7 @@ const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint
   switch (source.type) {
     case "handler": {
       const file = resolve(source.file)
-      yield* check(file, "file", `Correct the handler of endpoint ${endpoint}, or put the file there.`)
+      yield* check(file, "file", `Correct the handler of endpoint ${endpoint}, or create the file.`)
       const main = yield* entry.of(file)
       return { path: process.execPath, args: [...nodeOptions, ...main.nodeOptions, main.path], directory: dirname(file) }
     }
@@ -105,7 +103,7 @@ const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint
   }
 })
 
-/** The program of a worker; fails where it is plain that it cannot be started. */
+/** The program of a worker. Fails when it obviously cannot be started. */
 export const workerCommandOf = Effect.fnUntraced(function*({ endpoint, variables }: StartRequest, options: Options) {
   const line = yield* commandLine(endpoint.source, endpoint.id, options)
   const base = inheritedEnvironment(process.env)
@@ -117,14 +115,14 @@ export const workerCommandOf = Effect.fnUntraced(function*({ endpoint, variables
   return program
 })
 
-/** What the system said when it was asked to start a program. */
+/** Describes the system's error when a program could not be started. */
 export const spawnError = (program: WorkerCommand, endpoint: string, error: Error): PoolError | undefined => {
   const code = "code" in error ? error.code : undefined
   switch (code) {
     case "ENOENT":
       return fail(
         program.path,
-        program.path.includes("/") ? "there is no such file" : "no folder of PATH has a program of that name",
+        program.path.includes("/") ? "there is no such file" : "no folder in PATH contains this program",
         `Correct the command of endpoint ${endpoint}, or install the program.`
       )
     case "EACCES":
@@ -132,8 +130,8 @@ export const spawnError = (program: WorkerCommand, endpoint: string, error: Erro
     case "ENOEXEC":
       return fail(
         program.path,
-        `the system refuses to run it (${code})`,
-        `Make it executable (chmod +x), and see that it is a program.`
+        `the operating system refuses to run it (${code})`,
+        `Make it executable (chmod +x), and check that it is a program.`
       )
     case "E2BIG":
       return fail(program.path, "its arguments and environment are too long", `Shorten the env of endpoint ${endpoint}.`)

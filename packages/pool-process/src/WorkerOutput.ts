@@ -1,14 +1,14 @@
 /**
- * What a worker prints, line by line.
+ * Reads a worker's output line by line.
  */
 import * as Effect from "effect/Effect"
 import type { Readable } from "node:stream"
 import { StringDecoder } from "node:string_decoder"
 
-/** A line is handed on in pieces of this many characters: somebody may print gigabytes without a line break. */
+/** Longer lines are split into pieces of this length, because a program may print gigabytes without a line break. Characters. */
 export const MAX_LINE = 16_384
 
-/** Splits text that comes in pieces into lines. `end` gives what is left without a line break. */
+/** Splits chunks of text into lines. `end` returns the rest without a line break. */
 export const splitter = (): {
   readonly push: (bytes: Buffer) => ReadonlyArray<string>
   readonly end: () => ReadonlyArray<string>
@@ -41,8 +41,8 @@ export const splitter = (): {
 }
 
 /**
- * Reads a stream to its end, one line at a time, and waits for each to be handled: a slow reader slows the writer. Reading goes on until the
- * stream ends or fails; a pipe that breaks says no more than that its writer is gone.
+ * Reads a stream line by line and waits until each line has been handled, so that a slow reader slows down the writer. Returns when the stream
+ * ends or fails; a broken pipe only means that the writer has exited.
  */
 export const readLines = Effect.fnUntraced(function*(stream: Readable, onLine: (line: string) => Effect.Effect<void>) {
   const lines = splitter()

@@ -1,8 +1,7 @@
 /**
- * Which workers run, on disk: one file a worker, for the platform that comes after one that was killed (see `OrphanSweep`).
+ * Records of running workers on disk, one file per worker, so that the next platform finds the workers of a killed one (see `OrphanSweep`).
  *
- * Written in the same breath as the process is started, and synchronously for that reason: a platform that is killed between the two would
- * leave a worker that nobody knows of.
+ * A record is written synchronously, right after the process starts: a platform killed between the two would leave an unrecorded worker.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -21,12 +20,12 @@ const Record = Schema.fromJsonString(Schema.Struct({
   platform: Identity
 }))
 
-/** A worker that was started. */
+/** A started worker. */
 export interface WorkerRecord {
   readonly worker: string
   readonly endpoint: string
   readonly pid: number
-  /** Null where the system does not tell processes of one pid apart. */
+  /** Null when the system cannot distinguish processes with the same pid. */
   readonly identity: ProcessIdentity | null
   /** The platform that started it. */
   readonly platform: ProcessIdentity | null
@@ -35,9 +34,9 @@ export interface WorkerRecord {
 export interface WorkerRecords {
   /** Throws when the file cannot be written. */
   readonly write: (record: WorkerRecord) => void
-  /** Throws when the file cannot be removed; one that is not there is no error. */
+  /** Throws when the file cannot be removed; a missing file is not an error. */
   readonly remove: (worker: string) => void
-  /** All that can be read. What cannot is no record: it was being written when the platform was killed, or is somebody else's file. */
+  /** All readable records. An unreadable file was being written when the platform was killed, or is not a record. */
   readonly list: () => ReadonlyArray<WorkerRecord>
 }
 
@@ -54,12 +53,12 @@ const read = (file: string): Option.Option<WorkerRecord> => {
   }
 }
 
-/** The folder of the records cannot be made. */
+/** The folder of the records cannot be created. */
 export class RecordsUnusable extends Schema.TaggedError<RecordsUnusable>()("RecordsUnusable", {
   message: Schema.String
 }) {}
 
-/** Opens the records below `dataDir`. */
+/** Opens the records in `dataDir`. */
 export const make = (dataDir: string): Effect.Effect<WorkerRecords, RecordsUnusable> =>
   Effect.try({
     try: () => {
@@ -69,7 +68,7 @@ export const make = (dataDir: string): Effect.Effect<WorkerRecords, RecordsUnusa
       return {
         write: (record: WorkerRecord) => {
           const file = fileOf(record.worker)
-          // Never half a record under its own name.
+          // Rename, so that a partial record never has the final name.
           writeFileSync(`${file}.new`, encode(record))
           renameSync(`${file}.new`, file)
         },

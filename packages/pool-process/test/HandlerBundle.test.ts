@@ -131,7 +131,7 @@ describe("HandlerBundle", () => {
       yield* prepare
       yield* prepare
       assert.lengthOf(messages, 1)
-      assert.match(String(messages[0]), /broken\.ts cannot be bundled: .*nowhere\.ts.*\. It is run from its sources/s)
+      assert.match(String(messages[0]), /broken\.ts cannot be bundled: .*nowhere\.ts.*\. It runs from its sources/s)
       assert.strictEqual((yield* entries.of(file)).path, file)
     }))
 })

@@ -15,11 +15,11 @@ describe("ProcessPool: what cannot be started", () => {
       const file = join(folder, "missing.ts")
       assert.strictEqual(
         yield* refused({ type: "handler", file }),
-        `${file} cannot be started: there is no such file. Correct the handler of endpoint tested, or put the file there.`
+        `${file} cannot be started: there is no such file. Correct the handler of endpoint tested, or create the file.`
       )
       assert.strictEqual(
         yield* refused({ type: "handler", file: folder }),
-        `${folder} cannot be started: it is not a file. Correct the handler of endpoint tested, or put the file there.`
+        `${folder} cannot be started: it is not a file. Correct the handler of endpoint tested, or create the file.`
       )
     })))
 
@@ -27,7 +27,7 @@ describe("ProcessPool: what cannot be started", () => {
     withPool(Effect.gen(function*() {
       assert.strictEqual(
         yield* refused({ type: "command", command: ["no-such-program-of-ours"] }),
-        "no-such-program-of-ours cannot be started: no folder of PATH has a program of that name. " +
+        "no-such-program-of-ours cannot be started: no folder in PATH contains this program. " +
           "Correct the command of endpoint tested, or install the program."
       )
       const directory = join(folder, "nowhere")
@@ -39,7 +39,7 @@ describe("ProcessPool: what cannot be started", () => {
       chmodSync(text, 0o644)
       assert.match(
         yield* refused({ type: "command", command: [text] }),
-        /the system refuses to run it \(EACCES\)\. Make it executable/
+        /the operating system refuses to run it \(EACCES\)\. Make it executable/
       )
     })))
 

@@ -1,15 +1,15 @@
 /**
- * The last lines that a worker printed: what a tired human wants to read when it is gone.
+ * The last lines of a worker's output, for job errors and health reports.
  *
- * Bounded by lines, by the length of one and by all of them together, because they go into job records and health reports.
+ * Bounded by number of lines, length of a line and total length, because they are stored in job records.
  */
 
 export interface Options {
-  /** How many lines are kept. Default: 20. */
+  /** Maximum number of lines. Default: 20. */
   readonly lines?: number
-  /** How long they may be together, in characters. Default: 2,000. */
+  /** Maximum total length. Characters; default: 2,000. */
   readonly characters?: number
-  /** How long one line may be before its end is cut. Default: 500. */
+  /** Maximum length of a line; longer lines are cut. Characters; default: 500. */
   readonly lineCharacters?: number
 }
 

@@ -1,8 +1,8 @@
 /**
- * Workers as fibers of this process: for tests, and the model of what a pool does.
+ * A pool whose workers are fibers of this process. For tests, and the reference model of a pool.
  *
- * A worker's program is an Effect that gives an exit code. What would be a process's environment, standard output and signals is given to
- * it as {@link WorkerContext}; what would happen to a process is done by the verbs of {@link Faults}.
+ * A worker's program is an Effect that returns an exit code. It receives its environment, output and signals as {@link WorkerContext}. Tests
+ * crash and freeze workers with {@link Faults}.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import * as Cause from "effect/Cause"
@@ -19,36 +19,36 @@ import type { WorkerExit } from "./WorkerExit.ts"
 import { maskOf, WorkerLog } from "./WorkerLog.ts"
 import { type StartRequest, WorkerPool } from "./WorkerPool.ts"
 
-/** What a worker's program has. */
+/** The process interface of a worker's program. */
 export interface WorkerContext extends StartRequest {
   /** Prints a line. */
   readonly print: (line: string) => Effect.Effect<void>
-  /** Returns when the worker is asked to leave. A program that never waits for it ignores being asked. */
+  /** Completes when the worker is asked to exit. A program that does not wait for it ignores the request. */
   readonly exitRequested: Effect.Effect<void>
-  /** A frozen worker stops here until it is thawed. Programs pass it before each thing they do. */
+  /** Suspends while the worker is frozen. Programs run it before each step. */
   readonly awaitThawed: Effect.Effect<void>
-  /** Ends the worker as a signal would. */
+  /** Ends the worker as if by a signal. */
   readonly signal: (signal: string) => Effect.Effect<never>
 }
 
-/** A worker that runs. */
+/** A running worker. */
 export interface RunningWorker extends StartRequest {
   readonly exitRequested: boolean
   readonly frozen: boolean
 }
 
-/** What happens to workers in the field, done to those of this pool. Verbs that name a worker which does not run are defects. */
+/** Fault injection. A verb that names a worker that is not running is a defect. */
 export class Faults extends Context.Service<Faults, {
-  /** The workers that run, oldest first. */
+  /** Running workers, oldest first. */
   readonly running: Effect.Effect<ReadonlyArray<RunningWorker>>
-  /** How many workers were started in all. */
+  /** Total number of started workers. */
   readonly started: Effect.Effect<number>
-  /** Ends a worker now, as a crash with that exit code or signal. */
+  /** Crashes a worker with an exit code or signal. */
   readonly crash: (worker: string, how: { readonly code: number } | { readonly signal: string }) => Effect.Effect<void>
-  /** The worker does nothing more, and does not hear that it is asked to leave. */
+  /** Suspends the worker; it does not notice a request to exit. */
   readonly freeze: (worker: string) => Effect.Effect<void>
   readonly thaw: (worker: string) => Effect.Effect<void>
-  /** The next starts fail with that reason. */
+  /** Makes the next starts fail with this reason. */
   readonly failNextStarts: (count: number, reason: SpawnFailed | NoCapacity) => Effect.Effect<void>
 }>()("@stint/pool/MemoryWorkerPool/Faults") {}
 
@@ -66,8 +66,8 @@ type WithoutLog<E> = E extends WorkerExit ? Omit<E, "log"> : never
 const killed = (signal: string): WithoutLog<WorkerExit> => ({ _tag: "Killed", signal, outOfMemory: false })
 
 /**
- * A pool whose workers run `program`. A defect of the program ends its worker with code 1 and the error as its last lines, as a thrown
- * error ends a process.
+ * A pool whose workers run `program`. A defect of the program ends its worker with exit code 1 and prints the error, as an uncaught error ends
+ * a process.
  */
 export const layer = <R>(
   program: (worker: WorkerContext) => Effect.Effect<number, never, R>,

@@ -1,28 +1,27 @@
 /**
- * What a worker's line says: the lines of SDK loggers name their job and their level
- * (docs/spec/logging.md#line-format, docs/spec/logging.md#lines-of-other-programs), others are text.
+ * Parses a line of a worker's output. Lines of SDK loggers contain a job id and a level
+ * (docs/spec/logging.md#line-format, docs/spec/logging.md#lines-of-other-programs); other lines are plain text.
  *
  * ```
  *   {"requestId":"6090...","message":"loading","level":"INFO"}     the job's, from its log
  *   Traceback (most recent call last):                             text, on stderr
  * ```
  *
- * Text on standard output is taken for INFO. Text on standard error says nothing of its level; it is taken for WARN, so that who looks for
- * what went wrong finds a traceback.
+ * Text on standard output has the level INFO. Text on standard error has the level WARN, so that a search for problems finds tracebacks.
  */
 import { type LogLevel, type LogSource, parseLogLevel } from "@stint/contract/JobLogLine"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { WorkerLine } from "./WorkerLog.ts"
 
-/** A line, understood. */
+/** A parsed line. */
 export interface ParsedLogLine {
-  /** The job that it names, if any. */
+  /** The job id in the line, if any. */
   readonly job: string | undefined
   readonly level: LogLevel
   readonly source: LogSource
   readonly message: string
-  /** It came from an SDK's logger, and is no text as somebody printed it. */
+  /** Whether an SDK's logger wrote it. False: plain text. */
   readonly isLogged: boolean
 }
 
@@ -30,11 +29,11 @@ const decodeLogged = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Str
   requestId: Schema.NullOr(Schema.String),
   message: Schema.String,
   level: Schema.String,
-  /** Our SDK says so where the handler printed it. */
+  /** Set by our SDK for lines that the handler printed. */
   source: Schema.optionalKey(Schema.Literals(["stdout", "stderr"]))
 })))
 
-/** Understands a line. */
+/** Parses a line. */
 export const parse = ({ stream, text }: Pick<WorkerLine, "stream" | "text">): ParsedLogLine => {
   const logged = text.startsWith("{") ? decodeLogged(text) : Option.none()
   return Option.match(logged, {

@@ -1,38 +1,38 @@
 /**
- * Why a worker cannot be started, as one error with a reason.
+ * The error of a worker that cannot be started, with a tagged reason.
  */
 import * as Schema from "effect/Schema"
 
 /** The program could not be started: no such file, not executable, no such directory. */
 export class SpawnFailed extends Schema.TaggedError<SpawnFailed>()("SpawnFailed", {
-  /** What was tried: the path of the file or the program. */
+  /** Path of the file or program. */
   path: Schema.String,
-  /** What was wrong with it, without a full stop: "there is no such file". */
+  /** The problem, without a full stop: "there is no such file". */
   problem: Schema.String,
-  /** What to do about it, as a sentence. */
+  /** The remedy, as a sentence. */
   hint: Schema.String
 }) {}
 
 /**
- * There is no room for another worker: out of processes, memory or machines. Nothing is wrong with the worker itself, so it is shown as
- * throttled (docs/spec/endpoints.md#worker-states) and tried again.
+ * No capacity for another worker: out of processes, memory or machines. The worker itself is fine, so it is shown as throttled
+ * (docs/spec/endpoints.md#worker-states) and retried.
  */
 export class NoCapacity extends Schema.TaggedError<NoCapacity>()("NoCapacity", {
-  /** What there is too little of, without a full stop. */
+  /** The missing resource, without a full stop. */
   problem: Schema.String
 }) {}
 
-/** The pool cannot start workers of this source. */
+/** The pool does not support this source. */
 export class Unsupported extends Schema.TaggedError<Unsupported>()("Unsupported", {
-  /** The `type` of the endpoint's source. */
+  /** `type` of the endpoint's source. */
   source: Schema.String
 }) {}
 
-/** The pool itself cannot work here, whatever the worker: a folder that cannot be written, an engine that does not answer. */
+/** The pool itself does not work: a folder is not writable, or an engine does not respond. */
 export class PoolUnavailable extends Schema.TaggedError<PoolUnavailable>()("PoolUnavailable", {
-  /** What is in the way, without a full stop. */
+  /** The problem, without a full stop. */
   problem: Schema.String,
-  /** What to do about it, as a sentence. */
+  /** The remedy, as a sentence. */
   hint: Schema.String
 }) {}
 
@@ -45,9 +45,9 @@ export class PoolError extends Schema.TaggedError<PoolError>()("PoolError", {
       case "SpawnFailed":
         return `${reason.path} cannot be started: ${reason.problem}. ${reason.hint}`
       case "NoCapacity":
-        return `There is no room for another worker: ${reason.problem}.`
+        return `There is no capacity for another worker: ${reason.problem}.`
       case "Unsupported":
-        return `This platform has no pool that starts workers of source type "${reason.source}". Use another source, or let workers join ` +
+        return `This platform has no pool that starts workers of source type "${reason.source}". Use another source, or start workers elsewhere ` +
           `by themselves.`
       case "PoolUnavailable":
         return `No worker can be started: ${reason.problem}. ${reason.hint}`

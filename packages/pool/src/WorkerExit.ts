@@ -1,17 +1,17 @@
 /**
- * How a worker ended, and how that is said to people.
+ * How a worker exited, and its description.
  */
 
-/** What a pool knows of an end. `log` holds the worker's last lines (see `LogTail`). */
+/** An exit as the pool observed it. `log` holds the worker's last lines (see `LogTail`). */
 export type WorkerExit =
-  /** The program ended by itself. */
+  /** The program exited. */
   | { readonly _tag: "Exited"; readonly code: number; readonly log: ReadonlyArray<string> }
-  /** It was ended by a signal. `outOfMemory`: the pool knows that memory was why. */
+  /** A signal killed it. `outOfMemory`: the pool knows that memory ran out. */
   | { readonly _tag: "Killed"; readonly signal: string; readonly outOfMemory: boolean; readonly log: ReadonlyArray<string> }
-  /** It is gone with the place where it ran. `reason` is a sentence. */
+  /** The place where it ran is gone. `reason` is a sentence. */
   | { readonly _tag: "Lost"; readonly reason: string; readonly log: ReadonlyArray<string> }
 
-/** Signals behind exit codes above 128, as shells and container engines report them. */
+/** Signals for exit codes above 128, as shells and container engines report them. */
 const SIGNALS: Readonly<Record<number, string>> = {
   1: "SIGHUP",
   2: "SIGINT",
@@ -27,17 +27,17 @@ const SIGNALS: Readonly<Record<number, string>> = {
 
 const HEAP = /heap out of memory|MemoryError|Cannot allocate memory|std::bad_alloc/
 
-/** A guess at the reason behind the reason, as a sentence with a leading space; empty when there is none. */
+/** A hint about the likely cause, as a sentence with a leading space; empty when there is none. */
 const hint = (exit: WorkerExit): string => {
   if (exit._tag === "Lost") return ""
   if (exit._tag === "Killed" && exit.outOfMemory) return " It was out of memory: give it more, or fewer jobs at once."
   if (exit.log.some((line) => HEAP.test(line))) return " It ran out of memory: give it more, or fewer jobs at once."
   const signal = exit._tag === "Killed" ? exit.signal : SIGNALS[exit.code - 128]
-  if (signal === "SIGKILL") return " If nobody killed it, the system may have: that is what it does when memory runs out."
+  if (signal === "SIGKILL") return " If you did not kill it, the operating system may have, because memory ran out."
   return ""
 }
 
-/** One sentence or two: what happened to the worker. */
+/** One or two sentences that describe the exit. */
 export const describeExit = (worker: string, exit: WorkerExit): string => {
   switch (exit._tag) {
     case "Exited": {
@@ -52,6 +52,6 @@ export const describeExit = (worker: string, exit: WorkerExit): string => {
   }
 }
 
-/** A sentence followed by the worker's last lines, where there are any. Ends so that another sentence can follow. */
+/** A sentence, followed by the worker's last lines if there are any. Another sentence can be appended. */
 export const withLastOutput = (text: string, log: ReadonlyArray<string>): string =>
   log.length === 0 ? text : `${text} Its last output:\n${log.map((line) => `  ${line}\n`).join("")}(end of output)`

@@ -1,15 +1,16 @@
 /**
- * Where the lines go that workers print.
+ * The sink for workers' output lines.
  *
- * The default writes each to the platform's own log at level Info, annotated with `endpoint`, `worker` and `stream`. Provide another
- * one to keep them by job (`ParsedLogLine`, `JobLogs`) or to send them elsewhere. A slow sink slows the worker that prints, and no other: lines are not dropped.
+ * The default writes each line to the platform's log at level Info, annotated with `endpoint`, `worker` and `stream`. Provide another sink to
+ * store lines by job (`ParsedLogLine`, `JobLogs`) or to send them elsewhere. Lines are never dropped: a slow sink slows down the worker that
+ * prints, and no other.
  */
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { WorkerVariable } from "@stint/contract/WorkerProtocol"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 
-/** One line, without its line break. Very long ones come in pieces. */
+/** One line, without its line break. Very long lines arrive in pieces. */
 export interface WorkerLine {
   readonly endpoint: EndpointId
   readonly worker: WorkerId
@@ -17,7 +18,7 @@ export interface WorkerLine {
   readonly text: string
 }
 
-/** Shorter keys are not hidden: every word of a log would look like one. */
+/** Shorter keys are not redacted, because they would match ordinary words. Characters. */
 const SHORTEST_KEY = 8
 
 export interface WorkerLog {
@@ -25,8 +26,8 @@ export interface WorkerLog {
 }
 
 /**
- * Hides the worker's key in what it prints. Pools pass every line through it before it is kept or written: last lines end up in the errors
- * of jobs, which callers read.
+ * Redacts the worker's key in its output. Pools apply it to every line before it is stored or written, because the last lines appear in job
+ * errors, which callers read.
  */
 export const maskOf = (variables: Readonly<Record<string, string>>): (line: string) => string => {
   const keys = Object.entries(variables)

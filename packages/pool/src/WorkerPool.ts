@@ -1,13 +1,13 @@
 /**
- * The seam for places where workers run: processes, containers, pods.
+ * The contract of worker pools: places that run workers, such as processes, containers or pods.
  *
- * A pool starts one worker when asked, says how it ended, and ends it when asked. It decides nothing: how many workers there are, and
- * when one leaves, is the autoscaler's.
+ * A pool starts one worker on request, reports its exit, and stops it on request. It makes no decisions: the autoscaler decides how many
+ * workers run and when one exits.
  *
  * ```
  *   start --> running --exit, crash-------------> exit: Exited | Killed | Lost
- *               |  drain: asked to leave, may take its time
- *               |  kill, or the scope closes: ended now
+ *               |  drain: asked to exit, may take time
+ *               |  kill, or the scope closes: stopped immediately
  * ```
  *
  * A new pool implements this service and passes `suite` of `@stint/pool/testing`.
@@ -20,42 +20,42 @@ import type * as Scope from "effect/Scope"
 import type { PoolError } from "./PoolError.ts"
 import type { WorkerExit } from "./WorkerExit.ts"
 
-/** What a worker is started from. */
+/** The input of a worker start. */
 export interface StartRequest {
   readonly endpoint: Endpoint
   readonly worker: WorkerId
   /**
-   * The variables that make it a worker (`workerEnvironment`). They win over `endpoint.env`: a worker with somebody else's id or key could
-   * not be told from that somebody.
+   * The variables of the worker protocol (`workerEnvironment`). They override `endpoint.env`, so that an endpoint cannot give its workers
+   * another worker's id or key.
    */
   readonly variables: Readonly<Record<string, string>>
 }
 
-/** A worker that was started. */
+/** A started worker. */
 export interface WorkerHandle {
   readonly id: WorkerId
-  /** How it ended, once it has. May be awaited by many, and again. */
+  /** Its exit, once it has exited. May be awaited concurrently and repeatedly. */
   readonly exit: Effect.Effect<WorkerExit>
   /**
-   * Asks it to finish and leave (SIGTERM, or what stands for it). Returns at once; a worker may ignore it. Only the worker's own program
-   * knows what becomes of a job that it still runs, so the autoscaler asks when it holds none.
+   * Asks it to exit (SIGTERM or an equivalent). Returns immediately; a worker may ignore it. The worker's program decides what happens to a
+   * running job, so the autoscaler asks only when the worker holds none.
    */
   readonly drain: Effect.Effect<void>
-  /** Ends it now, and everything that it started. Returns when that was asked for; `exit` says when it is done. */
+  /** Kills it and everything that it started. Returns when the request was made; `exit` completes when the worker has exited. */
   readonly kill: Effect.Effect<void>
 }
 
 export class WorkerPool extends Context.Service<WorkerPool, {
-  /** The source types that this pool can start. `external` is never among them. */
+  /** The source types that this pool supports; never `external`. */
   readonly supports: ReadonlyArray<EndpointSource["type"]>
   /**
-   * Does beforehand what makes the first start of an endpoint's worker faster: bundles its handler, pulls its image. Nothing depends on it: a
-   * worker that is started meanwhile, or without it, only starts slower, and what is wrong with the endpoint is told by `start`.
+   * Speeds up the first start of an endpoint's worker: bundles its handler or pulls its image. Optional: without it a worker only starts more
+   * slowly. It reports no errors; `start` does.
    */
   readonly prepare: (endpoint: Endpoint) => Effect.Effect<void>
   /**
-   * Starts a worker. Returns when it runs, which is before it has called the platform. When the scope closes, the worker is killed and
-   * waited for.
+   * Starts a worker. Returns when the worker runs, before it has called the platform. Closing the scope kills the worker and waits for its
+   * exit.
    */
   readonly start: (request: StartRequest) => Effect.Effect<WorkerHandle, PoolError, Scope.Scope>
 }>()("@stint/pool/WorkerPool") {}

@@ -1,8 +1,8 @@
 /**
- * What every pool must do, as tests: `suite("process", subject)` in the test file of a pool.
+ * The conformance suite of pools: `suite("process", subject)` in the test file of a pool.
  *
- * A subject turns {@link Behaviour}s into endpoints whose workers behave so. The behaviour travels in the variable {@link BEHAVIOUR} of the
- * endpoint's `env`, as JSON, so that a subject needs one program for all of them.
+ * A subject provides endpoints whose workers execute a {@link Behaviour}. The behaviour is JSON in the variable {@link BEHAVIOUR} of the
+ * endpoint's `env`, so that a subject needs only one program.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
@@ -17,42 +17,42 @@ import * as Scope from "effect/Scope"
 import { type WorkerLine, WorkerLog } from "./WorkerLog.ts"
 import { type WorkerHandle, WorkerPool } from "./WorkerPool.ts"
 
-/** The variable that holds the behaviour of a worker under test. */
+/** Name of the variable with the behaviour of a worker under test. */
 export const BEHAVIOUR = "BEHAVIOUR"
 
-/** What a worker under test does, after it has printed `print`, line by line. */
+/** The script of a worker under test: it prints the lines of `print`, then does `then`. */
 export const Behaviour = Schema.Struct({
   print: Schema.Array(Schema.String),
   /** Variables to print as `NAME=value`. */
   printEnv: Schema.Array(Schema.String),
   then: Schema.Union([
-    /** Ends with that code. */
+    /** Exits with this code. */
     Schema.Struct({ _tag: Schema.tag("Exit"), code: Schema.Int }),
-    /** Ends by that signal. */
+    /** Kills itself with this signal. */
     Schema.Struct({ _tag: Schema.tag("Signal"), signal: Schema.Literals(["SIGKILL", "SIGTERM", "SIGABRT"]) }),
-    /** Waits to be asked to leave, and leaves with code 0. */
+    /** Waits for a request to exit, and exits with code 0. */
     Schema.Struct({ _tag: Schema.tag("Wait") }),
-    /** Stays, also when it is asked to leave. */
+    /** Ignores requests to exit. */
     Schema.Struct({ _tag: Schema.tag("Stay") })
   ])
 })
 export type Behaviour = typeof Behaviour.Type
 
-/** Reads the behaviour of a worker out of its variables. */
+/** Decodes the behaviour from a worker's environment. */
 export const behaviourOf = Schema.decodeUnknownEffect(Schema.fromJsonString(Behaviour))
 
-/** A pool to be tested, with workers that can be told what to do. */
+/** A pool under test, with scripted workers. */
 export interface PoolUnderTest<E> {
   readonly layer: Layer.Layer<WorkerPool, E>
-  /** The source of workers that read {@link BEHAVIOUR}. */
+  /** Source of workers that read {@link BEHAVIOUR}. */
   readonly source: Endpoint["source"]
-  /** A source of a type that the pool supports, which cannot be started. */
+  /** A source of a supported type that cannot be started. */
   readonly broken: Endpoint["source"]
 }
 
 const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec)
 
-/** An endpoint for tests. What is left out has the platform's default. */
+/** An endpoint for tests; omitted members have the platform's defaults. */
 export const endpointOf = (
   spec: Partial<Omit<typeof EndpointSpec.Encoded, "id">> & { readonly id?: string }
 ): Effect.Effect<Endpoint> =>
@@ -65,7 +65,7 @@ const KEY = "stint_worker_0123456789abcdef"
 
 /** Registers the tests. */
 export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
-  /** What was printed so far, and whoever waits for a line. */
+  /** Captured output, and waits for a line. */
   const capture = () => {
     const lines: Array<WorkerLine> = []
     const waiting = new Set<{ readonly text: string; readonly found: Deferred.Deferred<void> }>()
@@ -124,7 +124,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
   const waits: Behaviour["then"] = { _tag: "Wait" }
   const stays: Behaviour["then"] = { _tag: "Stay" }
 
-  /** A worker that is up: it has printed a line, so that what is done to it does not hit it while it starts. */
+  /** A running worker. It has printed a line, so that a fault does not hit it during its start. */
   const up = Effect.fnUntraced(function*(captured: Capture, then: Behaviour["then"]) {
     const mark = `up ${++count}`
     const handle = yield* start(then, { print: [mark] })
@@ -133,7 +133,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
   })
 
   describe(`WorkerPool: ${name}`, () => {
-    check("says which sources it starts, and external is not one of them", () =>
+    check("lists the sources that it supports, without external", () =>
       Effect.gen(function*() {
         const pool = yield* WorkerPool
         assert.include(pool.supports, subject.source.type)
@@ -141,7 +141,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
       }))
 
     check(
-      "prepares an endpoint without starting anything, also one that cannot be started",
+      "prepares an endpoint without starting a worker, even when the endpoint cannot be started",
       (captured) =>
         Effect.gen(function*() {
           const pool = yield* WorkerPool
@@ -155,21 +155,21 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         })
     )
 
-    check("tells the exit code, with the last lines in order", () =>
+    check("reports the exit code with the last lines in order", () =>
       Effect.gen(function*() {
         const handle = yield* start(exits(3), { print: ["one", "two", "three"] })
         const exit = yield* handle.exit
         assert.deepStrictEqual(exit, { _tag: "Exited", code: 3, log: ["one", "two", "three"] })
       }))
 
-    check("tells the signal that ended a worker", () =>
+    check("reports the signal that killed a worker", () =>
       Effect.gen(function*() {
         const handle = yield* start({ _tag: "Signal", signal: "SIGKILL" }, { print: ["before"] })
         const exit = yield* handle.exit
         assert.deepStrictEqual(exit, { _tag: "Killed", signal: "SIGKILL", outOfMemory: false, log: ["before"] })
       }))
 
-    check("tells the end to everybody who asks, then and later", () =>
+    check("reports the exit to every waiter, also after the exit", () =>
       Effect.gen(function*() {
         const handle = yield* start(exits(4))
         const all = yield* Effect.all([handle.exit, handle.exit], { concurrency: "unbounded" })
@@ -177,7 +177,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.deepStrictEqual([...all, later].map((exit) => exit._tag === "Exited" && exit.code), [4, 4, 4])
       }))
 
-    check("gives a worker its variables and the endpoint's env, the variables first", (captured) =>
+    check("passes the worker's variables and the endpoint's env; the variables win", (captured) =>
       Effect.gen(function*() {
         const handle = yield* start(exits(0), {
           env: { GREETING: "hello world", RUNPOD_ENDPOINT_ID: "another" },
@@ -192,7 +192,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         ])
       }))
 
-    check("hides the worker's key in what it prints", (captured) =>
+    check("redacts the worker's key in its output", (captured) =>
       Effect.gen(function*() {
         const handle = yield* start(exits(1), { printEnv: ["RUNPOD_AI_API_KEY"] })
         const exit = yield* handle.exit
@@ -200,7 +200,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.deepStrictEqual(captured.lines.map((line) => line.text), exit.log)
       }))
 
-    check("writes every line, and keeps a bounded tail", (captured) =>
+    check("writes every line to the sink and keeps a bounded tail", (captured) =>
       Effect.gen(function*() {
         const long = "x".repeat(5_000)
         const lines = [...Array.from({ length: 500 }, (_, index) => `line ${index}`), long, "last"]
@@ -217,7 +217,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.strictEqual(log.at(-3), "line 499")
       }))
 
-    check("lets a worker leave that is asked to", (captured) =>
+    check("lets a worker exit on request", (captured) =>
       Effect.gen(function*() {
         const handle = yield* up(captured, waits)
         yield* handle.drain
@@ -225,7 +225,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.strictEqual(exit._tag === "Exited" && exit.code, 0)
       }))
 
-    check("asks only the worker that is meant", (captured) =>
+    check("asks only the addressed worker to exit", (captured) =>
       Effect.gen(function*() {
         const [one, other]: readonly [WorkerHandle, WorkerHandle] = [yield* up(captured, waits), yield* up(captured, waits)]
         yield* one.kill
@@ -234,7 +234,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.strictEqual((yield* other.exit)._tag, "Exited")
       }))
 
-    check("kills a worker that does not leave", (captured) =>
+    check("kills a worker that ignores requests to exit", (captured) =>
       Effect.gen(function*() {
         const handle = yield* up(captured, stays)
         yield* handle.drain
@@ -243,7 +243,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.strictEqual(exit._tag === "Killed" && exit.signal, "SIGKILL")
       }))
 
-    check("lets a worker be asked and killed that is gone", () =>
+    check("accepts drain and kill for a worker that has exited", () =>
       Effect.gen(function*() {
         const handle = yield* start(exits(0))
         yield* handle.exit
@@ -252,7 +252,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.strictEqual((yield* handle.exit)._tag, "Exited")
       }))
 
-    check("kills a worker whose scope closes, and waits for its end", (captured) =>
+    check("kills a worker when its scope closes and waits for its exit", (captured) =>
       Effect.gen(function*() {
         const scope = yield* Scope.make()
         const handle = yield* Scope.provide(up(captured, stays), scope)
@@ -261,7 +261,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
         assert.strictEqual(exit._tag, "Killed")
       }))
 
-    check("refuses what it cannot start, and says why", () =>
+    check("refuses a source that it cannot start, with the reason", () =>
       Effect.gen(function*() {
         const pool = yield* WorkerPool
         const worker = WorkerId.make(`w-${++count}`)

@@ -1,10 +1,10 @@
 /**
- * A duty that looks again and again for what is due.
+ * Repeats a sweep for due work.
  *
  * ```
- *   sweep --true: there may be more--> at once
- *     |---false----------------------> after the interval
- *     `---failed---------------------> after the interval; said once, as is the end of the trouble
+ *   sweep --true: more may be due--> again at once
+ *     |---false-------------------> again after the interval
+ *     `---failed------------------> again after the interval; logs the first failure and the recovery
  * ```
  */
 import * as Cause from "effect/Cause"
@@ -12,32 +12,32 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 
-/** What a sweep does, how often, and what its log says. */
+/** The sweep, its interval and its log messages. */
 export interface Options<E, R> {
-  /** True when there may be more that is due. */
+  /** True when more may be due. */
   readonly sweep: Effect.Effect<boolean, E, R>
   readonly interval: Duration.Input
-  /** Said when it begins to fail. */
+  /** Logged when a sweep fails after one that succeeded. */
   readonly failureMessage: (message: string) => string
-  /** Said when it works again. */
+  /** Logged when a sweep succeeds after one that failed. */
   readonly recoveryMessage: string
 }
 
-/** Sweeps until the scope closes. Defects too are only said: one broken row must not end the sweeps of all the others. */
+/** Sweeps until the scope closes. Defects are logged as well: a damaged row must not end the sweeps. */
 export const start = <E, R>(
   { failureMessage, interval, sweep, recoveryMessage }: Options<E, R>
 ): Effect.Effect<void, never, R | Scope.Scope> =>
   Effect.gen(function*() {
-    let fails = false
+    let failing = false
     const once = sweep.pipe(
       Effect.tap(() => {
-        if (!fails) return Effect.void
-        fails = false
+        if (!failing) return Effect.void
+        failing = false
         return Effect.logInfo(recoveryMessage)
       }),
       Effect.catchCause((cause) => {
-        const first = !fails
-        fails = true
+        const first = !failing
+        failing = true
         const error = Cause.squash(cause)
         const message = error instanceof Error ? error.message : String(error)
         return Effect.as(first ? Effect.logError(failureMessage(message)) : Effect.void, false)

@@ -1,12 +1,12 @@
 /**
  * The job queue of Stint.
  */
-export * as BatchError from "./batches/BatchError.ts"
+export * as BatchErrors from "./batches/BatchErrors.ts"
 export * as BatchQueue from "./batches/BatchQueue.ts"
 export * as BatchTimers from "./batches/BatchTimers.ts"
 export * as JobEventCursor from "./events/JobEventCursor.ts"
+export * as JobErrors from "./jobs/JobErrors.ts"
 export * as JobQueue from "./jobs/JobQueue.ts"
 export * as JobTimers from "./jobs/JobTimers.ts"
-export * as UuidV7 from "./jobs/UuidV7.ts"
 export * as JobLogs from "./logs/JobLogs.ts"
 export * as WorkerRegistry from "./workers/WorkerRegistry.ts"

@@ -17,12 +17,12 @@ const only = (registry: WorkerRegistry["Service"]) =>
   )
 
 describe("WorkerRegistry", () => {
-  test("a worker goes from its start through its jobs to its end", (registry) =>
+  test("reports a worker's state from its start through its jobs to its removal", (registry) =>
     Effect.gen(function*() {
       yield* registry.starting(E, "ann")
       assert.deepInclude(yield* only(registry), { id: "ann", state: "initializing", firstSeenAt: 0, idleSince: null, jobs: [] })
       yield* TestClock.adjust(1_000)
-      yield* registry.seen(E, "ann")
+      yield* registry.touch(E, "ann")
       assert.deepInclude(yield* only(registry), { state: "idle", lastSeenAt: 1_000, idleSince: 1_000, firstSeenAt: 0 })
       yield* TestClock.adjust(1_000)
       yield* registry.assigned(E, "ann", "a")
@@ -33,22 +33,22 @@ describe("WorkerRegistry", () => {
       yield* TestClock.adjust(1_000)
       yield* registry.released(E, "ann", "b")
       assert.deepInclude(yield* only(registry), { state: "idle", idleSince: 3_000, jobs: [] })
-      yield* registry.gone(E, "ann")
+      yield* registry.removed(E, "ann")
       assert.deepStrictEqual(yield* registry.list(E), [])
     }))
 
-  test("the time of idleness does not start anew with every call", (registry) =>
+  test("keeps the start of the idle time when an idle worker calls", (registry) =>
     Effect.gen(function*() {
-      yield* registry.seen(E, "ann")
+      yield* registry.touch(E, "ann")
       yield* TestClock.adjust(5_000)
-      yield* registry.seen(E, "ann")
+      yield* registry.touch(E, "ann")
       yield* registry.released(E, "ann", "never held")
       assert.deepInclude(yield* only(registry), { idleSince: 0, lastSeenAt: 5_000 })
     }))
 
-  test("a draining worker drains, with or without a job", (registry) =>
+  test("reports a draining worker as draining, with and without a job", (registry) =>
     Effect.gen(function*() {
-      yield* registry.seen(E, "ann")
+      yield* registry.touch(E, "ann")
       yield* registry.assigned(E, "ann", "a")
       assert.isFalse(yield* registry.isDraining(E, "ann"))
       yield* registry.drain(E, "ann")
@@ -56,25 +56,25 @@ describe("WorkerRegistry", () => {
       assert.deepInclude(yield* only(registry), { state: "draining", jobs: ["a"] })
       yield* registry.released(E, "ann", "a")
       assert.deepInclude(yield* only(registry), { state: "draining" })
-      // Of nobody's draining nothing is known.
+      // An unknown worker cannot drain.
       yield* registry.drain(E, "bob")
       assert.isFalse(yield* registry.isDraining(E, "bob"))
     }))
 
-  test("a worker that said goodbye and calls again much later is a new one, unless a pool says otherwise", (registry) =>
+  test("treats a call long after the announced exit as a new worker, unless a pool manages it", (registry) =>
     Effect.gen(function*() {
-      yield* registry.seen(E, "external")
+      yield* registry.touch(E, "external")
       yield* registry.starting(E, "pooled")
-      yield* registry.seen(E, "busy")
+      yield* registry.touch(E, "busy")
       yield* registry.assigned(E, "busy", "a")
       for (const worker of ["external", "pooled", "busy"]) yield* registry.drain(E, worker)
       yield* TestClock.adjust(EXIT_GRACE_MILLIS)
       for (const worker of ["external", "pooled", "busy"]) {
-        yield* registry.seen(E, worker)
+        yield* registry.touch(E, worker)
         assert.isTrue(yield* registry.isDraining(E, worker))
       }
       yield* TestClock.adjust(1)
-      for (const worker of ["external", "pooled", "busy"]) yield* registry.seen(E, worker)
+      for (const worker of ["external", "pooled", "busy"]) yield* registry.touch(E, worker)
       assert.isFalse(yield* registry.isDraining(E, "external"))
       assert.isTrue(yield* registry.isDraining(E, "pooled"))
       assert.isTrue(yield* registry.isDraining(E, "busy"))
@@ -82,19 +82,19 @@ describe("WorkerRegistry", () => {
       assert.deepInclude(external, { state: "idle", idleSince: EXIT_GRACE_MILLIS + 1 })
     }))
 
-  test("a worker that cannot work is shown with its reason until it is seen again", (registry) =>
+  test("reports why a worker cannot work until the worker calls again", (registry) =>
     Effect.gen(function*() {
       yield* registry.failing(E, "ann", "unhealthy", "no GPU")
       assert.deepInclude(yield* only(registry), { state: "unhealthy", reason: "no GPU" })
       yield* registry.failing(E, "ann", "throttled", "no room on this machine")
       assert.deepInclude(yield* only(registry), { state: "throttled", reason: "no room on this machine" })
-      yield* registry.seen(E, "ann")
+      yield* registry.touch(E, "ann")
       assert.deepInclude(yield* only(registry), { state: "idle", reason: null })
     }))
 
-  test("a silent worker that no pool answers for is forgotten, unless it holds a job", (registry) =>
+  test("removes a silent worker without a pool, unless it runs a job", (registry) =>
     Effect.gen(function*() {
-      yield* registry.seen(E, "external")
+      yield* registry.touch(E, "external")
       yield* registry.starting(E, "pooled")
       yield* registry.assigned(E, "busy", "a")
       yield* TestClock.adjust(FORGET_AFTER_MILLIS)
@@ -103,13 +103,13 @@ describe("WorkerRegistry", () => {
       assert.deepStrictEqual((yield* registry.list(E)).map((worker) => worker.id), ["pooled", "busy"])
     }))
 
-  test("endpoints do not see each other's workers, of one name or not", (registry) =>
+  test("separates the workers of endpoints, even workers of the same name", (registry) =>
     Effect.gen(function*() {
       yield* registry.assigned(E, "ann", "a")
-      yield* registry.seen(OTHER, "ann")
+      yield* registry.touch(OTHER, "ann")
       yield* registry.drain(OTHER, "ann")
       assert.deepInclude(yield* only(registry), { state: "running" })
-      yield* registry.gone(OTHER, "ann")
+      yield* registry.removed(OTHER, "ann")
       assert.strictEqual((yield* registry.list(E)).length, 1)
       assert.deepStrictEqual(yield* registry.list(OTHER), [])
     }))

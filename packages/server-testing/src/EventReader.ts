@@ -1,29 +1,29 @@
 /**
- * A reader of Server-Sent Events that can be cut off, written from the standard's parsing rules.
+ * A Server-Sent Events client that can disconnect at any point, written from the standard's parsing rules.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { NoAnswer, UnexpectedAnswer } from "./WireClient.ts"
 
-/** An event as it came. */
+/** An event as received. */
 export interface SentEvent {
   readonly id: string
   readonly event: string
   readonly data: string
 }
 
-/** An open reading. */
+/** An open event stream. */
 export interface EventReader {
   readonly status: number
   readonly headers: Headers
-  /** The next event; undefined when the answer has ended. Fails after ten seconds without one. */
+  /** The next event; undefined at the end of the response. Fails after ten seconds without one. */
   readonly next: Effect.Effect<SentEvent | undefined, NoAnswer | UnexpectedAnswer>
-  /** All that come until the answer ends. */
+  /** All events up to the end of the response. */
   readonly rest: Effect.Effect<ReadonlyArray<SentEvent>, NoAnswer | UnexpectedAnswer>
-  /** How many comments came so far. */
+  /** The number of comments received so far. */
   readonly comments: () => number
-  /** Breaks the connection. */
+  /** Disconnects. */
   readonly cut: Effect.Effect<void>
 }
 
@@ -32,7 +32,7 @@ const decodeData = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json)
 /** The data of an event. */
 export const dataOf = (event: SentEvent | undefined) => Effect.orDie(decodeData(event?.data))
 
-/** Opens a reading; the scope's end breaks it off, and so do `cutAfter` characters, wherever in an event they end. */
+/** Opens an event stream. The client disconnects when the scope closes, or after `cutAfter` characters, which may be inside an event. */
 export const open = Effect.fnUntraced(function*(
   url: string,
   headers: Readonly<Record<string, string>>,

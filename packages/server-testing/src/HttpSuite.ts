@@ -1,5 +1,5 @@
 /**
- * The HTTP conformance suite: the rules of the wire, checked from outside against the real server over whatever stores are given.
+ * The HTTP conformance suite: tests the wire protocol from outside, against the real server over the given stores.
  *
  * ```ts
  * suite("memory", ServerTest.layerMemory)
@@ -20,7 +20,7 @@ import { batches } from "./jobs/BatchSuite.ts"
 import { cancelsAndRetries } from "./jobs/CancelRetrySuite.ts"
 import { explanations } from "./jobs/ExplainSuite.ts"
 import { events } from "./jobs/JobEventSuite.ts"
-import { requests } from "./jobs/JobListSuite.ts"
+import { jobLists } from "./jobs/JobListSuite.ts"
 import { logs } from "./jobs/LogSuite.ts"
 import { statusCalls } from "./jobs/StatusSuite.ts"
 import { streams } from "./jobs/StreamSuite.ts"
@@ -34,7 +34,7 @@ import { chunks } from "./workers/ChunkSuite.ts"
 import { jobDone } from "./workers/JobDoneSuite.ts"
 import { jobTakes } from "./workers/JobTakeSuite.ts"
 
-/** Registers the suite. One server serves all tests; each test has endpoints of its own. */
+/** Registers the suite. One server serves all tests; each test has its own endpoints. */
 export const suite = <E>(
   name: string,
   stores: Layer.Layer<ServerTest.Stores, E>,
@@ -42,29 +42,29 @@ export const suite = <E>(
 ): void => {
   layer(ServerTest.layer({ ...server, stores }), { excludeTestServices: true })(`HTTP over ${name}`, (it) => {
     describe("submit", () => submits(it))
-    describe("options", () => submitOptions(it))
-    describe("requests", () => requests(it))
+    describe("submit options", () => submitOptions(it))
+    describe("job lists", () => jobLists(it))
     describe("batches", () => batches(it))
-    describe("events", () => events(it))
-    describe("logs", () => logs(it))
+    describe("job events", () => events(it))
+    describe("job logs", () => logs(it))
     describe("explain", () => explanations(it))
-    describe("follow", () => statusCalls(it))
-    describe("end", () => cancelsAndRetries(it))
-    describe("stream", () => streams(it))
+    describe("status", () => statusCalls(it))
+    describe("cancel and retry", () => cancelsAndRetries(it))
+    describe("job streams", () => streams(it))
     describe("OpenAI", () => openAi(it))
     describe("OpenAI streams", () => openAiStreams(it))
     describe("OpenAI errors", () => openAiErrors(it))
-    describe("take", () => jobTakes(it))
-    describe("deliver", () => jobDone(it))
+    describe("job-take", () => jobTakes(it))
+    describe("job-done and ping", () => jobDone(it))
     describe("chunks", () => chunks(it))
-    describe("keys", () => authorization(it))
-    describe("keys that are made", () => keys(it))
+    describe("authorization", () => authorization(it))
+    describe("keys", () => keys(it))
     describe("rate limits", () => rateLimits(it))
     describe("control API", () => control(it))
     describe("webhooks", () => webhooks(it))
     describe("bad input", () => badInput(it))
     describe("routes", () => routes(it))
     describe("connections", () => connections(it))
-    describe("hanging up", () => disconnects(it))
+    describe("disconnects", () => disconnects(it))
   })
 }

@@ -1,8 +1,8 @@
 /**
- * Payloads that show whether somebody on the way looked into them.
+ * Payloads that reveal whether a component on the way parsed and reprinted them.
  */
 
-/** JSON texts that a parse and a print would change, and the plain ones. */
+/** JSON texts that parsing and printing would change, and some plain ones. */
 export const JSON_SAMPLES: ReadonlyArray<string> = [
   "{}",
   "null",

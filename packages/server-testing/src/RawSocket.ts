@@ -1,5 +1,5 @@
 /**
- * A bare TCP client for requests that no HTTP library would send: bytes out, bytes in.
+ * A bare TCP client for requests that no HTTP library would send.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -8,17 +8,17 @@ import { NoAnswer } from "./WireClient.ts"
 
 /** An open connection. */
 export interface RawSocket {
-  /** Writes; does not wait for an answer. */
+  /** Writes without waiting for a response. */
   readonly write: (bytes: string | Uint8Array) => Effect.Effect<void>
-  /** Sends FIN and goes on reading. */
+  /** Sends FIN and continues reading. */
   readonly halfClose: Effect.Effect<void>
-  /** Cuts the connection (RST). */
+  /** Resets the connection (RST). */
   readonly reset: Effect.Effect<void>
-  /** What has come so far. */
+  /** The bytes received so far. */
   readonly received: Effect.Effect<string>
-  /** All that came, once `matches` is true of it. Fails when the connection ends before that. */
+  /** Everything received, as soon as `matches` accepts it. Fails when the connection ends first. */
   readonly until: (matches: (received: string) => boolean) => Effect.Effect<string, NoAnswer>
-  /** All that came, once the server has closed. */
+  /** Everything received, after the server has closed the connection. */
   readonly closed: Effect.Effect<string>
 }
 
@@ -32,7 +32,7 @@ const wrap = (socket: Socket): RawSocket => {
   let received = ""
   let over = false
   const listeners = new Set<Listener>()
-  const look = () => {
+  const check = () => {
     for (const listener of listeners) {
       if (listener.matches(received)) {
         listeners.delete(listener)
@@ -46,19 +46,19 @@ const wrap = (socket: Socket): RawSocket => {
   socket.setEncoding("utf8")
   socket.on("data", (text: string) => {
     received += text
-    look()
+    check()
   })
-  // Resets are part of what is tested; `close` follows.
+  // Tests provoke resets; `close` follows.
   socket.on("error", () => {})
   const close = () => {
     over = true
-    look()
+    check()
   }
   socket.on("end", close)
   socket.on("close", close)
   const listen = (listener: Listener) => {
     listeners.add(listener)
-    look()
+    check()
     return Effect.sync(() => listeners.delete(listener))
   }
   return {
@@ -80,7 +80,7 @@ const wrap = (socket: Socket): RawSocket => {
   }
 }
 
-/** Connects; the connection is cut when the scope closes. */
+/** Connects. The connection is closed when the scope closes. */
 export const open = (baseUrl: string): Effect.Effect<RawSocket, NoAnswer, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.callback<Socket, NoAnswer>((resume) => {
@@ -96,17 +96,17 @@ export const open = (baseUrl: string): Effect.Effect<RawSocket, NoAnswer, Scope.
     (socket) => Effect.sync(() => void socket.destroy())
   ).pipe(Effect.map(wrap))
 
-/** The head of a request, with its empty line. A `host` is added. */
+/** The head of a request, with its blank line. Adds a `host` header. */
 export const head = (line: string, headers: Readonly<Record<string, string>> = {}): string =>
   [`${line} HTTP/1.1`, "host: stint", ...Object.entries(headers).map(([name, value]) => `${name}: ${value}`), "", ""].join("\r\n")
 
-/** The status of the first answer in a text; undefined while there is none. */
+/** The status of the first response in a text; undefined when there is none. */
 export const statusOf = (received: string): number | undefined => {
   const match = /^HTTP\/1\.1 (\d{3}) /.exec(received)
   return match?.[1] === undefined ? undefined : Number(match[1])
 }
 
-/** Whether a text holds a whole answer that has a `content-length`. */
+/** Whether a text contains a complete response with a `content-length`. */
 export const isWhole = (received: string): boolean => {
   const end = received.indexOf("\r\n\r\n")
   if (end === -1) return false
@@ -114,5 +114,5 @@ export const isWhole = (received: string): boolean => {
   return Buffer.byteLength(received.slice(end + 4)) >= Number(length ?? 0)
 }
 
-/** The body of the first answer in a text. */
+/** The body of the first response in a text. */
 export const bodyOf = (received: string): string => received.slice(received.indexOf("\r\n\r\n") + 4)

@@ -1,5 +1,5 @@
 /**
- * What the tests of the suite run with.
+ * The environment in which the suite's tests run.
  */
 import type { Vitest } from "@effect/vitest"
 import type { JobLogs } from "@stint/queue/JobLogs"
@@ -7,5 +7,5 @@ import type { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { ServerTest } from "./ServerTest.ts"
 
-/** `it` of a server under test. */
+/** The `it` of a server under test. */
 export type ServerIt = Vitest.MethodsNonLive<ServerTest | JobLogs | JobQueue | WorkerRegistry>

@@ -1,7 +1,7 @@
 /**
- * The real server on a free port of the loopback address, for tests: real routes, real sockets, real time; the stores are the reader's.
+ * The real server on a free loopback port, for tests: real routes, real sockets, real time. The caller provides the stores.
  *
- * Waits are short (see {@link LIMITS}), so that a test in which a wait has to run out does not take long.
+ * Waits are short (see {@link LIMITS}), so tests in which a wait elapses are fast.
  */
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
@@ -37,7 +37,7 @@ import type { WireFault } from "./WireWorker.ts"
 /** The admin key of every server under test. */
 export const ADMIN_KEY = "test-admin-key-0123456789"
 
-/** The waits of a server under test; its sizes are the defaults. */
+/** The waits of a server under test. Its sizes are the defaults. */
 export const LIMITS: LimitSettings = {
   ...defaults,
   syncWaitMs: 10_000,
@@ -51,22 +51,22 @@ export const LIMITS: LimitSettings = {
   refusalWaitMs: 25
 }
 
-/** A running server and the ways to talk to it. */
+/** A running server with its clients. */
 export class ServerTest extends Context.Service<ServerTest, {
   readonly baseUrl: string
-  /** Calls with the admin key unless told otherwise. */
+  /** An HTTP client that sends the admin key by default. */
   readonly call: WireClient
-  /** Creates an endpoint that no other test has. */
+  /** Creates an endpoint with a unique id. */
   readonly endpoint: (settings?: TestEndpoint.Settings) => Effect.Effect<TestEndpoint.TestEndpoint, WireFault>
-  /** A bare TCP connection. */
+  /** Opens a bare TCP connection. */
   readonly connect: Effect.Effect<RawSocket, NoAnswer, Scope.Scope>
-  /** Whether the server still does its work: an endpoint is created and a job goes through it. */
+  /** Creates an endpoint and runs a job on it, to check that the server still works. */
   readonly works: Effect.Effect<boolean, WireFault>
-  /** All that was logged, as text. */
+  /** The whole log, as text. */
   readonly logs: Effect.Effect<ReadonlyArray<string>>
 }>()("@stint/server-testing/ServerTest") {}
 
-/** Lines of the log of one server. */
+/** The log lines of one server. */
 class Logs extends Context.Service<Logs, Array<string>>()("@stint/server/testing/Logs") {}
 
 const layerLogs = Layer.unwrap(Effect.sync(() => {
@@ -102,7 +102,7 @@ const layerTest = Layer.effect(
   })
 )
 
-/** What a server keeps its things in. */
+/** The stores that a server needs. */
 export type Stores =
   | JobStore
   | JobLogStore
@@ -113,7 +113,7 @@ export type Stores =
   | WebhookSecretStore.WebhookSecretStore
   | WebhookAttemptStore.WebhookAttemptStore
 
-/** All of them in memory. */
+/** All stores in memory. */
 export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   MemoryJobStore.layerWithEndpoints,
   KeyStore.layerMemory,
@@ -121,20 +121,20 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   WebhookAttemptStore.layerMemory
 )
 
-/** What a server under test is made of. */
+/** The parts of a server under test. */
 export interface Options<E = never> {
-  /** Jobs, endpoints and keys. Default: in memory. */
+  /** Stores of jobs, endpoints and keys. Default: in memory. */
   readonly stores?: Layer.Layer<Stores, E>
-  /** Over {@link LIMITS}. */
+  /** Overrides of {@link LIMITS}. */
   readonly limits?: Partial<LimitSettings>
-  /** Over the defaults of `Server.layerNode`, but for the port. */
+  /** Overrides of the defaults of `Server.layerNode`, except for the port. */
   readonly listen?: Omit<Server.ListenOptions, "port">
-  /** Whether hot calls go their short way. Default: they do. */
+  /** Whether the fast path is on. Default: true. */
   readonly fastPath?: boolean
 }
 
 /**
- * A server with the queue, its timers and its stores. The queue and the registry are given out as well, for what the wire does not show.
+ * A server with its queue, timers and stores. Also provides the queue and the registry, for state that the wire does not show.
  */
 export const layer = <E = never>(options: Options<E> = {}) => {
   const stores: Layer.Layer<Stores, E> = options.stores ??

@@ -1,5 +1,5 @@
 /**
- * One endpoint of a server under test, and the calls about it.
+ * One endpoint of a server under test, with the calls of its jobs API.
  */
 import { WorkerEnv } from "@stint/contract/ControlApi"
 import { Endpoint, type EndpointSpec } from "@stint/contract/Endpoint"
@@ -13,7 +13,7 @@ import * as WireWorker from "./WireWorker.ts"
 
 type WireFault = WireWorker.WireFault
 
-/** An endpoint with its jobs API. Every call has to succeed and to answer with exactly the contract's shape. */
+/** An endpoint with its jobs API. Every call must succeed and return exactly the contract's shape. */
 export interface TestEndpoint {
   readonly id: string
   readonly endpoint: Endpoint
@@ -21,21 +21,21 @@ export interface TestEndpoint {
   readonly path: (rest: string) => string
   readonly call: WireClient
   readonly run: (input: Schema.Json, rest?: Omit<RunRequest, "input">) => Effect.Effect<JobReceipt, WireFault>
-  /** `wait` in milliseconds. */
+  /** `wait` is in milliseconds. */
   readonly runsync: (input: Schema.Json, wait?: number) => Effect.Effect<Job, WireFault>
   readonly status: (job: string) => Effect.Effect<Job, WireFault>
   readonly statusSync: (job: string, wait?: number) => Effect.Effect<Job, WireFault>
-  /** Asks again until the job is as wanted; fails after ten seconds. */
+  /** Polls until the job is in the wanted state; fails after ten seconds. */
   readonly until: (job: string, wanted: (job: Job) => boolean) => Effect.Effect<Job, WireFault>
   readonly stream: (job: string, wait?: number) => Effect.Effect<StreamPage, WireFault>
-  /** Reads a stream as clients do: until a page comes with a terminal status. All pages, in order. */
+  /** Reads a stream as clients do, until a page has a terminal status. Returns all pages in order. */
   readonly streamToEnd: (job: string) => Effect.Effect<ReadonlyArray<StreamPage>, WireFault>
   readonly cancel: (job: string) => Effect.Effect<JobReceipt, WireFault>
   readonly retry: (job: string) => Effect.Effect<JobReceipt, WireFault>
   readonly purge: Effect.Effect<Purged, WireFault>
   readonly health: Effect.Effect<Health, WireFault>
   readonly env: Effect.Effect<Readonly<Record<string, string>>, WireFault>
-  /** A worker that joins. Default: an id of its own. */
+  /** Connects a worker. Default: with an id of its own. */
   readonly worker: (id?: string) => Effect.Effect<WireWorker.WireWorker, WireFault>
 }
 
@@ -51,15 +51,15 @@ const answers = {
 
 const isOver = ({ status }: { readonly status: Job["status"] }) => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
 
-/** Tries again, with short pauses, until a condition holds. Fails after ten seconds with what was there last. */
+/** Polls with short pauses until a condition holds. Fails after ten seconds with the last value. */
 export const until = <A, E, R>(
-  look: Effect.Effect<A, E, R>,
+  check: Effect.Effect<A, E, R>,
   wanted: (seen: A) => boolean
 ): Effect.Effect<A, E | UnexpectedAnswer, R> =>
   Effect.gen(function*() {
     const deadline = performance.now() + 10_000
     while (true) {
-      const seen = yield* look
+      const seen = yield* check
       if (wanted(seen)) return seen
       if (performance.now() > deadline) {
         return yield* new UnexpectedAnswer({ message: `still not as wanted after 10 s: ${JSON.stringify(seen)?.slice(0, 2000)}` })
@@ -68,10 +68,10 @@ export const until = <A, E, R>(
     }
   })
 
-/** The settings that a test may want for its endpoint, as they are sent. */
+/** Endpoint settings that a test may override, in wire format. */
 export type Settings = Partial<(typeof EndpointSpec)["Encoded"]>
 
-/** Creates an endpoint whose workers join from outside, under an id that no other test has. */
+/** Creates an endpoint for external workers with a unique id. */
 export const make = Effect.fnUntraced(function*(call: WireClient, settings: Settings = {}) {
   const id = settings.id ?? `e-${randomUUID()}`
   const endpoint = yield* Effect.flatMap(

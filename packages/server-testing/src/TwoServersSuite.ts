@@ -1,6 +1,6 @@
 /**
- * Two servers over one store, whose answers get lost, and callers whose connections are cut: what a key stands for does not depend on where it
- * was heard first (R3, docs/spec/figures.md#reliability).
+ * Two servers over one store that loses responses, called over connections that are cut: an idempotency key identifies one job on both servers
+ * (R3, docs/spec/figures.md#reliability).
  */
 import { describe, expect, it } from "@effect/vitest"
 import { JobReceipt } from "@stint/contract/Job"
@@ -13,14 +13,14 @@ import * as Option from "effect/Option"
 import * as ServerTest from "./ServerTest.ts"
 import { type Answer, expectJson } from "./WireClient.ts"
 
-/** How many keys, and how many submit each at once. */
+/** The number of keys, and the number of concurrent submissions per key. */
 const KEYS = 500
 const CALLERS = 3
 
-/** The share of calls that are hung up on while they are answered, and how soon. Milliseconds. */
+/** The share of calls that disconnect while they are answered, and the delay of the disconnect in milliseconds. */
 const CUT = { share: 0.1, within: 4 }
 
-/** Of all writes. */
+/** The share of all writes. */
 const SHARES = { failed: 0.01, lost: 0.01 }
 
 const receiptOf = expectJson(200, JobReceipt)
@@ -43,7 +43,7 @@ const servers = Effect.fnUntraced(function*<E>(stores: Layer.Layer<ServerTest.St
 export const twoServersSuite = <E>(name: string, stores: Layer.Layer<ServerTest.Stores, E>): void => {
   describe(`two servers over ${name}`, () => {
     it.live(
-      "R3: of keys that are submitted to two servers at once, over connections that are cut, each makes one job",
+      "R3: creates one job per key when keys are submitted to two servers at once over connections that are cut",
       () =>
         Effect.scoped(Effect.gen(function*() {
           const { all, faults } = yield* servers(stores)
@@ -76,7 +76,7 @@ export const twoServersSuite = <E>(name: string, stores: Layer.Layer<ServerTest.
 
           expect(history.check({ ended: false }).filter(({ rule }) => rule === "R3"), `seed ${seed}`).toEqual([])
           expect((yield* endpoint.health).jobs.inQueue, `seed ${seed}: jobs and keys`).toBe(KEYS)
-          // The faults were there.
+          // The faults did occur.
           expect(seen.cut).toBeGreaterThan(0)
           expect(seen.refused).toBeGreaterThan(0)
         })),

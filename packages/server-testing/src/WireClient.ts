@@ -1,38 +1,38 @@
 /**
- * Plain HTTP against a server under test: what goes out is said word for word, what comes back is kept as it came.
+ * Plain HTTP against a server under test: sends requests unchanged and returns responses unchanged.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
-/** No answer came: refused, reset, or given up by the client. */
+/** No response: the connection was refused or reset, or the client disconnected. */
 export class NoAnswer extends Schema.TaggedError<NoAnswer>()("NoAnswer", { cause: Schema.Defect() }) {}
 
-/** An answer was not what the rule asks for. */
+/** A response that violates a rule. */
 export class UnexpectedAnswer extends Schema.TaggedError<UnexpectedAnswer>()("UnexpectedAnswer", { message: Schema.String }) {}
 
-/** An HTTP answer, read to its end. */
+/** An HTTP response, read to its end. */
 export interface Answer {
   readonly status: number
   readonly headers: Headers
   readonly text: string
-  /** The body as JSON; undefined where it is empty or no JSON. */
+  /** The body as JSON; undefined when it is empty or not JSON. */
   readonly json: unknown
 }
 
-/** A request. Exactly one of `json` and `body` may be given. */
+/** A request. At most one of `json` and `body` may be set. */
 export interface Call {
-  /** Default: POST where there is a body, GET otherwise. */
+  /** Default: POST with a body, GET without. */
   readonly method?: string
-  /** Sent as JSON. */
+  /** A value to send as JSON. */
   readonly json?: unknown
-  /** Sent as it is. */
+  /** A body to send unchanged. */
   readonly body?: string | Uint8Array<ArrayBuffer> | ReadableStream
-  /** The `Authorization` header; none for null. Default: what the client was made with. */
+  /** The `Authorization` header; null sends none. Default: the header of the client. */
   readonly authorization?: string | null
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** Calls an address: absolute, or relative to the client's base. */
+/** Calls a URL: absolute, or relative to the client's base. */
 export type WireClient = (path: string, call?: Call) => Effect.Effect<Answer, NoAnswer>
 
 const parsed = (text: string): unknown => {
@@ -43,7 +43,7 @@ const parsed = (text: string): unknown => {
   }
 }
 
-/** A client with a base address and the authorization that it sends unless told otherwise. Interruption hangs up. */
+/** A client with a base URL and a default `Authorization` header. Interruption disconnects. */
 export const make = (baseUrl: string, defaultAuthorization: string | null): WireClient => (path, call = {}) =>
   Effect.tryPromise({
     try: async (signal) => {
@@ -67,8 +67,8 @@ export const make = (baseUrl: string, defaultAuthorization: string | null): Wire
   })
 
 /**
- * The body of an answer that has to have this status and exactly this shape: a key too many fails, because a key that nobody promised is
- * one that somebody will rely on.
+ * The body of a response that must have this status and exactly this shape. An additional key fails the test, because callers would come
+ * to rely on an undocumented key.
  */
 export const expectJson = <S extends Schema.ConstraintDecoder<unknown>>(
   status: number,
@@ -84,7 +84,7 @@ export const expectJson = <S extends Schema.ConstraintDecoder<unknown>>(
       )
 }
 
-/** A problem body as every error has it (contract, Problem.ts). */
+/** The body of a problem, as every error has it (contract, Problem.ts). */
 export const ProblemBody = Schema.Struct({
   type: Schema.String.check(Schema.isStartingWith("/problems/")),
   title: Schema.NonEmptyString,
@@ -106,8 +106,8 @@ export type ProblemBody = typeof ProblemBody.Type
 const decodeProblem = (status: number) => expectJson(status, ProblemBody)
 
 /**
- * The problem of a refused request. Fails where the answer has another status or content type, is no JSON, or does not say what is wrong
- * and what to do about it.
+ * The problem in an error response. Fails when the response has another status or content type, is not JSON, or lacks the error
+ * or the hint.
  */
 export const expectProblem = (status: number) => (answer: Answer): Effect.Effect<ProblemBody, UnexpectedAnswer> =>
   Effect.flatMap(decodeProblem(status)(answer), (problem) => {

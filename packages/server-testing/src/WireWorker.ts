@@ -1,5 +1,5 @@
 /**
- * A worker that speaks the wire as existing SDKs do: it knows nothing but the variables that it was given, fills in their placeholders and
+ * A worker that uses the wire protocol as existing SDKs do: it knows only its environment variables, fills in their placeholders and
  * appends `&key=value` (docs/spec/worker-protocol.md#appended-queries).
  */
 import { ENV_PREFIXES, type EnvPrefix, type JobDone, JobsToStop, TakenJob, WorkerVariable } from "@stint/contract/WorkerProtocol"
@@ -8,10 +8,10 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { type Answer, expectJson, make as makeClient, type NoAnswer, UnexpectedAnswer, type WireClient } from "./WireClient.ts"
 
-/** What can go wrong with a wire call that has to work. */
+/** The errors of a wire call that must succeed. */
 export type WireFault = NoAnswer | UnexpectedAnswer
 
-/** Where a worker calls. */
+/** The URLs that a worker calls. */
 export interface WorkerAddresses {
   readonly take: string
   readonly takeBatch: string
@@ -30,26 +30,26 @@ export interface WireWorker {
   readonly call: WireClient
   /** One take: a job, or undefined after the server's wait. `holding` is `job_in_progress`. */
   readonly take: (holding?: boolean) => Effect.Effect<TakenJob | undefined, WireFault>
-  /** Takes until there is a job. */
+  /** Takes until it gets a job. */
   readonly next: Effect.Effect<TakenJob, WireFault>
   readonly takeBatch: (size: number) => Effect.Effect<ReadonlyArray<TakenJob>, WireFault>
-  /** Sends a body to job-done, in the labels of existing SDKs (docs/spec/worker-protocol.md#headers). `query` is appended. */
+  /** Sends a body to job-done with the content type of existing SDKs (docs/spec/worker-protocol.md#headers). `query` is appended. */
   readonly deliver: (job: string, body: JobDone, query?: string) => Effect.Effect<Answer, NoAnswer>
-  /** Delivers an output that has to be accepted. */
+  /** Delivers an output. The server must accept it. */
   readonly finish: (job: string, output: Schema.Json) => Effect.Effect<void, WireFault>
-  /** Delivers progress that has to be accepted. */
+  /** Delivers progress. The server must accept it. */
   readonly progress: (job: string, output: Schema.Json) => Effect.Effect<void, WireFault>
-  /** Streams chunks, one call each; all have to be accepted. */
+  /** Streams chunks, one call each. The server must accept all of them. */
   readonly stream: (job: string, chunks: Iterable<Schema.Json>) => Effect.Effect<void, WireFault>
-  /** A heartbeat in the query form. */
+  /** Sends a heartbeat in the query form. */
   readonly ping: (jobs: ReadonlyArray<string>) => Effect.Effect<void, WireFault>
   /** One job-stop poll: the ids to stop; empty after the server's wait. */
   readonly stops: Effect.Effect<ReadonlyArray<string>, WireFault>
-  /** Takes jobs and delivers what the handler gives, until the scope closes. */
+  /** Takes jobs and delivers the handler's results until the scope closes. */
   readonly serve: (handler: (job: TakenJob) => Effect.Effect<JobDone, WireFault>) => Effect.Effect<void, never, Scope.Scope>
 }
 
-/** The labels that existing SDKs put on raw JSON (docs/spec/worker-protocol.md#headers). */
+/** The headers that existing SDKs send with raw JSON (docs/spec/worker-protocol.md#headers). */
 export const SDK_LABELS = { "content-type": "application/x-www-form-urlencoded", charset: "utf-8" } as const
 
 const accepted = (answer: Answer): Effect.Effect<void, UnexpectedAnswer> =>
@@ -61,7 +61,7 @@ const decodeJob = expectJson(200, TakenJob)
 const decodeJobs = expectJson(200, Schema.Array(TakenJob))
 const decodeStops = expectJson(200, JobsToStop)
 
-/** A worker from the variables that `worker-env` gives. `id` is what it calls itself. */
+/** A worker from the variables of `worker-env`. `id` is its worker id. */
 export const make = (
   variables: Readonly<Record<string, string>>,
   id: string,

@@ -1,5 +1,5 @@
 /**
- * Calls from web pages, as browsers send them.
+ * Tests of calls from web pages, with the requests that browsers send.
  */
 import { expect, layer } from "@effect/vitest"
 import * as Cors from "@stint/server/Cors"
@@ -12,14 +12,14 @@ const OTHER = "https://other.example.com"
 
 const serverFor = (origins: Cors.AllowedOrigins) => layerServer().pipe(Layer.provide(Layer.succeed(Cors.Origins, origins)))
 
-/** What a browser asks before a page's call. */
+/** The preflight request that a browser sends before a page's call. */
 const preflight = (origin: string, method: string, headers: string) => ({
   method: "OPTIONS",
   authorization: null,
   headers: { origin, "access-control-request-method": method, "access-control-request-headers": headers }
 })
 
-/** Paths of callers, none of which has to exist. */
+/** Paths of caller operations. Their resources need not exist. */
 const CALLERS = [
   ["POST", "run"],
   ["POST", "runsync?wait=1000"],
@@ -42,8 +42,8 @@ const OPERATORS = ["/api/v1/endpoints", "/api/v1/keys", "/v2/x/job-take/w", "/v2
 
 const corsHeaders = (headers: Headers) => [...headers.keys()].filter((name) => name.startsWith("access-control-"))
 
-layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })("pages of two origins", (it) => {
-  it.effect("a preflight is answered without a key, for every operation of callers, with the headers that it asks for", () =>
+layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })("CORS for two origins", (it) => {
+  it.effect("answers a preflight without a key for every caller operation, allowing the requested headers", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const wanted = "authorization,content-type,idempotency-key,last-event-id,x-stainless-lang"
@@ -59,7 +59,7 @@ layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })(
       }
     }))
 
-  it.effect("an answer may be read by the page, and its id, its limits and when to come back with it", () =>
+  it.effect("lets the page read a response, its id, its rate limits and its Retry-After", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint({ rateLimit: { limit: 1, perMs: 86_400_000 } })
@@ -78,7 +78,7 @@ layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })(
       }
     }))
 
-  it.effect("a refusal may be read, too: of a wrong key, of an endpoint that is not there, within a stream", () =>
+  it.effect("lets the page read errors too: of a wrong key, of an unknown endpoint, inside a stream", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -99,7 +99,7 @@ layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })(
       }
     }))
 
-  it.effect("a page of another origin is told nothing, and its browser keeps the answer from it", () =>
+  it.effect("sends no CORS headers for another origin, so the browser hides the response from its page", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -107,11 +107,11 @@ layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })(
       expect([asked.status, asked.headers.has("access-control-allow-origin")]).toEqual([204, false])
       const answer = yield* server.call(endpoint.path("health"), { headers: { origin: OTHER } })
       expect([answer.status, answer.headers.has("access-control-allow-origin")]).toEqual([200, false])
-      // A cache must not give one origin's answer to the other.
+      // A cache must not serve one origin's response to the other.
       expect(answer.headers.get("vary")).toContain("Origin")
     }))
 
-  it.effect("operators' and workers' surfaces say nothing to browsers", () =>
+  it.effect("the control API and the worker API send no CORS headers", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       for (const path of OPERATORS) {
@@ -124,8 +124,8 @@ layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })(
     }))
 })
 
-layer(serverFor("*"), { excludeTestServices: true })("pages of any origin", (it) => {
-  it.effect("are allowed by *, without credentials", () =>
+layer(serverFor("*"), { excludeTestServices: true })("CORS for any origin", (it) => {
+  it.effect("allows every origin with *, without credentials", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const answer = yield* call("/v2/x/run", preflight(OTHER, "POST", "authorization"))
@@ -135,8 +135,8 @@ layer(serverFor("*"), { excludeTestServices: true })("pages of any origin", (it)
     }))
 })
 
-layer(layerServer(), { excludeTestServices: true })("pages of no origin", (it) => {
-  it.effect("are the default: a preflight is a wrong method like any other", () =>
+layer(layerServer(), { excludeTestServices: true })("CORS without origins", (it) => {
+  it.effect("is off by default: a preflight gets the 405 of any wrong method", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const asked = yield* call("/v2/x/run", preflight(APP, "POST", "authorization"))

@@ -1,12 +1,12 @@
 /**
- * Gets every error that the OpenAPI document describes out of a real server, operation by operation: with a wrong key, with a key for
- * something else, with an address that is none, with a body that is too large, once too often, and while the stores are away.
+ * Provokes every error in the OpenAPI document on a real server, operation by operation: with a wrong key, with a key for
+ * another API, with an invalid path, with a body that is too large, over the rate limit, and during an outage of the stores.
  */
 import { expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
 import { JobStore } from "@stint/store/JobStore"
 import { KeyStore } from "@stint/store/KeyStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -16,19 +16,19 @@ import { type Described, OPERATIONS } from "./OpenApiResponses.ts"
 
 const DAY = 86_400_000
 
-/** Bodies above this are too large here. Bytes. */
+/** The body limit of this server, in bytes. */
 const LIMIT = 2_000
 
 class Outage extends Context.Service<Outage, { isOn: boolean }>()("@stint/server/test/AnswerSweep/Outage") {}
 
-/** A store of which everything but `always` fails while there is an outage. */
+/** A store that fails during an outage, except for the operations in `always`. */
 const fragile = <Store extends object>(
   store: Store,
   outage: { readonly isOn: boolean },
   always: ReadonlyArray<string>
 ): Store => {
   const failure = Effect.suspend(() =>
-    Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "any", cause: new Error("away") }) }))
+    Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "any", cause: new Error("away") }) }))
   )
   return new Proxy(store, {
     get: (target, name) => {
@@ -43,7 +43,7 @@ const fragile = <Store extends object>(
 
 const outage = Layer.sync(Outage, () => ({ isOn: false }))
 
-/** What is there in an outage, too: keys are known while their store is away, because the seam wants it, and listeners are told nothing. */
+/** These work during an outage: keys stay known while their store is away, as the seam requires, and listeners receive nothing. */
 const ALWAYS: Readonly<Record<string, ReadonlyArray<string>>> = { [KeyStore.key]: ["get"], [JobStore.key]: ["subscribe"] }
 
 const stores: Layer.Layer<Stores, never, Outage> = Layer.effectContext(Effect.gen(function*() {
@@ -57,7 +57,7 @@ const stores: Layer.Layer<Stores, never, Outage> = Layer.effectContext(Effect.ge
 const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
   template.startsWith("/api/") ? "control" : /\/(?:job-|ping)/.test(template) ? "worker" : "jobs"
 
-/** A body that is as it should be, for operations that read one. */
+/** A valid body for operations that read one. */
 const bodyOf = ({ method, template }: Described, endpoint: string): object | undefined => {
   if (method === "GET" || method === "DELETE") return undefined
   if (/\/(?:run|runsync)$/.test(template)) return { input: 1 }
@@ -147,7 +147,7 @@ export const sweep = (): void => {
             )
           }
           for (const status of Object.keys(operation.operation.responses)) {
-            // A body is nothing that a GET has, so it cannot be too large; and what goes to a handler waits for one.
+            // A GET has no body that could be too large, and a request that reaches the handler waits for one.
             const isElsewhere = operation.method === "GET" && (status === "413" || (status === "429" && last === "route"))
             const way = isElsewhere ? undefined : ways[status]
             if (way !== undefined) expect((yield* way).status, `${operation.name} ${status}`).toBe(Number(status))

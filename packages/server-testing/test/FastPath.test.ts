@@ -31,8 +31,8 @@ const identifiers = {
   pingByPost: "pingByPost"
 } as const
 
-describe("the short way", () => {
-  it("takes the calls that come with every job", () => {
+describe("the fast path", () => {
+  it("takes the operations that every job needs", () => {
     expect(matchFastPath("POST", "/v2/hello/run")).toEqual({ operation: "run", endpoint: "hello" })
     expect(matchFastPath("POST", "/v2/hello/runsync?wait=5000")).toEqual({
       operation: "runsync",
@@ -55,7 +55,7 @@ describe("the short way", () => {
     }
   })
 
-  it("leaves everything unusual to the router: other methods, encoded or doubled parts, queries that have to be decoded", () => {
+  it("leaves other methods, encoded or doubled segments and queries that need decoding to the router", () => {
     for (
       const [method, url] of [
         ["GET", "/v2/hello/run"],
@@ -82,7 +82,7 @@ describe("the short way", () => {
     }
   })
 
-  it("takes no request that the router would take elsewhere", () => {
+  it("takes no request that the router would route elsewhere", () => {
     const part = fc.oneof(
       fc.constantFrom(
         "v2",
@@ -132,18 +132,18 @@ describe("the short way", () => {
 const ENDPOINT = "both"
 const LIMITED = "limited"
 
-/** A text without what differs from job to job and from moment to moment. */
+/** A text without the parts that differ between jobs and moments. */
 const timeless = (text: string): string =>
   text.replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "ID")
     .replaceAll(/"(delayTime|executionTime)":\d+/g, "$1")
-    // What is left of the day that a limit is for.
+    // The remaining part of the limit's day.
     .replaceAll(/\b86[34]\d\d\b/g, "A DAY")
 
-/** What an answer says. */
-const told = ({ headers, status, text }: Answer, baseUrl: string) => ({
+/** The compared parts of a response. */
+const comparable = ({ headers, status, text }: Answer, baseUrl: string) => ({
   status,
   headers: [...headers].filter(([name]) => name !== "date").map(([name, value]) =>
-    // How long a number of milliseconds is depends on the moment, too.
+    // The number of digits of a duration depends on the moment too.
     name === "content-length" && value === String(Buffer.byteLength(text))
       ? "content-length: true"
       : `${name}: ${timeless(value)}`
@@ -154,7 +154,7 @@ const told = ({ headers, status, text }: Answer, baseUrl: string) => ({
 const calls = (): ReadonlyArray<readonly [string, string, Call]> => [
   ["a job", `/v2/${ENDPOINT}/run`, { json: { input: { a: 1 } } }],
   ["a take", `/v2/${ENDPOINT}/job-take/w-1?job_in_progress=0`, { authorization: "worker" }],
-  ["a job that nobody takes in time", `/v2/${ENDPOINT}/runsync?wait=25`, { json: { input: 1 } }],
+  ["a job that no worker takes in time", `/v2/${ENDPOINT}/runsync?wait=25`, { json: { input: 1 } }],
   ["its take", `/v2/${ENDPOINT}/job-take/w-1&job_in_progress=1`, { authorization: "worker" }],
   ["a runsync whose answer begins before its body", `/v2/${ENDPOINT}/runsync?wait=100`, { json: { input: 2 } }],
   ["a batch", `/v2/${ENDPOINT}/job-take-batch/w-2?batch_size=3`, { authorization: "worker" }],
@@ -180,22 +180,22 @@ const calls = (): ReadonlyArray<readonly [string, string, Call]> => [
   ["the second of one", `/v2/${LIMITED}/run`, { json: { input: 1 } }]
 ]
 
-/** What a server answers to all of them, one after the other. */
+/** A server's responses to all of these requests, in sequence. */
 const answersOf = (options: ServerTest.Options) =>
   Effect.gen(function*() {
     const { baseUrl, call, endpoint } = yield* ServerTest.ServerTest
     yield* endpoint({ id: LIMITED, rateLimit: { limit: 1, perMs: 86_400_000 } })
     const both = yield* endpoint({ id: ENDPOINT })
     const workerKey = Object.values(yield* both.env).find((value) => value.startsWith("stint_worker_")) ?? ""
-    const answers: Array<readonly [string, ReturnType<typeof told>]> = []
+    const answers: Array<readonly [string, ReturnType<typeof comparable>]> = []
     for (const [name, path, { authorization, ...rest }] of calls()) {
       const key = authorization === "worker" ? { authorization: workerKey } : authorization === undefined ? {} : { authorization }
-      answers.push([name, told(yield* call(path, { ...rest, ...key }), baseUrl)])
+      answers.push([name, comparable(yield* call(path, { ...rest, ...key }), baseUrl)])
     }
     return answers
   }).pipe(Effect.provide(ServerTest.layer({ ...options, limits: { runBytes: 2_000 } })))
 
-/** The spans of the requests to hot routes: name, and what is known of the route. */
+/** The spans of requests to fast path routes: their names and route attributes. */
 const spansOf = (options: ServerTest.Options) =>
   Effect.gen(function*() {
     const spans: Array<Tracer.Span> = []
@@ -223,18 +223,18 @@ const spansOf = (options: ServerTest.Options) =>
     }))
   })
 
-describe("both ways", () => {
-  it.live("answer alike: status, headers and body, of what is right and of what is wrong", () =>
+describe("both paths", () => {
+  it.live("return the same status, headers and body for valid and invalid requests", () =>
     Effect.gen(function*() {
       const short = yield* answersOf({ fastPath: true })
       const long = yield* answersOf({ fastPath: false })
       expect(short).toEqual(long)
-      // Nothing of it is alike because all of it failed.
+      // The responses are not equal merely because all of them failed.
       const statuses = short.map(([, { status }]) => status)
       expect([...new Set(statuses)].sort((a, b) => a - b)).toEqual([200, 204, 400, 401, 403, 404, 413, 429])
     }))
 
-  it.live("are traced alike, under the route's name", () =>
+  it.live("have the same spans, with the route's name", () =>
     Effect.gen(function*() {
       const short = yield* spansOf({ fastPath: true })
       expect(short).toEqual(yield* spansOf({ fastPath: false }))

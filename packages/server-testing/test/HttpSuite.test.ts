@@ -17,12 +17,12 @@ suite("memory", layerMemory)
 sweep()
 
 describe("the OpenAPI document", () => {
-  it("describes every answer that was got above: its status, its body and its headers", async () => {
+  it("describes every response received above: its status, its body and its headers", async () => {
     await answers.settled()
     expect([...answers.wrong].toSorted()).toEqual([])
   })
 
-  it("describes no answer that nobody gets", () => {
+  it("describes no response that never occurs", () => {
     expect(answers.unseen).toEqual([])
   })
 })

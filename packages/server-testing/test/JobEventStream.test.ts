@@ -1,5 +1,5 @@
 /**
- * Events over a random course of a job and random cuts of its reader (R9, docs/spec/figures.md#reliability), and what a reader costs.
+ * Tests of job events over random job histories and random disconnects (R9, docs/spec/figures.md#reliability), and of a client's cost.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { withHeartbeat } from "@stint/server/JobEventStream"
@@ -11,10 +11,10 @@ import * as fc from "fast-check"
 import { dataOf, open, type SentEvent } from "../src/EventReader.ts"
 import { ADMIN_KEY, layer as layerServer, ServerTest } from "../src/ServerTest.ts"
 
-/** How many events the reader takes before each cut; begun anew at the end. */
+/** How many events the client reads before each disconnect; the list repeats. */
 const cuts = fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1, maxLength: 6 }).filter((all) => all.some((one) => one > 0))
 
-/** What the worker does: chunks and progress, in bursts. */
+/** The worker's actions: chunks and progress, in bursts. */
 const course = fc.array(
   fc.oneof({ weight: 4, arbitrary: fc.constant("chunk" as const) }, { weight: 1, arbitrary: fc.constant("progress" as const) }),
   { maxLength: 25 }
@@ -22,7 +22,7 @@ const course = fc.array(
 
 layer(layerServer(), { excludeTestServices: true })("events", (it) => {
   it.effect(
-    "R9: whatever is streamed and wherever the reader is cut off, it is told every chunk once and in order",
+    "R9: delivers every chunk once and in order, wherever the client disconnects",
     () =>
       Effect.gen(function*() {
         const server = yield* ServerTest
@@ -76,7 +76,7 @@ layer(layerServer(), { excludeTestServices: true })("events", (it) => {
 })
 
 describe("withHeartbeat", () => {
-  it.effect("says that it is alive in silence, and loses nothing that came meanwhile", () =>
+  it.effect("sends heartbeats while the stream is silent, and loses no element", () =>
     Effect.gen(function*() {
       const slow = Stream.fromIterable([1, 2]).pipe(Stream.mapEffect((n) => Effect.delay(Effect.succeed(`event ${n}`), 35_000)))
       const reading = yield* Effect.forkChild(Stream.runCollect(withHeartbeat(slow, 15_000, "alive")))
@@ -84,7 +84,7 @@ describe("withHeartbeat", () => {
       expect([...(yield* Fiber.join(reading))]).toEqual(["alive", "alive", "event 1", "alive", "alive", "event 2"])
     }))
 
-  it.effect("asks for no more than is read: a reader that stands still has one pull under way at the most", () =>
+  it.effect("pulls no more than is read: a client that stops reading has at most one pull in flight", () =>
     Effect.gen(function*() {
       let produced = 0
       const endless = Stream.fromEffectRepeat(Effect.sync(() => `event ${++produced}`))
@@ -93,7 +93,7 @@ describe("withHeartbeat", () => {
       expect(produced).toBeLessThanOrEqual(4)
     }))
 
-  it.effect("a reader that leaves ends the pull that is under way", () =>
+  it.effect("a client that disconnects ends the pull in flight", () =>
     Effect.gen(function*() {
       let ended = false
       const silent = Stream.fromEffect(Effect.onInterrupt(Effect.never, () =>

@@ -1,6 +1,6 @@
 /**
- * What callers and workers see when the job store fails: a 503 that says that nothing was kept, and a platform that goes on when the store
- * is back.
+ * Tests of a failing job store: callers and workers get a 503 which says that nothing was stored, and the platform recovers with the
+ * store.
  */
 import { expect, layer } from "@effect/vitest"
 import { StoreFaults } from "@stint/store-testing"
@@ -19,8 +19,8 @@ layer(
     Layer.provideMerge(faulty)
   ),
   { excludeTestServices: true }
-)("a store that fails", (it) => {
-  it.effect("is a 503 for whoever writes; nothing is kept, and the next request is as good as ever", () =>
+)("a failing job store", (it) => {
+  it.effect("returns 503 to every write, stores nothing, and recovers with the store", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const faults = yield* StoreFaults.StoreFaults
@@ -44,11 +44,11 @@ layer(
       ]
       for (const call of calls) {
         const problem = yield* Effect.flatMap(call, expectProblem(503))
-        expect(problem.error).toMatch(/nothing of this request was kept/)
-        // What went wrong is for the platform's log, not for callers.
+        expect(problem.error).toMatch(/nothing of this request was stored/)
+        // The cause belongs in the platform's log, not in the response.
         expect(JSON.stringify(problem)).not.toContain("the disk is full")
       }
-      // A worker would ask again at once and without end.
+      // A worker would retry at once and without end.
       for (const address of [worker.addresses.take, worker.addresses.takeBatch]) {
         const [duration, answer] = yield* Effect.timed(worker.call(address))
         yield* expectProblem(503)(answer)

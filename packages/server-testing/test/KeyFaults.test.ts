@@ -1,10 +1,10 @@
 /**
- * What happens to keys when their store fails: nobody is given a secret that nobody will know, and those that are known go on working.
+ * Tests of a failing key store: no secret is returned that was not stored, and known keys continue to work.
  */
 import { expect, layer } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
 import * as KeyStore from "@stint/store/KeyStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -13,16 +13,16 @@ import { expectJson, expectProblem } from "../src/WireClient.ts"
 
 class Faults extends Context.Service<Faults, { isDown: boolean }>()("@stint/server/test/KeyFaults/Faults") {}
 
-/** Keys whose store can be taken away; what is in memory stays there, as the seam wants it. */
+/** A key store that can fail. Its in-memory state stays, as the seam requires. */
 const faulty = Layer.effect(
   KeyStore.KeyStore,
   Effect.gen(function*() {
     const faults = yield* Faults
     const store = yield* KeyStore.KeyStore
-    const fragile = <A>(effect: Effect.Effect<A, QueueError>) =>
+    const fragile = <A>(effect: Effect.Effect<A, StoreError>) =>
       Effect.suspend(() =>
         faults.isDown
-          ? Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("disk full") }) }))
+          ? Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("disk full") }) }))
           : effect
       )
     return KeyStore.KeyStore.of({
@@ -40,8 +40,8 @@ const faulty = Layer.effect(
 
 const stores = Layer.merge(layerMemory, faulty)
 
-layer(layerServer({ stores }).pipe(Layer.provideMerge(faulty)), { excludeTestServices: true })("a key store that fails", (it) => {
-  it.effect("is a 503 without a secret for whoever makes, rotates, changes or revokes; known keys go on working as they were", () =>
+layer(layerServer({ stores }).pipe(Layer.provideMerge(faulty)), { excludeTestServices: true })("a failing key store", (it) => {
+  it.effect("returns 503 without a secret to create, rotate, patch and revoke, and known keys continue to work unchanged", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const faults = yield* Faults
@@ -64,7 +64,7 @@ layer(layerServer({ stores }).pipe(Layer.provideMerge(faulty)), { excludeTestSer
       }
       expect((yield* call(one.path("health"), { authorization: secret })).status).toBe(200)
       faults.isDown = false
-      const shown = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}`), expectJson(200, AccessKey))
-      expect(shown).toMatchObject({ name: "known", status: "ACTIVE", prefix: key.prefix })
+      const stored = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}`), expectJson(200, AccessKey))
+      expect(stored).toMatchObject({ name: "known", status: "ACTIVE", prefix: key.prefix })
     }))
 })

@@ -1,6 +1,6 @@
 /**
- * Random lives of keys against a model that decides every request, over the whole server without its socket: keys are made, rotated,
- * revoked and changed by the control API, time passes, and after every step each secret that ever was is tried on each surface.
+ * Random key histories against a model that decides every request, over the whole server without its socket: keys are created, rotated,
+ * revoked and changed by the control API, time passes, and after every step each secret that ever existed is tried on each API.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as BatchQueue from "@stint/queue/BatchQueue"
@@ -24,7 +24,7 @@ const ADMIN = "the-admin-key-of-this-model"
 const ENDPOINTS = ["a", "b"] as const
 const START = 1_790_000_000_000
 
-/** A clock that the test sets. Nothing waits on it. */
+/** A clock that the test sets. It has no timers. */
 const clockAt = (now: () => number): Clock.Clock => ({
   currentTimeMillisUnsafe: now,
   currentTimeMillis: Effect.sync(now),
@@ -37,7 +37,7 @@ const clockAt = (now: () => number): Clock.Clock => ({
 
 interface ModelSecret {
   readonly secret: string
-  /** Undefined: the present one. */
+  /** Undefined for the current secret. */
   until: number | undefined
 }
 
@@ -85,7 +85,7 @@ class World {
     return { status: response.status, text, body: text === "" ? undefined : JSON.parse(text) }
   }
 
-  /** What a key should be answered on a surface: 200, 401 or 403; with 401, what the answer has to name. */
+  /** The expected response to a key on an API: 200, 401 or 403, and for 401 the text that it must contain. */
   expected(key: ModelKey, { until }: ModelSecret, surface: "jobs" | "worker" | "control", endpoint: string) {
     if (key.revoked) return { status: 401, word: "revoked" }
     if (key.expiresAt !== undefined && key.expiresAt <= this.now) return { status: 401, word: "expired" }
@@ -97,7 +97,7 @@ class World {
     return { status: key.endpoints === "all" || key.endpoints.includes(endpoint) ? 200 : 403 }
   }
 
-  /** Tries every secret that ever was everywhere. */
+  /** Tries every secret that ever existed on every API. */
   async check(): Promise<void> {
     for (const key of this.keys) {
       for (const secret of key.secrets) {
@@ -110,7 +110,7 @@ class World {
           const answer = await this.call("GET", path, secret.secret)
           const { status, word } = this.expected(key, secret, surface, endpoint)
           expect(answer.status, `${path}: ${answer.text}`).toBe(status)
-          // A worker of nobody's is told less: this key may be for another surface altogether.
+          // An unknown worker key gets a less specific error: the key may be meant for another API.
           if (word !== undefined) expect(answer.text).toContain(JSON.stringify(word).slice(1, -1))
           for (const one of key.secrets) expect(answer.text).not.toContain(one.secret)
         }
@@ -193,7 +193,7 @@ const rotate: fc.Arbitrary<Step> = fc.tuple(fc.nat(), fc.option(fc.oneof(fc.cons
     if (answer.status !== 200) return
     const end = world.now + (graceMs ?? 86_400_000)
     for (const secret of key.secrets) secret.until = Math.min(secret.until ?? Infinity, end)
-    // Three that ended are still known; whoever holds an older one is a stranger.
+    // The last three expired secrets are still known; older ones are unknown.
     const ended = key.secrets.filter(({ until }) => until !== undefined && until <= world.now)
     for (const old of ended.slice(0, -3)) key.secrets.splice(key.secrets.indexOf(old), 1)
     key.secrets.push({ secret: secretOf(answer).secret, until: undefined })
@@ -240,7 +240,7 @@ const wait: fc.Arbitrary<Step> = fc.oneof(fc.integer({ min: 0, max: 60_000 }), h
 const RUNS = Number(process.env["STINT_PROPERTY_RUNS"] ?? 150)
 
 it(
-  "every request is decided as the scopes, the endpoints, the expiry, the rotations and the revocation of its key say",
+  "decides every request by the scopes, the endpoints, the expiry, the rotations and the revocation of its key",
   async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -277,7 +277,7 @@ const DAY = 86_400_000
 const makeKey = async (world: World, settings: object = {}) =>
   secretOf(await world.call("POST", "/api/v1/keys", ADMIN, { name: "k", endpoints: ["a"], ...settings }))
 
-it("a key that ended is known for 30 days, and forgotten when another is made after that", async () => {
+it("remembers an expired key for 30 days and deletes it when another key is created after that", async () => {
   const world = await World.open()
   const [revoked, expired, alive] = [await makeKey(world), await makeKey(world, { expiresAt: START + 1 }), await makeKey(world)]
   await world.call("POST", `/api/v1/keys/${revoked.id}/revoke`, ADMIN)
@@ -295,7 +295,7 @@ it("a key that ended is known for 30 days, and forgotten when another is made af
   await world.close()
 })
 
-it("the last use of a key is noted once a minute, and a refused use never", async () => {
+it("records the last use of a key once a minute, and never a rejected use", async () => {
   const world = await World.open()
   const { id, secret } = await makeKey(world)
   const lastUsed = async () => {
@@ -304,7 +304,7 @@ it("the last use of a key is noted once a minute, and a refused use never", asyn
   }
   await world.call("GET", "/v2/a/health", `${secret.slice(0, -1)}!`)
   expect(await lastUsed()).toBeUndefined()
-  // It is noted behind the answer. A use that was noted too early would leave the next one out.
+  // The use is recorded after the response. Recording it too early would skip the next one.
   for (const [at, noted] of [[0, 0], [59_999, 0], [60_000, 60_000], [100_000, 60_000], [120_000, 120_000]] as const) {
     world.now = START + at
     await world.call("GET", "/v2/a/health", secret)

@@ -9,7 +9,7 @@ import { until } from "../src/TestEndpoint.ts"
 import { expectProblem } from "../src/WireClient.ts"
 
 describe("Limits", () => {
-  it.live("a wait above the most is pulled down", () =>
+  it.live("clamps a wait above the maximum", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const wait of [101, 300_000, 999_999_999]) {
@@ -20,7 +20,7 @@ describe("Limits", () => {
       }
     }).pipe(Effect.provide(layer({ limits: { maxWaitMs: 100 } }))))
 
-  it.live("sizes are those that were set, and named in the refusal", () =>
+  it.live("applies the configured sizes and names them in the error", () =>
     Effect.gen(function*() {
       const { call, endpoint: create } = yield* ServerTest
       const endpoint = yield* create()
@@ -47,7 +47,7 @@ describe("Limits", () => {
       limits: { runBytes: 1_000, runsyncBytes: 1_000, resultBytes: 1_000, chunkBytes: 1_000, controlBytes: 1_000 }
     }))))
 
-  it.live("the refusal of what could move to an object store says so where there is none, and how the limit is raised", () =>
+  it.live("suggests an object store only when none is configured, and names the setting that raises the limit", () =>
     Effect.gen(function*() {
       const hints = (objectStore: boolean) =>
         Effect.gen(function*() {
@@ -80,7 +80,7 @@ describe("Limits", () => {
       }
     }))
 
-  it.live("large bodies that do not fit into memory together are 503 with Retry-After before they are read; small ones go through", () => {
+  it.live("returns 503 with Retry-After before it reads large bodies that exceed the memory together, and accepts small ones", () => {
     const memory = PayloadMemoryBudget.make(3 * 1024 * 1024)
     const size = 2 * 1024 * 1024
     return Effect.gen(function*() {
@@ -107,7 +107,7 @@ describe("Limits", () => {
     }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
   })
 
-  it.live("one body that is larger than the memory for large ones goes through alone, and its answer is counted until it is written", () => {
+  it.live("accepts a single body larger than the payload memory, and counts its response until it is written", () => {
     const memory = PayloadMemoryBudget.make(1)
     const size = 2 * 1024 * 1024
     return Effect.gen(function*() {
@@ -122,7 +122,7 @@ describe("Limits", () => {
     }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
   })
 
-  it.live("a request that does not arrive in time is 408, in JSON", () =>
+  it.live("returns 408 in JSON for a request that does not arrive in time", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

@@ -21,7 +21,7 @@ const decodeInput = Schema.decodeUnknownSync(
   Schema.Struct({ openai_route: Schema.String, openai_method: Schema.optionalKey(Schema.String) })
 )
 
-/** An endpoint, and the client's view of it. */
+/** An endpoint, and a client for it. */
 const open = (settings: Settings = {}, options: { readonly apiKey?: string; readonly maxRetries?: number } = {}) =>
   Effect.gen(function*() {
     const server = yield* ServerTest
@@ -32,7 +32,7 @@ const open = (settings: Settings = {}, options: { readonly apiKey?: string; read
 
 const call = <A>(promise: () => PromiseLike<A>) => Effect.promise(() => Promise.resolve(promise()))
 
-/** What a call is refused with. */
+/** The error that rejects a call. */
 const refusal = (promise: () => PromiseLike<unknown>) =>
   Effect.promise(() => Promise.resolve(promise()).then(() => undefined, (error: unknown) => error))
 
@@ -55,7 +55,7 @@ const completion = {
 }
 
 layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{endpoint}/openai/v1", (it) => {
-  it.effect("chat.completions.create, and the job's id as the request's id", () =>
+  it.effect("chat.completions.create returns the response and the job's id as the request's id", () =>
     Effect.gen(function*() {
       const { client, endpoint, worker } = yield* open()
       yield* worker.serve(() => Effect.succeed({ output: completion }))
@@ -64,7 +64,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect((yield* endpoint.status(answer.request_id ?? "")).status).toBe("COMPLETED")
     }))
 
-  it.effect("chat.completions.create with stream: every chunk, in order, and its end, of text and of objects", () =>
+  it.effect("chat.completions.create with stream returns every chunk in order and the end, for text and objects", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const texts = ["Hel", "lo ", "you"]
@@ -82,7 +82,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       }
     }))
 
-  it.effect("models.list, models.retrieve, models.delete", () =>
+  it.effect("models.list, models.retrieve and models.delete work", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const model = { id: "org/echo", object: "model", created: 0, owned_by: "stint" }
@@ -101,7 +101,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect(yield* call(() => client.models.delete("org/echo"))).toMatchObject({ id: "/v1/models/org/echo", deleted: true })
     }))
 
-  it.effect("embeddings.create asks for base64 and gets what the handler gives", () =>
+  it.effect("embeddings.create asks for base64 and returns the handler's output", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       yield* worker.serve((job) => {
@@ -116,7 +116,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect(data[0]?.embedding).toEqual([0.5, -1])
     }))
 
-  it.effect("a wrong key is an AuthenticationError, an endpoint that is not there a NotFoundError", () =>
+  it.effect("a wrong key is an AuthenticationError, an unknown endpoint a NotFoundError", () =>
     Effect.gen(function*() {
       const { client } = yield* open({}, { apiKey: "wrong" })
       const wrong = yield* refusal(() => client.models.list())
@@ -134,7 +134,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect(missing).toMatchObject({ status: 404, code: "endpoint_not_found", message: expect.stringContaining("nowhere") })
     }))
 
-  it.effect("a rate limit is a RateLimitError, with Retry-After", () =>
+  it.effect("a rate limit is a RateLimitError with Retry-After", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open({ rateLimit: { limit: 1, perMs: 86_400_000 } }, { maxRetries: 0 })
       yield* worker.serve(() => Effect.succeed({ output: { object: "list", data: [] } }))
@@ -145,7 +145,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect(refused instanceof RateLimitError && Number(refused.headers?.get("retry-after"))).toBeGreaterThan(0)
     }))
 
-  it.effect("what a handler refuses is a BadRequestError, streamed or not", () =>
+  it.effect("an invalid request error of a handler is a BadRequestError, with and without a stream", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       yield* worker.serve(() =>
@@ -160,7 +160,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       }
     }))
 
-  it.effect("a job that failed is an InternalServerError, and is not run again by the client", () =>
+  it.effect("a failed job is an InternalServerError that the client does not retry", () =>
     Effect.gen(function*() {
       const { client, endpoint, worker } = yield* open()
       yield* worker.serve(() => Effect.succeed({ error: "out of memory" }))
@@ -170,7 +170,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect((yield* endpoint.health).jobs).toMatchObject({ failed: 1, inQueue: 0 })
     }))
 
-  it.effect("an error within a stream ends the iteration with an APIError", () =>
+  it.effect("an error inside a stream ends the iteration with an APIError", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       yield* worker.serve((job) => Effect.as(worker.stream(job.id, [part("Hel")]), { error: "out of memory" }))

@@ -1,9 +1,9 @@
 /**
- * OpenAI requests that outlast the time in which the head of their answer is kept back, and servers that close or fail under them.
+ * Tests of OpenAI requests that outlast the delay of their response headers, and of servers that close or fail meanwhile.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -26,8 +26,8 @@ const begin = Effect.fnUntraced(function*(body: unknown) {
   return { endpoint, worker, id, reading }
 })
 
-layer(layerServer({ limits: LATE }), { excludeTestServices: true })("an OpenAI request that takes long", (it) => {
-  it.effect("is answered 200 with the job's id before its end, with white space until then, and its JSON is whole", () =>
+layer(layerServer({ limits: LATE }), { excludeTestServices: true })("a long OpenAI request", (it) => {
+  it.effect("returns 200 with the job's id before the end, then white space, then valid JSON", () =>
     Effect.gen(function*() {
       const { id, reading, worker } = yield* begin(chat().json)
       expect([reading.status, reading.headers.get("content-type")]).toEqual([200, "application/json"])
@@ -38,7 +38,7 @@ layer(layerServer({ limits: LATE }), { excludeTestServices: true })("an OpenAI r
       expect(JSON.parse(text)).toEqual({ choices: [] })
     }))
 
-  it.effect("is told in its body what went wrong, because a status was said before", () =>
+  it.effect("reports an error in its body, because the status was already sent", () =>
     Effect.gen(function*() {
       const { id, reading, worker } = yield* begin(chat().json)
       yield* worker.deliver(id, { error: JSON.stringify({ message: "too long", code: 400 }) })
@@ -46,7 +46,7 @@ layer(layerServer({ limits: LATE }), { excludeTestServices: true })("an OpenAI r
       expect(JSON.parse(yield* reading.whole)).toMatchObject({ error: { message: "too long", code: 400 } })
     }))
 
-  it.effect("that is cancelled by its caller's hanging up is cancelled as before", () =>
+  it.effect("is cancelled when its caller disconnects", () =>
     Effect.gen(function*() {
       const { endpoint, id, reading } = yield* begin(chat().json)
       yield* reading.until((text) => text.length >= 2)
@@ -54,7 +54,7 @@ layer(layerServer({ limits: LATE }), { excludeTestServices: true })("an OpenAI r
       yield* endpoint.until(id, ({ status }) => status === "CANCELLED")
     }))
 
-  it.effect("as a stream: comments come first, and an error before the first chunk is an event", () =>
+  it.effect("with a stream, sends comments first and an error before the first chunk as an event", () =>
     Effect.gen(function*() {
       const { id, reading, worker } = yield* begin(chat({ stream: true }).json)
       expect([reading.status, reading.headers.get("content-type")]).toEqual([200, "text/event-stream"])
@@ -69,7 +69,7 @@ layer(layerServer({ limits: LATE }), { excludeTestServices: true })("an OpenAI r
     }))
 })
 
-/** A server of which the test says when it closes. */
+/** A server that the test can close. */
 const start = (limits: typeof LATE | undefined) =>
   Effect.gen(function*() {
     const scope = yield* Effect.acquireRelease(Scope.make(), (scope) => Scope.close(scope, Exit.void))
@@ -77,8 +77,8 @@ const start = (limits: typeof LATE | undefined) =>
     return { server: Context.get(context, ServerTest), close: Scope.close(scope, Exit.void) }
   })
 
-describe("a server that closes", () => {
-  it.live("answers OpenAI requests with 503, which their clients send again", () =>
+describe("a closing server", () => {
+  it.live("answers OpenAI requests with 503, which their clients retry", () =>
     Effect.gen(function*() {
       const { close, server } = yield* start(undefined)
       const endpoint = yield* server.endpoint()
@@ -95,7 +95,7 @@ describe("a server that closes", () => {
       }
     }))
 
-  it.live("ends what it has begun to answer with the same error", () =>
+  it.live("ends responses that it has started with the same error", () =>
     Effect.gen(function*() {
       const { close, server } = yield* start(LATE)
       const endpoint = yield* server.endpoint()
@@ -107,7 +107,7 @@ describe("a server that closes", () => {
     }))
 })
 
-/** Whether a job can be looked at. */
+/** Whether jobs can be read. */
 class Looks extends Context.Service<Looks, { broken: boolean }>()("@stint/server/test/Looks") {}
 
 const layerStores = Layer.effect(
@@ -118,15 +118,15 @@ const layerStores = Layer.effect(
       Effect.suspend(() =>
         looks.broken
           ? Effect.fail(
-            new QueueError({ reason: new StoreUnavailable({ operation: "peek", cause: new Error("the disk is gone") }) })
+            new StoreError({ reason: new StoreUnavailable({ operation: "peek", cause: new Error("the disk is gone") }) })
           )
           : store.peek(...look)
       )
   }))
 ).pipe(Layer.provideMerge(layerMemory), Layer.provide(Layer.succeed(Looks, { broken: true })))
 
-layer(layerServer({ stores: layerStores }), { excludeTestServices: true })("an OpenAI request over a store that fails", (it) => {
-  it.effect("is answered 503 in OpenAI's shape, with the id of the job that was kept and is cancelled", () =>
+layer(layerServer({ stores: layerStores }), { excludeTestServices: true })("an OpenAI request over a failing store", (it) => {
+  it.effect("returns 503 in OpenAI's shape, with the id of the job, which was stored and is cancelled", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const body of [chat(), chat({ stream: true })]) {

@@ -52,7 +52,7 @@ const operationsOf = (document: Document) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation }))
   )
 
-/** A schema of the document, to check values with as its readers would; what it does not know does not fit. */
+/** A schema of the document that validates values as its readers would and rejects unknown members. */
 const checker = (document: Document, schema: unknown) => {
   const inDefs = (value: unknown) => JSON.parse(JSON.stringify(value).replaceAll("#/components/schemas/", "#/$defs/"))
   const imported = SchemaRepresentation.fromJsonSchemaDocument({
@@ -74,7 +74,7 @@ const refs = (value: unknown): ReadonlyArray<string> => {
 }
 
 layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
-  it.effect("is open without a key: it describes the platform and holds nothing of its data", () =>
+  it.effect("needs no key, because it describes the platform and contains none of its data", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -83,7 +83,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       expect(JSON.stringify(document)).not.toContain(endpoint.id)
     }))
 
-  it.effect("holds every operation of the contract, and no other", () =>
+  it.effect("contains exactly the operations of the contract", () =>
     Effect.gen(function*() {
       const declared: Array<string> = []
       HttpApi.reflect(Api, {
@@ -99,7 +99,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       expect(new Set(ids).size).toBe(ids.length)
     }))
 
-  it.effect("is whole: references lead somewhere, parameters are those of the path, every operation asks for a key", () =>
+  it.effect("is complete: references resolve, parameters match the path, every operation requires a key", () =>
     Effect.gen(function*() {
       const document = yield* read
       for (const ref of refs(document)) {
@@ -122,7 +122,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       }
     }))
 
-  it.effect("describes the errors: each with its status, as a problem that says what is wrong and what to do", () =>
+  it.effect("describes each error with its status, as a problem with `error` and `hint`", () =>
     Effect.gen(function*() {
       const document = yield* read
       const expected: Record<string, ReadonlyArray<string>> = {
@@ -166,7 +166,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       }
     }))
 
-  it.effect("says of every operation and of every parameter what it is for, and declares every body that is read", () =>
+  it.effect("describes every operation and every parameter, and declares every body that is read", () =>
     Effect.gen(function*() {
       const operations = operationsOf(yield* read)
       for (const { method, operation, path } of operations) {
@@ -189,7 +189,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       ])
     }))
 
-  it.effect("its examples fit their own schemas", () =>
+  it.effect("its examples match their own schemas", () =>
     Effect.gen(function*() {
       const document = yield* read
       let examples = 0
@@ -204,7 +204,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       expect(examples).toBeGreaterThan(15)
     }))
 
-  it.effect("what the platform answers fits what is described", () =>
+  it.effect("responses of the platform match the document", () =>
     Effect.gen(function*() {
       const document = yield* read
       const server = yield* ServerTest
@@ -270,7 +270,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       }
     }))
 
-  it.effect("/docs is a page of all of it, open without a key, and needs nothing from elsewhere", () =>
+  it.effect("/docs renders all of it, needs no key, and loads nothing from elsewhere", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const answer = yield* server.call("/docs", { authorization: null })
@@ -283,7 +283,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       }
       expect(answer.text).not.toMatch(/<script|<link|<img|<iframe|@import|url\(|(?:src|href)="(?!#|\/openapi\.json)/)
       expect(answer.text).toContain("color-scheme: light dark")
-      // Tags that are opened are closed: nothing of the document's text is taken for a tag.
+      // Every opened tag is closed: no text of the document is parsed as a tag.
       for (const tag of ["section", "details", "table", "ul", "pre", "code"]) {
         const opened = answer.text.split(new RegExp(`<${tag}[ >]`)).length
         expect(answer.text.split(`</${tag}>`).length, tag).toBe(opened)

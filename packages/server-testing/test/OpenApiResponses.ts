@@ -1,5 +1,5 @@
 /**
- * Holds every answer that tests get through `fetch` against the OpenAPI document: its status, its content type, its body, its headers.
+ * Compares every response that tests get through `fetch` with the OpenAPI document: its status, its content type, its body, its headers.
  */
 import { Api } from "@stint/contract/Api"
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
@@ -37,7 +37,7 @@ export interface Described {
   readonly operation: Operation
 }
 
-/** All of them. */
+/** All operations. */
 export const OPERATIONS: ReadonlyArray<Described> = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({
     name: `${method.toUpperCase()} ${path}`,
@@ -57,9 +57,9 @@ const parsed = (text: string): unknown => {
 }
 
 export class DescribedAnswers {
-  /** What is not as it is described, each once. */
+  /** Mismatches between responses and the document, each once. */
   readonly wrong = new Set<string>()
-  /** `GET /v2/{endpoint}/health 200`, for every answer that was seen. */
+  /** `GET /v2/{endpoint}/health 200`, for every response seen. */
   readonly seen = new Set<string>()
   readonly #ajv = new Ajv2020({ strict: false, allErrors: true })
   readonly #validators = new Map<object, ValidateFunction>()
@@ -69,11 +69,11 @@ export class DescribedAnswers {
     this.#ajv.addSchema({ $id: "document", ...document })
   }
 
-  /** Pairs of an operation and a status that the document has, and nobody got. */
+  /** Pairs of an operation and a status that the document has and no test received. */
   get unseen(): ReadonlyArray<string> {
     return OPERATIONS.flatMap(({ name, operation, template }) =>
       Object.keys(operation.responses).filter((status) =>
-        // What goes to the handler whole has one description for all methods.
+        // Requests forwarded to the handler have one description for all methods.
         !(template.endsWith("/{route}")
           ? OPERATIONS.some((one) => one.template === template && this.seen.has(`${one.name} ${status}`))
           : this.seen.has(`${name} ${status}`))
@@ -81,7 +81,7 @@ export class DescribedAnswers {
     )
   }
 
-  /** Watches `fetch` from now on; the effect of calling what it gives is that it does not any more. */
+  /** Watches `fetch` until the returned effect runs. */
   watch(): () => void {
     const { fetch } = globalThis
     globalThis.fetch = async (input, init) => {
@@ -91,7 +91,7 @@ export class DescribedAnswers {
       const operation = OPERATIONS.find((one) => one.method === method && one.path.test(url.pathname))
       if (operation !== undefined) {
         const reading = this.#check(operation, response.clone()).catch(() => {
-          // The test hung up.
+          // The test disconnected.
         }).finally(() => this.#reading.delete(reading))
         this.#reading.add(reading)
       }
@@ -102,7 +102,7 @@ export class DescribedAnswers {
     }
   }
 
-  /** Everything that was answered so far has been looked at. */
+  /** Completes when all responses so far have been checked. */
   async settled(): Promise<void> {
     await Promise.all(this.#reading)
   }

@@ -1,5 +1,5 @@
 /**
- * Whatever a client sends, the answer is a JSON one of the client's own making, never a fault of the platform.
+ * Any input gets a JSON response that blames the client's input, never a defect in the platform.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { parseWorkerUrl } from "@stint/server/WorkerUrl"
@@ -10,7 +10,7 @@ import type { TestEndpoint } from "../src/TestEndpoint.ts"
 import { expectProblem, type WireClient } from "../src/WireClient.ts"
 import type { WireWorker } from "../src/WireWorker.ts"
 
-/** Bodies that are nearly right, and bodies that are nothing. */
+/** Nearly valid bodies, and arbitrary ones. */
 const body = fc.oneof(
   fc.string({ unit: "binary" }),
   fc.uint8Array().map((bytes) => Buffer.from(bytes).toString("latin1")),
@@ -43,7 +43,7 @@ const call = (client: WireClient, path: string, method: string, text: string) =>
     return answer
   })
 
-describe("whatever is sent", () => {
+describe("arbitrary input", () => {
   layer(layerServer({ limits: { minWaitMs: 1, maxWaitMs: 5, workerWaitMs: 5, refusalWaitMs: 0 } }), {
     excludeTestServices: true
   })((it) => {
@@ -67,7 +67,7 @@ describe("whatever is sent", () => {
       [endpoint.call, "/api/v1/endpoints"]
     ]
 
-    it.effect("as a body", () =>
+    it.effect("as a body gets a valid response", () =>
       Effect.gen(function*() {
         const { endpoint, server, worker } = yield* ready
         yield* check(fc.tuple(body, fc.nat({ max: 5 })), ([text, which]) =>
@@ -77,11 +77,11 @@ describe("whatever is sent", () => {
             const [client, path] = operations(endpoint, worker, id)[which]!
             yield* call(client, path, "POST", text)
           }))
-        expect((yield* server.logs).filter((line) => line.includes("fault of the platform"))).toEqual([])
+        expect((yield* server.logs).filter((line) => line.includes("defect in the platform"))).toEqual([])
         expect(yield* server.works).toBe(true)
       }))
 
-    it.effect("as an address", () =>
+    it.effect("as a URL gets a valid response", () =>
       Effect.gen(function*() {
         const { endpoint, server, worker } = yield* ready
         const methods = fc.constantFrom("GET", "POST", "PUT", "DELETE", "PATCH")
@@ -104,7 +104,7 @@ describe("whatever is sent", () => {
         yield* check(
           fc.tuple(methods, starts, fc.array(segment, { maxLength: 3 }), queries, fc.boolean()),
           ([method, start, rest, query, asWorker]) =>
-            // What fetch itself cannot make an address of is no request.
+            // Skips texts that fetch itself rejects as a URL.
             URL.canParse(server.baseUrl + [start, ...rest].join("/") + query)
               ? call(
                 asWorker ? (path, options) => server.call(path, { ...options, authorization: worker.key }) : server.call,
@@ -114,14 +114,14 @@ describe("whatever is sent", () => {
               )
               : Effect.void
         )
-        expect((yield* server.logs).filter((line) => line.includes("fault of the platform"))).toEqual([])
+        expect((yield* server.logs).filter((line) => line.includes("defect in the platform"))).toEqual([])
         expect(yield* server.works).toBe(true)
       }))
   })
 })
 
 describe("parseWorkerUrl", () => {
-  it("gives the id that was encoded, whatever is appended", () => {
+  it("returns the encoded id, whatever is appended", () => {
     const key = fc.stringMatching(/^[a-z_]{1,8}$/)
     const text = fc.string({ unit: "grapheme" }).filter((value) => value.isWellFormed())
     const worker = text.filter((id) => id !== "")

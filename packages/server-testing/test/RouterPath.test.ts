@@ -1,7 +1,7 @@
 /**
- * The wire's rules where hot calls have no short way: both ways are held to the same suite (HotRoutes.ts).
+ * Runs the suite without the fast path: both paths must pass the same suite (FastPath.ts).
  */
 import { suite } from "../src/HttpSuite.ts"
 import { layerMemory } from "../src/ServerTest.ts"
 
-suite("memory, all by way of the HttpApi", layerMemory, { fastPath: false })
+suite("memory, without the fast path", layerMemory, { fastPath: false })

@@ -1,5 +1,5 @@
 /**
- * The published JavaScript client of the described platform, unmodified, pointed at `/v2` (docs/spec/compatibility.md#required-behaviour).
+ * RunPod's published JavaScript client, unmodified, pointed at `/v2` (docs/spec/compatibility.md#required-behaviour).
  */
 import { expect, layer, vi } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -7,11 +7,11 @@ import * as Fiber from "effect/Fiber"
 import { ADMIN_KEY, layer as layerServer, ServerTest } from "../src/ServerTest.ts"
 import type { Settings } from "../src/TestEndpoint.ts"
 
-// The client prints what it does, through the `console.log` that it finds when it is loaded.
+// The client logs through the `console.log` that it finds when it is loaded.
 const print = vi.spyOn(console, "log").mockImplementation(() => {})
 const { default: createRunpod } = await import("runpod-sdk")
 
-/** An endpoint, and the client's view of it. */
+/** An endpoint, and a client for it. */
 const open = (settings: Settings = {}, key = ADMIN_KEY) =>
   Effect.gen(function*() {
     const server = yield* ServerTest
@@ -23,9 +23,9 @@ const open = (settings: Settings = {}, key = ADMIN_KEY) =>
 
 const call = <A>(promise: () => Promise<A>) => Effect.promise(promise)
 
-// The client asks for waits of 90 s; the server allows less, so that the client has to ask again.
+// The client asks for waits of 90 s. The server allows less, so the client has to poll.
 layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true })("runpod-sdk 1.1.2 against /v2", (it) => {
-  it.effect("run, status", () =>
+  it.effect("run and status return the job", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const { id, status } = yield* call(() => client.run({ input: { prompt: "hello", seed: 7 } }))
@@ -54,7 +54,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       })
     }))
 
-  it.effect("runSync", () =>
+  it.effect("runSync returns the result", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       yield* worker.serve((job) => Effect.succeed({ output: { echo: job.input } }))
@@ -79,7 +79,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(done).toMatchObject({ id: job.id, status: "COMPLETED", output: "in the end", completed: true })
     }))
 
-  it.effect("runSync: a job that fails", () =>
+  it.effect("runSync returns the error of a failed job", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       yield* worker.serve(() => Effect.succeed({ error: "no such model" }))
@@ -107,7 +107,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* Fiber.join(reading)).toEqual(numbers.map((output) => ({ output })))
     }))
 
-  it.effect("stream: of a job that is cancelled while it waits", () =>
+  it.effect("stream ends for a job that is cancelled while it waits", () =>
     Effect.gen(function*() {
       const { client } = yield* open()
       const { id } = yield* call(() => client.run({ input: {} }))
@@ -120,7 +120,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* Fiber.join(reading)).toEqual([])
     }))
 
-  it.effect("cancel", () =>
+  it.effect("cancel returns the cancelled job", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const { id } = yield* call(() => client.run({ input: {} }))
@@ -130,7 +130,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* call(() => client.status(id))).toMatchObject({ status: "CANCELLED", completed: true, succeeded: false })
     }))
 
-  it.effect("health, purgeQueue", () =>
+  it.effect("health and purgeQueue return their counters", () =>
     Effect.gen(function*() {
       const { client } = yield* open()
       for (let i = 0; i < 3; i++) yield* call(() => client.run({ input: { i } }))
@@ -142,7 +142,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect((yield* call(() => client.health())).jobs.inQueue).toBe(0)
     }))
 
-  it.effect("a refusal reaches the caller with its reason, from every method", () =>
+  it.effect("an error reaches the caller with its message, from every method", () =>
     Effect.gen(function*() {
       const { client } = yield* open({}, "wrong")
       const { client: known } = yield* open()
@@ -175,7 +175,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       }
     }))
 
-  it.effect("stream: of a job that fails, every chunk and then the end; status says why", () =>
+  it.effect("stream: a failed job sends every chunk and then the end, and status returns the error", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const { id } = yield* call(() => client.run({ input: {} }))

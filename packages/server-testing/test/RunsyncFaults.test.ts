@@ -1,9 +1,9 @@
 /**
- * What a caller of `/runsync` sees when the store fails after the job was kept: an answer that says so.
+ * Tests of `/runsync` when the store fails after the job was stored.
  */
 import { expect, layer } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -15,26 +15,26 @@ class Reads extends Context.Service<Reads, { broken: boolean }>()("@stint/server
 
 const layerReads = Layer.sync(Reads, () => ({ broken: false }))
 
-/** The memory store, of which jobs can be made unreadable. */
+/** The memory store, with reads that can be made to fail. */
 const layerStores = Layer.effect(
   JobStore,
   Effect.map(Effect.all({ store: JobStore, reads: Reads }), ({ reads, store }) => ({
     ...store,
-    get: (id: Parameters<typeof store.get>[0]) =>
+    get: (...args: Parameters<typeof store.get>) =>
       Effect.suspend(() =>
         reads.broken
           ? Effect.fail(
-            new QueueError({ reason: new StoreUnavailable({ operation: "get", cause: new Error("the disk is gone") }) })
+            new StoreError({ reason: new StoreUnavailable({ operation: "get", cause: new Error("the disk is gone") }) })
           )
-          : store.get(id)
+          : store.get(...args)
       )
   }))
 ).pipe(Layer.provideMerge(layerMemory), Layer.provide(layerReads))
 
 layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)), { excludeTestServices: true })(
-  "runsync over a store that fails",
+  "runsync over a failing store",
   (it) => {
-    it.effect("is answered with the job as it was kept, so that its caller asks again; the log says why", () =>
+    it.effect("returns the job as it was stored, so that its caller polls, and logs the cause", () =>
       Effect.gen(function*() {
         const server = yield* ServerTest
         const reads = yield* Reads
@@ -52,9 +52,9 @@ layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)),
         reads.broken = true
         yield* worker.finish(id, "done")
         expect(yield* Effect.promise(() => response.json())).toEqual({ id, status: "IN_QUEUE" })
-        expect((yield* server.logs).join("\n")).toContain(`The wait for the end of job ${id} broke off`)
+        expect((yield* server.logs).join("\n")).toContain(`Waiting for the end of job ${id} failed`)
         yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}`)), expectProblem(503))
-        // The same where it fails at once.
+        // The same when the store fails at once.
         const { headers, json } = yield* endpoint.call(endpoint.path("runsync"), { json: { input: 2 } })
         expect(json).toEqual({ id: headers.get("x-job-id"), status: "IN_QUEUE" })
         reads.broken = false

@@ -1,5 +1,5 @@
 /**
- * Several servers over one store of keys: what one revokes, the others obey.
+ * Several servers over one key store: a revocation on one server applies to the others.
  */
 import { expect, it } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
@@ -12,7 +12,7 @@ import { layer as layerServer, layerMemory, ServerTest } from "../src/ServerTest
 import { until } from "../src/TestEndpoint.ts"
 import { expectJson } from "../src/WireClient.ts"
 
-/** A server with its own memory of the rows that all of them share; often read, so that the test is short. */
+/** A server with its own cache of the shared keys, refreshed often to keep the test short. */
 const serverOver = (rows: KeyCache.KeyRows) => {
   const keys = Layer.effect(KeyStore.KeyStore, KeyCache.make(rows, { refresh: 20 }))
   return Effect.map(
@@ -21,7 +21,7 @@ const serverOver = (rows: KeyCache.KeyRows) => {
   )
 }
 
-it.live("a key that one server makes, rotates or revokes is good, changed or refused at the other, without a restart", () =>
+it.live("a key that one server creates, rotates or revokes is accepted, changed or rejected by the other, without a restart", () =>
   Effect.scoped(Effect.gen(function*() {
     const { list: all, put, remove, update } = Context.get(yield* Layer.build(KeyStore.layerMemory), KeyStore.KeyStore)
     const [one, two] = [yield* serverOver({ all, put, update, remove }), yield* serverOver({ all, put, update, remove })]
@@ -43,7 +43,7 @@ it.live("a key that one server makes, rotates or revokes is good, changed or ref
     yield* becomes(rotated.secret, 200)
     yield* Effect.flatMap(one.call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectJson(200, AccessKey))
     yield* becomes(rotated.secret, 401)
-    // And the other way round: what the second server notes of its use does not revive it.
+    // Conversely, the second server's record of the last use does not restore the key.
     expect((yield* Effect.flatMap(two.call(`/api/v1/keys/${key.id}`), expectJson(200, AccessKey))).status).toBe("REVOKED")
     expect(yield* statusWith(rotated.secret)).toBe(401)
   })))

@@ -13,7 +13,7 @@ import { until } from "../src/TestEndpoint.ts"
 
 const LONG = { workerWaitMs: 60_000, syncWaitMs: 60_000, streamWaitMs: 60_000, maxWaitMs: 60_000 }
 
-/** A server of which the test says when it closes. */
+/** A server that the test can close. */
 const start = (listen: ServerTest.Options["listen"] = {}) =>
   Effect.gen(function*() {
     const scope = yield* Effect.acquireRelease(Scope.make(), (scope) => Scope.close(scope, Exit.void))
@@ -26,7 +26,7 @@ const refused = (server: ServerTest.ServerTest["Service"]) =>
   Effect.map(Effect.exit(Effect.scoped(server.connect)), Exit.isFailure)
 
 describe("closing the server", () => {
-  it.live("answers every wait at once with how things stand", () =>
+  it.live("answers every wait at once with the current state", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start()
       const endpoint = yield* server.endpoint()
@@ -42,7 +42,7 @@ describe("closing the server", () => {
         statusSync: endpoint.call(endpoint.path(`status-sync/${id}`)),
         stream: endpoint.call(endpoint.path(`stream/${id}`))
       }, { concurrency: "unbounded" }))
-      // All six are being waited for: the runsync is in the queue, and the rest came before it.
+      // All six requests are waiting: the runsync job is in the queue, and the others were sent before it.
       yield* until(endpoint.health, ({ jobs }) => jobs.inQueue === 1)
       yield* Effect.sleep(50)
       const millis = yield* closing
@@ -55,7 +55,7 @@ describe("closing the server", () => {
       expect(yield* refused(server)).toBe(true)
     }))
 
-  it.live("ends answers that have begun: events without an end, so that readers come back, and a runsync with how the job stands", () =>
+  it.live("ends started responses: events without the end event, so that clients reconnect, and a runsync with the job's current state", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start()
       const endpoint = yield* server.endpoint()
@@ -73,7 +73,7 @@ describe("closing the server", () => {
       expect(millis).toBeLessThan(1_000)
     }))
 
-  it.live("lets a slow upload come to its end within the grace", () =>
+  it.live("lets a slow upload finish within the timeout", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start({ gracefulShutdownTimeout: "5 seconds" })
       const endpoint = yield* server.endpoint()
@@ -95,7 +95,7 @@ describe("closing the server", () => {
       expect(yield* Fiber.join(closed)).toBeLessThan(2_000)
     }))
 
-  it.live("is over after the grace, whatever is still open", () =>
+  it.live("closes after the timeout, whatever is still open", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start({ gracefulShutdownTimeout: "200 millis" })
       const endpoint = yield* server.endpoint()
@@ -120,7 +120,7 @@ describe("closing the server", () => {
       expect(yield* server.logs).toEqual([])
     }))
 
-  it.live("an idle server closes at once, with connections of workers and callers kept open", () =>
+  it.live("closes at once when idle, although workers and callers keep connections open", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start()
       expect(yield* server.works).toBe(true)

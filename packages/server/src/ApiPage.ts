@@ -1,18 +1,18 @@
 /**
- * The description of the API as a page for people: made from the same definition as `/openapi.json`, in one piece, without scripts and
- * without anything from elsewhere, so that it can be read on a machine that reaches nothing.
+ * The API reference as an HTML page, generated from the same definition as `/openapi.json`. The page is self-contained and needs no scripts,
+ * so it works on a machine without network access.
  */
 import { Api } from "@stint/contract/Api"
 import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { OpenApi } from "effect/http-api"
 
-/** Where the page is. Open to everybody: it holds no data. */
+/** The path of the page. Needs no key: it holds no data. */
 export const DOCS_PATH = "/docs"
 
 type Spec = OpenApi.OpenAPISpec
 
-/** A place in a JSON document, looked at without trusting its shape. */
+/** The value at a path in a JSON document of unknown shape. */
 const at = (value: unknown, ...keys: ReadonlyArray<string>): unknown =>
   keys.reduce<unknown>(
     (found, key) =>
@@ -34,14 +34,14 @@ const escapes: Readonly<Record<string, string>> = { "&": "&amp;", "<": "&lt;", "
 
 const escaped = (text: string): string => text.replaceAll(/[&<>"]/g, (character) => escapes[character] ?? "")
 
-/** Text in which `words` between backticks are code. */
+/** Text in which words between backticks become code. */
 const prose = (text: string): string => escaped(text).replaceAll(/`([^`]+)`/g, "<code>$1</code>")
 
 const code = (value: unknown): string => `<pre><code>${escaped(JSON.stringify(value, null, 2) ?? "")}</code></pre>`
 
-const folded = (summary: string, content: string): string => `<details><summary>${summary}</summary>${content}</details>`
+const details = (summary: string, content: string): string => `<details><summary>${summary}</summary>${content}</details>`
 
-/** The type of a schema in a few words. */
+/** A short description of a schema's type. */
 const typeOf = (schema: unknown): string => {
   const reference = textAt(schema, "$ref")
   if (reference !== "") return reference.split("/").at(-1) ?? ""
@@ -65,33 +65,35 @@ const mediaOf = (body: unknown): string =>
   entriesAt(body, "content").map(([type, media]) => {
     const example = at(media, "example")
     return `<p><code>${escaped(type)}</code></p>${example === undefined ? "" : code(example)}${
-      folded("Schema", code(at(media, "schema")))
+      details("Schema", code(at(media, "schema")))
     }`
   }).join("")
 
-/** What the head of the page says once. */
+/** Headers that the top of the page describes for all operations. */
 const EVERYWHERE = new Set(["RateLimit", "RateLimit-Policy"])
 
-const goodAnswer = ([status, response]: readonly [string, unknown]): string => {
+const successResponse = ([status, response]: readonly [string, unknown]): string => {
   const headers = entriesAt(response, "headers")
     .filter(([name]) => !EVERYWHERE.has(name))
     .map(([name, header]) => `<p><code>${escaped(name)}</code> ${prose(textAt(header, "description"))}</p>`)
   return `<p><b>${escaped(status)}</b> ${escaped(textAt(response, "description"))}</p>${headers.join("")}${mediaOf(response)}`
 }
 
-/** Every error has the same shape, which stands at the head of the page: its status and its name are enough. */
+/** Every error has the shape shown at the top of the page, so its status and its name are enough. */
 const errorsOf = (responses: ReadonlyArray<readonly [string, unknown]>): string =>
   responses.length === 0
     ? ""
-    : `<h4>Refusals</h4><ul class="errors">${
+    : `<h4>Errors</h4><ul class="errors">${
       responses.map(([status, response]) => `<li><b>${escaped(status)}</b> ${escaped(textAt(response, "description"))}</li>`)
         .join("")
     }</ul>`
 
-const answersOf = (operation: unknown): string => {
+const responsesOf = (operation: unknown): string => {
   const all = entriesAt(operation, "responses")
-  const good = all.filter(([status]) => status.startsWith("2"))
-  return `<h4>Answers</h4>${good.map(goodAnswer).join("")}${errorsOf(all.filter(([status]) => !status.startsWith("2")))}`
+  const successes = all.filter(([status]) => status.startsWith("2"))
+  return `<h4>Responses</h4>${successes.map(successResponse).join("")}${
+    errorsOf(all.filter(([status]) => !status.startsWith("2")))
+  }`
 }
 
 /** The example of a JSON body, on one line. */
@@ -100,7 +102,7 @@ const bodyExample = (operation: unknown): string | undefined => {
   return example === undefined ? undefined : JSON.stringify(example)
 }
 
-/** The call as a line for a shell, in which only names have to be filled in. */
+/** The call as a shell command. The reader replaces only the path parameters. */
 const shellLine = (path: string, method: string, operation: unknown): string => {
   const body = bodyExample(operation)
   return [
@@ -120,7 +122,9 @@ const operationSection = (path: string, method: string, operation: unknown): str
     escaped(textAt(operation, "summary"))
   }</small></h3><p>${prose(textAt(operation, "description"))}</p>${parameters === "" ? "" : `<h4>Parameters</h4>${parameters}`}${
     body === undefined ? "" : `<h4>Body</h4>${mediaOf(body)}`
-  }${folded("curl", `<pre><code>${escaped(shellLine(path, method, operation))}</code></pre>`)}${answersOf(operation)}</section>`
+  }${details("curl", `<pre><code>${escaped(shellLine(path, method, operation))}</code></pre>`)}${
+    responsesOf(operation)
+  }</section>`
 }
 
 const STYLE = `
@@ -149,8 +153,8 @@ h4 { margin: 1.2rem 0 .4rem; font-size: .8rem; text-transform: uppercase; letter
 summary { cursor: pointer; color: var(--dim) }
 `
 
-/** The page of a document. */
-export const render = (spec: Spec): string => {
+/** Renders the page of an OpenAPI document. */
+const render = (spec: Spec): string => {
   const operations = Object.entries(spec.paths).flatMap(([path, methods]) =>
     entriesAt(methods).map(([method, operation]) => ({ path, method, operation, tag: textAt(operation, "tags", "0") }))
   )
@@ -173,13 +177,13 @@ export const render = (spec: Spec): string => {
       operations.map(({ method, operation, path }) => operationSection(path, method, operation)).join("")
     }`
   )
-  const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => folded(escaped(name), code(schema)))
+  const schemas = Object.entries(spec.components.schemas).map(([name, schema]) => details(escaped(name), code(schema)))
   const { description, title } = spec.info
   return `<!doctype html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width, initial-scale=1"><title>${
     escaped(title)
   } API</title><style>${STYLE}</style></head><body><h1>${escaped(title)} API</h1><p>${
     prose(description ?? "")
-  }. The same as an OpenAPI document: <a href="/openapi.json">/openapi.json</a>.</p><p>Send a key in <code>Authorization</code>, as <code>Bearer KEY</code> or alone. Every refusal is a problem of RFC 9457 with two more members: <code>error</code>, what is wrong, and <code>hint</code>, the way out.</p><p>Where a rate limit is set, every answer has the headers <code>RateLimit</code>, what is left, and <code>RateLimit-Policy</code>; a call too many is a 429 with <code>Retry-After</code>, in seconds.</p>${
+  }. Also available as an OpenAPI document: <a href="/openapi.json">/openapi.json</a>.</p><p>Send a key in the header <code>Authorization</code>, as <code>Bearer KEY</code> or on its own. Every error is an RFC 9457 problem with two additional members: <code>error</code> says what is wrong, and <code>hint</code> says what to do.</p><p>When a rate limit applies, every response has the headers <code>RateLimit</code>, with the remaining calls, and <code>RateLimit-Policy</code>. A call over the limit gets a 429 with <code>Retry-After</code>, in seconds.</p>${
     code({
       type: "/problems/job-not-found",
       title: "Job not found",
@@ -191,7 +195,7 @@ export const render = (spec: Spec): string => {
   }<nav>${contents.join("")}</nav>${sections.join("")}<h2>Schemas</h2>${schemas.join("")}</body></html>`
 }
 
-/** The page, made once, at its first reading. */
+/** The page, rendered at the first request. */
 const page = Effect.sync(() => {
   const text = render(OpenApi.fromApi(Api))
   return HttpServerResponse.text(text, {

@@ -1,5 +1,5 @@
 /**
- * The three surfaces as one set of routes, and a Node HTTP server for them.
+ * All routes of the three APIs, and a Node HTTP server for them.
  *
  * ```
  *   caller   --/v2/{endpoint}/run ...-------> JobsHandlers -----+
@@ -12,7 +12,7 @@
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  * ```
  *
- * The calls that come with every job have a short way besides, to the same operations (HotRoutes.ts).
+ * Operations that every job needs also have a fast path to the same code (FastPath.ts).
  */
 import { Api } from "@stint/contract/Api"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -57,7 +57,7 @@ const layerApi = Layer.mergeAll(
   Cors.layer
 )
 
-/** All routes, for a router of the reader's choice. The hot ones come last: what all other layers put around the router is around them, too. */
+/** All routes, for any router. The fast path is the innermost middleware, so all other middlewares wrap it too. */
 export const layerRoutes = FastPath.layer.pipe(
   Layer.provideMerge(layerApi),
   Layer.provide([AuthGuards.layer, SubmitOperations.layer, WorkerOperations.layer])
@@ -66,22 +66,21 @@ export const layerRoutes = FastPath.layer.pipe(
 const layerServed = HttpRouter.serve(layerRoutes, {
   disableListenLog: true,
   disableLogger: true,
-  // A worker's id has up to 256 characters, encoded three times as many, and SDKs append to it without end
-  // (docs/spec/worker-protocol.md#appended-queries). Node bounds
-  // the whole head of a request at 16 KiB.
+  // A worker id has up to 256 characters, three times as many when encoded, and SDKs append to it without limit
+  // (docs/spec/worker-protocol.md#appended-queries). Node limits all headers of a request to 16 KiB.
   routerConfig: { maxParamLength: 16_384, caseSensitive: true }
 })
 
 /**
- * Ends every wait when the scope closes. It is built upon the served routes, so that it closes before them: the server waits for the
- * requests in flight, and a long poll would keep it waiting.
+ * Completes every wait when the scope closes. The layer is built on top of the served routes, so it closes first: the server waits for
+ * requests in flight, and a long poll would delay its shutdown.
  */
 const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
   const queue = yield* JobQueue
   yield* Effect.addFinalizer(() => queue.completeWaits)
 }))
 
-/** The routes, served by whatever `HttpServer` is given. When the scope closes, requests in flight are answered first. */
+/** The routes, served by the provided `HttpServer`. When the scope closes, the server first answers requests in flight. */
 export const layer = layerEndWaits.pipe(Layer.provideMerge(layerServed))
 
 export {
@@ -90,16 +89,16 @@ export {
   type ListenOptions
 } from "./http/NodeServer.ts"
 
-/** The address that the server listens on; it may be one that nobody can call, like 0.0.0.0. */
+/** The address that the server listens on. Some, such as 0.0.0.0, cannot be called. */
 const listening: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(
   HttpServer.HttpServer,
   (server) => HttpServer.formatAddress(server.address)
 )
 
-/** The address of the server, as programs on this machine call it. */
+/** The address of the server for programs on this machine. */
 export const baseUrl: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(listening, PublicAddress.local)
 
-/** The address of the server, as others may call it: a guess where it listens on every address of this machine. */
+/** The address of the server for other machines: a guess when it listens on every address of this machine. */
 export const publicAddress: Effect.Effect<PublicAddress.PublicAddress["Service"], never, HttpServer.HttpServer> = Effect.map(
   listening,
   (address) => PublicAddress.guess(address)

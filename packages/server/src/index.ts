@@ -1,5 +1,5 @@
 /**
- * The HTTP surfaces of Stint.
+ * The HTTP server of Stint.
  */
 export * as AccessKeys from "./auth/AccessKeys.ts"
 export * as AuthMiddleware from "./auth/AuthMiddleware.ts"

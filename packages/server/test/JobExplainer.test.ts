@@ -67,28 +67,30 @@ const facts = (rest: Partial<ExplainInput>): ExplainInput => ({
 const isExplanation = Schema.is(Explanation)
 
 describe("explain", () => {
-  it("says what a person would say, with the figures and what to do", () => {
+  it("states the reason in a sentence, with the numbers and the way out", () => {
     const words = (rest: Partial<ExplainInput>) => explain(facts(rest)).words
-    expect(words({})).toBe("It is the first in line; a worker is being started for it.")
+    expect(words({})).toBe("It is first in the queue; a worker is being started.")
     expect(words({ ahead: { jobs: 3, more: false }, workers: [worker("running"), worker("running")] })).toBe(
-      "3 jobs come before it, and all 2 workers that the endpoint may have (workers.max) are busy. It is taken when one is free; " +
-        "a higher workers.max adds some."
+      "3 jobs are ahead of it, and the endpoint's maximum of 2 workers (workers.max) is busy. The job starts when a worker is free; " +
+        "raise workers.max to add workers."
     )
-    expect(words({ workers: [worker("initializing")] })).toBe("It is the first in line; 1 worker is starting, the first for 3 s.")
+    expect(words({ workers: [worker("initializing")] })).toBe(
+      "It is first in the queue; 1 worker is starting, the oldest for 3 s."
+    )
     const gone = worker("unhealthy", { reason: "exit code 1.\n  at line 1", retryAt: NOW + 4_200 })
     expect(words({ workers: [gone] })).toBe(
-      "It is the first in line, and no worker starts: exit code 1. The next try is in 4.2 s."
+      "It is first in the queue, and workers fail to start: exit code 1. The next start is tried in 4.2 s."
     )
-    expect(words({ job: { ...job, lowPriority: true } })).toContain("starts no worker")
+    expect(words({ job: { ...job, lowPriority: true } })).toContain("so it does not start a worker")
     expect(words({ job: { ...job, notBefore: NOW + 90_000, attempt: 1, lastError: "no luck\nat line 1" } })).toBe(
-      "Attempt 1 of 3 came to nothing: no luck. The next begins in 90 s at the earliest."
+      "Attempt 1 of 3 failed: no luck. The next attempt starts in 90 s at the earliest."
     )
     expect(words({ ahead: { jobs: 10_000, more: true }, workers: [worker("idle")] })).toBe(
-      "More than 10000 jobs come before it; 1 worker is idle and takes the next job in a moment."
+      "More than 10000 jobs are ahead of it; 1 worker is idle and will take the next job."
     )
   })
 
-  it("keeps tracebacks from callers where the endpoint does", () => {
+  it("hides tracebacks from callers when the endpoint does", () => {
     const lastError = JSON.stringify({ error_message: "m", error_traceback: "at secret.ts" })
     const one = facts({ job: { ...job, notBefore: NOW + 1, attempt: 1, lastError } })
     expect(JSON.stringify(explain(one))).toContain("secret.ts")
@@ -96,7 +98,7 @@ describe("explain", () => {
     expect(JSON.stringify(explain(none))).not.toContain("secret.ts")
   })
 
-  it("of any state of any job gives an explanation of the contract's shape, in words", () => {
+  it("returns an explanation of the contract's shape for every state of a job", () => {
     const time = fc.integer({ min: NOW - 1e9, max: NOW + 1e9 })
     const reports = fc.record({
       status: fc.constantFrom(...["IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"] as const),
@@ -124,13 +126,13 @@ describe("explain", () => {
         const base = facts({}).endpoint
         const source = external ? { type: "external" as const } : base.source
         const endpoint = { ...base, source, workers: { ...base.workers, max } }
-        const said = explain(facts({ job, workers, endpoint, ahead, depth: { waiting } }))
-        expect(isExplanation(said)).toBe(true)
-        expect(said.words).toMatch(/^[A-Z0-9].*[.]$/s)
-        if (said.nextRetryAt !== undefined) expect(said.nextRetryAt).toBeGreaterThan(NOW)
-        if (said.position !== undefined) expect(said.position.place).toBeLessThanOrEqual(said.position.of)
-        if (workers.some(({ state }) => state === "idle") && said.reason !== "next") {
-          expect(["ended", "running", "backoff"]).toContain(said.reason)
+        const explanation = explain(facts({ job, workers, endpoint, ahead, depth: { waiting } }))
+        expect(isExplanation(explanation)).toBe(true)
+        expect(explanation.words).toMatch(/^[A-Z0-9].*[.]$/s)
+        if (explanation.nextRetryAt !== undefined) expect(explanation.nextRetryAt).toBeGreaterThan(NOW)
+        if (explanation.position !== undefined) expect(explanation.position.place).toBeLessThanOrEqual(explanation.position.of)
+        if (workers.some(({ state }) => state === "idle") && explanation.reason !== "next") {
+          expect(["ended", "running", "backoff"]).toContain(explanation.reason)
         }
       }),
       { numRuns: 500 }

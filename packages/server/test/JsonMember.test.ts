@@ -2,7 +2,7 @@ import { describe, expect, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import { memberText } from "../src/http/JsonMember.ts"
 
-/** JSON text with any spaces that JSON allows. */
+/** JSON text with random white space wherever JSON allows it. */
 const spaced = fc.tuple(fc.jsonValue(), fc.integer({ min: 0, max: 4 })).map(([value, spaces]) =>
   JSON.stringify(value, null, spaces)
 )
@@ -18,7 +18,7 @@ const object = fc.array(fc.tuple(key, spaced), { maxLength: 8 }).map((members) =
 }))
 
 describe("memberText", () => {
-  it("gives the value of the last member of that name, as it was written", () => {
+  it("returns the value of the last member of that name, as it was written", () => {
     fc.assert(fc.property(object, key, ({ members, text }, name) => {
       const last = members.findLast(([one]) => one === name)?.[1]
       expect(memberText(text, name)).toBe(last)
@@ -35,16 +35,16 @@ describe("memberText", () => {
     }))
   })
 
-  it("knows a name however it is escaped", () => {
+  it("matches a name however it is escaped", () => {
     expect(memberText("{\"\\u0069\\u006eput\":1}", "input")).toBe("1")
     expect(memberText("{\"a\\\"\":1,\"b\":2}", "b")).toBe("2")
   })
 
-  it("finds nothing in what is no object", () => {
+  it("returns undefined for a text that is not an object", () => {
     for (const text of ["[]", "[{\"a\":1}]", "1", "\"{\"", "null", "{}"]) expect(memberText(text, "a")).toBeUndefined()
   })
 
-  it("is not slower than the length of the text, whatever is in it", () => {
+  it("takes time linear in the length of any text", () => {
     const backslashes = `{"a":"${"\\\\".repeat(500_000)}","b":"${"\\\"".repeat(500_000)}","c":${"[".repeat(500_000)}${
       "]".repeat(500_000)
     }}`

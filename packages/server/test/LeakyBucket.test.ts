@@ -1,5 +1,5 @@
 /**
- * The arithmetic of rate limits, over random limits and random calls.
+ * Tests of the rate limit arithmetic, over random limits and random calls.
  */
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -18,7 +18,7 @@ const pauses = fc.array(
 
 const START = 1_790_000_000_000
 
-/** Calls at the given pauses: when each was, and whether it was admitted. */
+/** The calls at the given pauses: the time of each, and whether it was admitted. */
 const callAll = (rate: Rate, pauses: ReadonlyArray<number>) => {
   let now = START
   let meter: Meter | undefined
@@ -31,7 +31,7 @@ const callAll = (rate: Rate, pauses: ReadonlyArray<number>) => {
 }
 
 describe("a rate limit", () => {
-  it("never admits more than the limit and what became free meanwhile, in any time", () => {
+  it("never admits more than the limit and the released part, in any period", () => {
     fc.assert(fc.property(rate, pauses, (rate, pauses) => {
       const admitted = callAll(rate, pauses).filter(({ reading }) => reading.admitted).map(({ now }) => now)
       for (let from = 0; from < admitted.length; from++) {
@@ -43,7 +43,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("admits all of the limit at once from rest, and then no more", () => {
+  it("admits the whole limit at once from rest, and then no more", () => {
     fc.assert(fc.property(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: 86_400 }), (limit, seconds) => {
       const rate = { limit, perMs: seconds * 1_000 }
       const results = callAll(rate, Array.from({ length: limit + 1 }, () => 0)).map(({ reading }) => reading)
@@ -52,7 +52,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("is honest about the wait: after it a call is admitted, a millisecond before it is not", () => {
+  it("reports an accurate wait: a call is admitted after it and rejected a millisecond before", () => {
     fc.assert(fc.property(rate, pauses, (rate, pauses) => {
       for (const { now, reading } of callAll(rate, pauses)) {
         if (reading.admitted) continue
@@ -63,7 +63,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("is honest about what remains: that many calls are admitted, and the next is not", () => {
+  it("reports accurate remaining calls: that many calls are admitted, and the next is rejected", () => {
     fc.assert(fc.property(rate, pauses, fc.integer({ min: 0, max: 10_000 }), (rate, pauses, pause) => {
       const last = callAll(rate, pauses).at(-1)
       const now = (last?.now ?? START) + pause
@@ -78,7 +78,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("is as new after its reset time", () => {
+  it("equals a new meter after its reset time", () => {
     fc.assert(fc.property(rate, pauses, (rate, pauses) => {
       for (const { now, reading } of callAll(rate, pauses)) {
         const later = peek(rate, reading.meter, now + reading.resetMs)
@@ -87,7 +87,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("is not filled up by a refused call, nor by a look", () => {
+  it("does not count rejected calls or reads", () => {
     fc.assert(fc.property(rate, pauses, (rate, pauses) => {
       for (const { now, reading } of callAll(rate, pauses)) {
         if (reading.admitted) continue
@@ -97,7 +97,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("gives nothing away when the clock is set back", () => {
+  it("releases nothing when the clock is set back", () => {
     const rate = { limit: 2, perMs: 1_000 }
     const used = callAll(rate, [0, 0]).at(-1)?.reading.meter
     expect(consume(rate, used, START - 3_600_000).admitted).toBe(false)

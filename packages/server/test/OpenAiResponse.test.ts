@@ -1,11 +1,11 @@
 /**
- * The pure parts of the OpenAI route: what Python writes is read as it was meant, however chunks are cut a stream says the same, and nothing
- * that a handler says breaks it.
+ * Tests of the pure parts of the OpenAI route: Python reprs parse to the original value, a stream does not depend on how chunks are cut, and
+ * no handler output breaks it.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText, toJsonText } from "@stint/contract/Json"
-import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { type JobEvent, START_CURSOR } from "@stint/queue/JobEventCursor"
 import { submitted } from "@stint/store/JobMachine"
 import type { JobReport } from "@stint/store/JobRecord"
 import * as fc from "fast-check"
@@ -38,7 +38,7 @@ const job: JobReport = {
 
 const chunk = (output: JsonText, index: number): JobEvent => ({
   _tag: "Chunk",
-  position: "",
+  cursor: START_CURSOR,
   attempt: 1,
   number: index + 1,
   output
@@ -46,25 +46,25 @@ const chunk = (output: JsonText, index: number): JobEvent => ({
 
 const end = (rest: Partial<JobReport>): JobEvent => ({
   _tag: "End",
-  position: "",
+  cursor: START_CURSOR,
   attempt: 1,
   job: { ...job, status: "COMPLETED", finishedAt: 1, ...rest }
 })
 
-/** All that a stream says of these tellings. */
-const sayAll = (tellings: ReadonlyArray<JobEvent>): string => {
+/** The text of a whole stream for these events. */
+const sayAll = (events: ReadonlyArray<JobEvent>): string => {
   let state = OpenAiResponse.EMPTY_STREAM
   let text = ""
-  for (const told of tellings) {
-    const next = OpenAiResponse.nextStep(state, told)
+  for (const event of events) {
+    const next = OpenAiResponse.nextStep(state, event)
     state = next.state
     text += next.text
-    if (next.over) break
+    if (next.ended) break
   }
   return text
 }
 
-/** As Python writes it. Numbers that JSON and Python write alike. */
+/** A Python repr. Only numbers that JSON and Python write alike. */
 const repr = (value: unknown): string => {
   if (value === null) return "None"
   if (value === true) return "True"
@@ -100,13 +100,13 @@ const data = fc.letrec((tie) => ({
 })).value
 
 describe("Python's repr", () => {
-  it("is read as the value that it was made of", () => {
+  it("parses to the value that it represents", () => {
     fc.assert(fc.property(data, (value) => {
       expect(PythonRepr.parse(repr(value))).toEqual(value)
     }))
   })
 
-  it("of tuples, floats and one-element tuples is read, and what is no plain data is not", () => {
+  it("parses tuples, floats and one-element tuples, and rejects anything but plain data", () => {
     expect(PythonRepr.parse("{'a': (1, 2.5, -3e-05), 'b': ('x',), 1: None, 'c': {}, 'd': []}")).toEqual({
       a: [1, 2.5, -3e-05],
       b: ["x"],
@@ -122,7 +122,7 @@ describe("Python's repr", () => {
     expect(PythonRepr.parse("[".repeat(100_000))).toBeUndefined()
   })
 
-  it("never throws, whatever the text is", () => {
+  it("never throws, for any text", () => {
     fc.assert(fc.property(fc.string({ unit: fc.constantFrom(..."{}[]()'\":,\\x0aNoneTrue1.-e ".split("")) }), (text) => {
       PythonRepr.parse(text)
       expect(OpenAiErrorResponse.ofError(text).status).toBeGreaterThanOrEqual(400)
@@ -131,7 +131,7 @@ describe("Python's repr", () => {
 })
 
 describe("a stream", () => {
-  it("of text says the same however it is cut into chunks", () => {
+  it("of text is the same however it is cut into chunks", () => {
     const events = fc.array(fc.record({ data: fc.json({ maxDepth: 2 }), line: fc.constantFrom("\n", "\r\n") }), {
       minLength: 1,
       maxLength: 5
@@ -140,14 +140,14 @@ describe("a stream", () => {
       const text = events.map(({ data, line }) => `data: ${data}${line}${line}`).join("")
       const places = [0, ...cuts.filter((cut) => cut < text.length).toSorted((a, b) => a - b), text.length]
       const parts = places.slice(1).map((place, index) => text.slice(places[index], place))
-      // A part that looks like a chunk's JSON on its own can stand only where an event begins, which no cut within one makes.
+      // A part that is a chunk's JSON on its own occurs only at the start of an event, and no cut inside an event creates one.
       expect(sayAll([...parts.map((part, index) => chunk(toJsonText(part), index)), end({ output: JsonText.make("[]") })])).toBe(
         text
       )
     }))
   })
 
-  it("of any chunks is made of whole events, and [DONE] is the last", () => {
+  it("of any chunks consists of complete events and ends with [DONE]", () => {
     const object = fc.dictionary(fc.string(), fc.jsonValue({ maxDepth: 2 }))
     fc.assert(fc.property(fc.array(object, { minLength: 1, maxLength: 5 }), fc.integer({ min: 0, max: 3 }), (objects, spaces) => {
       const text = sayAll([
@@ -163,17 +163,17 @@ describe("a stream", () => {
     }))
   })
 
-  it("of a list that a handler returned says each of its elements", () => {
+  it("of a list that a handler returned sends each of its elements", () => {
     expect(sayAll([end({ output: JsonText.make("[{\"n\":1},\"data: 2\\n\\n\"]") })])).toBe(
       "data: {\"n\":1}\n\ndata: 2\n\ndata: [DONE]\n\n"
     )
   })
 
-  it("says why the attempt before was lost, without the traceback", () => {
+  it("gives the reason why the previous attempt was lost, without the traceback", () => {
     const lost = (lastError: string | null) =>
       sayAll([chunk(JsonText.make("{}"), 0), {
         _tag: "Status",
-        position: "",
+        cursor: START_CURSOR,
         attempt: 1,
         status: "IN_QUEUE",
         job: { ...job, lastError }
@@ -184,8 +184,8 @@ describe("a stream", () => {
   })
 })
 
-describe("a job that did not end well", () => {
-  it("is 504 when it took too long, 499 when it was cancelled", () => {
+describe("a job that did not complete", () => {
+  it("is 504 after a timeout and 499 after a cancel", () => {
     expect(OpenAiErrorResponse.ofJob({ ...job, status: "TIMED_OUT", error: "It ran for more than 5 s." })).toMatchObject({
       status: 504,
       error: { type: "timeout_error", code: "timed_out", message: "It ran for more than 5 s." },
@@ -198,7 +198,7 @@ describe("a job that did not end well", () => {
     expect(OpenAiErrorResponse.ofJob({ ...job, status: "COMPLETED" })).toBeUndefined()
   })
 
-  it("has the status that its error's type stands for where it names none", () => {
+  it("has the status that matches its error's type when it has no status of its own", () => {
     const statusOf = (type: string) => OpenAiErrorResponse.ofError(JSON.stringify({ message: "m", type })).status
     expect(Object.fromEntries(
       [

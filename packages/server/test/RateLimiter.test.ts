@@ -1,5 +1,5 @@
 /**
- * What is counted together, what clients are told, and what is forgotten; on the test clock.
+ * Tests of what is counted together, what clients are told, and what is removed; on the test clock.
  */
 import { expect, it } from "@effect/vitest"
 import type { RateLimit } from "@stint/contract/RateLimit"
@@ -11,17 +11,17 @@ import * as RateLimiter from "../src/auth/RateLimiter.ts"
 
 const subject = { key: "k", endpoint: "hello", operation: "run" }
 
-/** A limit of the endpoint, as most are. */
+/** An endpoint's limit, the usual kind. */
 const of = (endpoint: RateLimit): RateLimiter.Limits => ({ endpoint })
 
 const run = <A>(body: Effect.Effect<A, never, RateLimiter.RateLimiter>) => Effect.provide(body, RateLimiter.layer)
 
-it.effect("says the policy and what is left, in the syntax of the RateLimit header fields", () =>
+it.effect("reports the policy and the remaining calls in the syntax of the RateLimit header fields", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     const limit = { limit: 3, perMs: 10_000, concurrent: 5 }
     expect(limits.acquire(subject, of(limit))).toMatchObject({
-      refused: undefined,
+      rejection: undefined,
       headers: {
         "ratelimit-policy": "\"run\";q=3;w=10, \"run-open\";q=5;qu=\"concurrent-requests\"",
         ratelimit: "\"run\";r=2;t=4, \"run-open\";r=4"
@@ -33,7 +33,7 @@ it.effect("says the policy and what is left, in the syntax of the RateLimit head
     })
   })))
 
-it.effect("counts each key, each endpoint and each kind of operation for itself", () =>
+it.effect("counts each key, each endpoint and each operation separately", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     const limit = { limit: 1, perMs: 10_000 }
@@ -43,11 +43,11 @@ it.effect("counts each key, each endpoint and each kind of operation for itself"
       { ...subject, endpoint: "other" },
       { ...subject, operation: "cancel" }
     ]
-    expect(subjects.map((one) => limits.acquire(one, of(limit)).refused)).toEqual([undefined, undefined, undefined, undefined])
-    expect(subjects.map((one) => limits.acquire(one, of(limit)).refused?.why)).toEqual(["rate", "rate", "rate", "rate"])
+    expect(subjects.map((one) => limits.acquire(one, of(limit)).rejection)).toEqual([undefined, undefined, undefined, undefined])
+    expect(subjects.map((one) => limits.acquire(one, of(limit)).rejection?.why)).toEqual(["rate", "rate", "rate", "rate"])
   })))
 
-it.effect("Retry-After is honest: whoever waits that long is admitted", () =>
+it.effect("Retry-After is accurate: a call after that time is admitted", () =>
   Effect.promise(() =>
     fc.assert(
       fc.asyncProperty(
@@ -61,9 +61,9 @@ it.effect("Retry-After is honest: whoever waits that long is admitted", () =>
               const rate = { limit, perMs: seconds * 1_000 }
               for (let round = 0; round < 3; round++) {
                 let permit = limits.acquire(subject, of(rate))
-                while (permit.refused === undefined) permit = limits.acquire(subject, of(rate))
-                yield* TestClock.adjust(permit.refused.retryAfter * 1_000)
-                expect(limits.acquire(subject, of(rate)).refused).toBeUndefined()
+                while (permit.rejection === undefined) permit = limits.acquire(subject, of(rate))
+                yield* TestClock.adjust(permit.rejection.retryAfter * 1_000)
+                expect(limits.acquire(subject, of(rate)).rejection).toBeUndefined()
                 yield* TestClock.adjust(pause)
               }
             })).pipe(Effect.provide(TestClock.layer()))
@@ -73,22 +73,22 @@ it.effect("Retry-After is honest: whoever waits that long is admitted", () =>
     )
   ))
 
-it.effect("calls that are open count until they are over, and a refused one costs nothing", () =>
+it.effect("calls count as open until they have ended, and a rejected one costs nothing", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     const limit = { limit: 10, perMs: 1_000, concurrent: 2 }
     const first = limits.acquire(subject, of(limit))
     limits.acquire(subject, of(limit))
-    const refused = limits.acquire(subject, of(limit))
-    expect(refused).toMatchObject({ refused: { by: "endpoint", why: "open", retryAfter: 1 } })
-    expect(refused.headers["ratelimit"]).toBe("\"run\";r=8;t=1, \"run-open\";r=0")
-    refused.release()
-    expect(limits.acquire(subject, of(limit)).refused?.why).toBe("open")
+    const rejected = limits.acquire(subject, of(limit))
+    expect(rejected).toMatchObject({ rejection: { by: "endpoint", why: "open", retryAfter: 1 } })
+    expect(rejected.headers["ratelimit"]).toBe("\"run\";r=8;t=1, \"run-open\";r=0")
+    rejected.release()
+    expect(limits.acquire(subject, of(limit)).rejection?.why).toBe("open")
     first.release()
-    expect(limits.acquire(subject, of(limit)).refused).toBeUndefined()
+    expect(limits.acquire(subject, of(limit)).rejection).toBeUndefined()
   })))
 
-it.effect("the limit of the endpoint and that of the key both hold: what one refuses costs nothing of the other", () =>
+it.effect("applies the limits of the endpoint and the key, and a rejection by one costs nothing of the other", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     const both = { endpoint: { limit: 3, perMs: 3_000 }, key: { limit: 2, perMs: 60_000 } }
@@ -99,26 +99,26 @@ it.effect("the limit of the endpoint and that of the key both hold: what one ref
     limits.acquire(subject, both)
     for (let i = 0; i < 5; i++) {
       const permit = limits.acquire(subject, both)
-      expect(permit.refused).toMatchObject({ by: "key", why: "rate", retryAfter: 30 })
+      expect(permit.rejection).toMatchObject({ by: "key", why: "rate", retryAfter: 30 })
       expect(permit.headers.ratelimit).toMatch(/^"run";r=1;t=2, "run-key";r=0/)
     }
     yield* TestClock.adjust(30_000)
-    expect(limits.acquire(subject, both).refused).toBeUndefined()
+    expect(limits.acquire(subject, both).rejection).toBeUndefined()
 
     const other = { ...subject, key: "generous" }
     const generous = { endpoint: both.endpoint, key: { limit: 1_000, perMs: 1_000, concurrent: 1_000 } }
-    for (let i = 0; i < 3; i++) expect(limits.acquire(other, generous).refused).toBeUndefined()
-    expect(limits.acquire(other, generous).refused).toMatchObject({ by: "endpoint", why: "rate", retryAfter: 1 })
+    for (let i = 0; i < 3; i++) expect(limits.acquire(other, generous).rejection).toBeUndefined()
+    expect(limits.acquire(other, generous).rejection).toMatchObject({ by: "endpoint", why: "rate", retryAfter: 1 })
 
     const busy = { ...subject, key: "busy" }
     const few = { endpoint: { limit: 100, perMs: 1_000, concurrent: 5 }, key: { limit: 100, perMs: 1_000, concurrent: 1 } }
     const first = limits.acquire(busy, few)
-    expect(limits.acquire(busy, few).refused).toMatchObject({ by: "key", why: "open" })
+    expect(limits.acquire(busy, few).rejection).toMatchObject({ by: "key", why: "open" })
     first.release()
-    expect(limits.acquire(busy, few).refused).toBeUndefined()
+    expect(limits.acquire(busy, few).rejection).toBeUndefined()
   })))
 
-it.effect("never admits more than either limit alone would, and refuses nobody whom both would admit", () =>
+it.effect("never admits more than either limit alone, and rejects no call that both would admit", () =>
   Effect.promise(() =>
     fc.assert(
       fc.asyncProperty(
@@ -139,7 +139,7 @@ it.effect("never admits more than either limit alone would, and refuses nobody w
                 now += pause
                 const wanted = LeakyBucket.peek(endpoint, model.endpoint, now).admitted &&
                   LeakyBucket.peek(key, model.key, now).admitted
-                expect(limits.acquire(subject, { endpoint, key }).refused === undefined).toBe(wanted)
+                expect(limits.acquire(subject, { endpoint, key }).rejection === undefined).toBe(wanted)
                 if (!wanted) continue
                 model.endpoint = LeakyBucket.consume(endpoint, model.endpoint, now).meter
                 model.key = LeakyBucket.consume(key, model.key, now).meter
@@ -151,22 +151,22 @@ it.effect("never admits more than either limit alone would, and refuses nobody w
     )
   ))
 
-it.effect("a limit that was changed counts anew", () =>
+it.effect("a changed limit starts from zero", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
-    expect(limits.acquire(subject, of({ limit: 1, perMs: 60_000 })).refused).toBeUndefined()
-    expect(limits.acquire(subject, of({ limit: 1, perMs: 60_000 })).refused?.why).toBe("rate")
-    expect(limits.acquire(subject, of({ limit: 2, perMs: 60_000 })).refused).toBeUndefined()
+    expect(limits.acquire(subject, of({ limit: 1, perMs: 60_000 })).rejection).toBeUndefined()
+    expect(limits.acquire(subject, of({ limit: 1, perMs: 60_000 })).rejection?.why).toBe("rate")
+    expect(limits.acquire(subject, of({ limit: 2, perMs: 60_000 })).rejection).toBeUndefined()
   })))
 
-it.effect("memory is bounded by who called lately, and whoever still counts is not forgotten", () =>
+it.effect("memory is bounded by recent callers, and subjects with usage are kept", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     const short = { limit: 1, perMs: 1_000 }
     const long = { limit: 1, perMs: 86_400_000 }
     const open = { ...subject, key: "open" }
     const slow = limits.acquire({ ...subject, key: "long" }, of(long))
-    expect(slow.refused).toBeUndefined()
+    expect(slow.rejection).toBeUndefined()
     slow.release()
     limits.acquire(open, of({ ...short, concurrent: 1 }))
     for (let i = 0; i < 20_000; i++) {
@@ -174,6 +174,6 @@ it.effect("memory is bounded by who called lately, and whoever still counts is n
       if (i % 100 === 0) yield* TestClock.adjust(1_000)
     }
     expect(limits.size()).toBeLessThan(3_000)
-    expect(limits.acquire({ ...subject, key: "long" }, of(long)).refused?.why).toBe("rate")
-    expect(limits.acquire(open, of({ ...short, concurrent: 1 })).refused?.why).toBe("open")
+    expect(limits.acquire({ ...subject, key: "long" }, of(long)).rejection?.why).toBe("rate")
+    expect(limits.acquire(open, of({ ...short, concurrent: 1 })).rejection?.why).toBe("open")
   })))

@@ -1,8 +1,8 @@
 /**
- * The rows of batches and of their requests: the statements that find, write and remove them, and their way into the queue's words.
+ * The rows of batches and their requests: statements and decoders.
  *
- * A transaction changes batches in memory; what it changed is written once, just before it commits. So a group of results of one batch
- * costs one row of that batch.
+ * A transaction changes batches in memory and writes each changed batch once, before its commit. So a group of results of one batch writes
+ * the row of the batch once instead of once per result (up to 256 per commit).
  */
 import type { BatchId } from "@stint/contract/Batch"
 import { type EndpointId, JobId } from "@stint/contract/Ids"
@@ -15,38 +15,38 @@ import * as Schema from "effect/Schema"
 import type { DeliveryRows } from "./DeliveryRows.ts"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
-/** A request that is no job yet, and the row that keeps it. */
+/** A request that is not a job yet, and its row number. */
 export interface PendingRequestRow {
   readonly seq: number
   readonly request: BatchRequest
 }
 
-/** The rows of all batches. Everything throws when the database fails. */
+/** The rows of all batches. All methods throw when the database fails. */
 export interface BatchRows {
   /** As committed. */
   readonly find: (id: string) => BatchRecord | undefined
   /** As committed, newest first. */
   readonly list: (endpoint: EndpointId, offset: number, limit: number) => ReadonlyArray<BatchRecord>
-  /** As committed: with requests to feed, or with jobs to cancel. */
+  /** As committed: batches with requests to enqueue or jobs to cancel. */
   readonly unfinished: () => ReadonlyArray<BatchRecord>
-  /** As committed: those whose time has come, and drafts whose endpoint was removed. */
+  /** As committed: due batches, and drafts of removed endpoints. */
   readonly due: (now: number, limit: number) => ReadonlyArray<BatchRecord>
-  /** Within a transaction: as the commands before have left it. */
+  /** Within a transaction: with the changes of earlier commands. */
   readonly current: (id: string) => BatchRecord | undefined
-  /** Within a transaction: those of an endpoint that have not ended, as the commands before have left them. */
+  /** Within a transaction: open batches of an endpoint, with the changes of earlier commands. */
   readonly currentOpen: (endpoint: EndpointId) => ReadonlyArray<BatchRecord>
-  /** Within a transaction: writes a new one. */
+  /** Within a transaction: writes a new batch. */
   readonly insert: (batch: BatchRecord) => void
-  /** Within a transaction: writes what became of one, and its webhook where it ended. */
+  /** Within a transaction: writes a changed batch, and its webhook delivery when it ended. */
   readonly put: (before: BatchRecord, after: BatchRecord, now: number) => void
-  /** Within a transaction: removes one with what is left of its requests. */
+  /** Within a transaction: removes a batch and its requests. */
   readonly remove: (id: BatchId) => void
   readonly addRequest: (batch: BatchId, request: BatchRequest) => void
   readonly hasRequest: (batch: BatchId, id: string) => boolean
   readonly dropRequest: (batch: BatchId, id: string) => void
-  /** Requests that are no jobs yet, in order. */
+  /** Requests that are not jobs yet, in order. */
   readonly pendingRequests: (batch: BatchId, limit: number) => ReadonlyArray<PendingRequestRow>
-  /** The job has it all from now on. */
+  /** Deletes the payloads of a request; its job has them now. */
   readonly markEnqueued: (seq: number) => void
   /** The ids of a batch's requests, in order. */
   readonly requests: (batch: BatchId, offset: number, limit: number) => ReadonlyArray<JobId>
@@ -70,7 +70,7 @@ const decodePendingRequest = Schema.decodeUnknownSync(Schema.Struct({
 }))
 const decodeId = Schema.decodeUnknownSync(Schema.Struct({ id: JobId }))
 
-/** Prepares the statements. */
+/** Prepares all statements. */
 export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): BatchRows => {
   const find = db.statement(`SELECT ${BATCH} FROM batches WHERE id = ?`)
   const list = db.statement(
@@ -110,7 +110,7 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
 
   const toBatch = (row: unknown): BatchRecord => decodeBatch(row)
 
-  /** What the transaction has changed so far. */
+  /** The changed batches of the current transaction. */
   const changed = new Map<string, BatchRecord>()
 
   db.join({
@@ -195,7 +195,7 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
       if (event === undefined || after.webhook === null) return
       deliveries.add({
         job: JobId.make(after.id),
-        // Made by many requests: there is no one span that it belongs to.
+        // Requests of several callers contribute to a batch, so it has no trace context of its own.
         traceparent: null,
         tracestate: null,
         endpoint: after.endpoint,

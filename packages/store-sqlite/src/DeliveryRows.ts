@@ -1,57 +1,68 @@
 /**
- * The rows of the webhook outbox: the statements that write, find and remove them, and their way into the queue's words.
+ * The rows of the webhook outbox: statements and decoders.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import { type NewDelivery, newDelivery } from "@stint/store/MemoryWebhooks"
-import { type DeliveryPage, type DeliveryQuery, WebhookDelivery, WebhookEntry } from "@stint/store/WebhookStore"
+import { compareNewestFirst, type ListCursor } from "@stint/store/ListCursor"
+import {
+  type DeliveryPage,
+  type DeliveryQuery,
+  type NewDelivery,
+  newDelivery,
+  WebhookDelivery,
+  WebhookEntry
+} from "@stint/store/WebhookStore"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
-/** A delivery and its place in the log. */
+/** A delivery and its row number. */
 export interface DeliveryRow {
   readonly seq: number
   readonly entry: WebhookEntry
 }
 
-/** A delivery with all that is sent, and its place in the log. */
+/** A delivery with its content, and its row number. */
 export interface DueRow {
   readonly seq: number
   readonly delivery: WebhookDelivery
 }
 
-/** The rows of all deliveries. Everything throws when the database fails. */
+/** The rows of all deliveries. All methods throw when the database fails. */
 export interface DeliveryRows {
-  /** Writes a delivery. Of a job's progress it takes the place of a value that no sender has had yet. */
+  /** Writes a delivery. A progress delivery replaces an unclaimed one of the same job. */
   readonly add: (delivery: NewDelivery) => void
-  readonly find: (id: string) => DeliveryRow | undefined
-  readonly whole: (id: string) => WebhookDelivery | undefined
-  /** Due ones, to be sent. Puts those aside that cannot be read. */
+  readonly find: (endpoint: EndpointId, id: string) => DeliveryRow | undefined
+  readonly whole: (endpoint: EndpointId, id: string) => WebhookDelivery | undefined
+  /** Due deliveries. Postpones unreadable rows. */
   readonly due: (now: number, limit: number) => ReadonlyArray<DueRow>
-  /** What is wrong with rows that were put aside and nobody has been told of. Each is told of once. */
+  /** The errors of unreadable rows since the last call. Each row is reported once. */
   readonly takeRowErrors: () => ReadonlyArray<string>
   readonly isDue: (now: number) => boolean
   readonly nextDueAt: () => number | null
   readonly save: (seq: number, entry: WebhookEntry) => void
-  /** Newest first. Leaves out what cannot be read. */
+  /** Newest first. Omits unreadable rows. */
   readonly list: (query: DeliveryQuery) => DeliveryPage
-  /** Removes what ended before a time; how many there were. */
+  /** Removes deliveries that ended before a time. Returns their number. */
   readonly removeBefore: (time: number, limit: number) => number
-  /** Removes what has ended of an endpoint; how many there were. */
+  /** Removes ended deliveries of an endpoint. Returns their number. */
   readonly removeEnded: (endpoint: EndpointId, limit: number) => number
 }
 
-/** A row that cannot be read is left alone for so many milliseconds. */
+/** Unreadable rows are postponed by this time. */
 const QUARANTINE_MILLIS = 3_600_000
 
 const ENTRY = `deliveries.seq, id, job, endpoint, event, url, state, created_at AS createdAt, attempts, next_at AS nextAt,
   settled_at AS settledAt, last_status AS lastStatus, last_error AS lastError`
+
+/** Before all deliveries of a list. */
+const NEWEST: ListCursor = { createdAt: Number.MAX_SAFE_INTEGER, id: "" }
 
 const STATES = WebhookEntry.fields.state.literals
 
 const decodeEntry = Schema.decodeUnknownSync(Schema.Struct({ ...WebhookEntry.fields, seq: Schema.Int }))
 const decodeWhole = Schema.decodeUnknownSync(WebhookDelivery)
 const decodeTime = Schema.decodeUnknownSync(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
+const decodeCursor = Schema.decodeUnknownSync(Schema.Struct({ createdAt: Schema.Int, id: Schema.String }))
 const decodeSeq = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int }))
 const decodeId = Schema.decodeUnknownOption(Schema.Struct({ id: Schema.String, job: Schema.String }))
 
@@ -60,7 +71,7 @@ const toRow = (row: unknown): DeliveryRow => {
   return { seq, entry }
 }
 
-/** Prepares the statements. */
+/** Prepares all statements. */
 export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
   const insert = db.statement(
     `INSERT INTO deliveries (id, job, endpoint, event, url, state, created_at, attempts, next_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -83,16 +94,17 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
   const save = db.statement(
     `UPDATE deliveries SET state = ?, attempts = ?, next_at = ?, settled_at = ?, last_status = ?, last_error = ? WHERE seq = ?`
   )
+  const AFTER = `created_at <= ? AND (created_at < ? OR id < ?) ORDER BY created_at DESC, id DESC LIMIT ?`
   const ofJob = db.statement(
     `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_of_job
-     WHERE job = ? AND state = coalesce(?, state) AND endpoint = coalesce(?, endpoint) AND seq < ? ORDER BY seq DESC LIMIT ?`
+     WHERE job = ? AND state = coalesce(?, state) AND endpoint = coalesce(?, endpoint) AND ${AFTER}`
   )
   const ofEndpoint = db.statement(
     `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_of_endpoint
-     WHERE endpoint = ? AND state = ? AND seq < ? ORDER BY seq DESC LIMIT ?`
+     WHERE endpoint = ? AND state = ? AND ${AFTER}`
   )
   const inState = db.statement(
-    `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_in_state WHERE state = ? AND seq < ? ORDER BY seq DESC LIMIT ?`
+    `SELECT ${ENTRY} FROM deliveries INDEXED BY deliveries_in_state WHERE state = ? AND ${AFTER}`
   )
   const ended = db.statement(
     `SELECT seq FROM deliveries INDEXED BY deliveries_ended WHERE next_at IS NULL AND settled_at < ? ORDER BY settled_at LIMIT ?`
@@ -112,18 +124,18 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
     return found.length
   }
 
-  /** Deliveries that were complained of. */
-  const known = new Set<number>()
+  /** Row numbers of deliveries whose error was reported. */
+  const reported = new Set<number>()
   let rowErrors: Array<string> = []
 
   const recordRowError = (seq: number, row: unknown, cause: unknown) => {
-    if (known.has(seq)) return
-    known.add(seq)
+    if (reported.has(seq)) return
+    reported.add(seq)
     const name = Option.match(decodeId(row), { onNone: () => "", onSome: ({ id, job }) => ` ${id} of job ${job}` })
-    rowErrors.push(`a row of webhook delivery${name} makes no sense: ${cause instanceof Error ? cause.message : String(cause)}`)
+    rowErrors.push(`a row of webhook delivery${name} is invalid: ${cause instanceof Error ? cause.message : String(cause)}`)
   }
 
-  /** Those of the rows that can be read. What happens to the others is up to `aside`. */
+  /** Decodes rows. Calls `quarantined` for each unreadable row. */
   const readable = <A>(
     found: ReadonlyArray<unknown>,
     decode: (row: unknown) => A,
@@ -149,13 +161,15 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
       const { lastInsertRowid } = insert.run(id, job, endpoint, event, url, state, createdAt, attempts, nextAt)
       insertBody.run(lastInsertRowid, body, traceparent, tracestate)
     },
-    find: (id) => {
-      const row = find.get(id)
-      return row === undefined ? undefined : toRow(row)
+    find: (endpoint, id) => {
+      const found = find.get(id)
+      const row = found === undefined ? undefined : toRow(found)
+      return row?.entry.endpoint === endpoint ? row : undefined
     },
-    whole: (id) => {
-      const row = whole.get(id)
-      return row === undefined ? undefined : decodeWhole(row)
+    whole: (endpoint, id) => {
+      const found = whole.get(id)
+      const delivery = found === undefined ? undefined : decodeWhole(found)
+      return delivery?.endpoint === endpoint ? delivery : undefined
     },
     due: (now, limit) =>
       readable(
@@ -173,18 +187,20 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
     save: (seq, { attempts, lastError, lastStatus, nextAt, settledAt, state }) => {
       save.run(state, attempts, nextAt, settledAt, lastStatus, lastError, seq)
     },
-    list: ({ after = Number.MAX_SAFE_INTEGER, endpoint, job, limit, state }) => {
+    list: ({ after = NEWEST, endpoint, job, limit, state }) => {
       const states = state === undefined ? STATES : [state]
-      const enough = limit + 1
+      const page = [after.createdAt, after.createdAt, after.id, limit + 1] as const
       const found = job === undefined
         ? states.flatMap((state) =>
-          endpoint === undefined ? inState.all(state, after, enough) : ofEndpoint.all(endpoint, state, after, enough)
-        ).sort((a, b) => decodeSeq(b).seq - decodeSeq(a).seq)
-        : ofJob.all(job, state ?? null, endpoint ?? null, after, enough)
-      const page = found.slice(0, limit)
+          endpoint === undefined ? inState.all(state, ...page) : ofEndpoint.all(endpoint, state, ...page)
+        )
+        : ofJob.all(job, state ?? null, endpoint ?? null, ...page)
+      const sorted = found.map((row) => ({ ...decodeCursor(row), row })).sort(compareNewestFirst)
+      const shown = sorted.slice(0, limit)
+      const last = sorted.length > shown.length ? shown.at(-1) : undefined
       return {
-        deliveries: readable(page, toRow).map(({ entry }) => entry),
-        next: found.length > page.length ? decodeSeq(page.at(-1)).seq : null
+        deliveries: readable(shown.map(({ row }) => row), toRow).map(({ entry }) => entry),
+        next: last === undefined ? null : { createdAt: last.createdAt, id: last.id }
       }
     },
     removeBefore: (time, limit) => removeAll(ended.all(time, limit)),

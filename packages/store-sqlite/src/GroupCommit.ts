@@ -1,58 +1,61 @@
 /**
- * Group commit: whoever writes at the same time shares one transaction and one sync to disk.
+ * Group commit: concurrent writes share one transaction and one sync to disk.
+ *
+ * Gain, measured in docs/decisions/0003-sqlite-without-sqlclient.md: submissions at D2 go from 4,400 per second with one caller to 26,900
+ * with 64. One sync takes 0.1 to 0.2 ms.
  *
  * ```
  *   submit(a) --+
  *   submit(b) --+--> pending --setImmediate--> BEGIN  a b c ...  COMMIT --> settle a, b, c ...
  *   submit(c) --+                                 |
- *                                                 | one throws, or COMMIT fails
+ *                                                 | a command or COMMIT throws
  *                                                 v
- *                                              ROLLBACK --> each again, alone: only the culprit fails
+ *                                              ROLLBACK --> run each alone: only the cause fails
  * ```
  *
- * - Nobody is told of success before COMMIT has returned.
- * - A transaction begins and ends without yielding, so nobody ever reads what is not committed.
- * - A command is a function of the database alone, so it can run again after a rollback.
- * - Commands run in the order in which they came.
+ * - Commands succeed only after COMMIT has returned.
+ * - A transaction runs without yielding, so uncommitted data is never read.
+ * - A command depends only on the database, so it can run again after a rollback.
+ * - Commands run in order of submission.
  *
- * `setImmediate` runs after the sockets that are readable were read, so requests that arrived together are committed together, and a
- * lone one waits for nothing.
+ * `setImmediate` runs after all readable sockets were read. So requests that arrive together commit together, and a single request does not
+ * wait.
  */
 
-/** The most commands in one transaction. More saves little: by then the sync is a small part of the cost of each. */
+/** The maximum of commands in one transaction. More saves little: the share of the sync is already small. */
 const MAX_COMMANDS = 256
 
-/** After so many milliseconds a transaction takes in no more commands, so that the event loop gets its turn. */
+/** After this time a transaction takes no more commands, so that the event loop continues. */
 const MAX_MILLIS = 8
 
-/** How the database brackets a transaction. All may throw but `rollback`. */
+/** The transaction control of the database. `begin` and `commit` may throw. */
 export interface Transactions {
   readonly begin: () => void
   readonly commit: () => void
   readonly rollback: () => void
 }
 
-/** Who keeps something in memory that belongs to the database. */
+/** A part of a store that mirrors database state in memory. */
 export interface Participant {
-  /** The last chance to write. May throw. */
+  /** Runs before COMMIT, inside the transaction: writes pending changes. May throw. */
   readonly beforeCommit: () => void
   readonly committed: () => void
   readonly rolledBack: () => void
 }
 
-/** What became of a command. */
+/** The result of a command. */
 export type CommandResult<A> =
   | { readonly ok: true; readonly value: A }
   | { readonly ok: false; readonly cause: unknown }
 
 /** The pending commands of one database. */
 export interface GroupCommit {
-  /** Runs a command in the next transaction and settles it when that is committed, or could not be. */
+  /** Runs a command in the next transaction. Calls `settle` after the commit or the failure. */
   readonly submit: <A>(run: () => A, settle: (settled: CommandResult<A>) => void) => void
   readonly join: (participant: Participant) => void
-  /** Runs all that is pending, now. */
+  /** Runs all pending commands now. */
   readonly flush: () => void
-  /** How many transactions were committed so far. */
+  /** Number of committed transactions. */
   readonly commits: () => number
 }
 
@@ -68,7 +71,7 @@ const command = <A>(run: () => A, settle: (settled: CommandResult<A>) => void): 
     run: () => {
       settled = { ok: true, value: run() }
     },
-    // Made only where it is needed: an error takes its stack with it, which would cost a command more than its own bookkeeping.
+    // Created on demand: capturing the stack of an error costs more than the rest of the command.
     succeed: () => settle(settled ?? { ok: false, cause: new Error("the command has not run") }),
     fail: (cause) => settle({ ok: false, cause })
   }
@@ -81,8 +84,8 @@ export const make = (transactions: Transactions): GroupCommit => {
   let commits = 0
 
   /**
-   * Runs commands from the first on, as many as fit, in one transaction. Says how many it took on, and leaves it to the caller to tell
-   * them, because whoever is told may go on at once with the next write, or with closing the database.
+   * Runs as many commands as fit in one transaction, from the first. Returns their number. The caller settles them later, because a settled
+   * command may continue at once with another write or close the database.
    */
   const transact = (commands: ReadonlyArray<Command>): { readonly taken: number; readonly settleAll: () => void } => {
     const started = performance.now()

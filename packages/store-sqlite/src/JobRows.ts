@@ -1,16 +1,18 @@
 /**
- * The rows of a job: the statements that find, write and remove them, and their way into the queue's words.
+ * The rows of jobs: statements and decoders.
  *
- * Every row is decoded with a schema: a file that somebody else wrote into must not put nonsense into the state machine. That costs
- * 2 µs a job, as much as finding it.
+ * Each row is decoded with a schema, so that a damaged or edited file cannot bring invalid data into the state machine. Decoding costs about
+ * 2 µs per row, as much as finding it.
  *
- * `INDEXED BY` is a promise that SQLite keeps or breaks loudly: no statement here ever turns into a scan of the history.
+ * `INDEXED BY` makes SQLite fail instead of scanning all jobs when an index is missing.
+ *
+ * Hot path: a heartbeat or a chunk runs `UPDATE ... lease_expires_at, chunks, due_at` instead of the update of all state columns. It leaves
+ * the indexes of ready and running jobs alone.
  */
 import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
 import { dueAt } from "@stint/store/JobMachine"
-import type { ListCursor } from "@stint/store/JobQuery"
 import {
   JobHead,
   JobInput,
@@ -22,78 +24,84 @@ import {
   RetryRule
 } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
+import type { ListCursor } from "@stint/store/ListCursor"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
-/** A job and its place in line, by which its other rows are found. */
+/** A job and its row number, the key of its other rows. */
 export interface Row {
   readonly seq: number
   readonly head: JobHead
 }
 
-/** What was found, and how many rows were put aside because they cannot be read. */
+/** The rows found, and the number of unreadable rows that were postponed. */
 export interface FoundRows {
   readonly rows: ReadonlyArray<Row>
   readonly unreadable: number
 }
 
-/** A stretch of time, ends included, and in it all that comes after a place. */
+/** A time range with inclusive ends, and the position in it. */
 export interface TimeRange {
   readonly from: number
   readonly to: number
   readonly after: ListCursor
 }
 
-/** A place in a list, and the row that is there. */
+/** A listed job, and its row for {@link toSummary}. */
 export interface ListedRow extends ListCursor {
   readonly row: unknown
 }
 
-/** A row that cannot be read is left alone for so many milliseconds. */
+/** A tagged job, for {@link JobRows.summary}. */
+export interface TaggedRow extends ListCursor {
+  readonly seq: number
+}
+
+/** Unreadable rows are postponed by this time. */
 const QUARANTINE_MILLIS = 3_600_000
 
-/** The rows of all jobs. Everything throws when the database fails. */
+/** The rows of all jobs. All methods throw when the database fails. */
 export interface JobRows {
-  readonly find: (id: JobId) => Row | undefined
-  readonly report: (id: JobId) => JobReport | undefined
+  readonly find: (endpoint: EndpointId, id: JobId) => Row | undefined
+  readonly report: (endpoint: EndpointId, id: JobId) => JobReport | undefined
   readonly payload: (seq: number) => JobInput & JobOutcome
-  /** The job that an idempotency key stands for. */
+  /** The job of an idempotency key. */
   readonly ofKey: (endpoint: EndpointId, key: string) => { readonly row: Row; readonly fingerprint: string } | undefined
   /** Whether the endpoint was removed. */
   readonly isEndpointRemoved: (endpoint: EndpointId) => boolean
-  /** Ready jobs of an endpoint, in the order in which they are claimed. Puts those aside that cannot be read. */
+  /** Ready jobs of an endpoint, in claim order. Postpones unreadable rows. */
   readonly ready: (endpoint: EndpointId, limit: number, now: number) => FoundRows
-  /** How many ready jobs come before a ready one, counted up to `limit`. */
+  /** Number of ready jobs before a ready job, counted up to `limit`. */
   readonly ahead: (row: Row, limit: number) => number
-  /** All jobs of an endpoint that are IN_QUEUE, in order of submission. */
+  /** IN_QUEUE jobs of an endpoint, in order of submission. */
   readonly queued: (endpoint: EndpointId, limit: number) => ReadonlyArray<Row>
-  /** Jobs of one status in a stretch of time, newest first, as {@link JobRows.summary} takes them. */
+  /** Jobs of one status in a time range, newest first. */
   readonly listed: (endpoint: EndpointId, status: string, range: TimeRange, limit: number) => ReadonlyArray<ListedRow>
-  /** The same for the jobs of a tag. */
-  readonly tagged: (endpoint: EndpointId, tag: string, range: TimeRange, limit: number) => ReadonlyArray<ListCursor>
+  /** Jobs of a tag in a time range, newest first. */
+  readonly tagged: (endpoint: EndpointId, tag: string, range: TimeRange, limit: number) => ReadonlyArray<TaggedRow>
   readonly summary: (seq: number) => JobSummary | undefined
   readonly running: (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all") => ReadonlyArray<Row>
-  /** Jobs of a batch that are IN_QUEUE, in order of submission. */
+  /** IN_QUEUE jobs of a batch, in order of submission. */
   readonly waitingOf: (batch: BatchId, limit: number) => ReadonlyArray<Row>
   /** Jobs that belong to a batch. */
   readonly ofBatch: (batch: BatchId, limit: number) => ReadonlyArray<Row>
   readonly isHolding: (endpoint: EndpointId, worker: string) => boolean
-  /** Jobs whose timer has fired, those due longest first. Puts those aside that cannot be read. */
+  /** Due jobs, the earliest due time first. Postpones unreadable rows. */
   readonly due: (now: number, limit: number) => FoundRows
   readonly isDue: (now: number) => boolean
   readonly oldestQueuedAt: (endpoint: EndpointId) => number | null
-  /** The highest place in line that was given out; 0 when there is none. */
+  /** The highest row number; 0 without rows. */
   readonly lastSeq: () => number
-  /** What is wrong with rows that were put aside and nobody has been told of. Each is told of once. */
+  /** The errors of unreadable rows since the last call. Each row is reported once. */
   readonly takeRowErrors: () => ReadonlyArray<string>
-  /** False, and nothing is written, when there is a job of that id. */
+  /** Returns false and writes nothing when the id exists. */
   readonly insert: (seq: number, job: JobRecord, key: SubmissionKey | undefined) => boolean
-  /** Writes what a transition changed. */
+  /** Writes the changes of a transition. */
   readonly save: (row: Row, after: JobHead, outcome: Partial<JobOutcome>, discardChunks: boolean) => void
   readonly remove: (row: Row) => void
   readonly addChunk: (seq: number, job: JobHead, body: JsonText) => void
-  /** The chunks of the job's attempt from number `from` (the first is 1) on, in order, until the caller has had enough. */
+  /** The chunks of the current attempt from number `from` (the first is 1), in order, read lazily. */
   readonly chunks: (row: Row, from: number) => Iterable<JsonText>
   readonly setDrained: (seq: number, drained: number) => void
 }
@@ -104,13 +112,13 @@ const HEAD = `jobs.seq, id, endpoint, status, low_priority AS lowPriority, creat
   finished_at AS finishedAt, chunks, drained, priority, not_before AS notBefore, ttl_ms AS ttlMs, retry, webhook, tags,
   batch AS batchId`
 
-/** A job without an outcome has none of these. */
+/** Null for a job without an outcome. */
 const OUTCOME = `progress, output, error, last_error AS lastError`
 
 const undecodable = (job: string, cause: unknown) =>
-  new Error(`a row of ${job} makes no sense: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
+  new Error(`a row of ${job} is invalid: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
 
-/** Decodes rows. Names the job whose row it cannot understand, and shows nothing else of it: payloads are nobody's business. */
+/** Decodes rows. Errors contain the id of the job and nothing else of its data. */
 const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
   const decode = Schema.decodeUnknownSync(schema)
   return (row: unknown): S["Type"] => {
@@ -123,7 +131,7 @@ const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
   }
 }
 
-/** How a head is written: what SQLite has no type for is a number or JSON text, and what is seldom there is null. */
+/** Columns that SQLite stores in another type: booleans as numbers, objects as JSON text, and no tags as null. */
 const columns = {
   lowPriority: Schema.BooleanFromBit,
   retry: Schema.NullOr(Schema.fromJsonString(RetryRule)),
@@ -131,92 +139,46 @@ const columns = {
   tags: Schema.NullOr(Schema.fromJsonString(JobHead.fields.tags))
 }
 
-const decodeHead = Schema.decodeUnknownSync(JobHead)
+const decodeRow = decoder(Schema.Struct({ ...JobHead.fields, ...columns, seq: Schema.Int }))
 const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, ...columns }))
 const decodeSummary = decoder(Schema.Struct({ ...JobSummary.fields, ...columns, seq: Schema.Int }))
 const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
 const decodeChunk = decoder(Schema.Struct({ body: JsonText }))
 const decodeTime = decoder(Schema.Struct({ time: Schema.NullOr(Schema.Int) }))
-const decodePlace = decoder(Schema.Struct({ createdAt: Schema.Int, seq: Schema.Int }))
-const decodeSeq = Schema.decodeUnknownSync(Schema.Int)
-const decodeFingerprint = Schema.decodeUnknownSync(Schema.String)
+const decodeCursor = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String }))
+const decodeTagged = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.String, seq: Schema.Int }))
+const decodeSeq = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int }))
+const decodeFingerprint = Schema.decodeUnknownSync(Schema.Struct({ fingerprint: Schema.String }))
 
 const NO_TAGS: ReadonlyArray<string> = []
 
 const withTags = <A extends { readonly tags: ReadonlyArray<string> | null }>(row: A) => ({ ...row, tags: row.tags ?? NO_TAGS })
 
-/** The values of a row that begins as `HEAD` does. */
-const cellsOf = (row: unknown): ReadonlyArray<unknown> => Array.isArray(row) ? row : []
-
-const bit = (cell: unknown): unknown => cell === 1 ? true : cell === 0 ? false : cell
-
-const json = (cell: unknown, none: unknown): unknown => typeof cell === "string" ? JSON.parse(cell) : cell === null ? none : cell
-
-/** From the values of `HEAD`, one by one: objects with as many names are slow to make and to copy. */
 const toRow = (row: unknown): Row => {
-  const cells = cellsOf(row)
-  try {
-    const head = decodeHead({
-      id: cells[1],
-      endpoint: cells[2],
-      status: cells[3],
-      lowPriority: bit(cells[4]),
-      createdAt: cells[5],
-      queuedAt: cells[6],
-      expiresAt: cells[7],
-      executionTimeoutMs: cells[8],
-      leaseMs: cells[9],
-      maxAttempts: cells[10],
-      retentionMs: cells[11],
-      attempt: cells[12],
-      retries: cells[13],
-      worker: cells[14],
-      startedAt: cells[15],
-      leaseExpiresAt: cells[16],
-      finishedAt: cells[17],
-      chunks: cells[18],
-      drained: cells[19],
-      priority: cells[20],
-      notBefore: cells[21],
-      ttlMs: cells[22],
-      retry: json(cells[23], null),
-      webhook: json(cells[24], null),
-      tags: json(cells[25], NO_TAGS),
-      batchId: cells[26]
-    })
-    return { seq: decodeSeq(cells[0]), head }
-  } catch (cause) {
-    throw undecodable(`job ${String(cells[1])}`, cause)
-  }
+  const { seq, ...head } = withTags(decodeRow(row))
+  return { seq, head }
 }
 
 const jsonOrNull = (value: unknown): string | null => value === null ? null : JSON.stringify(value)
 
-/** A row as a list shows it. */
+/** Decodes the row of a listed job. */
 export const toSummary = (row: unknown): JobSummary => {
   const { seq: _, ...summary } = withTags(decodeSummary(row))
   return summary
 }
 
-/** Prepares the statements. */
+/** Prepares all statements. */
 export const make = (db: SqliteDatabase["Service"]): JobRows => {
-  /** A statement whose rows begin as `HEAD` does, for {@link toRow}. */
-  const heads = (sql: string) => {
-    const statement = db.statement(sql)
-    statement.setReturnArrays(true)
-    return statement
-  }
-
-  const find = heads(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
+  const find = db.statement(`SELECT ${HEAD} FROM jobs WHERE id = ?`)
   const report = db.statement(`SELECT ${HEAD}, ${OUTCOME} FROM jobs LEFT JOIN outcomes USING (seq) WHERE id = ?`)
   const payload = db.statement(
     `SELECT input, s3_config AS s3Config, traceparent, tracestate, ${OUTCOME} FROM inputs LEFT JOIN outcomes USING (seq) WHERE inputs.seq = ?`
   )
-  const ofKey = heads(
+  const ofKey = db.statement(
     `SELECT ${HEAD}, fingerprint FROM jobs INDEXED BY jobs_keys WHERE endpoint = ? AND idempotency_key = ?`
   )
   const isEndpointRemoved = db.statement(`SELECT 1 FROM removed_endpoints WHERE id = ?`)
-  const ready = heads(
+  const ready = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_ready WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL
      ORDER BY priority DESC, seq LIMIT ?`
   )
@@ -228,18 +190,18 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     `SELECT count(*) AS time FROM (SELECT 1 FROM jobs INDEXED BY jobs_ready
      WHERE endpoint = ? AND status = 'IN_QUEUE' AND not_before IS NULL AND priority = ? AND seq < ? LIMIT ?)`
   )
-  const queued = heads(
+  const queued = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_listed WHERE endpoint = ? AND status = 'IN_QUEUE' ORDER BY created_at, seq LIMIT ?`
   )
   const listed = db.statement(
     `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs INDEXED BY jobs_listed LEFT JOIN outcomes USING (seq)
-     WHERE endpoint = ? AND status = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR jobs.seq < ?)
-     ORDER BY created_at DESC, jobs.seq DESC LIMIT ?`
+     WHERE endpoint = ? AND status = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR id < ?)
+     ORDER BY created_at DESC, id DESC LIMIT ?`
   )
   const tagged = db.statement(
-    `SELECT created_at AS createdAt, seq FROM tags
-     WHERE endpoint = ? AND tag = ? AND created_at BETWEEN ? AND ? AND (created_at < ? OR seq < ?)
-     ORDER BY created_at DESC, seq DESC LIMIT ?`
+    `SELECT tags.created_at AS createdAt, id, seq FROM tags CROSS JOIN jobs USING (seq)
+     WHERE tags.endpoint = ? AND tag = ? AND tags.created_at BETWEEN ? AND ? AND (tags.created_at < ? OR id < ?)
+     ORDER BY tags.created_at DESC, id DESC LIMIT ?`
   )
   const summary = db.statement(
     `SELECT ${HEAD}, substr(error, 1, 500) AS error FROM jobs LEFT JOIN outcomes USING (seq) WHERE jobs.seq = ?`
@@ -247,20 +209,20 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const quarantine = db.statement(
     `UPDATE jobs SET due_at = ?, not_before = CASE status WHEN 'IN_QUEUE' THEN ? ELSE not_before END WHERE seq = ?`
   )
-  const running = heads(
+  const running = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' ORDER BY seq`
   )
-  const waitingOf = heads(
+  const waitingOf = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? AND status = 'IN_QUEUE' ORDER BY seq LIMIT ?`
   )
-  const ofBatch = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ?`)
-  const allRunning = heads(
+  const ofBatch = db.statement(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_of_batch WHERE batch = ? LIMIT ?`)
+  const allRunning = db.statement(
     `SELECT ${HEAD} FROM jobs INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq`
   )
   const isHolding = db.statement(
     `SELECT 1 FROM jobs INDEXED BY jobs_running WHERE endpoint = ? AND worker = ? AND status = 'IN_PROGRESS' LIMIT 1`
   )
-  const due = heads(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_due WHERE due_at <= ? ORDER BY due_at, seq LIMIT ?`)
+  const due = db.statement(`SELECT ${HEAD} FROM jobs INDEXED BY jobs_due WHERE due_at <= ? ORDER BY due_at, seq LIMIT ?`)
   const isDue = db.statement(`SELECT 1 FROM jobs INDEXED BY jobs_due WHERE due_at <= ? LIMIT 1`)
   const oldest = db.statement(
     `SELECT min(queued_at) AS time FROM jobs INDEXED BY jobs_oldest
@@ -268,20 +230,14 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   )
   const lastSeq = db.statement(`SELECT max(seq) AS time FROM jobs`)
 
-  // Most jobs have none of what the second statement adds, and every value that is bound costs.
-  const COLUMNS = `seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
-    max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
-    priority, ttl_ms`
-  const UNLESS_THERE = `ON CONFLICT (id) DO NOTHING`
-  const insertPlain = db.statement(
-    `INSERT INTO jobs (${COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
-  )
-  const insertWhole = db.statement(
-    `INSERT INTO jobs (${COLUMNS}, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint)
-     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ${UNLESS_THERE}`
+  const insert = db.statement(
+    `INSERT INTO jobs (seq, id, endpoint, status, low_priority, created_at, queued_at, expires_at, execution_timeout_ms, lease_ms,
+       max_attempts, retention_ms, attempt, retries, worker, started_at, lease_expires_at, finished_at, chunks, drained, due_at,
+       priority, ttl_ms, not_before, retry, webhook, tags, batch, idempotency_key, fingerprint)
+     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
-  // A heartbeat or a chunk: leaves the indexes of ready and running jobs alone.
+  // A heartbeat or a chunk: does not touch the indexes of ready and running jobs.
   const touch = db.statement(`UPDATE jobs SET lease_expires_at = ?, chunks = ?, due_at = ? WHERE seq = ?`)
   const move = db.statement(
     `UPDATE jobs SET status = ?, queued_at = ?, not_before = ?, expires_at = ?, attempt = ?, retries = ?, worker = ?, started_at = ?,
@@ -305,11 +261,11 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const removeChunks = db.statement(`DELETE FROM chunks WHERE job = ?`)
   const setDrained = db.statement(`UPDATE jobs SET drained = ? WHERE seq = ?`)
 
-  /** A job of which nothing came out has no row here. */
+  /** A job without an outcome has no row in `outcomes`. */
   const saveOutcome = (seq: number, outcome: Partial<JobOutcome>) => {
     const { error, lastError, output, progress } = outcome
     if (error === undefined && output === undefined) {
-      // Before the end, so these two are all that can be there.
+      // The job has not ended, so only these two can be set.
       if (lastError !== undefined && lastError !== null) putOutcome.run(seq, progress ?? null, null, null, lastError)
       else if (progress === null) clearProgress.run(seq)
       else if (progress !== undefined) putProgress.run(seq, progress)
@@ -320,21 +276,21 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     }
   }
 
-  /** Jobs that were complained of. */
-  const known = new Set<number>()
+  /** Row numbers of jobs whose error was reported. */
+  const reported = new Set<number>()
   let rowErrors: Array<string> = []
 
-  /** The rows that can be read. What happens to the others is up to `aside`. */
+  /** Decodes rows. Calls `quarantined` for each unreadable row. */
   const readable = (found: ReadonlyArray<unknown>, quarantined: (seq: number) => void = () => {}): FoundRows => {
     const rows: Array<Row> = []
     for (const row of found) {
       try {
         rows.push(toRow(row))
       } catch (cause) {
-        const seq = decodeSeq(cellsOf(row)[0])
+        const { seq } = decodeSeq(row)
         quarantined(seq)
-        if (!known.has(seq)) rowErrors.push(cause instanceof Error ? cause.message : String(cause))
-        known.add(seq)
+        if (!reported.has(seq)) rowErrors.push(cause instanceof Error ? cause.message : String(cause))
+        reported.add(seq)
       }
     }
     return { rows, unreadable: found.length - rows.length }
@@ -345,18 +301,20 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   }
 
   return {
-    find: (id) => {
-      const row = find.get(id)
-      return row === undefined ? undefined : toRow(row)
+    find: (endpoint, id) => {
+      const found = find.get(id)
+      const row = found === undefined ? undefined : toRow(found)
+      return row?.head.endpoint === endpoint ? row : undefined
     },
-    report: (id) => {
-      const row = report.get(id)
-      return row === undefined ? undefined : withTags(decodeReport(row))
+    report: (endpoint, id) => {
+      const found = report.get(id)
+      const job = found === undefined ? undefined : withTags(decodeReport(found))
+      return job?.endpoint === endpoint ? job : undefined
     },
     payload: (seq) => decodePayload(payload.get(seq)),
     ofKey: (endpoint, key) => {
       const row = ofKey.get(endpoint, key)
-      return row === undefined ? undefined : { row: toRow(row), fingerprint: decodeFingerprint(cellsOf(row)[27]) }
+      return row === undefined ? undefined : { row: toRow(row), ...decodeFingerprint(row) }
     },
     isEndpointRemoved: (endpoint) => isEndpointRemoved.get(endpoint) !== undefined,
     ready: (endpoint, limit, now) => readable(ready.all(endpoint, limit), quarantineUntil(now)),
@@ -367,9 +325,9 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     },
     queued: (endpoint, limit) => readable(queued.all(endpoint, limit)).rows,
     listed: (endpoint, status, { after, from, to }, limit) =>
-      listed.all(endpoint, status, from, to, after.createdAt, after.seq, limit).map((row) => ({ ...decodePlace(row), row })),
+      listed.all(endpoint, status, from, to, after.createdAt, after.id, limit).map((row) => ({ ...decodeCursor(row), row })),
     tagged: (endpoint, tag, { after, from, to }, limit) =>
-      tagged.all(endpoint, tag, from, to, after.createdAt, after.seq, limit).map(decodePlace),
+      tagged.all(endpoint, tag, from, to, after.createdAt, after.id, limit).map(decodeTagged),
     summary: (seq) => {
       const row = summary.get(seq)
       return row === undefined ? undefined : toSummary(row)
@@ -388,7 +346,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     oldestQueuedAt: (endpoint) => decodeTime(oldest.get(endpoint)).time,
     lastSeq: () => decodeTime(lastSeq.get()).time ?? 0,
     insert: (seq, job, key) => {
-      const values = [
+      const { changes } = insert.run(
         seq,
         job.id,
         job.endpoint,
@@ -411,18 +369,12 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
         job.drained,
         dueAt(job),
         job.priority,
-        job.ttlMs
-      ]
-      const { batchId, notBefore, retry, tags, webhook } = job
-      const isPlain = notBefore === null && retry === null && webhook === null && tags.length === 0 && batchId === null &&
-        key === undefined
-      const { changes } = isPlain ? insertPlain.run(...values) : insertWhole.run(
-        ...values,
-        notBefore,
-        jsonOrNull(retry),
-        jsonOrNull(webhook),
-        tags.length === 0 ? null : JSON.stringify(tags),
-        batchId,
+        job.ttlMs,
+        job.notBefore,
+        jsonOrNull(job.retry),
+        jsonOrNull(job.webhook),
+        job.tags.length === 0 ? null : JSON.stringify(job.tags),
+        job.batchId,
         key?.key ?? null,
         key?.fingerprint ?? null
       )

@@ -1,37 +1,37 @@
 /**
- * The tables, version by version. `PRAGMA user_version` says how many of these steps a file has seen.
+ * The tables, as migration steps. `PRAGMA user_version` is the number of steps applied to a file.
  *
  * ```
- *   jobs      one small row a job: what the state machine decides by. All that is ever scanned, and only by its indexes:
+ *   jobs      one row per job: the head, without payloads. Only read through its indexes:
  *               jobs_ready     ready, by endpoint, priority and order of submission  claim
  *               jobs_oldest    ready and not low priority, by time in the queue      depth
- *               jobs_running   running, by endpoint and worker                       a worker is gone
+ *               jobs_running   running, by endpoint and worker                       lost workers
  *               jobs_keys      those with an idempotency key, by it                  submit
  *               jobs_due       all, by the time of the next timer                    tick
  *               jobs_listed    all, by endpoint, status and time of submission       list, purge
  *               jobs_of_batch  those of batches, by batch and status                 cancel and removal of a batch
- *   tags      one row a tag of a job                                                 list
- *   inputs    what was put in        \
- *   outcomes  what came out           > payloads, found by the job's row number when they are asked for
- *   chunks    what was streamed      /
- *   tallies   one row an endpoint: how many jobs are in which state
- *   endpoints, removed_endpoints: the ids of those that were, and take no more jobs
- *   deliveries, delivery_bodies: the webhook outbox; the log is read without the bodies
- *   webhook_secrets: what the deliveries of an endpoint are signed with
- *   webhook_attempts: what became of each attempt to deliver; all that is in it can be lost without harm
- *   batches   one row a batch, with its counts
+ *   tags      one row per tag of a job                                               list
+ *   inputs    the input              \
+ *   outcomes  output, error, progress > payloads, by the row number of the job
+ *   chunks    the stream             /
+ *   tallies   job counts, one row per endpoint
+ *   endpoints, removed_endpoints: settings, and the ids of removed endpoints
+ *   deliveries, delivery_bodies: the webhook outbox; the log is read without bodies
+ *   webhook_secrets: signing secrets, one row per endpoint
+ *   webhook_attempts: delivery attempts, informative only
+ *   batches   one row per batch, with its counts
  *               batches_listed  by endpoint and time of creation                     list
  *               batches_open    those that have not ended, by endpoint               create, finalize, sweep
  *               batches_due     those with a timer, by its time                      sweep
- *   batch_requests  one row a request; its payloads are here until it is a job
- *   job_logs, log_pieces, log_total: what jobs logged; goes with the job
- *   keys      digests of their secrets, what they open, how often
+ *   batch_requests  one row per request; payloads move to the job when it is enqueued
+ *   job_logs, log_pieces, log_total: job logs, removed with the job
+ *   keys      access keys: digests of their secrets and permissions
  * ```
  *
- * The first four indexes are partial: they hold the jobs of now, however many finished ones are kept. A job's row number (`seq`) is
- * its place in line.
+ * The first four indexes are partial: their size does not depend on the number of ended jobs. The row number of a job (`seq`) is its order
+ * of submission.
  *
- * A step that was released never changes; a change of the tables is a new step at the end.
+ * A released step never changes. Changes are appended as new steps.
  */
 import type { DatabaseSync } from "node:sqlite"
 
@@ -101,13 +101,13 @@ CREATE TABLE endpoints (
 ) STRICT, WITHOUT ROWID;
 `
 
-/** The caller's span. */
+/** Trace context of jobs. */
 const trace = `
 ALTER TABLE inputs ADD COLUMN traceparent TEXT;
 ALTER TABLE inputs ADD COLUMN tracestate TEXT;
 `
 
-/** Keys, as digests of their secrets. */
+/** Access keys. */
 const keys = `
 CREATE TABLE keys (
   id TEXT PRIMARY KEY,
@@ -115,7 +115,7 @@ CREATE TABLE keys (
 ) STRICT, WITHOUT ROWID;
 `
 
-/** Priority, backoff, tags, idempotency keys, lists, webhooks, and endpoints that are gone for good. */
+/** Priority, backoff, tags, idempotency keys, lists, webhooks and removed endpoints. */
 const options = `
 ALTER TABLE jobs ADD COLUMN priority INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE jobs ADD COLUMN not_before INTEGER;
@@ -176,7 +176,7 @@ CREATE TABLE delivery_bodies (
 ) STRICT;
 `
 
-/** Signatures and attempts of webhooks. */
+/** Signing secrets and delivery attempts of webhooks. */
 const webhooks = `
 CREATE TABLE webhook_secrets (
   endpoint TEXT PRIMARY KEY,
@@ -196,7 +196,7 @@ CREATE INDEX webhook_attempts_of ON webhook_attempts (delivery);
 CREATE INDEX webhook_attempts_begun ON webhook_attempts (at);
 `
 
-/** Batches. A request's payloads are here until it is a job. */
+/** Batches and their requests. */
 const batches = `
 ALTER TABLE jobs ADD COLUMN batch TEXT;
 CREATE INDEX jobs_of_batch ON jobs (batch, status) WHERE batch IS NOT NULL;
@@ -238,13 +238,13 @@ CREATE INDEX batch_requests_of ON batch_requests (batch);
 CREATE INDEX batch_requests_aside ON batch_requests (batch) WHERE input IS NOT NULL;
 `
 
-/** The caller's span, for whoever is told of its job. */
+/** Trace context of deliveries. */
 const webhookTrace = `
 ALTER TABLE delivery_bodies ADD COLUMN traceparent TEXT;
 ALTER TABLE delivery_bodies ADD COLUMN tracestate TEXT;
 `
 
-/** Log lines, and how much there is of them. */
+/** Job logs and their size. */
 const logs = `
 CREATE TABLE job_logs (
   job INTEGER PRIMARY KEY,
@@ -285,12 +285,22 @@ BEGIN
 END;
 `
 
-const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs]
+/** The delivery log is listed by time of creation instead of row number. */
+const deliveryLists = `
+DROP INDEX deliveries_of_job;
+DROP INDEX deliveries_of_endpoint;
+DROP INDEX deliveries_in_state;
+CREATE INDEX deliveries_of_job ON deliveries (job, created_at);
+CREATE INDEX deliveries_of_endpoint ON deliveries (endpoint, state, created_at);
+CREATE INDEX deliveries_in_state ON deliveries (state, created_at);
+`
 
-/** The version that this program writes. */
+const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs, deliveryLists]
+
+/** The version of this program. */
 export const LATEST = steps.length
 
-/** Takes a file that has seen `from` steps on, to {@link LATEST} unless told otherwise. Each step is kept whole or not at all. */
+/** Applies the steps after `from`. Default for `to`: {@link LATEST}. Each step is one transaction. */
 export const migrate = (db: DatabaseSync, from: number, to = LATEST): void => {
   for (const [index, step] of steps.entries()) {
     if (index < from || index >= to) continue

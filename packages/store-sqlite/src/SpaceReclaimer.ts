@@ -1,34 +1,33 @@
 /**
- * Hands space that jobs no longer need back to the file system.
+ * Returns free space of the database file to the file system.
  *
- * SQLite keeps the pages of removed jobs for new ones, so the file stops growing by itself; after a peak it would stay at its
- * largest. Every `interval` this duty gives back what is free beyond a quarter of the file, in small steps between which other work gets
- * its turn. The quarter stays because growing a file anew costs time too.
+ * SQLite reuses the pages of removed jobs, but a file never shrinks after a peak. Every `interval` this layer returns the free pages beyond
+ * a quarter of the file, in small steps that let other work run. A quarter stays free because growing a file costs time, too.
  */
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 
-/** When to look. */
+/** Settings of the layer. */
 export interface Options {
-  /** Default: one minute. Shorter follows a falling need sooner and costs two look-ups each time. */
+  /** Default: one minute. A shorter interval shrinks the file sooner. Each check costs two PRAGMA reads. */
   readonly interval?: Duration.Input
 }
 
-/** Below so many free pages (4 MiB) nothing is given back. */
+/** Free pages that always stay (4 MiB). */
 const SPARE_PAGES = 1_024
 
-/** Pages a step (2 MiB): a few milliseconds. */
+/** Pages per step (2 MiB): a few milliseconds. */
 const STEP_PAGES = 512
 
 const decodeFreelist = Schema.decodeUnknownSync(Schema.Struct({ freelist_count: Schema.Int }))
 const decodePages = Schema.decodeUnknownSync(Schema.Struct({ page_count: Schema.Int }))
 
-/** Gives back one step's worth. True when there is more to give back. */
-export const reclaim: Effect.Effect<boolean, QueueError, SqliteDatabase> = Effect.gen(function*() {
+/** Returns the pages of one step. True when more can be returned. */
+export const reclaim: Effect.Effect<boolean, StoreError, SqliteDatabase> = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const surplus = db.read("reclaim space", () => {
     const free = decodeFreelist(db.statement("PRAGMA freelist_count").get()).freelist_count
@@ -40,7 +39,7 @@ export const reclaim: Effect.Effect<boolean, QueueError, SqliteDatabase> = Effec
   return (yield* surplus) > 0
 })
 
-/** The duty as a layer: it runs while the layer's scope is open. A step that fails is tried again with the next look. */
+/** Runs while the scope of the layer is open. Retries a failed step at the next interval. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, SqliteDatabase> =>
   Layer.effectDiscard(
     reclaim.pipe(

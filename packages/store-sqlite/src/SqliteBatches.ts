@@ -1,5 +1,5 @@
 /**
- * Batches in SQLite: part of `SqliteJobStore`, because a job and its batch change in one transaction.
+ * Batches in SQLite: part of `SqliteJobStore`, because jobs and their batch change in one transaction.
  */
 import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -23,22 +23,22 @@ import type { BatchRows } from "./BatchRows.ts"
 import type { JobRows, Row } from "./JobRows.ts"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
-/** The jobs beside the batches. All of it within a transaction. */
+/** The jobs of the database. All methods run within a transaction. */
 export interface Jobs {
   readonly rows: JobRows
-  /** False, and nothing is written, when there is a job of that id. */
+  /** Returns false and writes nothing when the id exists. */
   readonly insert: (job: JobRecord) => boolean
   readonly apply: (row: Row, event: JobMachineEvent) => ApplyResult
-  /** How many jobs of an endpoint wait, ready or not, by what the commands before have left. */
+  /** Number of IN_QUEUE jobs of an endpoint, with the changes of earlier commands. */
   readonly queued: (endpoint: EndpointId) => number
 }
 
-/** Sweeps take so many batches at a time. */
+/** Batches per sweep. */
 const SWEEP_LIMIT = 20
 
 const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false }
 
-/** The batch store over a file's rows. */
+/** The batch store over the rows of a file. */
 export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jobs): BatchStore["Service"] => {
   const { rows } = jobs
 
@@ -69,16 +69,16 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
     return { batch: batches.current(batch.id), applied, more: found.length === limit }
   }
 
-  /** Lets jobs go, and then the batch. True when there is more of it. */
+  /** Detaches up to `limit` jobs, then removes the batch. Returns whether jobs remain. */
   const remove = (id: BatchId, now: number, limit: number): boolean => {
-    const held = rows.ofBatch(id, limit)
-    for (const row of held) jobs.apply(row, { _tag: "Leave", now })
-    if (held.length === limit) return true
+    const attached = rows.ofBatch(id, limit)
+    for (const row of attached) jobs.apply(row, { _tag: "LeaveBatch", now })
+    if (attached.length === limit) return true
     batches.remove(id)
     return false
   }
 
-  /** Within a transaction. True when there is more that is due. */
+  /** Within a transaction. Returns whether due batches remain. */
   const sweep = (now: number, limit: number): boolean => {
     const due = batches.due(now, SWEEP_LIMIT)
     let more = due.length === SWEEP_LIMIT
@@ -104,7 +104,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
         batches.insert(decided.success)
         for (const request of requests) batches.addRequest(batch.id, request)
-        return { _tag: "Kept", batch: decided.success }
+        return { _tag: "Created", batch: decided.success }
       }),
     add: (endpoint, id, requests, now, maxRequests) =>
       db.write("add to batch", () => {
@@ -133,19 +133,19 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
         }
         return change(endpoint, id, now, (batch) => BatchMachine.finalized(batch, now))
       }),
-    enqueue: (id, limit, toJob) =>
-      db.write("feed batch", (): EnqueueResult => {
-        const batch = batches.current(id)
+    enqueue: (endpoint, id, limit, toJob) =>
+      db.write("enqueue batch", (): EnqueueResult => {
+        const batch = find(endpoint, id)
         if (batch === undefined || !BatchMachine.hasPending(batch)) return NOTHING_ENQUEUED
         const next = batches.pendingRequests(id, limit)
-        let made = 0
+        let inserted = 0
         for (const { request, seq } of next) {
-          if (jobs.insert(toJob(batch, request))) made += 1
+          if (jobs.insert(toJob(batch, request))) inserted += 1
           batches.markEnqueued(seq)
         }
         const after = BatchMachine.enqueued(batch, next.length)
         batches.put(batch, after, batch.touchedAt)
-        return { jobs: made, more: BatchMachine.hasPending(after) }
+        return { jobs: inserted, more: BatchMachine.hasPending(after) }
       }),
     cancel: (endpoint, id, now, limit) =>
       db.write("cancel batch", (): CancelResult => {

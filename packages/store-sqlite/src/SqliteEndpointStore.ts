@@ -1,12 +1,12 @@
 /**
- * Endpoints in the same file as their jobs. Few and read with every request, so all are kept in memory.
+ * Endpoints in SQLite, with all endpoints cached in memory: each request reads one.
  *
- * The id of an endpoint that was removed is written down: the jobs of the next transactions are refused by it, so none can slip in between
- * the look for jobs and the removal.
+ * The ids of removed endpoints are stored. Later transactions reject jobs by them, so no job is inserted between the check for jobs and the
+ * removal.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointStore, type RemoveResult } from "@stint/store/EndpointStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -38,7 +38,7 @@ const make = Effect.gen(function*() {
     unmarkRemoved: db.statement(`DELETE FROM removed_endpoints WHERE id = ?`)
   }))
 
-  const keep = (endpoint: Endpoint) => {
+  const write = (endpoint: Endpoint) => {
     put.run(endpoint.id, encodeBody(endpoint))
     unmarkRemoved.run(endpoint.id)
   }
@@ -49,14 +49,14 @@ const make = Effect.gen(function*() {
     create: (endpoint) =>
       db.write("create endpoint", () => {
         if (isKept.get(endpoint.id) !== undefined) return false
-        keep(endpoint)
+        write(endpoint)
         return true
       }).pipe(
         Effect.tap((created) => Effect.sync(() => created && endpoints.set(endpoint.id, endpoint))),
         Effect.uninterruptible
       ),
     put: (endpoint) =>
-      db.write("put endpoint", () => keep(endpoint)).pipe(
+      db.write("put endpoint", () => write(endpoint)).pipe(
         Effect.tap(() => Effect.sync(() => endpoints.set(endpoint.id, endpoint))),
         Effect.uninterruptible
       ),
@@ -75,4 +75,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The endpoint store of a database file. */
-export const layer: Layer.Layer<EndpointStore, QueueError, SqliteDatabase> = Layer.effect(EndpointStore, make)
+export const layer: Layer.Layer<EndpointStore, StoreError, SqliteDatabase> = Layer.effect(EndpointStore, make)

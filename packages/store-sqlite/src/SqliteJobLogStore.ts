@@ -1,15 +1,15 @@
 /**
- * Log lines in the same file as their jobs.
+ * Job logs in SQLite.
  *
  * ```
- *   job_logs     one row a job that has logged: the number of its last line, how much of it is kept
- *   log_pieces   its lines, some at a time, as JSON text; dropped in the order in which they were written
- *   log_total    how much is kept of all, kept true by triggers
+ *   job_logs     one row per job with lines: its last line number and its stored lines and bytes
+ *   log_pieces   pieces of lines as JSON text, dropped in the order in which they were written
+ *   log_total    stored bytes of all jobs, maintained by triggers
  * ```
  *
- * A piece is one row, so that ten lines of a job cost one insert and not ten. The rows of a job go with it, by a trigger.
+ * A piece is one row, so ten lines of a job cost one insert instead of ten. A trigger removes the rows of a removed job.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import {
   bytesOf,
   JobLogStore,
@@ -22,7 +22,7 @@ import {
   piecesOf,
   READ_BYTES
 } from "@stint/store/JobLogStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -30,7 +30,7 @@ import { SqliteDatabase } from "./SqliteDatabase.ts"
 
 const { attempt, level, message, source, time, worker } = LogEntry.fields
 
-/** A line in a piece: what repeats in every line is not named in every line. */
+/** A line in a piece: an array, because property names would repeat in each line. */
 const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message])
 
 const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
@@ -42,14 +42,14 @@ const decodePiece = Schema.decodeUnknownSync(
 const decodeBody = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, lines: Schema.Int, body: Schema.String }))
 const decodeTotal = Schema.decodeUnknownSync(Schema.Struct({ bytes: Schema.Int }))
 
-/** How many pieces are looked at, and of all jobs' dropped with each that is added, at a time. */
+/** Pieces per query of the oldest pieces, and the maximum of pieces of all jobs dropped per added piece. */
 const DROP_LIMIT = 64
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const quotas = yield* LogLimits
   const statements = yield* db.read("open job logs", () => ({
-    job: db.statement(`SELECT seq, attempt, chunks FROM jobs WHERE id = ?`),
+    job: db.statement(`SELECT seq, attempt, chunks FROM jobs WHERE id = ? AND endpoint = ?`),
     log: db.statement(
       `SELECT coalesce(last, 0) AS last, coalesce(lines, 0) AS lines, coalesce(bytes, 0) AS bytes
        FROM (SELECT ? AS wanted) LEFT JOIN job_logs ON job = wanted`
@@ -71,7 +71,7 @@ const make = Effect.gen(function*() {
     total: db.statement(`SELECT bytes FROM log_total`)
   }))
 
-  /** Within a transaction: drops the oldest pieces of a job until the rest, with what is to come, is within its share. */
+  /** Within a transaction: drops the oldest pieces of a job until it is within its quota. */
   const makeRoom = (job: number, kept: { lines: number; bytes: number }) => {
     const isFull = () => kept.lines > quotas.lines || kept.bytes > quotas.bytes
     while (isFull()) {
@@ -87,7 +87,7 @@ const make = Effect.gen(function*() {
     }
   }
 
-  /** Within a transaction: drops the oldest pieces of all until the rest is within the share of all. */
+  /** Within a transaction: drops the oldest pieces of all jobs until the total is within its quota. */
   const makeRoomForAll = () => {
     let total = decodeTotal(statements.total.get()).bytes
     if (total <= quotas.totalBytes) return
@@ -101,8 +101,8 @@ const make = Effect.gen(function*() {
   }
 
   /** Within a transaction. */
-  const append = ({ job: id, lines, missed }: LogBatch) => {
-    const row = statements.job.get(id)
+  const append = ({ endpoint, job: id, lines, missed }: LogBatch) => {
+    const row = statements.job.get(id, endpoint)
     if (row === undefined) return
     const job = decodeJob(row)
     const log = decodeLog(statements.log.get(job.seq))
@@ -129,8 +129,8 @@ const make = Effect.gen(function*() {
     makeRoomForAll()
   }
 
-  const read = (id: JobId, after: number, limit: number): LogPage => {
-    const row = statements.job.get(id)
+  const read = (endpoint: EndpointId, id: JobId, after: number, limit: number): LogPage => {
+    const row = statements.job.get(id, endpoint)
     const log = row === undefined ? undefined : decodeLog(statements.log.get(decodeJob(row).seq))
     if (row === undefined || log === undefined || log.last <= after) return { lines: [], more: false, last: log?.last ?? 0 }
     const lines: Array<LogLine> = []
@@ -152,9 +152,9 @@ const make = Effect.gen(function*() {
 
   return JobLogStore.of({
     append: (batches) => db.write("append log lines", () => batches.forEach(append)),
-    read: (job, after, limit) => db.read("read log lines", () => read(job, after, limit))
+    read: (endpoint, job, after, limit) => db.read("read log lines", () => read(endpoint, job, after, limit))
   })
 })
 
-/** The log lines of a database file. */
-export const layer: Layer.Layer<JobLogStore, QueueError, SqliteDatabase> = Layer.effect(JobLogStore, make)
+/** The job logs of a database file. */
+export const layer: Layer.Layer<JobLogStore, StoreError, SqliteDatabase> = Layer.effect(JobLogStore, make)

@@ -1,13 +1,14 @@
 /**
- * Jobs in SQLite, and with them the batches that they belong to.
+ * Jobs and batches in SQLite.
  *
  * ```
  *   write   find the row -> transition (the state machine) -> save, count     in the next group commit
- *   read    at once, of what is committed
+ *   read    at once, of committed data
  * ```
  *
- * A look that finds nothing (nothing to claim, nothing due, a worker without jobs, no new chunk) is a read: waiting costs no
- * transactions.
+ * Hot path: an operation that finds nothing (no job to claim, no due timer, a worker without jobs, no new chunk) is only a read, so idle
+ * workers and timers cost no transactions. A transaction costs 0.06 ms and its sync 0.1 to 0.2 ms; a read costs microseconds
+ * (docs/decisions/0003-sqlite-without-sqlclient.md).
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobStatus } from "@stint/contract/Job"
@@ -16,7 +17,7 @@ import * as BatchMachine from "@stint/store/BatchMachine"
 import { BatchStore } from "@stint/store/BatchStore"
 import { webhookJson } from "@stint/store/JobJson"
 import { isReady, type JobMachineEvent, transition } from "@stint/store/JobMachine"
-import { type JobPage, type JobQuery, type ListCursor, SCAN_LIMIT } from "@stint/store/JobQuery"
+import { type JobPage, type JobQuery, SCAN_LIMIT } from "@stint/store/JobQuery"
 import type { JobHead, JobRecord, JobSummary } from "@stint/store/JobRecord"
 import {
   type ApplyResult,
@@ -29,7 +30,8 @@ import {
   type SubmissionKey
 } from "@stint/store/JobStore"
 import { webhookEventOf } from "@stint/store/JobWebhookEvents"
-import type { QueueError } from "@stint/store/QueueError"
+import { compareNewestFirst, type ListCursor } from "@stint/store/ListCursor"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -43,7 +45,7 @@ import * as Tallies from "./Tallies.ts"
 
 const STATUSES: ReadonlyArray<JobStatus> = JobStatus.literals
 
-/** Later than any time, and after any place in line. */
+/** Later than any time. */
 const LAST = Number.MAX_SAFE_INTEGER
 
 const NOTHING_CLAIMED: ClaimResult = { jobs: [], expired: [] }
@@ -55,23 +57,23 @@ const make = Effect.gen(function*() {
     const deliveries = DeliveryRows.make(db)
     return { rows, tallies: Tallies.make(db), deliveries, batches: BatchRows.make(db, deliveries), lastSeq: rows.lastSeq() }
   })
-  // Grows with every try, so that a job whose transaction was rolled back leaves a gap and takes nobody's place.
+  // Grows with each attempt to insert. A rolled back insert leaves a gap instead of reusing a row number.
   let seq = lastSeq
 
-  /** Endpoints that a job is being written for: a claim that comes meanwhile looks after it, in the same transaction. */
+  /** Endpoints with an insert in the current group. A claim in the same group must not skip its transaction. */
   const arriving = new Set<EndpointId>()
   const clear = () => arriving.clear()
   db.join({ beforeCommit: () => {}, committed: clear, rolledBack: clear })
 
-  /** Within a transaction: writes what the job's webhook is to be told of a change. */
+  /** Within a transaction: writes the webhook delivery of a change. */
   const enqueueWebhook = (seq: number, event: JobMachineEvent, before: JobHead, after: JobHead, chunk: JsonText | undefined) => {
     const { endpoint, id: job, webhook } = after
-    const what = webhookEventOf(event, before, after)
-    if (webhook === null || what === undefined) return
+    const webhookEvent = webhookEventOf(event, before, after)
+    if (webhook === null || webhookEvent === undefined) return
     const payload = rows.payload(seq)
-    const body = webhookJson({ ...after, ...payload }, payload, webhook, what, chunk)
+    const body = webhookJson({ ...after, ...payload }, payload, webhook, webhookEvent, chunk)
     const { traceparent, tracestate } = payload
-    deliveries.add({ job, endpoint, event: what, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
+    deliveries.add({ job, endpoint, event: webhookEvent, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
   }
 
   /** Within a transaction. */
@@ -95,7 +97,7 @@ const make = Effect.gen(function*() {
     return { _tag: "Changed", before, after }
   }
 
-  /** Within a transaction: a job of a batch came from another status. What became of it in all. */
+  /** Within a transaction: updates the batch of a job with a new status. Returns the total change of the job. */
   const updateBatch = (row: JobRows.Row, before: JobHead, now: number): ApplyResult => {
     const { batchId, endpoint, status } = row.head
     const batch = batchId === null ? undefined : batches.current(batchId)
@@ -110,7 +112,7 @@ const make = Effect.gen(function*() {
     return { _tag: "Changed", before, after: row.head }
   }
 
-  /** Within a transaction. False, and nothing is written, when there is a job of that id. */
+  /** Within a transaction. Returns false and writes nothing when the id exists. */
   const insert = (job: JobRecord, key?: SubmissionKey): boolean => {
     seq += 1
     if (!rows.insert(seq, job, key)) return false
@@ -118,7 +120,7 @@ const make = Effect.gen(function*() {
     return true
   }
 
-  /** The chunks of a job from a number on, not too many and not too long. */
+  /** Up to `limit` chunks from a number. Stops at {@link MAX_READ_CHARACTERS}. */
   const limitChunks = (row: JobRows.Row, from: number, limit: number): ReadonlyArray<JsonText> => {
     const some: Array<JsonText> = []
     let characters = 0
@@ -130,14 +132,14 @@ const make = Effect.gen(function*() {
     return some
   }
 
-  /** Within a transaction: takes the unread chunks of a job. */
+  /** Within a transaction: drains chunks of a job. */
   const takeChunks = (row: JobRows.Row, limit: number): ReadonlyArray<JsonText> => {
     const taken = limitChunks(row, row.head.drained + 1, limit)
     if (taken.length > 0) rows.setDrained(row.seq, row.head.drained + taken.length)
     return taken
   }
 
-  /** Within a transaction. Every row that is found leaves the line, whatever becomes of it, so this comes to an end. */
+  /** Within a transaction. Each row found leaves the ready jobs, so the loop ends. */
   const claim = (
     endpoint: EndpointId,
     limit: number,
@@ -146,20 +148,20 @@ const make = Effect.gen(function*() {
     const jobs: Array<JobRecord> = []
     const expired: Array<ApplyResult> = []
     while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
-      const asked = limit - jobs.length
-      const found = rows.ready(endpoint, asked, event.now)
+      const wanted = limit - jobs.length
+      const found = rows.ready(endpoint, wanted, event.now)
       for (const row of found.rows) {
         const applied = apply(row, event)
         if (applied._tag !== "Changed") continue
         if (applied.after.status === "IN_PROGRESS") jobs.push({ ...applied.after, ...rows.payload(row.seq) })
         else expired.push(applied)
       }
-      if (found.rows.length + found.unreadable < asked) break
+      if (found.rows.length + found.unreadable < wanted) break
     }
     return { jobs, expired }
   }
 
-  /** One status is one stretch of an index; all of them are six, merged. */
+  /** Reads one index range per status and merges them. */
   const listByStatus = (
     endpoint: EndpointId,
     statuses: ReadonlyArray<JobStatus>,
@@ -167,12 +169,12 @@ const make = Effect.gen(function*() {
     limit: number
   ): JobPage => {
     const found = statuses.flatMap((status) => rows.listed(endpoint, status, range, limit + 1))
-    if (statuses.length > 1) found.sort((a, b) => b.createdAt - a.createdAt || b.seq - a.seq)
+    if (statuses.length > 1) found.sort(compareNewestFirst)
     const page = found.slice(0, limit)
     const last = page.at(-1)
     return {
       jobs: page.map(({ row }) => JobRows.toSummary(row)),
-      next: last === undefined || found.length === page.length ? null : { createdAt: last.createdAt, seq: last.seq }
+      next: last === undefined || found.length === page.length ? null : { createdAt: last.createdAt, id: last.id }
     }
   }
 
@@ -183,48 +185,48 @@ const make = Effect.gen(function*() {
     range: JobRows.TimeRange,
     limit: number
   ): JobPage => {
-    const looks = status === undefined ? limit : SCAN_LIMIT
-    const found = rows.tagged(endpoint, tag, range, looks + 1)
+    const scanLimit = status === undefined ? limit : SCAN_LIMIT
+    const found = rows.tagged(endpoint, tag, range, scanLimit + 1)
     const jobs: Array<JobSummary> = []
     let last: ListCursor | null = null
-    let looked = 0
+    let scanned = 0
     for (const place of found) {
-      if (jobs.length === limit || looked === looks) break
-      looked += 1
-      last = place
+      if (jobs.length === limit || scanned === scanLimit) break
+      scanned += 1
+      last = { createdAt: place.createdAt, id: place.id }
       const job = rows.summary(place.seq)
       if (job !== undefined && (status === undefined || job.status === status)) jobs.push(job)
     }
-    return { jobs, next: looked < found.length ? last : null }
+    return { jobs, next: scanned < found.length ? last : null }
   }
 
   const list = (endpoint: EndpointId, { after, createdAfter, createdBefore, limit, status, tag }: JobQuery): JobPage => {
     const range = {
       from: createdAfter ?? -LAST,
       to: Math.min(createdBefore === undefined ? LAST : createdBefore - 1, after?.createdAt ?? LAST),
-      after: after ?? { createdAt: LAST, seq: LAST }
+      after: after ?? { createdAt: LAST, id: "" }
     }
     return tag === undefined
       ? listByStatus(endpoint, status === undefined ? STATUSES : [status], range, limit)
       : listByTag(endpoint, tag, status, range, limit)
   }
 
-  /** Says what is wrong with rows that cannot be read, once each. */
+  /** Logs the errors of unreadable rows. */
   const reportRowErrors = Effect.suspend(() =>
-    Effect.forEach(rows.takeRowErrors(), (complaint) =>
+    Effect.forEach(rows.takeRowErrors(), (problem) =>
       Effect.logError(
-        `The job store skips what it cannot read: ${complaint} Nothing happens to this job until its row is mended or removed.`
+        `The job store skips a row that it cannot read: ${problem} The job stays as it is until the row is repaired or deleted.`
       ), { discard: true })
   )
 
-  /** Looks first, and writes only where there is something to write. */
-  const unless = <A>(
+  /** Reads first, and starts a transaction only when there is work. */
+  const writeUnlessIdle = <A>(
     operation: string,
-    nothing: () => boolean,
+    isIdle: () => boolean,
     none: A,
     write: () => A
-  ): Effect.Effect<A, QueueError> =>
-    Effect.flatMap(db.read(operation, nothing), (idle) => idle ? Effect.succeed(none) : db.write(operation, write))
+  ): Effect.Effect<A, StoreError> =>
+    Effect.flatMap(db.read(operation, isIdle), (idle) => idle ? Effect.succeed(none) : db.write(operation, write))
 
   const jobs = JobStore.of({
     durability: db.durability,
@@ -235,81 +237,84 @@ const make = Effect.gen(function*() {
         if (known !== undefined) {
           const { fingerprint, row: { head, seq } } = known
           return fingerprint === key?.fingerprint
-            ? { _tag: "Known", job: { ...head, ...rows.payload(seq) } }
-            : { _tag: "KeyTaken", id: head.id }
+            ? { _tag: "Duplicate", job: { ...head, ...rows.payload(seq) } }
+            : { _tag: "KeyConflict", id: head.id }
         }
         if (rows.isEndpointRemoved(job.endpoint)) return { _tag: "EndpointGone" }
-        return insert(job, key) ? { _tag: "Kept" } : undefined
+        return insert(job, key) ? { _tag: "Inserted" } : undefined
       }).pipe(
         Effect.flatMap((inserted) =>
-          inserted === undefined ? Effect.die(new Error(`job ${job.id} is already kept`)) : Effect.succeed(inserted)
+          inserted === undefined ? Effect.die(new Error(`job ${job.id} already exists`)) : Effect.succeed(inserted)
         )
       )
     }),
-    apply: (id, event) =>
+    apply: (endpoint, id, event) =>
       db.write(event._tag, (): ApplyResult => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         return row === undefined ? { _tag: "Missing" } : apply(row, event)
       }),
-    append: (id, event, body) =>
+    append: (endpoint, id, event, body) =>
       db.write("append", (): ApplyResult => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         return row === undefined ? { _tag: "Missing" } : apply(row, event, body)
       }),
     claim: (endpoint, limit, event) =>
-      unless<ClaimResult>(
+      writeUnlessIdle<ClaimResult>(
         "claim",
         () => tallies.of(endpoint).waiting === 0 && !arriving.has(endpoint),
         NOTHING_CLAIMED,
         () => claim(endpoint, limit, event)
       ).pipe(Effect.tap(() => reportRowErrors)),
     tick: (event, limit) =>
-      unless<ReadonlyArray<ApplyResult>>(
+      writeUnlessIdle<ReadonlyArray<ApplyResult>>(
         "tick",
         () => !rows.isDue(event.now),
         [],
         () => rows.due(event.now, limit).rows.map((row) => apply(row, event))
       ).pipe(Effect.tap(() => reportRowErrors)),
     applyRunning: (filter, event) =>
-      unless<ReadonlyArray<ApplyResult>>(
+      writeUnlessIdle<ReadonlyArray<ApplyResult>>(
         "applyRunning",
         () => filter !== "all" && !rows.isHolding(filter.endpoint, filter.worker),
         [],
         () => rows.running(filter).map((row) => apply(row, event))
       ).pipe(Effect.tap(() => reportRowErrors)),
     applyWaiting: (endpoint, event, limit) =>
-      unless<ReadonlyArray<ApplyResult>>(
+      writeUnlessIdle<ReadonlyArray<ApplyResult>>(
         "applyWaiting",
         () => tallies.of(endpoint).waiting + tallies.of(endpoint).delayed === 0,
         [],
         () => rows.queued(endpoint, limit).map((row) => apply(row, event))
       ),
-    get: (id) => db.read("get", () => rows.report(id)),
-    drain: (id, limit) =>
-      Effect.flatMap(db.read("drain", () => rows.report(id)), (seen): Effect.Effect<DrainResult | undefined, QueueError> => {
-        if (seen === undefined) return Effect.succeed(undefined)
-        if (seen.chunks === seen.drained) return Effect.succeed({ job: seen, chunks: [], more: false })
-        return db.write("drain", () => {
-          const row = rows.find(id)
-          if (row === undefined) return undefined
-          const chunks = takeChunks(row, limit)
-          const job = rows.report(id)
-          return job === undefined ? undefined : { job, chunks, more: job.drained < job.chunks }
-        })
-      }),
-    peek: (id, after, limit) =>
+    get: (endpoint, id) => db.read("get", () => rows.report(endpoint, id)),
+    drain: (endpoint, id, limit) =>
+      Effect.flatMap(
+        db.read("drain", () => rows.report(endpoint, id)),
+        (seen): Effect.Effect<DrainResult | undefined, StoreError> => {
+          if (seen === undefined) return Effect.succeed(undefined)
+          if (seen.chunks === seen.drained) return Effect.succeed({ job: seen, chunks: [], more: false })
+          return db.write("drain", () => {
+            const row = rows.find(endpoint, id)
+            if (row === undefined) return undefined
+            const chunks = takeChunks(row, limit)
+            const job = rows.report(endpoint, id)
+            return job === undefined ? undefined : { job, chunks, more: job.drained < job.chunks }
+          })
+        }
+      ),
+    peek: (endpoint, id, after, limit) =>
       db.read("peek", () => {
-        const job = rows.report(id)
+        const job = rows.report(endpoint, id)
         if (job === undefined) return undefined
         const start = after.attempt === job.attempt ? after.chunk : 0
-        const row = job.chunks > start ? rows.find(id) : undefined
+        const row = job.chunks > start ? rows.find(endpoint, id) : undefined
         const chunks = row === undefined ? [] : limitChunks(row, start + 1, limit)
         return { job, chunks, from: start + 1, more: start + chunks.length < job.chunks }
       }),
     list: (endpoint, query) => db.read("list", () => list(endpoint, query)),
-    ahead: (id, limit) =>
+    ahead: (endpoint, id, limit) =>
       db.read("ahead", () => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         if (row === undefined || !isReady(row.head)) return undefined
         const jobs = rows.ahead(row, limit + 1)
         return { jobs: Math.min(jobs, limit), more: jobs > limit }
@@ -331,5 +336,5 @@ const make = Effect.gen(function*() {
   )
 })
 
-/** The job store of a database file, with its batches. */
-export const layer: Layer.Layer<JobStore | BatchStore, QueueError, SqliteDatabase> = Layer.effectContext(make)
+/** The stores of jobs and batches of a database file. */
+export const layer: Layer.Layer<JobStore | BatchStore, StoreError, SqliteDatabase> = Layer.effectContext(make)

@@ -1,10 +1,10 @@
 /**
- * Keys in the same file as their jobs. Few and read with every request, so all are kept in memory: the file is this process's alone
- * (SqliteDatabase), so nobody else can change them.
+ * Access keys in SQLite, with all keys cached in memory (`KeyCache`). Only this process can write to the file (`SqliteDatabase`), so the cache
+ * needs no refresh.
  */
 import * as KeyCache from "@stint/store/KeyCache"
 import { KeyRecord, KeyStore } from "@stint/store/KeyStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
@@ -23,20 +23,20 @@ const make = Effect.gen(function*() {
     remove: db.statement(`DELETE FROM keys WHERE id = ?`)
   }))
 
-  const keep = (key: KeyRecord) => put.run(key.id, encodeBody(key))
+  const write = (key: KeyRecord) => put.run(key.id, encodeBody(key))
 
   return yield* KeyCache.make({
     all: db.read("read keys", () => all.all().map((row) => decodeRow(row).body)),
     put: (key) =>
       db.write("put key", () => {
-        keep(key)
+        write(key)
       }),
     update: (id, change) =>
       db.write("update key", () => {
         const row = get.get(id)
         if (row === undefined) return undefined
         const changed = change(decodeRow(row).body)
-        keep(changed)
+        write(changed)
         return changed
       }),
     remove: (id) => db.write("remove key", () => remove.run(id).changes > 0)
@@ -44,4 +44,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The key store of a database file. */
-export const layer: Layer.Layer<KeyStore, QueueError, SqliteDatabase> = Layer.effect(KeyStore, make)
+export const layer: Layer.Layer<KeyStore, StoreError, SqliteDatabase> = Layer.effect(KeyStore, make)

@@ -1,28 +1,28 @@
 /**
- * Why a database file cannot be used, as one error with a reason. Each message says what to do next.
+ * Errors of opening a database file. Each message contains a remedy.
  */
 import * as Schema from "effect/Schema"
 
-/** Another process has the file. `holder` says which, where that is known. */
+/** Another process has the file open. `holder`: its description, if known. */
 export class FileLocked extends Schema.TaggedError<FileLocked>()("FileLocked", {
   holder: Schema.NullOr(Schema.String)
 }) {}
 
-/** The file was written by a newer Stint. Versions are those of the tables, not of the program. */
+/** A newer Stint wrote the file. The versions are those of the tables. */
 export class FileNewer extends Schema.TaggedError<FileNewer>()("FileNewer", {
   version: Schema.Int,
   supported: Schema.Int
 }) {}
 
-/** The file is there and is something else. */
+/** The file is not a Stint database. */
 export class NotStintDatabase extends Schema.TaggedError<NotStintDatabase>()("NotStintDatabase", {}) {}
 
-/** The file cannot be created, opened or read: rights, a full disk, damage. */
+/** The file cannot be created, opened or read: permissions, a full disk or damage. */
 export class FileUnusable extends Schema.TaggedError<FileUnusable>()("FileUnusable", {
   cause: Schema.Defect()
 }) {}
 
-/** The database could not be opened. Nothing in it was changed. */
+/** The database could not be opened. The file is unchanged. */
 export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("SqliteOpenError", {
   file: Schema.String,
   reason: Schema.Union([FileLocked, FileNewer, NotStintDatabase, FileUnusable])

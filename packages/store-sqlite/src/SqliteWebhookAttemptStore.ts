@@ -1,7 +1,7 @@
 /**
- * The attempts to deliver webhooks, in the same file as the outbox.
+ * Webhook delivery attempts in SQLite.
  */
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttempt, WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import { SqliteDatabase } from "./SqliteDatabase.ts"
 
 const decodeRow = Schema.decodeUnknownSync(Schema.Struct({ ...WebhookAttempt.fields, final: Schema.BooleanFromBit }))
-const decodeTries = Schema.decodeUnknownSync(Schema.Struct({ all: Schema.Int, sinceFinal: Schema.Int }))
+const decodeCounts = Schema.decodeUnknownSync(Schema.Struct({ all: Schema.Int, sinceFinal: Schema.Int }))
 
 const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
@@ -32,14 +32,14 @@ const make = Effect.gen(function*() {
 
   return WebhookAttemptStore.of({
     add: ({ at, delivery, durationMs, error, final, status }) =>
-      db.write("note webhook attempt", () => {
+      db.write("add webhook attempt", () => {
         statements.add.run(delivery, at, durationMs, status, error, final ? 1 : 0)
       }),
     list: (delivery) => db.read("list webhook attempts", () => statements.list.all(delivery).map((row) => decodeRow(row))),
-    attemptCounts: (delivery) => db.read("count webhook attempts", () => decodeTries(statements.attemptCounts.get(delivery))),
+    attemptCounts: (delivery) => db.read("count webhook attempts", () => decodeCounts(statements.attemptCounts.get(delivery))),
     removeBefore: (time, limit) => db.write("remove webhook attempts", () => Number(statements.remove.run(time, limit).changes))
   })
 })
 
 /** The attempts of a database file. */
-export const layer: Layer.Layer<WebhookAttemptStore, QueueError, SqliteDatabase> = Layer.effect(WebhookAttemptStore, make)
+export const layer: Layer.Layer<WebhookAttemptStore, StoreError, SqliteDatabase> = Layer.effect(WebhookAttemptStore, make)

@@ -1,8 +1,8 @@
 /**
- * What webhooks are signed with, in the same file as their endpoints.
+ * Webhook signing secrets in SQLite.
  */
 import { EndpointId } from "@stint/contract/Ids"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -41,4 +41,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The secrets of a database file. */
-export const layer: Layer.Layer<WebhookSecretStore, QueueError, SqliteDatabase> = Layer.effect(WebhookSecretStore, make)
+export const layer: Layer.Layer<WebhookSecretStore, StoreError, SqliteDatabase> = Layer.effect(WebhookSecretStore, make)

@@ -1,7 +1,7 @@
 /**
- * The webhook outbox in SQLite. Its rows are written by `SqliteJobStore`, in the transaction of the change that they tell of.
+ * The webhook outbox in SQLite. `SqliteJobStore` writes its rows in the transaction of the change that causes them.
  */
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { type WebhookDelivery, type WebhookEntry, WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -12,21 +12,21 @@ const make = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const rows = yield* db.read("open", () => DeliveryRows.make(db))
 
-  /** Says what is wrong with rows that cannot be read, once each. */
+  /** Logs the errors of unreadable rows. */
   const reportRowErrors = Effect.suspend(() =>
-    Effect.forEach(rows.takeRowErrors(), (complaint) =>
+    Effect.forEach(rows.takeRowErrors(), (problem) =>
       Effect.logError(
-        `The webhook outbox skips what it cannot read: ${complaint} Nobody is told of it until the row is mended or removed.`
+        `The webhook outbox skips a row that it cannot read: ${problem} It is not delivered until the row is repaired or deleted.`
       ), { discard: true })
   )
 
   return WebhookStore.of({
     claimDue: (now, limit, leaseMs) =>
-      // Looks first: waiting costs no transactions.
+      // Reads first, so that an idle sender costs no transactions.
       Effect.flatMap(
         db.read("claim deliveries", () => rows.isDue(now)),
-        (any): Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError> =>
-          any
+        (isDue): Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError> =>
+          isDue
             ? db.write("claim deliveries", () =>
               rows.due(now, limit).map(({ delivery, seq }) => {
                 const claimed = { ...delivery, attempts: delivery.attempts + 1, nextAt: now + leaseMs }
@@ -35,9 +35,9 @@ const make = Effect.gen(function*() {
               }))
             : Effect.succeed([])
       ).pipe(Effect.tap(() => reportRowErrors)),
-    settle: (id, attempt, outcome) =>
+    settle: (endpoint, id, attempt, outcome) =>
       db.write("settle delivery", () => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         if (row?.entry.state !== "pending" || row.entry.attempts !== attempt) return false
         const settled = { ...row.entry, settledAt: outcome.at, lastStatus: outcome.status, lastError: outcome.error }
         const after: WebhookEntry = outcome._tag === "Retry"
@@ -48,10 +48,10 @@ const make = Effect.gen(function*() {
       }),
     nextDueAt: db.read("next delivery", rows.nextDueAt),
     list: (query) => Effect.tap(db.read("list deliveries", () => rows.list(query)), () => reportRowErrors),
-    get: (id) => db.read("get delivery", () => rows.whole(id)),
-    resend: (id, now) =>
+    get: (endpoint, id) => db.read("get delivery", () => rows.whole(endpoint, id)),
+    resend: (endpoint, id, now) =>
       db.write("resend delivery", () => {
-        const row = rows.find(id)
+        const row = rows.find(endpoint, id)
         if (row === undefined) return undefined
         const after: WebhookEntry = { ...row.entry, state: "pending", nextAt: now }
         rows.save(row.seq, after)
@@ -63,4 +63,4 @@ const make = Effect.gen(function*() {
 })
 
 /** The outbox of a database file. */
-export const layer: Layer.Layer<WebhookStore, QueueError, SqliteDatabase> = Layer.effect(WebhookStore, make)
+export const layer: Layer.Layer<WebhookStore, StoreError, SqliteDatabase> = Layer.effect(WebhookStore, make)

@@ -1,8 +1,10 @@
 /**
- * The counts of every endpoint, in memory for whoever asks and in the table `tallies` for the next start.
+ * The job counts of all endpoints, in memory and in the table `tallies`.
  *
- * A transaction counts on copies; they are written just before it commits and replace the others after. So the table says at any time
- * exactly what is in `jobs`, and a start costs one row an endpoint, not a look at the whole history.
+ * A transaction changes copies, writes them before its commit and replaces the counts in memory after it. So the table always matches `jobs`.
+ *
+ * Gain: `depth` and an idle claim read no rows, and a start reads one row per endpoint: 4 ms for a file with a million jobs
+ * (docs/decisions/0003-sqlite-without-sqlclient.md).
  */
 import { EndpointId } from "@stint/contract/Ids"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -10,12 +12,12 @@ import * as Tally from "@stint/store/Tally"
 import * as Schema from "effect/Schema"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
-/** The counts of every endpoint, as of the last commit. */
+/** The counts of all endpoints, as of the last commit. */
 export interface Tallies {
   readonly of: (endpoint: EndpointId) => Readonly<Tally.Tally>
-  /** Within a transaction: as the commands before have left it. */
+  /** Within a transaction: with the changes of earlier commands. */
   readonly current: (endpoint: EndpointId) => Readonly<Tally.Tally>
-  /** Within a transaction: a job became another, came (`before` undefined) or went (`after` undefined). */
+  /** Within a transaction: counts a changed job, a new one (`before` undefined) or a removed one (`after` undefined). */
   readonly count: (before: JobHead | undefined, after: JobHead | undefined) => void
 }
 

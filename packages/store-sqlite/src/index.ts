@@ -1,12 +1,12 @@
 /**
- * Stint's jobs and endpoints in one SQLite file.
+ * All stores of Stint in one SQLite file.
  */
 import type { BatchStore } from "@stint/store/BatchStore"
 import type { EndpointStore } from "@stint/store/EndpointStore"
 import type { JobLogStore } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type { KeyStore } from "@stint/store/KeyStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import type { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import type { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -33,12 +33,12 @@ export * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 export * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 
-/** Everything in one: all stores over one file, and the duty that keeps the file small. */
+/** All stores over one file, and the layer that returns free space. */
 export const layer = (
   options: SqliteDatabase.Options
 ): Layer.Layer<
   JobStore | JobLogStore | BatchStore | EndpointStore | KeyStore | WebhookStore | WebhookSecretStore | WebhookAttemptStore,
-  SqliteOpenError | QueueError
+  SqliteOpenError | StoreError
 > =>
   Layer.mergeAll(
     SqliteJobStore.layer,

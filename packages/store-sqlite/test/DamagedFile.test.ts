@@ -3,6 +3,7 @@ import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { Scenario } from "@stint/store-testing"
+import type { ListCursor } from "@stint/store/ListCursor"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -90,7 +91,7 @@ describe("damage", () => {
         assert.deepStrictEqual(claimed, good)
         // The log goes on without it, page by page.
         const seen: Array<string> = []
-        let after: number | undefined
+        let after: ListCursor | undefined
         do {
           const page = yield* outbox.list({ endpoint: endpoint.id, limit: 1, after })
           seen.push(...page.deliveries.map(({ job }) => job))

@@ -42,7 +42,7 @@ it.live("R1: a file of the first version keeps its jobs and endpoints, and takes
       const store = yield* JobStore
       const red = EndpointId.make("red")
       assert.deepInclude(yield* (yield* EndpointStore).get("red"), { maxAttempts: 4 })
-      assert.deepInclude(yield* store.get(JobId.make("ended")), {
+      assert.deepInclude(yield* store.get(red, JobId.make("ended")), {
         status: "FAILED",
         error: "no such city",
         lastError: null,
@@ -53,12 +53,12 @@ it.live("R1: a file of the first version keeps its jobs and endpoints, and takes
         tags: []
       })
       const { jobs } = yield* store.list(red, { limit: 10 })
-      assert.deepStrictEqual(jobs.map((job) => job.id as string), ["ended", "running", "waiting"])
-      assert.deepStrictEqual((yield* store.drain(JobId.make("running"), 10))?.chunks.map(String), [`"chunk"`])
+      assert.deepStrictEqual(jobs.map((job) => job.id as string), ["waiting", "running", "ended"])
+      assert.deepStrictEqual((yield* store.drain(red, JobId.make("running"), 10))?.chunks.map(String), [`"chunk"`])
       assert.deepInclude(yield* store.depth(red), { waiting: 1, delayed: 0, running: 1, failed: 1 })
       const claimed = yield* store.claim(red, 10, { _tag: "Claim", now: 2_000, worker: "bob" })
       assert.deepStrictEqual(claimed.jobs.map((job) => [job.id as string, job.input as string]), [["waiting", "1"]])
-      const retried = yield* store.apply(JobId.make("ended"), { _tag: "Retry", now: 5_000, endpoint: red })
+      const retried = yield* store.apply(red, JobId.make("ended"), { _tag: "Retry", now: 5_000, endpoint: red })
       assert.deepInclude(retried._tag === "Changed" ? retried.after : undefined, { createdAt: 1_000, expiresAt: 65_000 })
     }).pipe(Effect.provide(stores))
   }))

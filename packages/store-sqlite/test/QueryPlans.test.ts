@@ -38,12 +38,18 @@ it.live("P5: no statement looks through the history, and none sorts what an inde
     const suspicious = steps.filter(({ detail }) =>
       detail.includes("TEMP B-TREE") || (detail.startsWith("SCAN") && LARGE.test(detail))
     )
-    // After a restart all running jobs are looked at once, by the index that holds nothing else.
+    // Recovery after a restart reads all running jobs once, by the index that holds nothing else.
+    const isRecovery = ({ sql }: (typeof suspicious)[number]) =>
+      sql.endsWith("INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq")
+    // A list sorts the rows of one millisecond by id. The index has the milliseconds in order.
+    const isListOrder = ({ detail, sql }: (typeof suspicious)[number]) =>
+      detail === "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" && /created_at DESC, id DESC LIMIT \?$/.test(sql)
     assert.deepStrictEqual(
-      suspicious.filter(({ sql }) =>
-        !sql.endsWith("INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq")
+      suspicious.filter((one) =>
+        !isRecovery(one) && !isListOrder(one)
       ),
       []
     )
-    assert.strictEqual(suspicious.length, 2)
+    assert.strictEqual(suspicious.filter(isRecovery).length, 2)
+    assert.strictEqual(suspicious.filter(isListOrder).length, 5)
   }).pipe(Effect.provide(SqliteDatabase.layer({ file: ":memory:" }))))

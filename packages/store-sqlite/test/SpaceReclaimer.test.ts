@@ -35,8 +35,8 @@ const lived = Effect.fnUntraced(function*(size: number) {
   const by = { now: 0, endpoint, worker: "ann" } as const
   yield* store.insert(Scenario.record({ id, input: text }))
   yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
-  yield* store.append(id, { _tag: "Chunk", ...by }, text)
-  yield* store.apply(id, { _tag: "Progress", output: text, ...by })
+  yield* store.append(by.endpoint, id, { _tag: "Chunk", ...by }, text)
+  yield* store.apply(by.endpoint, id, { _tag: "Progress", output: text, ...by })
   return { id, text, by }
 })
 
@@ -46,7 +46,7 @@ describe("R15: space", () => {
       const store = yield* JobStore
       const { by, id, text } = yield* lived(10)
       assert.deepStrictEqual(yield* rows, [1, 1, 1, 1])
-      yield* store.apply(id, { _tag: "Finish", output: text, error: "e", ...by })
+      yield* store.apply(by.endpoint, id, { _tag: "Finish", output: text, error: "e", ...by })
       assert.deepStrictEqual(yield* rows, [1, 1, 1, 1])
       yield* store.tick({ _tag: "Tick", now: 600_000 }, 10)
       assert.deepStrictEqual(yield* rows, [0, 0, 0, 0])
@@ -56,9 +56,9 @@ describe("R15: space", () => {
     Effect.gen(function*() {
       const store = yield* JobStore
       const { by, id } = yield* lived(10)
-      yield* store.apply(id, { _tag: "LoseLease", cause: "Gone.", ...by })
+      yield* store.apply(by.endpoint, id, { _tag: "LoseLease", cause: "Gone.", ...by })
       assert.deepStrictEqual(yield* rows, [1, 1, 1, 0])
-      const { lastError, progress } = (yield* store.get(id)) ?? assert.fail("the job is gone")
+      const { lastError, progress } = (yield* store.get(by.endpoint, id)) ?? assert.fail("the job is gone")
       assert.deepStrictEqual({ lastError, progress }, { lastError: "Gone.", progress: null })
     }).pipe(Effect.provide(world)))
 

@@ -65,7 +65,8 @@ it.effect("R1: a batch goes on where it stopped: half fed, half run, half cancel
         })
         yield* batches.create(batch, requests, limits)
         yield* batches.finalize(endpoint.id, id, 0, 100)
-        yield* batches.enqueue(id, 4, (batch, { id, input }) => toJobRecord({ endpoint, id, input, batchId: batch.id }, 0))
+        yield* batches.enqueue(endpoint.id, id, 4, (batch, { id, input }) =>
+          toJobRecord({ endpoint, id, input, batchId: batch.id }, 0))
       })
     )
 
@@ -79,7 +80,14 @@ it.effect("R1: a batch goes on where it stopped: half fed, half run, half cancel
         yield* batches.tick
         assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "FINALIZED", total: 10, notEnqueued: 0 })
         const taken = yield* queue.take({ endpoint: endpoint.id, worker: "ann", limit: 6, waitMs: 0, holding: true })
-        assert.deepStrictEqual(taken.map((job) => job.id), requests.slice(0, 6).map((one) => one.id))
+        assert.deepStrictEqual(
+          taken.map((job) =>
+            job.id
+          ),
+          requests.slice(0, 6).map((one) =>
+            one.id
+          )
+        )
         const [first] = taken
         yield* queue.finish(Scenario.holderOf(first ?? assert.fail()), { output: toJsonText("done"), error: null })
         // The first step of a cancel that the process did not survive.

@@ -34,7 +34,8 @@ const open = <A, E>(
 const missingOf = (ids: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const store = yield* JobStore
-    return yield* Effect.filter(ids, (id) => Effect.map(store.get(JobId.make(id)), (job) => job === undefined))
+    return yield* Effect.filter(ids, (id) =>
+      Effect.map(store.get(Scenario.endpoint().id, JobId.make(id)), (job) => job === undefined))
   })
 
 /** A store that is closed and opened again before every third operation. */
@@ -54,17 +55,17 @@ const reopening = Effect.fnUntraced(function*(file: string) {
   return JobStore.of({
     durability: "D1",
     insert: (job, key) => after((store) => store.insert(job, key)),
-    apply: (id, event) => after((store) => store.apply(id, event)),
-    append: (id, event, body) => after((store) => store.append(id, event, body)),
+    apply: (endpoint, id, event) => after((store) => store.apply(endpoint, id, event)),
+    append: (endpoint, id, event, body) => after((store) => store.append(endpoint, id, event, body)),
     claim: (endpoint, limit, event) => after((store) => store.claim(endpoint, limit, event)),
     tick: (event, limit) => after((store) => store.tick(event, limit)),
     applyRunning: (filter, event) => after((store) => store.applyRunning(filter, event)),
     applyWaiting: (endpoint, event, limit) => after((store) => store.applyWaiting(endpoint, event, limit)),
-    get: (id) => after((store) => store.get(id)),
-    drain: (id, limit) => after((store) => store.drain(id, limit)),
-    peek: (id, place, limit) => after((store) => store.peek(id, place, limit)),
+    get: (endpoint, id) => after((store) => store.get(endpoint, id)),
+    drain: (endpoint, id, limit) => after((store) => store.drain(endpoint, id, limit)),
+    peek: (endpoint, id, place, limit) => after((store) => store.peek(endpoint, id, place, limit)),
     list: (endpoint, query) => after((store) => store.list(endpoint, query)),
-    ahead: (id, limit) => after((store) => store.ahead(id, limit)),
+    ahead: (endpoint, id, limit) => after((store) => store.ahead(endpoint, id, limit)),
     depth: (endpoint) => after((store) => store.depth(endpoint))
   })
 })
@@ -107,7 +108,7 @@ describe("durability", () => {
       assert.deepStrictEqual(yield* open(file, missingOf([job.id])), [])
       assert.isTrue(Exit.isSuccess(yield* Effect.fromNullishOr(inserting.pollUnsafe())))
       assert.strictEqual(yield* Scenario.reasonOf(store.insert(Scenario.record())), "StoreUnavailable")
-      assert.strictEqual(yield* Scenario.reasonOf(store.get(job.id)), "StoreUnavailable")
+      assert.strictEqual(yield* Scenario.reasonOf(store.get(job.endpoint, job.id)), "StoreUnavailable")
     }))
 
   for (const durability of ["D1", "D2"] as const) {

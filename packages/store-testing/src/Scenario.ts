@@ -1,21 +1,29 @@
 /**
- * A small world for one test: an endpoint, its callers and its workers, over the queue under test.
+ * A scenario for one test: an endpoint, its callers and its workers, over the queue under test.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import type { Policy, Webhook } from "@stint/contract/Job"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
 import type { TraceContext } from "@stint/contract/TraceContext"
-import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
+import type { EndpointGone, IdempotencyConflict, JobMissing, LeaseLost } from "@stint/queue/JobErrors"
+import {
+  decodeEventCursor,
+  encodeEventCursor,
+  type JobEvent,
+  type JobEventCursor,
+  START_CURSOR
+} from "@stint/queue/JobEventCursor"
+import { type Delivery, JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { submitted } from "@stint/store/JobMachine"
 import type { JobHead, JobRecord } from "@stint/store/JobRecord"
-import type { QueueError } from "@stint/store/QueueError"
+import { StoreError } from "@stint/store/StoreError"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import { TestClock } from "effect/testing"
-import { randomUUID } from "node:crypto"
 
 /** An endpoint with short times: lease 10 s, execution timeout 60 s, ttl 300 s, retention 600 s, two attempts. */
 export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpoint =>
@@ -34,10 +42,10 @@ export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpo
 /** A payload. */
 export const text = toJsonText
 
-/** A fresh job id. */
-export const jobId = (): JobId => JobId.make(randomUUID())
+/** A fresh job id. All have the time 0 and one slot, so they sort in the order in which they were made. */
+export const jobId = (): JobId => JobId.make(uuidV7At(0, 0))
 
-/** A job as it is when it was just submitted at time 0, for tests of a store without a queue. */
+/** A job as it is after its submission at time 0, for tests of a store without a queue. */
 export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
   ...submitted({
     id: jobId(),
@@ -57,7 +65,7 @@ export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
   ...changes
 })
 
-/** Who holds a job that was taken. */
+/** The holder of a job that a worker took. */
 export const holderOf = ({ attempt, endpoint, id, worker }: JobHead): LeaseHolder => ({
   endpoint,
   worker: worker ?? "",
@@ -65,31 +73,43 @@ export const holderOf = ({ attempt, endpoint, id, worker }: JobHead): LeaseHolde
   attempt
 })
 
-/** The tag of the reason for which an effect fails; undefined when it succeeds. */
-export const reasonOf = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<string | undefined, never, R> =>
-  Effect.match(effect, { onFailure: (error) => error.reason._tag, onSuccess: () => undefined })
+/** The tag of an effect's error, or of its reason for a `StoreError`; undefined when the effect succeeds. */
+export const reasonOf = <A, E extends { readonly _tag: string }, R>(
+  effect: Effect.Effect<A, E | StoreError, R>
+): Effect.Effect<string | undefined, never, R> =>
+  Effect.match(effect, {
+    onFailure: (error) => error instanceof StoreError ? error.reason._tag : error._tag,
+    onSuccess: () => undefined
+  })
+
+/** The cursor with which a reader resumes after its last event: encoded and decoded, as it is over HTTP. */
+export const resumeAfter = (event: JobEvent | undefined): JobEventCursor =>
+  (event === undefined ? undefined : decodeEventCursor(encodeEventCursor(event.cursor))) ?? START_CURSOR
 
 /**
- * Lets everything run that can run without time passing. Nothing depends on it being long enough: it only makes it likely that
- * who was forked is waiting by now, which is the interesting case.
+ * Runs every fiber that can run without time passing. Tests do not depend on its length: it only makes it likely that a forked fiber waits
+ * by now, which is the interesting case.
  */
 export const settle: Effect.Effect<void> = Effect.promise(async () => {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
 })
 
-/** Lets the test clock pass, and then everything run that it woke. */
+/** Advances the test clock, then runs the fibers that it woke. */
 export const pass = (millis: number): Effect.Effect<void> => Effect.andThen(TestClock.adjust(millis), settle)
 
 /** Whether a fiber has ended. */
 export const isDone = <A, E>(fiber: Fiber.Fiber<A, E>): boolean => fiber.pollUnsafe() !== undefined
 
-/** Whether a fiber was interrupted, or undefined while it runs. */
+/** Whether a fiber was interrupted; undefined while it runs. */
 export const wasInterrupted = <A, E>(fiber: Fiber.Fiber<A, E>): boolean | undefined => {
   const exit = fiber.pollUnsafe()
   return exit === undefined ? undefined : Exit.hasInterrupts(exit)
 }
 
-/** What a test does in its world. */
+/** The errors of a submission. */
+type SubmitError = StoreError | IdempotencyConflict | EndpointGone
+
+/** The actions of a test. */
 export interface Scenario {
   readonly endpoint: Endpoint
   readonly queue: JobQueue["Service"]
@@ -103,24 +123,24 @@ export interface Scenario {
     readonly webhook?: Webhook
     readonly idempotencyKey?: string
     readonly id?: JobId
-  }) => Effect.Effect<JobRecord, QueueError>
-  /** Takes jobs. By default one, at once, for a worker that holds others. */
+  }) => Effect.Effect<JobRecord, SubmitError>
+  /** Takes jobs. Default: at most one, without waiting, for a worker that runs other jobs. */
   readonly take: (worker: string, options?: {
     readonly limit?: number
     readonly waitMs?: number
     readonly holding?: boolean
-  }) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
-  /** Takes the job that is there for sure. */
-  readonly takeOne: (worker: string, options?: { readonly holding?: boolean }) => Effect.Effect<JobRecord, QueueError>
-  /** Submits a job and has a worker take it. */
-  readonly started: (worker: string) => Effect.Effect<JobRecord, QueueError>
-  /** Delivers a result of a taken job. */
-  readonly finish: (job: JobHead, output?: unknown) => Effect.Effect<"accepted" | "ignored", QueueError>
-  readonly fail: (job: JobHead, error: string) => Effect.Effect<"accepted" | "ignored", QueueError>
-  readonly status: (id: string) => Effect.Effect<string, QueueError>
+  }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
+  /** Takes one job. Dies when there is none. */
+  readonly takeOne: (worker: string, options?: { readonly holding?: boolean }) => Effect.Effect<JobRecord, StoreError>
+  /** Submits a job that the worker then takes. */
+  readonly started: (worker: string) => Effect.Effect<JobRecord, SubmitError>
+  /** Delivers the result of a job that a worker took. */
+  readonly finish: (job: JobHead, output?: unknown) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
+  readonly fail: (job: JobHead, error: string) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
+  readonly status: (id: string) => Effect.Effect<string, StoreError | JobMissing>
 }
 
-/** A world around an endpoint of these settings. */
+/** A scenario with an endpoint of these settings. */
 export const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encoded> = {}): Effect.fn.Return<
   Scenario,
   never,

@@ -1,8 +1,8 @@
 /**
- * Chance that can be had again: tests print their seed, and a seed is a course of events.
+ * Reproducible randomness: tests print their seed, and a seed determines the run.
  */
 
-/** Numbers from 0 up to 1 that depend on the seed alone (mulberry32). */
+/** Numbers from 0 (inclusive) to 1 (exclusive) that depend only on the seed (mulberry32). */
 export const seededRandom = (seed: number): () => number => {
   let state = seed
   return () => {
@@ -13,10 +13,10 @@ export const seededRandom = (seed: number): () => number => {
   }
 }
 
-/** The seed of this run: `STINT_PROPERTY_SEED`, to have a failed course again, or another one each time. */
+/** The seed of this run: `STINT_PROPERTY_SEED` to repeat a failed run; a new seed otherwise. */
 export const runSeed = (): number => Number(process.env["STINT_PROPERTY_SEED"] ?? Date.now() % 2 ** 31)
 
-/** `STINT_CHAOS_MINUTES`: how long the tests that look for rare faults may look. Undefined in an ordinary run, which takes seconds. */
+/** `STINT_CHAOS_MINUTES`: how many minutes the tests for rare faults may run. Undefined in an ordinary run, which takes seconds. */
 export const chaosMinutes = (): number | undefined => {
   const minutes = Number(process.env["STINT_CHAOS_MINUTES"])
   return minutes > 0 ? minutes : undefined

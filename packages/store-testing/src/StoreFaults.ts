@@ -1,8 +1,14 @@
 /**
- * A job store that can be made to misbehave: fault verbs for tests, around whatever store they use.
+ * Fault injection for a job store.
+ *
+ * ```
+ *   failNextWrites    request --x   store             fails, nothing stored
+ *   dropNextAnswers   request ----> store --x         stored, the caller receives an error
+ *   freeze            request ----> store --| thaw    stored, the caller waits
+ * ```
  */
 import { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -11,18 +17,19 @@ import * as Layer from "effect/Layer"
 export class StoreFaults extends Context.Service<StoreFaults, {
   /** The next `count` writes fail before they reach the store. */
   readonly failNextWrites: (count: number) => Effect.Effect<void>
-  /** The next `count` writes reach the store and are kept, and whoever asked for them is told that they failed. */
+  /** The next `count` writes are stored, but their callers receive an error. */
   readonly dropNextAnswers: (count: number) => Effect.Effect<void>
   /**
-   * From now on this share of all writes fails before it reaches the store, and that share is kept and told as failed. `random` says which.
+   * From now on, the share `failed` of all writes fails before it reaches the store, and the share `lost` is stored but returns an error.
+   * `random` decides for each write.
    */
   readonly failRandomly: (shares: { readonly failed: number; readonly lost: number }, random: () => number) => Effect.Effect<void>
-  /** Every operation from now on reaches the store, and its answer is held back until {@link thaw}. */
+  /** From now on, every operation reaches the store, but its result is delayed until {@link thaw}. */
   readonly freeze: Effect.Effect<void>
   readonly thaw: Effect.Effect<void>
 }>()("@stint/store-testing/StoreFaults") {}
 
-/** What the verbs make of an operation. */
+/** The faults to inject. */
 interface Faults {
   failures: number
   lostAnswers: number
@@ -31,13 +38,13 @@ interface Faults {
 }
 
 const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"] => {
-  const slow = <A>(effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
+  const slow = <A>(effect: Effect.Effect<A, StoreError>): Effect.Effect<A, StoreError> =>
     Effect.tap(effect, () => faults.frozen === undefined ? Effect.void : Deferred.await(faults.frozen))
 
-  const write = <A>(operation: string, effect: Effect.Effect<A, QueueError>): Effect.Effect<A, QueueError> =>
+  const write = <A>(operation: string, effect: Effect.Effect<A, StoreError>): Effect.Effect<A, StoreError> =>
     Effect.suspend(() => {
       const failing = (why: string) =>
-        Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation, cause: new Error(why) }) }))
+        Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation, cause: new Error(why) }) }))
       const fate = faults.chance?.()
       if (faults.failures > 0 || fate === "failed") {
         faults.failures = Math.max(0, faults.failures - 1)
@@ -53,22 +60,22 @@ const faulty = (store: JobStore["Service"], faults: Faults): JobStore["Service"]
   return {
     durability: store.durability,
     insert: (job, key) => write("insert", store.insert(job, key)),
-    apply: (id, event) => write("apply", store.apply(id, event)),
-    append: (id, event, body) => write("append", store.append(id, event, body)),
+    apply: (endpoint, id, event) => write("apply", store.apply(endpoint, id, event)),
+    append: (endpoint, id, event, body) => write("append", store.append(endpoint, id, event, body)),
     claim: (endpoint, limit, event) => write("claim", store.claim(endpoint, limit, event)),
     tick: (event, limit) => write("tick", store.tick(event, limit)),
     applyRunning: (filter, event) => write("applyRunning", store.applyRunning(filter, event)),
     applyWaiting: (endpoint, event, limit) => write("applyWaiting", store.applyWaiting(endpoint, event, limit)),
-    drain: (id, limit) => write("drain", store.drain(id, limit)),
-    get: (id) => slow(store.get(id)),
-    peek: (id, after, limit) => slow(store.peek(id, after, limit)),
+    drain: (endpoint, id, limit) => write("drain", store.drain(endpoint, id, limit)),
+    get: (endpoint, id) => slow(store.get(endpoint, id)),
+    peek: (endpoint, id, after, limit) => slow(store.peek(endpoint, id, after, limit)),
     list: (endpoint, query) => slow(store.list(endpoint, query)),
-    ahead: (id, limit) => slow(store.ahead(id, limit)),
+    ahead: (endpoint, id, limit) => slow(store.ahead(endpoint, id, limit)),
     depth: (endpoint) => slow(store.depth(endpoint))
   }
 }
 
-/** Wraps a store. */
+/** A store with fault injection. */
 export const layer = <E, R>(store: Layer.Layer<JobStore, E, R>): Layer.Layer<JobStore | StoreFaults, E, R> =>
   Layer.effectContext(Effect.gen(function*() {
     const faults: Faults = { failures: 0, lostAnswers: 0, chance: undefined, frozen: undefined }

@@ -1,5 +1,5 @@
 /**
- * What tests of the queue, of its backends and of what stands on it share. Needs `vitest`, `@effect/vitest` and `fast-check`.
+ * Conformance suites, models and fault injection for stores, the queue and its users. Needs `vitest`, `@effect/vitest` and `fast-check`.
  */
 export * as History from "./history/History.ts"
 export * as JobCommands from "./models/JobCommands.ts"

@@ -24,20 +24,21 @@ const retried = { _tag: "Retried" } as const
 const unknown = { _tag: "Unknown" } as const
 const interrupted = { _tag: "Interrupted" } as const
 const retrying = { _tag: "Submitted", attempts: 2 } as const
-const erred = (attempt: number, verdict: "accepted" | "answered" = "accepted") =>
+const failed = (attempt: number, verdict: "accepted" | "answered" = "accepted") =>
   delivered(attempt, null, verdict, { failed: true })
-const chunked = (attempt: number, number: number, output = "x") => ({ _tag: "ChunkWritten", attempt, number, output }) as const
-const told = (attempt: number, number: number, output = "x", reader = "r") =>
-  ({ _tag: "Told", reader, attempt, number, output }) as const
-const toldEnd = (attempt: number, reader = "r") => ({ _tag: "EndRead", reader, attempt }) as const
+const chunkWritten = (attempt: number, number: number, output = "x") =>
+  ({ _tag: "ChunkWritten", attempt, number, output }) as const
+const chunkRead = (attempt: number, number: number, output = "x", reader = "r") =>
+  ({ _tag: "ChunkRead", reader, attempt, number, output }) as const
+const endRead = (attempt: number, reader = "r") => ({ _tag: "EndRead", reader, attempt }) as const
 const notified = (status: "COMPLETED" | "FAILED", { accepted = true, signed = true } = {}) =>
   ({ _tag: "Notified", status, signed, accepted }) as const
 
 const rules = (events: ReadonlyArray<Event>, expectations?: History.Expectations) =>
   History.check(events, expectations).map((violation) => violation.rule)
 
-describe("a lawful history has no violations", () => {
-  it("of a job that runs once", () => {
+describe("History.check accepts", () => {
+  it("a job that runs once", () => {
     assert.deepStrictEqual(
       History.check(at(submitted, seen("IN_QUEUE"), started(1), seen("IN_PROGRESS"), delivered(1, "x"), seen("COMPLETED", "x")), {
         faultless: true
@@ -46,7 +47,7 @@ describe("a lawful history has no violations", () => {
     )
   })
 
-  it("of a job that loses a worker, whose late result is refused or ignored", () => {
+  it("a job that loses a worker whose late result is refused or ignored", () => {
     assert.deepStrictEqual(
       rules(
         at(
@@ -63,7 +64,7 @@ describe("a lawful history has no violations", () => {
     )
   })
 
-  it("of a job that fails, is retried and succeeds", () => {
+  it("a job that fails, is retried and succeeds", () => {
     assert.deepStrictEqual(
       rules(
         at(
@@ -81,11 +82,11 @@ describe("a lawful history has no violations", () => {
     )
   })
 
-  it("of a job that is cancelled", () => {
+  it("a job that is cancelled", () => {
     assert.deepStrictEqual(rules(at(submitted, started(1), cancelled, delivered(1, "x", "ignored"), seen("CANCELLED"))), [])
   })
 
-  it("of looks whose answers were overtaken", () => {
+  it("reads whose responses were overtaken", () => {
     assert.deepStrictEqual(
       rules(
         at(
@@ -104,31 +105,31 @@ describe("a lawful history has no violations", () => {
     )
   })
 
-  it("of a job whose errors are tried again", () => {
-    assert.deepStrictEqual(rules(at(retrying, started(1), erred(1), started(2), delivered(2, "x"), seen("COMPLETED", "x"))), [])
-    assert.deepStrictEqual(rules(at(retrying, started(1), erred(1), started(2), erred(2), seen("FAILED"))), [])
-    assert.deepStrictEqual(rules(at(started(1), erred(1), retrying, started(2), erred(2), seen("FAILED"))), [])
+  it("a job whose errors are retried", () => {
+    assert.deepStrictEqual(rules(at(retrying, started(1), failed(1), started(2), delivered(2, "x"), seen("COMPLETED", "x"))), [])
+    assert.deepStrictEqual(rules(at(retrying, started(1), failed(1), started(2), failed(2), seen("FAILED"))), [])
+    assert.deepStrictEqual(rules(at(started(1), failed(1), retrying, started(2), failed(2), seen("FAILED"))), [])
     assert.deepStrictEqual(
-      rules(at(retrying, started(1), erred(1), started(2), erred(1, "answered"), delivered(2, "x"), seen("COMPLETED", "x"))),
+      rules(at(retrying, started(1), failed(1), started(2), failed(1, "answered"), delivered(2, "x"), seen("COMPLETED", "x"))),
       []
     )
   })
 
-  it("of readers who are told everything, of a webhook that comes twice, of a handler that is stopped in time", () => {
+  it("readers that receive every chunk, a webhook that arrives twice, a handler that stops in time", () => {
     assert.deepStrictEqual(
       rules(
         at(
           submitted,
           started(1),
-          chunked(1, 1),
-          told(1, 1),
+          chunkWritten(1, 1),
+          chunkRead(1, 1),
           started(2),
-          told(2, 1, "y"),
-          chunked(2, 1, "y"),
-          chunked(2, 2),
-          told(2, 2),
+          chunkRead(2, 1, "y"),
+          chunkWritten(2, 1, "y"),
+          chunkWritten(2, 2),
+          chunkRead(2, 2),
           delivered(2, "x"),
-          toldEnd(2),
+          endRead(2),
           seen("COMPLETED", "x")
         )
       ),
@@ -147,61 +148,62 @@ describe("a lawful history has no violations", () => {
     assert.deepStrictEqual(rules(at(submitted, cancelled, seen("CANCELLED")), { interruptWithin: 1 }), [])
   })
 
-  it("of a submission that was never acknowledged", () => {
+  it("a submission that was never acknowledged", () => {
     assert.deepStrictEqual(rules(at(started(1), seen("IN_PROGRESS"))), [])
     assert.deepStrictEqual(rules(at(unknown)), [])
   })
 })
 
-describe("R1: acknowledged and lost", () => {
-  it("not there", () => assert.deepStrictEqual(rules(at(submitted, unknown)), ["R1"]))
-  it("not there any more is fine after its retention", () =>
+describe("History.check, R1: no acknowledged job is lost", () => {
+  it("reports an acknowledged job that does not exist", () => assert.deepStrictEqual(rules(at(submitted, unknown)), ["R1"]))
+  it("accepts a job that was removed after its retention", () =>
     assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED", "x"), unknown), { mayForget: true }), []))
-  it("nobody looked", () => assert.deepStrictEqual(rules(at(submitted)), ["R1"]))
-  it("not ended when all should have", () => assert.deepStrictEqual(rules(at(submitted, seen("IN_QUEUE"))), ["R1"]))
-  it("not ended is fine while work goes on", () =>
+  it("reports an acknowledged job that was never read", () => assert.deepStrictEqual(rules(at(submitted)), ["R1"]))
+  it("reports a job that has not ended when all should have", () =>
+    assert.deepStrictEqual(rules(at(submitted, seen("IN_QUEUE"))), ["R1"]))
+  it("accepts a job that has not ended while work continues", () =>
     assert.deepStrictEqual(rules(at(submitted, seen("IN_QUEUE")), { ended: false }), []))
 })
 
-describe("R2: one end, that of the accepted attempt", () => {
-  it("two ends", () => assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED", "x"), seen("FAILED"))), ["R2"]))
-  it("an end that is taken back", () =>
+describe("History.check, R2: one end, that of the accepted attempt", () => {
+  it("reports two ends", () => assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED", "x"), seen("FAILED"))), ["R2"]))
+  it("reports an end that is undone", () =>
     assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED", "x"), seen("IN_QUEUE"), seen("COMPLETED", "x"))), ["R2"]))
-  it("an output that changes", () =>
+  it("reports an output that changes", () =>
     assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED", "x"), seen("COMPLETED", "y"))), ["R2"]))
-  it("two ends, even where one answer was overtaken", () =>
+  it("reports two ends, even if one response was overtaken", () =>
     assert.deepStrictEqual(
       rules(at(submitted, seen("COMPLETED", "x"), seen("FAILED", null, { askedAt: 0 }), seen("COMPLETED", "x"))),
       ["R2"]
     ))
-  it("two accepted results", () =>
+  it("reports two accepted results", () =>
     assert.include(rules(at(submitted, started(1), delivered(1, "x"), delivered(1, "x"), seen("COMPLETED", "x"))), "R2"))
-  it("a stale result accepted", () =>
+  it("reports an accepted result of an earlier attempt", () =>
     assert.deepStrictEqual(rules(at(submitted, started(1), started(2), delivered(1, "x"), seen("COMPLETED", "x"))), ["R2"]))
-  it("somebody else's output", () =>
+  it("reports an output that differs from the accepted one", () =>
     assert.deepStrictEqual(rules(at(submitted, started(1), delivered(1, "x"), seen("COMPLETED", "y"))), ["R2"]))
-  it("a result that was accepted and came to nothing", () =>
+  it("reports an accepted result that is not the job's end", () =>
     assert.deepStrictEqual(rules(at(submitted, started(1), delivered(1, "x"), seen("CANCELLED"))), ["R2"]))
-  it("one attempt handed out twice", () =>
+  it("reports an attempt that two workers took", () =>
     assert.deepStrictEqual(rules(at(submitted, started(1), started(1, "bob"), seen("FAILED"))), ["R2"]))
-  it("attempts that shrink", () =>
+  it("reports an attempt number that decreases", () =>
     assert.deepStrictEqual(rules(at(submitted, started(2), seen("FAILED", null, { attempt: 1 }))), ["R2"]))
 })
 
-describe("R2: errors that are tried again", () => {
-  it("one error accepted twice", () =>
-    assert.deepStrictEqual(rules(at(retrying, started(1), erred(1), erred(1), seen("FAILED"))), ["R2"]))
-  it("more of them than are allowed", () =>
+describe("History.check, R2: errors that are retried", () => {
+  it("reports an error that was accepted twice", () =>
+    assert.deepStrictEqual(rules(at(retrying, started(1), failed(1), failed(1), seen("FAILED"))), ["R2"]))
+  it("reports more failed attempts than allowed", () =>
     assert.deepStrictEqual(
-      rules(at(retrying, started(1), erred(1), started(2), erred(2), started(3), erred(3), seen("FAILED"))),
+      rules(at(retrying, started(1), failed(1), started(2), failed(2), started(3), failed(3), seen("FAILED"))),
       ["R2"]
     ))
-  it("an error and then a result of the same attempt", () =>
-    assert.deepStrictEqual(rules(at(retrying, started(1), erred(1), delivered(1, "x"), seen("COMPLETED", "x"))), ["R2"]))
+  it("reports an error and then a result of the same attempt", () =>
+    assert.deepStrictEqual(rules(at(retrying, started(1), failed(1), delivered(1, "x"), seen("COMPLETED", "x"))), ["R2"]))
 })
 
-describe("R2: what the wire shows", () => {
-  it("a stale result that is taken", () =>
+describe("History.check, R2: results over HTTP", () => {
+  it("reports a result of an earlier attempt that was answered", () =>
     assert.deepStrictEqual(
       rules(
         at(
@@ -215,12 +217,12 @@ describe("R2: what the wire shows", () => {
       ),
       ["R2"]
     ))
-  it("an output that nobody delivered", () =>
+  it("reports an output that no worker delivered", () =>
     assert.deepStrictEqual(rules(at(submitted, started(1), delivered(1, "x", "answered"), seen("COMPLETED", "y"))), ["R2"]))
 })
 
-describe("R3: one job a key", () => {
-  it("two", () =>
+describe("History.check, R3: one job per key", () => {
+  it("reports a second job of a key", () =>
     assert.deepStrictEqual(
       History.check([
         { _tag: "Submitted", at: 0, job: "a", key: "k" },
@@ -233,66 +235,72 @@ describe("R3: one job a key", () => {
     ))
 })
 
-describe("R5: ended in time", () => {
-  it("late", () => assert.deepStrictEqual(rules(at(submitted, seen("IN_QUEUE"), seen("FAILED")), { endedBy: 1 }), ["R5"]))
-  it("never", () => assert.deepStrictEqual(rules(at(submitted, seen("IN_QUEUE")), { ended: false, endedBy: 1 }), ["R5"]))
-  it("in time", () => assert.deepStrictEqual(rules(at(submitted, seen("FAILED")), { endedBy: 1 }), []))
+describe("History.check, R5: ended in time", () => {
+  it("reports a job that ended late", () =>
+    assert.deepStrictEqual(rules(at(submitted, seen("IN_QUEUE"), seen("FAILED")), { endedBy: 1 }), ["R5"]))
+  it("reports a job that never ended", () =>
+    assert.deepStrictEqual(rules(at(submitted, seen("IN_QUEUE")), { ended: false, endedBy: 1 }), ["R5"]))
+  it("accepts a job that ended in time", () => assert.deepStrictEqual(rules(at(submitted, seen("FAILED")), { endedBy: 1 }), []))
 })
 
-describe("R9: every chunk once, in order", () => {
-  const read = (...events: ReadonlyArray<ReturnType<typeof told | typeof chunked | typeof toldEnd>>) =>
+describe("History.check, R9: every chunk once, in order", () => {
+  const read = (...events: ReadonlyArray<ReturnType<typeof chunkRead | typeof chunkWritten | typeof endRead>>) =>
     rules(at(submitted, ...events, seen("COMPLETED", "x")))
-  it("a gap", () => assert.deepStrictEqual(read(told(1, 1), told(1, 3)), ["R9"]))
-  it("a repetition", () => assert.deepStrictEqual(read(told(1, 1), told(1, 1)), ["R9"]))
-  it("an earlier attempt", () => assert.deepStrictEqual(read(told(2, 1), told(1, 1)), ["R9"]))
-  it("another text", () => assert.deepStrictEqual(read(told(1, 1, "y"), chunked(1, 1, "x")), ["R9"]))
-  it("an end before the last chunk", () =>
-    assert.deepStrictEqual(read(told(1, 1), toldEnd(1), chunked(1, 1), chunked(1, 2)), ["R9"]))
-  it("two ends", () => assert.deepStrictEqual(read(toldEnd(1), toldEnd(1)), ["R9"]))
-  it("each reader for itself", () =>
-    assert.deepStrictEqual(read(told(1, 1), told(1, 1, "x", "s"), told(1, 2, "x", "s"), told(1, 2)), []))
+  it("reports a gap", () => assert.deepStrictEqual(read(chunkRead(1, 1), chunkRead(1, 3)), ["R9"]))
+  it("reports a repetition", () => assert.deepStrictEqual(read(chunkRead(1, 1), chunkRead(1, 1)), ["R9"]))
+  it("reports a chunk of an earlier attempt", () => assert.deepStrictEqual(read(chunkRead(2, 1), chunkRead(1, 1)), ["R9"]))
+  it("reports a chunk that differs from the written one", () =>
+    assert.deepStrictEqual(read(chunkRead(1, 1, "y"), chunkWritten(1, 1, "x")), ["R9"]))
+  it("reports an end before the last chunk", () =>
+    assert.deepStrictEqual(read(chunkRead(1, 1), endRead(1), chunkWritten(1, 1), chunkWritten(1, 2)), ["R9"]))
+  it("reports an end that was received twice", () => assert.deepStrictEqual(read(endRead(1), endRead(1)), ["R9"]))
+  it("checks each reader separately", () =>
+    assert.deepStrictEqual(read(chunkRead(1, 1), chunkRead(1, 1, "x", "s"), chunkRead(1, 2, "x", "s"), chunkRead(1, 2)), []))
 })
 
-describe("R10: told once at least, and never before", () => {
-  const hooked = { ...submitted, webhook: true }
-  it("never", () => assert.deepStrictEqual(rules(at(hooked, seen("COMPLETED", "x")), { notified: true }), ["R10"]))
-  it("and not accepted", () =>
+describe("History.check, R10: a webhook delivers every end, and none before it happened", () => {
+  const withWebhook = { ...submitted, webhook: true }
+  it("reports an end that was never delivered", () =>
+    assert.deepStrictEqual(rules(at(withWebhook, seen("COMPLETED", "x")), { notified: true }), ["R10"]))
+  it("reports an end that no receiver accepted", () =>
     assert.deepStrictEqual(
-      rules(at(hooked, seen("COMPLETED", "x"), notified("COMPLETED", { accepted: false })), { notified: true }),
+      rules(at(withWebhook, seen("COMPLETED", "x"), notified("COMPLETED", { accepted: false })), { notified: true }),
       ["R10"]
     ))
-  it("by somebody else", () =>
-    assert.deepStrictEqual(rules(at(hooked, seen("COMPLETED", "x"), notified("COMPLETED", { signed: false }))), ["R10"]))
-  it("before the commit", () =>
-    assert.deepStrictEqual(rules(at(hooked, notified("COMPLETED"), seen("IN_PROGRESS"), seen("COMPLETED", "x"))), ["R10"]))
-  it("of another end", () => {
-    assert.deepStrictEqual(rules(at(hooked, notified("FAILED"), seen("COMPLETED", "x"))), ["R10"])
-    assert.deepStrictEqual(rules(at(hooked, seen("COMPLETED", "x"), notified("FAILED"))), ["R10"])
+  it("reports a wrong signature", () =>
+    assert.deepStrictEqual(rules(at(withWebhook, seen("COMPLETED", "x"), notified("COMPLETED", { signed: false }))), ["R10"]))
+  it("reports a delivery before the end was committed", () =>
+    assert.deepStrictEqual(rules(at(withWebhook, notified("COMPLETED"), seen("IN_PROGRESS"), seen("COMPLETED", "x"))), ["R10"]))
+  it("reports a delivery of a different end", () => {
+    assert.deepStrictEqual(rules(at(withWebhook, notified("FAILED"), seen("COMPLETED", "x"))), ["R10"])
+    assert.deepStrictEqual(rules(at(withWebhook, seen("COMPLETED", "x"), notified("FAILED"))), ["R10"])
   })
 })
 
-describe("R4: once where nothing fails", () => {
-  it("never", () => assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED")), { faultless: true }), ["R4"]))
-  it("twice", () =>
+describe("History.check, R4: one start when nothing fails", () => {
+  it("reports a job that never started", () =>
+    assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED")), { faultless: true }), ["R4"]))
+  it("reports a job that started twice", () =>
     assert.deepStrictEqual(rules(at(submitted, started(1), started(2), seen("FAILED")), { faultless: true }), ["R4"]))
 })
 
-describe("R8: a cancel that was acknowledged", () => {
-  it("is followed by no start", () =>
+describe("History.check, R8: acknowledged cancels", () => {
+  it("reports a start after an acknowledged cancel", () =>
     assert.deepStrictEqual(rules(at(submitted, cancelled, started(1), seen("CANCELLED"))), ["R8"]))
-  it("may be followed by the news of one", () =>
+  it("accepts a start that is observed within the grace period", () =>
     assert.deepStrictEqual(rules(at(submitted, cancelled, started(1), seen("CANCELLED")), { cancelGrace: 1 }), []))
-  it("interrupts the handler, and in time", () => {
+  it("reports a handler that was not interrupted, or too late", () => {
     assert.deepStrictEqual(rules(at(submitted, started(1), cancelled, seen("CANCELLED")), { interruptWithin: 1 }), ["R8"])
     assert.deepStrictEqual(
       rules(at(submitted, started(1), cancelled, seen("CANCELLED"), interrupted), { interruptWithin: 1 }),
       ["R8"]
     )
   })
-  it("stays", () => assert.deepStrictEqual(rules(at(submitted, cancelled, seen("COMPLETED", "x"))), ["R8"]))
+  it("reports a cancelled job that completes", () =>
+    assert.deepStrictEqual(rules(at(submitted, cancelled, seen("COMPLETED", "x"))), ["R8"]))
 })
 
-it("a violation says which job and what happened", () => {
+it("names the job and what happened in a violation", () => {
   const history = History.make()
   for (const event of at(submitted, seen("COMPLETED", "x"), seen("FAILED"))) history.record(event)
   assert.deepStrictEqual(history.check(), [

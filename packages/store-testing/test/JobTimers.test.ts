@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Logger from "effect/Logger"
 import { TestClock } from "effect/testing"
 
-/** What is logged, in order. */
+/** The logged messages, in order. */
 const recorded = () => {
   const lines: Array<string> = []
   return { lines, layer: Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]) }
@@ -20,7 +20,7 @@ const world = JobQueue.layer.pipe(
 )
 
 describe("JobTimers", () => {
-  it.effect("fire what is due within the interval, and go on", () =>
+  it.effect("fires due work within the interval, repeatedly", () =>
     Effect.gen(function*() {
       const { started, status } = yield* Scenario.make()
       const first = yield* started("ann")
@@ -32,7 +32,7 @@ describe("JobTimers", () => {
       assert.strictEqual(yield* status(first.id), "TIMED_OUT")
     }).pipe(Effect.provide(Layer.provideMerge(JobTimers.layer({ interval: 500 }), world))))
 
-  it.effect("fire everything that is due without waiting in between", () =>
+  it.effect("fires all due work without waiting in between", () =>
     Effect.gen(function*() {
       const { endpoint, queue, submit } = yield* Scenario.make()
       yield* Effect.replicateEffect(submit(), 3_000, { discard: true })
@@ -41,7 +41,7 @@ describe("JobTimers", () => {
       assert.strictEqual((yield* queue.depth(endpoint.id)).failed, 3_000)
     }).pipe(Effect.provide(Layer.provideMerge(JobTimers.layer(), world))))
 
-  it.effect("say once that the store fails, try again, and say that they work again", () => {
+  it.effect("logs a store failure once, retries, and logs the recovery", () => {
     const { layer, lines } = recorded()
     return Effect.gen(function*() {
       const { failNextWrites } = yield* StoreFaults.StoreFaults
@@ -57,7 +57,7 @@ describe("JobTimers", () => {
     }).pipe(Effect.provide(Layer.provideMerge(JobTimers.layer(), world).pipe(Layer.provideMerge(layer))))
   })
 
-  it.effect("outlive a defect", () => {
+  it.effect("continues after a defect", () => {
     const { layer, lines } = recorded()
     let sweeps = 0
     const broken = Layer.effect(

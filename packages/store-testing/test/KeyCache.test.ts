@@ -1,10 +1,10 @@
-/** Keys in memory in front of rows, which other processes change as well. */
+/** The cache of keys over rows that other processes change as well. */
 import { assert, it } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"
 import { keyStoreSuite } from "@stint/store-testing"
 import * as KeyCache from "@stint/store/KeyCache"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -24,14 +24,14 @@ const key: KeyRecord = {
   previous: []
 }
 
-/** A database of keys that can be away. `onRead` runs while all are read, after the reading. */
+/** Key rows that can fail. `onRead` runs after all rows were read and before they are returned. */
 const database = () => {
   const rows = new Map<string, KeyRecord>()
-  const state = { isAway: false, reads: 0, onRead: Effect.void }
+  const state = { isDown: false, reads: 0, onRead: Effect.void }
   const failing = <A>(use: () => A) =>
     Effect.suspend(() =>
-      state.isAway
-        ? Effect.fail(new QueueError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("away") }) }))
+      state.isDown
+        ? Effect.fail(new StoreError({ reason: new StoreUnavailable({ operation: "keys", cause: new Error("unreachable") }) }))
         : Effect.sync(use)
     )
   const keys: KeyCache.KeyRows = {
@@ -55,13 +55,13 @@ const database = () => {
   return { keys, state }
 }
 
-keyStoreSuite("rows with memory in front", Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys))))
+keyStoreSuite("cached rows", Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys))))
 keyStoreSuite(
-  "shared rows with memory in front",
+  "cached shared rows",
   Layer.effect(KeyStore, Effect.suspend(() => KeyCache.make(database().keys, { refresh: KeyCache.SHARED_REFRESH })))
 )
 
-it.effect("what another process makes, revokes or removes is known within the refresh, and not read more often", () =>
+it.effect("shows another process's key changes within the refresh interval, and reads no more often", () =>
   Effect.gen(function*() {
     const { keys, state } = database()
     const [here, there] = [
@@ -83,22 +83,22 @@ it.effect("what another process makes, revokes or removes is known within the re
     assert.strictEqual(state.reads - before, 2)
   }))
 
-it.effect("while the rows cannot be read, keys are what they were; afterwards what they are", () =>
+it.effect("keeps the cached keys while the store fails, and refreshes them afterwards", () =>
   Effect.gen(function*() {
     const { keys, state } = database()
     const here = yield* KeyCache.make(keys, { refresh: "5 seconds" })
     const there = yield* KeyCache.make(keys)
     yield* here.put(key)
     yield* there.update(id, (key) => ({ ...key, name: "other" }))
-    state.isAway = true
+    state.isDown = true
     yield* TestClock.adjust("1 minute")
     assert.deepStrictEqual(yield* here.get(id), key)
-    state.isAway = false
+    state.isDown = false
     yield* TestClock.adjust("5 seconds")
     assert.strictEqual((yield* here.get(id))?.name, "other")
   }))
 
-it.effect("a reading that began before a change does not undo it", () =>
+it.effect("does not undo a change with a read that began before it", () =>
   Effect.gen(function*() {
     const { keys, state } = database()
     const here = yield* KeyCache.make(keys, { refresh: "5 seconds" })

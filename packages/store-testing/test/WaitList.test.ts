@@ -6,21 +6,21 @@ import * as Fiber from "effect/Fiber"
 import { TestClock } from "effect/testing"
 import * as fc from "fast-check"
 
-/** A waiter that has joined the line of `key`. */
+/** Registers a waiter of `key`. */
 const waiter = (list: WaitList.WaitList, key: string, millis = 60_000) =>
   Effect.gen(function*() {
-    const ticket = yield* list.take(key)
+    const ticket = yield* list.register(key)
     return yield* Effect.forkChild(ticket.wait(millis))
   })
 
-/** Forked waiters, with time for each to begin. */
+/** Forks waiters, and lets each register. */
 const waiters = (list: WaitList.WaitList, count: number) =>
   Effect.tap(Effect.replicateEffect(waiter(list, "key"), count), () => Scenario.settle)
 
 const done = (fibers: ReadonlyArray<Fiber.Fiber<boolean>>) => fibers.map(Scenario.isDone)
 
 describe("WaitList", () => {
-  it.effect("wakes as many as asked, longest waiting first", () =>
+  it.effect("wakes the requested number of waiters, longest waiting first", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const fibers = yield* waiters(list, 3)
@@ -33,29 +33,29 @@ describe("WaitList", () => {
       assert.strictEqual(list.size("key"), 0)
     }))
 
-  it.effect("keeps the lines of different keys apart, and wakeAll reaches all", () =>
+  it.effect("wakes the waiters of one key only, and of every key on wakeAll", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const a = yield* waiter(list, "a")
       const b = yield* waiter(list, "b")
       yield* Scenario.settle
       list.wake("a")
-      list.wake("nobody")
+      list.wake("unknown")
       yield* Scenario.settle
       assert.deepStrictEqual(done([a, b]), [true, false])
       list.wakeAll()
       assert.isTrue(yield* Fiber.join(b))
     }))
 
-  it.effect("a wake-up that comes before the wait is not missed", () =>
+  it.effect("returns at once from a wait whose wake-up came before it", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
-      const ticket = yield* list.take("key")
+      const ticket = yield* list.register("key")
       list.wake("key", 1)
       assert.isTrue(yield* ticket.wait(60_000))
     }))
 
-  it.effect("a wait that is over says so and leaves the line", () =>
+  it.effect("reports a wait that times out, and unregisters the waiter", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const fiber = yield* waiter(list, "key", 1_000)
@@ -65,10 +65,10 @@ describe("WaitList", () => {
       assert.strictEqual(list.size("key"), 0)
     }))
 
-  it.effect("whoever leaves passes on the wake-up that had come", () =>
+  it.effect("passes the wake-up of a cancelled waiter to the next waiter", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
-      const ticket = yield* list.take("key")
+      const ticket = yield* list.register("key")
       const [next] = yield* waiters(list, 1)
       list.wake("key", 1)
       yield* Scenario.settle
@@ -77,10 +77,10 @@ describe("WaitList", () => {
       assert.isTrue(yield* Fiber.join(next!))
     }))
 
-  it.effect("whoever leaves without a wake-up wakes nobody", () =>
+  it.effect("wakes no waiter when a waiter without a wake-up is cancelled", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
-      const ticket = yield* list.take("key")
+      const ticket = yield* list.register("key")
       const [next] = yield* waiters(list, 1)
       yield* ticket.cancel
       yield* Scenario.settle
@@ -90,7 +90,7 @@ describe("WaitList", () => {
       assert.strictEqual(list.size("key"), 0)
     }))
 
-  it.effect("whoever is interrupted with a wake-up in hand passes it on", () =>
+  it.effect("passes on the wake-up of a waiter that is interrupted", () =>
     Effect.gen(function*() {
       const list = WaitList.make()
       const [first, second] = yield* waiters(list, 2)
@@ -102,39 +102,39 @@ describe("WaitList", () => {
       assert.isTrue(yield* Fiber.join(second!))
     }))
 
-  it.effect("no wake-up is lost and none is made up, whoever comes and goes", () =>
+  it.effect("loses and adds no wake-up, whatever waiters register and cancel", () =>
     Effect.promise(() =>
       fc.assert(fc.asyncProperty(
-        fc.array(fc.constantFrom("come", "come", "wake", "leave", "hurry"), { maxLength: 40 }),
+        fc.array(fc.constantFrom("register", "register", "wake", "cancel", "cancelWoken"), { maxLength: 40 }),
         (operations) =>
           Effect.runPromise(Effect.gen(function*() {
             const list = WaitList.make()
-            /** Those in line who were not woken, longest waiting first; those woken who have not looked. */
-            let line: Array<WaitList.Ticket> = []
+            /** Waiters that were not woken, longest waiting first, and woken waiters that have not returned. */
+            let waiting: Array<WaitList.Ticket> = []
             let woken: Array<WaitList.Ticket> = []
             for (const operation of operations) {
-              if (operation === "come") line.push(yield* list.take("key"))
+              if (operation === "register") waiting.push(yield* list.register("key"))
               if (operation === "wake") {
                 list.wake("key", 1)
-                woken = [...woken, ...line.slice(0, 1)]
-                line = line.slice(1)
+                woken = [...woken, ...waiting.slice(0, 1)]
+                waiting = waiting.slice(1)
               }
-              // Leaves the line, and whoever had been woken hands that on.
-              const leaver = operation === "leave" ? line.at(-1) : operation === "hurry" ? woken[0] : undefined
-              if (leaver !== undefined) {
-                yield* leaver.cancel
-                if (woken.includes(leaver)) {
-                  woken = [...woken.filter((one) => one !== leaver), ...line.slice(0, 1)]
-                  line = line.slice(1)
+              // Cancels a waiter; a woken one passes its wake-up on.
+              const cancelled = operation === "cancel" ? waiting.at(-1) : operation === "cancelWoken" ? woken[0] : undefined
+              if (cancelled !== undefined) {
+                yield* cancelled.cancel
+                if (woken.includes(cancelled)) {
+                  woken = [...woken.filter((one) => one !== cancelled), ...waiting.slice(0, 1)]
+                  waiting = waiting.slice(1)
                 } else {
-                  line = line.filter((one) => one !== leaver)
+                  waiting = waiting.filter((one) => one !== cancelled)
                 }
               }
-              assert.strictEqual(list.size("key"), line.length)
+              assert.strictEqual(list.size("key"), waiting.length)
             }
-            // Those who were woken come back at once, the others only when their time is over.
+            // Woken waiters return at once, the others when they time out.
             for (const ticket of woken) assert.isTrue(yield* ticket.wait(60_000))
-            for (const ticket of line) assert.isFalse(yield* ticket.wait(0))
+            for (const ticket of waiting) assert.isFalse(yield* ticket.wait(0))
             assert.strictEqual(list.size("key"), 0)
           }))
       ))

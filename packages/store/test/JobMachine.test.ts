@@ -473,7 +473,7 @@ describe("a job of a batch", () => {
   it("is kept beyond its retention, until its batch lets it go", () => {
     const late = dueAt({ ...ended, batchId: null })
     assert.isTrue(Result.isFailure(transition(ended, { _tag: "Tick", now: late + 1_000_000 })))
-    const left = Result.getOrThrow(transition(ended, { _tag: "Leave", now: late }))
+    const left = Result.getOrThrow(transition(ended, { _tag: "LeaveBatch", now: late }))
     const job = left._tag === "Put" ? left.job : assert.fail("the job was removed")
     assert.deepStrictEqual(job, { ...ended, batchId: null })
     assert.deepStrictEqual(Result.getOrThrow(transition(job, { _tag: "Tick", now: late })), { _tag: "Remove" })
@@ -482,7 +482,7 @@ describe("a job of a batch", () => {
   it("has the timers of every job before it has ended, and is not let go then", () => {
     const waiting: JobHead = { ...fresh, batchId }
     assert.strictEqual(dueAt(waiting), dueAt(fresh))
-    assert.isTrue(Result.isFailure(transition(waiting, { _tag: "Leave", now: 5_000 })))
-    assert.isTrue(Result.isFailure(transition({ ...ended, batchId: null }, { _tag: "Leave", now: 5_000 })))
+    assert.isTrue(Result.isFailure(transition(waiting, { _tag: "LeaveBatch", now: 5_000 })))
+    assert.isTrue(Result.isFailure(transition({ ...ended, batchId: null }, { _tag: "LeaveBatch", now: 5_000 })))
   })
 })

@@ -1,12 +1,12 @@
 /**
- * One attempt: the signed POST, and what its answer means.
+ * Sends a webhook once, signed, and interprets the answer.
  *
- * | answer | means |
+ * | answer | result |
  * |---|---|
- * | 2xx | delivered |
- * | 410 | given up: the receiver says that it is gone for good |
- * | an address that the guard refuses, a URL that cannot be requested | given up, no connection was made |
- * | a redirect, any other status, silence, a lost connection, a name without an address | again later |
+ * | 2xx | Delivered |
+ * | 410 | Failed: the receiver is permanently gone |
+ * | an address that the guard forbids, a URL that cannot be requested | Failed: no connection is made |
+ * | a redirect, any other status, a timeout, a lost connection, a name that does not resolve | Retry |
  */
 import type { GuardedHttp, Options, Response } from "@stint/http-guard/GuardedHttp"
 import { describe, type GuardedHttpError } from "@stint/http-guard/GuardedHttpError"
@@ -17,25 +17,25 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import { headersOf } from "./Signature.ts"
 
-/** How an attempt came out. */
+/** The result of an attempt. */
 export interface AttemptResult {
-  readonly _tag: "Delivered" | "Again" | "Never"
+  readonly _tag: "Delivered" | "Retry" | "Failed"
   readonly status: number | null
-  /** Null where it was delivered. */
+  /** Null when delivered. */
   readonly error: string | null
-  /** When the receiver wants to be asked again, in milliseconds from now. */
+  /** The delay that the receiver asks for (`Retry-After`). Milliseconds from now. */
   readonly retryAfter: number | undefined
 }
 
 const USER_AGENT = "Stint-Webhooks/1"
 
-/** What is read of an answer, so that its connection can be used again. Chunks, of 64 KiB at the most. */
+/** The most chunks, of up to 64 KiB, that are read of an answer. A connection is reused only after its answer has been read. */
 const ANSWER_CHUNKS = 16
 
-/** How long the rest of an answer is waited for. Nobody reads it; a slow one costs its connection, not the delivery. */
+/** How long to read an answer. A longer answer costs its connection, not the delivery. */
 const ANSWER_WAIT = "1 second"
 
-const failed = (_tag: "Again" | "Never", status: number | null, error: string, retryAfter?: number): AttemptResult => ({
+const failed = (_tag: "Retry" | "Failed", status: number | null, error: string, retryAfter?: number): AttemptResult => ({
   _tag,
   status,
   error,
@@ -44,26 +44,26 @@ const failed = (_tag: "Again" | "Never", status: number | null, error: string, r
 
 const ofResponse = ({ headers, status }: Response, now: number): AttemptResult => {
   if (status >= 200 && status < 300) return { _tag: "Delivered", status, error: null, retryAfter: undefined }
-  if (status === 410) return failed("Never", status, "The receiver answered 410: it is gone for good.")
-  return failed("Again", status, `The receiver answered ${status}.`, retryAfter(headers["retry-after"], now))
+  if (status === 410) return failed("Failed", status, "The receiver answered 410: it is gone for good.")
+  return failed("Retry", status, `The receiver answered ${status}.`, retryAfter(headers["retry-after"], now))
 }
 
 const ofError = ({ reason }: GuardedHttpError): AttemptResult => {
   switch (reason._tag) {
     case "Forbidden":
-      return failed("Never", null, `${describe(reason)} (STINT_WEBHOOKS_ALLOW).`)
+      return failed("Failed", null, `${describe(reason)} (STINT_WEBHOOKS_ALLOW).`)
     case "InvalidUrl":
-      return failed("Never", null, `The address is of no use: ${describe(reason)}.`)
+      return failed("Failed", null, `The URL cannot be used: ${describe(reason)}.`)
     case "TooManyRedirects":
-      return failed("Again", null, "The receiver redirects, and redirects of webhooks are not followed. Use the final address.")
+      return failed("Retry", null, "The receiver redirects, and redirects of webhooks are not followed. Use the final address.")
     default:
-      return failed("Again", null, `${describe(reason)}.`)
+      return failed("Retry", null, `${describe(reason)}.`)
   }
 }
 
 /**
- * Sends a delivery once, signed with each of the secrets. `timeoutMs` is for all of it, from the name to the status. Never fails: what went
- * wrong is the answer.
+ * Sends a delivery once, signed with each of the secrets. `timeoutMs` is for the whole attempt, from name resolution to the status. Never fails:
+ * an error becomes the result.
  */
 export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
   http: GuardedHttp["Service"],
@@ -79,15 +79,15 @@ export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
       "user-agent": USER_AGENT,
       ...headersOf(secrets, id, Math.floor(now / 1000), body),
       "webhook-event": event,
-      // The receiver is a part of what the caller has begun.
+      // The receiver's work belongs to the trace of the caller's request.
       ...(traceparent === null ? {} : { traceparent }),
       ...(traceparent === null || tracestate === null ? {} : { tracestate })
     },
     body,
     maxRedirects: 0,
-    // A large answer is no failure. It is not read to its end.
+    // A large answer is not an error. It is not read to its end.
     maxBytes: Number.MAX_SAFE_INTEGER,
-    // The time-out below comes first and says it better.
+    // The timeout below is shorter, and its error is clearer.
     headersTimeout: 2 * timeoutMs,
     idleTimeout: 2 * timeoutMs,
     totalTimeout: 2 * timeoutMs
@@ -96,7 +96,7 @@ export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
     http.request(url, options).pipe(
       Effect.timeoutOrElse({
         duration: timeoutMs,
-        orElse: () => Effect.succeed(failed("Again", null, `No answer within ${timeoutMs / 1000} s.`))
+        orElse: () => Effect.succeed(failed("Retry", null, `No answer within ${timeoutMs / 1000} s.`))
       }),
       Effect.flatMap((response) =>
         "_tag" in response ?
@@ -109,8 +109,8 @@ export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
             ))
       ),
       Effect.catch((error) => Effect.succeed(ofError(error))),
-      // A mistake of ours must not make a delivery one that is tried for ever without being counted.
-      Effect.catchDefect((defect) => Effect.succeed(failed("Again", null, `The request could not be made: ${String(defect)}.`)))
+      // An uncaught defect would retry the delivery for ever without counting the attempt.
+      Effect.catchDefect((defect) => Effect.succeed(failed("Retry", null, `The request could not be made: ${String(defect)}.`)))
     )
   )
 })

@@ -1,14 +1,14 @@
 /**
- * Forgets what belonged to endpoints that were removed: the delivery log and the signing secret.
+ * Removes the delivery log and the signing secret of removed endpoints.
  *
  * ```
- *   removed --pending deliveries are sent, or given up, as ever--> none is pending --> log removed --> secret removed
+ *   endpoint removed --pending deliveries are sent or fail--> none is pending --> log removed --> secret removed
  * ```
  *
- * An endpoint is removed only when all its jobs have ended, and who waits for word of the last of them is still told, signed with the
- * secret that they know. After that nobody can reach the log, and a secret that nobody needs is one that can leak.
+ * An endpoint can be removed only after all its jobs have ended. Their pending webhooks are still sent, signed with the secret that the
+ * receivers know. After that the log is unreachable, and the secret is removed because an unused secret can still leak.
  *
- * Looks every ten minutes. An endpoint that is created anew under the same id before that keeps both.
+ * Runs every ten minutes. An endpoint that is created again with the same id before the next run keeps both.
  */
 import { EndpointStore } from "@stint/store/EndpointStore"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -18,7 +18,7 @@ import * as Layer from "effect/Layer"
 
 const INTERVAL = "10 minutes"
 
-/** What one write removes. */
+/** The most rows that one write removes. */
 const LIMIT = 500
 
 const make = Effect.gen(function*() {
@@ -27,20 +27,20 @@ const make = Effect.gen(function*() {
   const secrets = yield* WebhookSecretStore
 
   const sweep = Effect.gen(function*() {
-    // Nothing was ever sent for an endpoint without a secret.
+    // An endpoint without a secret has never sent a webhook.
     for (const endpoint of yield* secrets.endpoints) {
       if ((yield* endpoints.get(endpoint)) !== undefined) continue
       const { deliveries } = yield* store.list({ endpoint, state: "pending", limit: 1 })
       if (deliveries.length > 0) continue
       while ((yield* store.removeEnded(endpoint, LIMIT)) === LIMIT) yield* Effect.yieldNow
       yield* secrets.remove(endpoint)
-      yield* Effect.logInfo(`The webhook log and the signing secret of ${endpoint}, which was removed, are gone.`)
+      yield* Effect.logInfo(`Endpoint ${endpoint} was removed: its webhook log and signing secret are now removed too.`)
     }
   })
 
   yield* sweep.pipe(
     Effect.catchCause((cause) =>
-      Effect.logError("What belonged to the webhooks of removed endpoints cannot be removed; trying again in ten minutes.", cause)
+      Effect.logError("The webhook logs and secrets of removed endpoints cannot be removed; retrying in ten minutes.", cause)
     ),
     Effect.andThen(Effect.sleep(INTERVAL)),
     Effect.forever,

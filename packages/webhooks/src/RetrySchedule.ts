@@ -1,11 +1,11 @@
 /**
- * When a webhook that failed is sent again.
+ * When a failed webhook is retried.
  */
 import * as Duration from "effect/Duration"
 
 /**
- * The pauses between attempts. Ten attempts over about a day: the first ones are for a restart of the receiver, the last ones for an outage
- * that somebody has to get up for. More of them would tell an old story to a receiver that has long forgotten it.
+ * The delays between attempts: ten attempts over about a day. The first delays cover a restart of the receiver, the last ones an outage that
+ * needs a person. Further attempts would deliver an outdated event.
  */
 export const PAUSES: ReadonlyArray<Duration.Input> = [
   "5 seconds",
@@ -19,20 +19,20 @@ export const PAUSES: ReadonlyArray<Duration.Input> = [
   "12 hours"
 ]
 
-/** Each pause is made up to a fifth shorter or longer, so that what failed together does not come back together. */
+/** Each delay varies randomly by up to a fifth, so that webhooks that failed together are not retried together. */
 const JITTER = 0.2
 
-/** What the plan is made from. */
+/** The delays and their bound. */
 export interface RetrySchedule {
   /** Milliseconds. */
   readonly pauses: ReadonlyArray<number>
-  /** A receiver may ask for a longer pause (`Retry-After`), up to this. Milliseconds. */
+  /** The longest `Retry-After` that is respected. Milliseconds. */
   readonly longestRetryAfter: number
 }
 
 /**
- * How long to wait after the attempt `tries` (from 1) failed, in milliseconds; undefined when it was the last. A receiver's `Retry-After`
- * makes a pause longer, never shorter: it must not use up the attempts of a day in a minute. `random` is from 0 to 1.
+ * The delay after attempt `tries` (counted from 1), in milliseconds. Undefined after the last attempt. A receiver's `Retry-After` makes the delay
+ * longer, never shorter, so that it cannot use up the attempts of a day in a minute. `random` is between 0 and 1.
  */
 export const retryDelay = (
   plan: RetrySchedule,
@@ -46,7 +46,7 @@ export const retryDelay = (
   return Math.round(Math.max(jittered, Math.min(retryAfter ?? 0, plan.longestRetryAfter)))
 }
 
-/** A plan from the settings of {@link PAUSES}' shape. */
+/** Makes a schedule from the options of the sender. */
 export const make = (pauses: ReadonlyArray<Duration.Input>, longestRetryAfter: Duration.Input): RetrySchedule => ({
   pauses: pauses.map((pause) => Duration.toMillis(pause)),
   longestRetryAfter: Duration.toMillis(longestRetryAfter)

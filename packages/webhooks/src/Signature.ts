@@ -3,30 +3,30 @@
  *
  * ```
  *   webhook-id:         the same for every attempt
- *   webhook-timestamp:  when this attempt was made, seconds since 1970
- *   webhook-signature:  v1,<base64> [v1,<base64> ...]     one for each secret that is valid, separated by spaces
+ *   webhook-timestamp:  the time of this attempt, seconds since 1970
+ *   webhook-signature:  v1,<base64> [v1,<base64> ...]     one per valid secret, separated by spaces
  * ```
  */
 import { createHmac, randomBytes } from "node:crypto"
 
-/** What a secret begins with. */
+/** The prefix of every secret. */
 export const SECRET_PREFIX = "whsec_"
 
-/** Of new secrets. The standard asks for 24 to 64. */
+/** The length of new secrets. The standard requires 24 to 64 bytes. */
 const SECRET_BYTES = 32
 
-/** A new secret: `whsec_` and 32 random bytes in base64. */
+/** Makes a secret: `whsec_` and 32 random bytes in base64. */
 export const newSecret = (): string => SECRET_PREFIX + randomBytes(SECRET_BYTES).toString("base64")
 
-/** The key in a secret, with or without its prefix. */
+/** The key of a secret, with or without its prefix. */
 const keyOf = (secret: string): Buffer =>
   Buffer.from(secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret, "base64")
 
-/** The signature of one attempt: `v1,<base64>`. `timestamp` is in seconds since 1970; the body is signed byte by byte, as it is sent. */
+/** The signature of one attempt: `v1,<base64>`. `timestamp` is in seconds since 1970; `body` is signed exactly as it is sent. */
 export const sign = (secret: string, id: string, timestamp: number, body: string | Uint8Array): string =>
   `v1,${createHmac("sha256", keyOf(secret)).update(`${id}.${timestamp}.`).update(body).digest("base64")}`
 
-/** The headers of one attempt, signed with each of the secrets. */
+/** The headers of one attempt, signed with each secret. */
 export const headersOf = (
   secrets: ReadonlyArray<string>,
   id: string,

@@ -1,37 +1,37 @@
 /**
- * For receivers: whether a webhook is from who it says, and from now.
+ * Verifies received webhooks.
  *
- * Depends on nothing but `node:crypto`, and works for every sender of Standard Webhooks. A receiver also keeps the ids that it has seen:
- * webhooks are delivered at least once.
+ * Depends only on `node:crypto` and works for every sender of Standard Webhooks. A receiver must also deduplicate by id, because webhooks are
+ * delivered at least once.
  */
 import { timingSafeEqual } from "node:crypto"
 import { sign } from "./Signature.ts"
 
-/** The headers of a request: those of Fetch, or those of `node:http`. Names in any case. */
+/** The headers of a request: those of Fetch or of `node:http`. Names are case-insensitive. */
 export type ReceivedHeaders =
   | { readonly get: (name: string) => string | null }
   | { readonly [name: string]: string | ReadonlyArray<string> | undefined }
 
-/** How a webhook is looked at. */
+/** How to verify a webhook. */
 export interface Options {
   /**
-   * How far the sender's clock may be away. Milliseconds. Default: 5 minutes, the standard's. Longer lets a webhook that somebody recorded
-   * be replayed for longer.
+   * The most that the sender's clock may differ. Milliseconds. Default: 5 minutes, as in the standard. A longer tolerance allows recorded webhooks
+   * to be replayed for longer.
    */
   readonly toleranceMs?: number
   /** Milliseconds since 1970. Default: now. */
   readonly now?: number
 }
 
-/** A webhook that was verified. */
+/** A verified webhook. */
 export interface Verified {
   /** The same for every attempt of a delivery. */
   readonly id: string
-  /** When it was sent. Milliseconds since 1970. */
+  /** When the sender made this attempt. Milliseconds since 1970. */
   readonly sentAt: number
 }
 
-/** The webhook is not to be trusted. Answer 400 or 401, and do nothing of what it says. */
+/** The webhook cannot be trusted. Respond with 400 or 401 and ignore its content. */
 export class InvalidWebhook extends Error {
   override readonly name = "InvalidWebhook"
   readonly reason: "header missing" | "timestamp" | "signature"
@@ -52,7 +52,7 @@ const headerOf = (headers: ReceivedHeaders, name: string): string => {
     : Object.entries(headers).find(([one]) => one.toLowerCase() === name)?.[1]
   const text = typeof found === "string" ? found : found?.[0]
   if (text === undefined || text === "") {
-    throw new InvalidWebhook("header missing", `The header ${name} is missing: this is no signed webhook.`)
+    throw new InvalidWebhook("header missing", `The header ${name} is missing: this is not a signed webhook.`)
   }
   return text
 }
@@ -63,10 +63,10 @@ const isSame = (left: string, right: string): boolean => {
 }
 
 /**
- * Verifies a webhook. Throws `InvalidWebhook` where it was not signed with the secret (one of them, where there are several), or not within
- * the tolerance of now.
+ * Verifies a webhook. Throws `InvalidWebhook` if it was not signed with the secret (any of them, if there are several), or if its timestamp
+ * differs from now by more than the tolerance.
  *
- * `body` is the body as it came, before any parsing: JSON that was parsed and printed again has other bytes and another signature.
+ * `body` is the raw body: JSON that was parsed and serialized again has other bytes and another signature.
  */
 export const verify = (
   secret: string | ReadonlyArray<string>,
@@ -82,14 +82,14 @@ export const verify = (
     throw new InvalidWebhook(
       "timestamp",
       `The header webhook-timestamp is ${timestamp}, more than ${toleranceMs / 1000} s away from now, ` +
-        `${Math.floor(now / 1000)}. Look at this machine's clock; if it is right, somebody repeats an old webhook.`
+        `${Math.floor(now / 1000)}. Check this machine's clock; if it is right, this webhook is a replay.`
     )
   }
   const expected = (typeof secret === "string" ? [secret] : secret).map((one) => sign(one, id, Number(timestamp), body))
   if (!expected.some((one) => given.some((other) => isSame(one, other)))) {
     throw new InvalidWebhook(
       "signature",
-      "The signature does not fit: another secret, or a body that is not what was sent. Verify the raw body, before it is parsed."
+      "The signature does not match: the secret is another one, or the body was changed. Verify the raw body, before it is parsed."
     )
   }
   return { id, sentAt }

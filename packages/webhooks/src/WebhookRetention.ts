@@ -1,8 +1,8 @@
 /**
- * Forgets webhook deliveries that have ended, and what was noted of their attempts.
+ * Removes ended webhook deliveries and the log of their attempts.
  *
- * Looks every ten minutes. Seven days by default, so that a receiver's outage over a long weekend can still be looked into and sent again;
- * each delivery is kept with its body, so longer costs disk in proportion.
+ * Runs every ten minutes. The default of seven days lets an operator inspect and resend webhooks after a long weekend's outage of a receiver.
+ * Each delivery is stored with its body, so a longer retention needs proportionally more disk.
  */
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
@@ -11,7 +11,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** How long to keep. */
+/** The retention. */
 export interface Options {
   /** Default: 7 days. */
   readonly keep?: Duration.Input
@@ -19,7 +19,7 @@ export interface Options {
 
 const INTERVAL = "10 minutes"
 
-/** What one write removes. */
+/** The most rows that one write removes. */
 const LIMIT = 500
 
 /** The duty as a layer: it runs while the layer's scope is open. */
@@ -31,13 +31,11 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, WebhookS
     const sweep = Effect.gen(function*() {
       const before = (yield* Clock.currentTimeMillis) - keep
       while ((yield* store.removeBefore(before, LIMIT)) === LIMIT) yield* Effect.yieldNow
-      // Of deliveries that are still tried for longer than this, the log loses its oldest lines.
+      // A delivery that is still retried after this time loses its oldest attempts.
       while ((yield* attempts.removeBefore(before, LIMIT)) === LIMIT) yield* Effect.yieldNow
     })
     yield* sweep.pipe(
-      Effect.catchCause((cause) =>
-        Effect.logError("Old webhook deliveries cannot be removed; trying again in ten minutes.", cause)
-      ),
+      Effect.catchCause((cause) => Effect.logError("Old webhook deliveries cannot be removed; retrying in ten minutes.", cause)),
       Effect.andThen(Effect.sleep(INTERVAL)),
       Effect.forever,
       Effect.forkScoped

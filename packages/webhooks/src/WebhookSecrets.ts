@@ -1,24 +1,24 @@
 /**
- * One secret per endpoint: made when it is first needed, rotated with an overlap.
+ * The signing secret of each endpoint: created at first use, rotated with an overlap.
  *
  * ```
- *   first use ---> present --rotate--> previous, until its grace is over ---> forgotten by the next rotation
- *                                      present, a new one
+ *   first use ---> current --rotate--> previous, valid until its grace period ends ---> removed by the next rotation
+ *                                      current: the new secret
  * ```
  *
- * While two are valid, deliveries carry two signatures, so a receiver can change its secret at any time of the grace.
+ * While two secrets are valid, deliveries carry two signatures, so a receiver can change its secret at any time in the grace period.
  */
 import type { EndpointId } from "@stint/contract/Ids"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { newSecret } from "./Signature.ts"
 
-/** The secret of an endpoint; makes one where there is none. */
+/** The secret of an endpoint. Creates it if there is none. */
 export const current = Effect.fn("WebhookSecrets.current")(
-  function*(endpoint: EndpointId): Effect.fn.Return<WebhookSecret, QueueError, WebhookSecretStore> {
+  function*(endpoint: EndpointId): Effect.fn.Return<WebhookSecret, StoreError, WebhookSecretStore> {
     const store = yield* WebhookSecretStore
     const known = yield* store.get(endpoint)
     if (known !== undefined) return known
@@ -28,9 +28,9 @@ export const current = Effect.fn("WebhookSecrets.current")(
   }
 )
 
-/** Gives an endpoint another secret. The present one signs too for `graceMs`; 0 ends it at once, for one that leaked. */
+/** Replaces the secret of an endpoint. The old one also signs for `graceMs`; 0 ends it at once, for a leaked secret. */
 export const rotate = Effect.fn("WebhookSecrets.rotate")(
-  function*(endpoint: EndpointId, graceMs: number): Effect.fn.Return<WebhookSecret, QueueError, WebhookSecretStore> {
+  function*(endpoint: EndpointId, graceMs: number): Effect.fn.Return<WebhookSecret, StoreError, WebhookSecretStore> {
     const store = yield* WebhookSecretStore
     const now = yield* Clock.currentTimeMillis
     const secret = Redacted.make(newSecret())
@@ -43,7 +43,7 @@ export const rotate = Effect.fn("WebhookSecrets.rotate")(
   }
 )
 
-/** The secrets that sign at a time, the present one first. */
+/** The secrets that sign at this time, the current one first. */
 export const validAt = ({ previous, secret }: WebhookSecret, now: number): ReadonlyArray<string> => [
   Redacted.value(secret),
   ...(previous !== null && previous.until > now ? [Redacted.value(previous.secret)] : [])

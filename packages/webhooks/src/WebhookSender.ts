@@ -1,29 +1,29 @@
 /**
- * The duty that empties the webhook outbox: at least once for every delivery that was written, whatever dies on the way
+ * The duty that sends the webhooks of the outbox, each at least once, even if processes are killed
  * (R10, docs/spec/figures.md#reliability).
  *
  * ```
- *   a job changed, a timer, a place got free
+ *   a job changes, a timer fires, a slot is released
  *        |
  *        v                          +--- 2xx ------------------------> delivered
- *   claimDue --lease--> Receivers --+--- 410, a forbidden address ---> failed
- *        ^                 |        +--- anything else --------------> due again after a pause, failed after the last
- *        |               full              (RetryPlan)
+ *   claimDue --lease--> HostLimiter +--- 410, a forbidden address ---> failed
+ *        ^                 |        +--- anything else --------------> due again after a delay, failed after the last attempt
+ *        |               full              (RetrySchedule)
  *        |                 v
- *        +------- due again at the host's pace
+ *        +------- due again when its turn has probably come
  * ```
  *
- * A delivery that was claimed is this sender's for `lease`: two time-outs and a margin, one for its turn at the host, one for the request. A
- * sender that is closed hands back what it was at; one that is killed cannot, and its deliveries are claimed again when their lease is over.
- * A receiver may therefore see a delivery twice, and knows it by `webhook-id`.
+ * A claim leases a delivery to this sender for two timeouts and a margin: one timeout for the wait at the host, one for the request. A sender
+ * that shuts down returns its deliveries to the outbox. Those of a killed sender are claimed again when their leases expire. A receiver may
+ * therefore get a delivery twice, with the same `webhook-id`.
  *
- * Deliveries are not sent in order: a slow or retried one does not hold up the next. The job object says how things stood.
+ * Deliveries are not ordered: a slow or retried one does not delay the next. The job object in the body has the state at its event.
  */
 import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import { JobQueue } from "@stint/queue/JobQueue"
+import * as OutageLog from "@stint/store/OutageLog"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
-import type { QueueError } from "@stint/store/QueueError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -45,38 +45,38 @@ import * as WebhookSecrets from "./WebhookSecrets.ts"
 /** How to send. */
 export interface Options {
   /**
-   * How long a receiver may take to answer. Default: 15 s. Longer suits receivers that work before they answer; it is also how long a hung
-   * one holds its places, and half of how long the deliveries of a killed sender wait.
+   * The time limit of one attempt. Default: 15 s. A longer one suits receivers that work before they answer. A hung receiver holds its slots this
+   * long, and the deliveries of a killed sender wait twice as long.
    */
   readonly timeout?: Duration.Input
-  /** The pauses between attempts; one attempt more than there are pauses. Default: {@link RetryPlan.PAUSES}, ten attempts over a day. */
+  /** The delays between attempts; there is one attempt more than delays. Default: {@link RetrySchedule.PAUSES}, ten attempts over a day. */
   readonly pauses?: ReadonlyArray<Duration.Input>
-  /** The longest `Retry-After` that is heeded. Default: 6 hours. */
+  /** The longest `Retry-After` that is respected. Default: 6 hours. */
   readonly longestRetryAfter?: Duration.Input
-  /** Requests to one host at once. Default: 8. More empties the queue of a fast receiver sooner and presses a slow one harder. */
+  /** Concurrent requests to one host. Default: 8. More requests empty the queue of a fast receiver sooner and load a slow one more. */
   readonly perHost?: number
   /** Deliveries in hand at once, for all hosts. Default: 512. */
   readonly most?: number
-  /** How often to look when nothing says that there is something. Default: 1 s. */
+  /** How often to check the outbox without a notification. Default: 1 s. */
   readonly interval?: Duration.Input
 }
 
-/** What one claim takes: few enough that 20 MB bodies do no harm. */
+/** The most deliveries of one claim: few enough for bodies of 20 MB. */
 const CLAIM_LIMIT = 16
 
-/** What may be in hand of bodies; beyond, nothing is claimed until some are sent. Characters. */
+/** The most characters of bodies in hand. While they are exceeded, the sender claims nothing. */
 const MAX_CHARACTERS = 64 * 1024 * 1024
 
-/** Beyond two time-outs: for the writes around them. Milliseconds. */
+/** Added to the lease for the writes before and after an attempt. Milliseconds. */
 const LEASE_MARGIN = 5_000
 
-/** How long after its body could not be had a delivery is tried again. Milliseconds. */
-const BODY_PAUSE = 5_000
+/** The delay after a body could not be read. Milliseconds. */
+const BODY_RETRY_DELAY = 5_000
 
-/** How long after a failure of the store to try again. */
-const STORE_PAUSE = "1 second"
+/** The delay after a failure of the store. */
+const STORE_RETRY_DELAY = "1 second"
 
-/** Of one host: where the requests go, whatever the path. */
+/** The origin of the URL: all its paths share one limit. */
 const hostOf = (url: string): string => URL.parse(url)?.origin ?? ""
 
 const make = Effect.fnUntraced(function*(options: Options) {
@@ -93,16 +93,16 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const most = options.most ?? 512
   const interval = Duration.toMillis(options.interval ?? "1 second")
   const lease = 2 * timeout + LEASE_MARGIN + bodies.limitMs
-  const hostLimiter = HostLimiter.make({ perHost: options.perHost ?? 8, timeout })
+  const hostLimiter = HostLimiter.make(options.perHost ?? 8)
   const isFull = () => hostLimiter.held() >= most || hostLimiter.characters() >= MAX_CHARACTERS
 
   const sending = yield* FiberSet.make()
-  /** Open when it is time to look again: a place got free that a claim had waited for, or something is due earlier than was known. */
-  const again = yield* Latch.make(false)
+  /** Opens when the sender must check again: a slot that a claim needs was released, or a delivery is due earlier than known. */
+  const recheck = yield* Latch.make(false)
 
-  /** Due again at a time, without having been tried. */
+  /** Makes a delivery due at this time without an attempt. */
   const postpone = (delivery: WebhookDelivery, now: number, nextAt: number) =>
-    store.settle(delivery.id, delivery.attempts, {
+    store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
       _tag: "Retry",
       at: delivery.settledAt ?? now,
       status: delivery.lastStatus,
@@ -117,7 +117,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     function*(delivery: WebhookDelivery, answer: Effect.Success<ReturnType<typeof attemptDelivery>>, now: number) {
       const base = { at: now, status: answer.status, error: answer.error }
       if (answer._tag === "Delivered") return { ...base, _tag: "Delivered" } satisfies DeliveryOutcome
-      if (answer._tag === "Never") return { ...base, _tag: "Failed" } satisfies DeliveryOutcome
+      if (answer._tag === "Failed") return { ...base, _tag: "Failed" } satisfies DeliveryOutcome
       const { sinceFinal } = yield* attempts.attemptCounts(delivery.id)
       const pause = RetrySchedule.retryDelay(plan, sinceFinal + 1, answer.retryAfter, yield* Random.next)
       return pause === undefined
@@ -131,92 +131,91 @@ const make = Effect.fnUntraced(function*(options: Options) {
       ? Effect.logWarning(
         `The webhook "${event}" of ${event.startsWith("batch.") ? "batch" : "job"} ${job} to ${
           RequestUrl.redactedUrl(url)
-        } is given up. ${error ?? ""} ` +
+        } failed and is not retried. ${error ?? ""} ` +
           `When the receiver works again: stint webhooks resend ${endpoint} ${id}`
       )
       : Effect.void
 
-  /** The delivery with its whole body, which is counted until it is sent; undefined, and due again in a while, where that cannot be had. */
+  /** Resolves the body and reserves memory for it until it is sent. Undefined if the body cannot be read now; the delivery is then due later. */
   const withBody = (delivery: WebhookDelivery) =>
     bodies.resolve(delivery.body).pipe(
       Effect.tap((body) => body.length < BUDGET_THRESHOLD_BYTES ? Effect.void : memory.reserve(body.length)),
       Effect.map((body): WebhookDelivery => ({ ...delivery, body })),
-      Effect.catchTag("QueueError", ({ message }) =>
+      Effect.catchTag("StoreError", ({ message }) =>
         Effect.flatMap(Clock.currentTimeMillis, (now) =>
           Effect.as(
-            store.settle(delivery.id, delivery.attempts, {
+            store.settle(delivery.endpoint, delivery.id, delivery.attempts, {
               _tag: "Retry",
               at: now,
               status: null,
-              error: `The body cannot be had now: ${message}.`,
-              nextAt: now + BODY_PAUSE
+              error: `The body cannot be read now: ${message}.`,
+              nextAt: now + BODY_RETRY_DELAY
             }),
             undefined
           )))
     )
 
-  /** Sends a delivery whose turn has come, and notes how that ended. The duration of the request; undefined where none was made. */
-  const deliver = Effect.fn("WebhookSender.deliver")(function*(kept: WebhookDelivery) {
-    const delivery = yield* withBody(kept)
+  /** Sends a delivery once and records the outcome. */
+  const deliver = Effect.fn("WebhookSender.deliver")(function*(stored: WebhookDelivery) {
+    const delivery = yield* withBody(stored)
     if (delivery === undefined) {
-      again.openUnsafe()
-      return undefined
+      recheck.openUnsafe()
+      return
     }
     const secret = yield* Effect.provideService(WebhookSecrets.current(delivery.endpoint), WebhookSecretStore, secrets)
-    const begun = yield* Clock.currentTimeMillis
-    const answer = yield* attemptDelivery(http, delivery, WebhookSecrets.validAt(secret, begun), timeout)
-    const ended = yield* Clock.currentTimeMillis
-    const outcome = yield* outcomeOf(delivery, answer, ended)
-    // Both are in one commit where the store groups writes; the outbox's is the one that counts.
+    const startedAt = yield* Clock.currentTimeMillis
+    const answer = yield* attemptDelivery(http, delivery, WebhookSecrets.validAt(secret, startedAt), timeout)
+    const endedAt = yield* Clock.currentTimeMillis
+    const outcome = yield* outcomeOf(delivery, answer, endedAt)
+    // The store may write both in one commit. If it cannot, the outbox decides.
     yield* Effect.all([
-      store.settle(delivery.id, delivery.attempts, outcome),
+      store.settle(delivery.endpoint, delivery.id, delivery.attempts, outcome),
       attempts.add({
         delivery: delivery.id,
-        at: begun,
-        durationMs: ended - begun,
+        at: startedAt,
+        durationMs: endedAt - startedAt,
         status: outcome.status,
         error: outcome.error,
         final: outcome._tag !== "Retry"
       })
     ], { concurrency: "unbounded" })
-    if (outcome._tag === "Retry") again.openUnsafe()
+    if (outcome._tag === "Retry") recheck.openUnsafe()
     yield* logFailedDelivery(delivery, outcome)
-    return ended - begun
   }, Effect.scoped)
 
-  /** Takes a delivery through its turn at the host. Whatever happens, its place is given back. */
-  const deliverInSlot = (delivery: WebhookDelivery, place: HostLimiter.Slot) => {
-    let duration: number | undefined
-    return deliver(delivery).pipe(
-      Effect.tap((millis) => Effect.sync(() => (duration = millis))),
-      place.permits.withPermits(1),
+  /** Sends a delivery with one of the host's permits, and always releases its slot. */
+  const deliverInSlot = (delivery: WebhookDelivery, slot: HostLimiter.Slot) =>
+    deliver(delivery).pipe(
+      slot.permits.withPermits(1),
       Effect.onInterrupt(() => returnToOutbox(delivery)),
-      // What the store did not keep is claimed again when its lease is over.
+      // A delivery whose outcome was not stored is claimed again when its lease expires.
       Effect.catchCause((cause) =>
         Cause.hasInterrupts(cause)
           ? Effect.failCause(cause)
-          : Effect.logError(`A webhook of job ${delivery.job} was not settled; it will be sent again.`, cause)
+          : Effect.logError(
+            `The outcome of a webhook of job ${delivery.job} was not stored; the webhook will be sent again.`,
+            cause
+          )
       ),
       Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => {
         const wasFull = isFull()
-        place.release(duration, now)
-        if (wasFull) again.openUnsafe()
+        slot.release(now)
+        if (wasFull) recheck.openUnsafe()
       }))
     )
-  }
 
-  const place = Effect.fnUntraced(function*(delivery: WebhookDelivery, now: number) {
-    const found = hostLimiter.acquire(hostOf(delivery.url), delivery.body.length, now)
-    if (typeof found === "number") yield* postpone(delivery, now, found)
-    else yield* FiberSet.run(sending, deliverInSlot(delivery, found))
+  const trySend = Effect.fnUntraced(function*(delivery: WebhookDelivery, now: number) {
+    const slot = hostLimiter.acquire(hostOf(delivery.url), delivery.body.length, now)
+    if (typeof slot === "number") yield* postpone(delivery, now, slot)
+    else yield* FiberSet.run(sending, deliverInSlot(delivery, slot))
   })
 
-  /** Claims once. True when there may be more. */
+  /** Claims once. Returns whether there may be more. */
   const claim = Effect.gen(function*() {
     if (isFull()) return false
     const now = yield* Clock.currentTimeMillis
     const claimed = yield* store.claimDue(now, CLAIM_LIMIT, lease)
-    for (const delivery of claimed) yield* place(delivery, now)
+    for (const delivery of claimed) yield* trySend(delivery, now)
     return claimed.length > 0
   }).pipe(Effect.uninterruptible)
 
@@ -227,40 +226,28 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 
   const once = Effect.gen(function*() {
-    yield* again.close
-    // Listens before it looks: what is written between the look and the wait is not missed.
-    const bell = yield* Effect.forkChild(queue.awaitDeliveries(interval), { startImmediately: true })
+    yield* recheck.close
+    // Subscribes before it checks, so that no notification between the check and the wait is lost.
+    const notification = yield* Effect.forkChild(queue.awaitDeliveries(interval), { startImmediately: true })
     if (!(yield* claim)) {
       const due = yield* untilDue
-      yield* Effect.raceAllFirst([Fiber.join(bell), again.await, Effect.sleep(due)])
+      yield* Effect.raceAllFirst([Fiber.join(notification), recheck.await, Effect.sleep(due)])
     }
-    yield* Fiber.interrupt(bell)
+    yield* Fiber.interrupt(notification)
   }).pipe(Effect.scoped)
 
-  let failing = false
-  yield* once.pipe(
-    Effect.tap(() => {
-      if (!failing) return Effect.void
-      failing = false
-      return Effect.logInfo("Webhooks are sent again.")
-    }),
-    Effect.catchCause((cause: Cause.Cause<QueueError>) => {
-      if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause)
-      const first = !failing
-      failing = true
-      const error = Cause.squash(cause)
-      const message = error instanceof Error ? error.message : String(error)
-      return Effect.andThen(
-        first ? Effect.logError(`Webhooks cannot be sent: ${message}. None is lost; trying again every second.`) : Effect.void,
-        Effect.sleep(STORE_PAUSE)
-      )
-    }),
+  const outage = OutageLog.make({
+    onFailure: (problem) => Effect.logError(`Webhooks cannot be sent: ${problem}. None is lost; retrying every second.`),
+    onRecovery: Effect.logInfo("Webhooks are sent again.")
+  })
+  yield* outage.watch(once).pipe(
+    Effect.flatMap((succeeded) => succeeded ? Effect.void : Effect.sleep(STORE_RETRY_DELAY)),
     Effect.forever,
     Effect.forkScoped
   )
 })
 
-/** The duty as a layer: it sends while the layer's scope is open, and hands back what it was at when it closes. */
+/** The duty as a layer: it sends while the layer's scope is open, and returns its deliveries to the outbox when the scope closes. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<never, never, WebhookStore | WebhookAttemptStore | WebhookSecretStore | JobQueue | GuardedHttp> =>

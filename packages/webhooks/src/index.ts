@@ -1,5 +1,5 @@
 /**
- * Webhooks: the duty that sends them, what they are signed with, and the way to verify them.
+ * Webhooks: the sender, its signing secrets, and the verification for receivers.
  */
 export * as EndpointCleanup from "./EndpointCleanup.ts"
 export * as RetrySchedule from "./RetrySchedule.ts"

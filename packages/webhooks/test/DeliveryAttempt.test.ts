@@ -1,4 +1,4 @@
-/** Attempts over real sockets, to receivers that mean no good. */
+/** Attempts over real sockets, to hostile receivers. */
 import { assert, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
@@ -16,7 +16,7 @@ import { newSecret } from "../src/Signature.ts"
 
 const SECRET = newSecret()
 
-/** A receiver on the loopback while the scope is open. */
+/** A receiver on loopback while the scope is open. */
 const receiver = (listener: RequestListener) =>
   Effect.map(
     Effect.acquireRelease(
@@ -64,7 +64,7 @@ const attemptAt = (url: string, timeoutMs = 5_000) =>
 const rule = (title: string, body: () => Effect.Effect<void, unknown, GuardedHttp.GuardedHttp | Scope.Scope>) =>
   it.live(title, () => Effect.scoped(Effect.suspend(body)).pipe(Effect.provide(client)))
 
-rule("the bytes that arrive are the bytes that were signed", () =>
+rule("sends the bytes that were signed", () =>
   Effect.gen(function*() {
     let verified: string | undefined
     const url = yield* receiver((request, response) => {
@@ -81,13 +81,13 @@ rule("the bytes that arrive are the bytes that were signed", () =>
     assert.match(verified ?? "", /^[0-9a-f-]{36}$/)
   }))
 
-rule("a receiver that hangs before its answer costs the time-out and no more", () =>
+rule("ends at the timeout when the receiver does not answer", () =>
   Effect.gen(function*() {
     const url = yield* receiver(() => {})
-    assert.include(yield* attemptAt(url, 200), { _tag: "Again", status: null, error: "No answer within 0.2 s." })
+    assert.include(yield* attemptAt(url, 200), { _tag: "Retry", status: null, error: "No answer within 0.2 s." })
   }))
 
-rule("a 2xx is a 2xx, however large, endless or cut the rest of the answer is", () =>
+rule("counts a 2xx as delivered, however large, endless or truncated its body is", () =>
   Effect.gen(function*() {
     const endings: ReadonlyArray<RequestListener> = [
       (_, response) => void response.end(Buffer.alloc(8 * 1024 * 1024)),
@@ -101,20 +101,20 @@ rule("a 2xx is a 2xx, however large, endless or cut the rest of the answer is", 
     }
   }))
 
-rule("a connection that is cut, refused, or speaks no HTTP is tried again", () =>
+rule("is retried after a lost or refused connection and an answer that is not HTTP", () =>
   Effect.gen(function*() {
     const cut = yield* receiver((_, response) => void response.destroy())
     const garbled = yield* receiver((request) => void request.socket.end("220 mail.example ESMTP\r\n"))
     for (const url of [cut, garbled]) {
       const { _tag, error, status } = yield* attemptAt(url)
-      assert.deepStrictEqual([_tag, status], ["Again", null])
+      assert.deepStrictEqual([_tag, status], ["Retry", null])
       assert.isNotNull(error)
     }
     const gone = yield* Effect.scoped(receiver(() => {}))
-    assert.include(yield* attemptAt(gone), { _tag: "Again", error: "no answer (ECONNREFUSED)." })
+    assert.include(yield* attemptAt(gone), { _tag: "Retry", error: "no answer (ECONNREFUSED)." })
   }))
 
-rule("a redirect is not followed", () =>
+rule("does not follow redirects", () =>
   Effect.gen(function*() {
     let followed = 0
     const target = yield* receiver((_, response) => {
@@ -123,12 +123,12 @@ rule("a redirect is not followed", () =>
     })
     const url = yield* receiver((_, response) => void response.writeHead(307, { location: target }).end())
     const answer = yield* attemptAt(url)
-    assert.strictEqual(answer._tag, "Again")
+    assert.strictEqual(answer._tag, "Retry")
     assert.match(answer.error ?? "", /redirects of webhooks are not followed/)
     assert.strictEqual(followed, 0)
   }))
 
-it.live("without leave, no address of this machine or of its network is connected to", () =>
+it.live("connects to no address of this machine or its network by default", () =>
   Effect.gen(function*() {
     let connections = 0
     const url = yield* receiver((_, response) => {
@@ -138,13 +138,13 @@ it.live("without leave, no address of this machine or of its network is connecte
     const { port } = new URL(url)
     for (const host of ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "169.254.169.254"]) {
       const answer = yield* attemptAt(`http://${host}:${port}/`)
-      assert.strictEqual(answer._tag, "Never", host)
+      assert.strictEqual(answer._tag, "Failed", host)
       assert.match(answer.error ?? "", /may not be reached.*STINT_WEBHOOKS_ALLOW/)
     }
     assert.strictEqual(connections, 0)
   }).pipe(Effect.scoped, Effect.provide(GuardedHttp.layer)))
 
-it.live("the span of the caller's request goes with it, where there was one", () =>
+it.live("passes on the trace context of the caller's request", () =>
   Effect.gen(function*() {
     const seen: Array<readonly [unknown, unknown]> = []
     const url = yield* receiver((request, response) => {

@@ -1,4 +1,4 @@
-/** Signatures, against what the standard publishes. */
+/** Signatures, compared with the example that the standard publishes. */
 import { assert, describe, it } from "@effect/vitest"
 import { InvalidWebhook, verify } from "@stint/webhooks/verify"
 import * as fc from "fast-check"
@@ -29,24 +29,24 @@ const refusal = (run: () => unknown): string => {
   return "none"
 }
 
-describe("signatures", () => {
-  it("are those of Standard Webhooks: its published example comes out", () => {
+describe("a signature", () => {
+  it("is that of Standard Webhooks: it equals the published example", () => {
     assert.strictEqual(sign(SECRET, ID, SENT, BODY), SIGNATURE)
     assert.deepStrictEqual(verify(SECRET, headers(), BODY, { now }), { id: ID, sentAt: now })
   })
 
-  it("are verified with Fetch headers, those of node:http in any case, a body in bytes, and a secret without its prefix", () => {
+  it("is verified with headers of Fetch, of node:http in any case, a body in bytes, and a secret without its prefix", () => {
     const bare = SECRET.slice("whsec_".length)
     verify(bare, new Headers(headers()), Buffer.from(BODY), { now })
     verify(SECRET, { "Webhook-Id": ID, "Webhook-Timestamp": String(SENT), "Webhook-Signature": [SIGNATURE] }, BODY, { now })
   })
 
-  it("one good signature among several is enough, and one good secret", () => {
+  it("needs only one valid signature and one valid secret among several", () => {
     verify(SECRET, headers({ "webhook-signature": `v1,AAAA v1a,xyz ${SIGNATURE}` }), BODY, { now })
     verify([newSecret(), SECRET], headers(), BODY, { now })
   })
 
-  it("a changed body, id, time or secret, another version, and rubbish are refused", () => {
+  it("is rejected for a changed body, id, time or secret, another version, and garbage", () => {
     const reasons = [
       () => verify(SECRET, headers(), `${BODY} `, { now }),
       () => verify(SECRET, headers({ "webhook-id": "msg_other" }), BODY, { now }),
@@ -59,14 +59,14 @@ describe("signatures", () => {
     assert.deepStrictEqual(reasons, reasons.map(() => "signature"))
   })
 
-  it("a webhook without one of the headers is refused", () => {
+  it("is rejected when a header is missing", () => {
     for (const name of ["webhook-id", "webhook-timestamp", "webhook-signature"]) {
       assert.strictEqual(refusal(() => verify(SECRET, headers({ [name]: "" }), BODY, { now })), "header missing")
     }
     assert.strictEqual(refusal(() => verify(SECRET, {}, BODY, { now })), "header missing")
   })
 
-  it("a webhook of five minutes ago, or from the future, is refused, and so is a time that is none", () => {
+  it("is rejected when the timestamp is five minutes old, in the future, or not a number", () => {
     const at = (seconds: number) => refusal(() => verify(SECRET, headers(), BODY, { now: now + seconds * 1000 }))
     assert.deepStrictEqual([at(300), at(-300), at(301), at(-301)], ["none", "none", "timestamp", "timestamp"])
     for (const text of ["soon", "-1", "1614265330.5", "99999999999999", "NaN"]) {
@@ -74,7 +74,7 @@ describe("signatures", () => {
     }
   })
 
-  it("hold for any body and secret, and for no other body", () => {
+  it("is valid for any body and secret, and for no other body", () => {
     fc.assert(fc.property(fc.string({ unit: "binary" }), fc.string({ unit: "binary" }), (body, other) => {
       const secret = newSecret()
       const signed = headers({ "webhook-signature": sign(secret, ID, SENT, body) })

@@ -83,7 +83,7 @@ describe("a job that is stopped", () => {
         stub,
         Handler.fromFunction<string>((job, { signal }) => {
           running.push(new LineTimer("left open"))
-          stub.look()
+          stub.recheck()
           return job.input === "stay"
             ? new Promise((_, reject) => signal.addEventListener("abort", () => reject(new Error("aborted"))))
             : {}

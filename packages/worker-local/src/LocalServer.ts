@@ -233,7 +233,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         state.taking = true
         return jobs.take(count)
       }),
-    done: (job, body) =>
+    deliverResult: (job, body) =>
       Effect.suspend(() => {
         if (Buffer.byteLength(body) > LIMITS.result) return tooLarge("a result", LIMITS.result)
         const { stopPod } = jobs.done(job.id, body)
@@ -243,7 +243,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         loggedRecycle = true
         return log
       }),
-    chunk: (job, body) =>
+    deliverChunk: (job, body) =>
       Effect.suspend(() => {
         if (Buffer.byteLength(body) > LIMITS.chunk) return tooLarge("a chunk", LIMITS.chunk)
         switch (jobs.chunk(job.id, body)) {
@@ -256,7 +256,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
         }
       }),
     progress: (job, output) => Effect.sync(() => jobs.progress(job.id, output)),
-    stops: jobs.stops,
+    stopRequests: jobs.stops,
     ping: () => Effect.void,
     streaming: true,
     recycles: false

@@ -81,7 +81,7 @@ export const make = (
   let onItsWay = false
   let over = false
   let warned = false
-  let failures = 0
+  const backoff = Backoff.make(RETRY_BACKOFF)
   /** Before this moment nothing goes. Milliseconds since 1970. */
   let notBefore = 0
 
@@ -93,8 +93,7 @@ export const make = (
       yield* Effect.logDebug(`No more progress of this job is sent: ${error.message}.`)
       return
     }
-    failures++
-    notBefore = Math.max(notBefore, clock.currentTimeMillisUnsafe() + (yield* Backoff.delayAfter(failures, RETRY_BACKOFF)))
+    notBefore = Math.max(notBefore, clock.currentTimeMillisUnsafe() + (yield* backoff.next))
     if (!warned) {
       warned = true
       yield* Effect.logWarning(
@@ -120,7 +119,7 @@ export const make = (
       notBefore = clock.currentTimeMillisUnsafe() + interval
       const error = yield* Effect.match(source.progress(job, value), { onFailure: (error) => error, onSuccess: () => undefined })
       onItsWay = false
-      if (error === undefined) failures = 0
+      if (error === undefined) backoff.reset()
       else yield* failed(text, tries, error)
     }
     // In one step with the look above: an update that comes between the two would wait for ever.

@@ -61,11 +61,11 @@ export const inMemory = (
             })
             return after === 0 ? answer : Effect.andThen(Effect.sleep(after), answer)
           }),
-        done: (job, body, stream) =>
+        deliverResult: (job, body, stream) =>
           Effect.suspend(() => {
             const at = clock.currentTimeMillisUnsafe()
             seen.push({ kind: "done", job: job.id, value: JSON.parse(body), at, answered: at })
-            return inner.done(job, body, stream)
+            return inner.deliverResult(job, body, stream)
           })
       }
     })

@@ -16,14 +16,13 @@
  * `lib-storage`, whose `abort` lets requests that are on their way run on, does not wait for its own cleaning up, and which goes on
  * to send what is left after a part has failed.
  */
-import type { CompletedPart, S3Client } from "@aws-sdk/client-s3"
+import type { S3Client } from "@aws-sdk/client-s3"
+import { S3 } from "@stint/s3"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as RcMap from "effect/RcMap"
-import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
-import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { Content, NextPart } from "./Content.ts"
 import type { Bucket } from "./Destination.ts"
@@ -118,26 +117,20 @@ export interface S3Objects {
   readonly sign: (bucket: Bucket, key: string, seconds: number) => Effect.Effect<URL, UploadError>
 }
 
-const load = Effect.promise(() => Promise.all([import("@aws-sdk/client-s3"), import("@aws-sdk/s3-request-presigner")]))
-
-/** A client, and who may use it now. */
-interface Connection {
-  readonly client: S3Client
-  readonly permits: Semaphore.Semaphore
+/** Requests of one upload: the client of the bucket's storage, and errors that name the bucket. */
+interface Target {
+  readonly bucket: Bucket
+  readonly sdk: S3.S3["sdk"]
+  readonly request: <A>(send: (client: S3Client, abortSignal: AbortSignal) => Promise<A>) => Effect.Effect<A, UploadError>
 }
 
-/** One request of a bucket's client, when it is its turn; interruption cuts it. */
-const request = <A>(
-  bucket: Bucket,
-  { client, permits }: Connection,
-  send: (client: S3Client, abortSignal: AbortSignal) => Promise<A>
-) =>
-  Semaphore.withPermit(
-    permits,
-    Effect.tryPromise({ try: (abortSignal) => send(client, abortSignal), catch: toUploadError(bucket) })
-  )
+const targetOf = (bucket: Bucket, { request, sdk }: S3.S3): Target => ({
+  bucket,
+  sdk,
+  request: (send) => Effect.mapError(request(send), toUploadError(bucket))
+})
 
-/** What a client is made of: one for all buckets of a key. */
+/** The settings that select a client. Buckets that share them share one client. */
 const clientKey = ({ accessId, accessSecret, endpoint, pathStyle, region }: Bucket) => ({
   accessId,
   accessSecret,
@@ -148,54 +141,20 @@ const clientKey = ({ accessId, accessSecret, endpoint, pathStyle, region }: Buck
 
 /** Writes and signs with clients that close with the scope. */
 export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Return<S3Objects, never, Scope.Scope> {
-  const loaded = yield* Effect.cached(Effect.uninterruptible(load))
-
   const clients = yield* RcMap.make({
     idleTimeToLive: IDLE,
-    lookup: Effect.fnUntraced(function*(key: ReturnType<typeof clientKey>) {
-      const [{ S3Client }] = yield* loaded
-      const permits = yield* Semaphore.make(MAX_REQUESTS)
-      const client = yield* Effect.acquireRelease(
-        Effect.sync(() =>
-          new S3Client({
-            endpoint: key.endpoint,
-            region: key.region,
-            forcePathStyle: key.pathStyle,
-            credentials: { accessKeyId: key.accessId, secretAccessKey: Redacted.value(key.accessSecret) },
-            maxAttempts: tuning.attempts,
-            retryMode: tuning.retryMode,
-            requestHandler: {
-              connectionTimeout: Duration.toMillis(tuning.connectTimeout),
-              socketTimeout: Duration.toMillis(tuning.silenceTimeout),
-              httpAgent: { keepAlive: true, maxSockets: MAX_REQUESTS },
-              httpsAgent: { keepAlive: true, maxSockets: MAX_REQUESTS }
-            },
-            // The client makes a new connection for each request that asks first, and some storages never answer the question.
-            expectContinueHeader: false,
-            // The client's own checksums go into trailers, which many storages refuse. The signature covers the content.
-            requestChecksumCalculation: "WHEN_REQUIRED",
-            responseChecksumValidation: "WHEN_REQUIRED",
-            // A machine's settings for AWS must not bend requests to another storage.
-            useDualstackEndpoint: false,
-            useFipsEndpoint: false
-          })
-        ),
-        (client) => Effect.sync(() => client.destroy())
-      )
-      return { client, permits }
-    })
+    lookup: ({ accessId, accessSecret, ...key }: ReturnType<typeof clientKey>) =>
+      S3.make({ ...tuning, ...key, accessKeyId: accessId, secretAccessKey: accessSecret, maxRequests: MAX_REQUESTS })
   })
 
-  const put = Effect.fnUntraced(function*(to: Connection, bucket: Bucket, object: ObjectSpec, body: Uint8Array) {
-    const [{ PutObjectCommand }] = yield* loaded
-    const command = new PutObjectCommand({ ...paramsOf(bucket, object), Body: body, ContentLength: body.byteLength })
-    const { ETag } = yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal }))
-    if (ETag === undefined) return yield* noStorage(bucket)
+  const put = Effect.fnUntraced(function*({ bucket, request, sdk }: Target, object: ObjectSpec, body: Uint8Array) {
+    const command = new sdk.PutObjectCommand({ ...paramsOf(bucket, object), Body: body, ContentLength: body.byteLength })
+    const answer = yield* request((client, abortSignal) => client.send(command, { abortSignal }))
+    yield* Effect.mapError(S3.required(answer.ETag, "ETag"), toUploadError(bucket))
   })
 
   const parts = <E, R>(
-    to: Connection,
-    bucket: Bucket,
+    { bucket, request, sdk }: Target,
     key: string,
     uploadId: string,
     first: Uint8Array,
@@ -211,8 +170,7 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
       })).pipe(
         Stream.mapEffect(({ body, number }) =>
           Effect.gen(function*() {
-            const [{ UploadPartCommand }] = yield* loaded
-            const command = new UploadPartCommand({
+            const command = new sdk.UploadPartCommand({
               Bucket: bucket.bucket,
               Key: key,
               UploadId: uploadId,
@@ -220,23 +178,21 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
               Body: body,
               ContentLength: body.byteLength
             })
-            const { ETag } = yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal }))
-            if (ETag === undefined) return yield* noStorage(bucket)
+            const answer = yield* request((client, abortSignal) => client.send(command, { abortSignal }))
+            const ETag = yield* Effect.mapError(S3.required(answer.ETag, "ETag"), toUploadError(bucket))
             yield* advance(body.byteLength)
-            const part: CompletedPart & { readonly size: number } = { ETag, PartNumber: number, size: body.byteLength }
-            return part
+            return { ETag, PartNumber: number, size: body.byteLength }
           }), { concurrency: tuning.concurrency }),
         Stream.runCollect
       )
 
-  const abort = Effect.fnUntraced(function*(to: Connection, bucket: Bucket, key: string, uploadId: string) {
-    const [{ AbortMultipartUploadCommand }] = yield* loaded
-    const command = new AbortMultipartUploadCommand({ Bucket: bucket.bucket, Key: key, UploadId: uploadId })
-    yield* request(bucket, to, (client, abortSignal) => client.send(command, { abortSignal })).pipe(
-      Effect.timeoutOrElse({ duration: ABORT_TIMEOUT, orElse: () => Effect.fail({ message: "It does not answer." }) }),
+  const abort = Effect.fnUntraced(function*({ bucket, request, sdk }: Target, key: string, uploadId: string) {
+    const command = new sdk.AbortMultipartUploadCommand({ Bucket: bucket.bucket, Key: key, UploadId: uploadId })
+    yield* request((client, abortSignal) => client.send(command, { abortSignal })).pipe(
+      Effect.timeoutOrElse({ duration: ABORT_TIMEOUT, orElse: () => Effect.fail({ message: "The storage does not answer." }) }),
       Effect.catch(({ message }) =>
         Effect.logWarning(
-          `The upload of ${key} was given up, but its parts may still lie in bucket "${bucket.bucket}", where they cost money until a ` +
+          `The upload of ${key} was aborted, but its parts may still lie in bucket "${bucket.bucket}", where they cost money until a ` +
             `lifecycle rule for incomplete multipart uploads removes them. ${message}`
         )
       )
@@ -244,8 +200,7 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
   })
 
   const multipart = <E, R>(
-    to: Connection,
-    bucket: Bucket,
+    target: Target,
     object: ObjectSpec,
     first: Uint8Array,
     next: NextPart<E, R>,
@@ -253,26 +208,24 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
   ) =>
     Effect.uninterruptibleMask((restore) =>
       Effect.gen(function*() {
-        const [{ CompleteMultipartUploadCommand, CreateMultipartUploadCommand }] = yield* loaded
-        // Interrupted in the middle of this one, an upload without parts may stay behind, which costs nothing.
-        const create = new CreateMultipartUploadCommand(paramsOf(bucket, object))
-        const { UploadId: uploadId } = yield* restore(
-          request(bucket, to, (client, abortSignal) => client.send(create, { abortSignal }))
-        )
-        if (uploadId === undefined) return yield* noStorage(bucket)
+        const { bucket, request, sdk } = target
+        // An interruption here may leave an upload without parts at the storage, which costs nothing.
+        const create = new sdk.CreateMultipartUploadCommand(paramsOf(bucket, object))
+        const { UploadId } = yield* restore(request((client, abortSignal) => client.send(create, { abortSignal })))
+        const uploadId = yield* Effect.mapError(S3.required(UploadId, "UploadId"), toUploadError(bucket))
         const uploaded = Effect.gen(function*() {
-          const done = yield* parts(to, bucket, object.key, uploadId, first, next, advance)
-          const complete = new CompleteMultipartUploadCommand({
+          const done = yield* parts(target, object.key, uploadId, first, next, advance)
+          const complete = new sdk.CompleteMultipartUploadCommand({
             Bucket: bucket.bucket,
             Key: object.key,
             UploadId: uploadId,
             MultipartUpload: { Parts: done.map(({ ETag, PartNumber }) => ({ ETag, PartNumber })) }
           })
-          yield* request(bucket, to, (client, abortSignal) => client.send(complete, { abortSignal }))
+          yield* request((client, abortSignal) => client.send(complete, { abortSignal }))
           return done.reduce((sum, { size }) => sum + size, 0)
         })
         return yield* restore(uploaded).pipe(
-          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : abort(to, bucket, object.key, uploadId))
+          Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : abort(target, object.key, uploadId))
         )
       })
     )
@@ -280,26 +233,27 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
   return {
     write: <E, R>(bucket: Bucket, object: ObjectSpec, content: Content<E, R>, advance: Advance) =>
       Effect.scoped(Effect.gen(function*() {
-        const to = yield* RcMap.get(clients, clientKey(bucket))
+        const target = targetOf(bucket, yield* RcMap.get(clients, clientKey(bucket)))
         const partSize = Math.max(tuning.partSize, Math.ceil((content.size ?? 0) / MAX_PARTS))
         const next = yield* content.read(partSize)
         const first = (yield* next) ?? new Uint8Array(0)
         if (first.byteLength === content.size || first.byteLength < partSize) {
-          yield* put(to, bucket, object, first)
+          yield* put(target, object, first)
           yield* advance(first.byteLength)
           return first.byteLength
         }
-        return yield* multipart(to, bucket, object, first, next, advance)
+        return yield* multipart(target, object, first, next, advance)
       })),
     sign: Effect.fnUntraced(
       function*(bucket, key, seconds) {
-        const [{ GetObjectCommand }, { getSignedUrl }] = yield* loaded
-        const { client } = yield* RcMap.get(clients, clientKey(bucket))
-        const address = yield* Effect.tryPromise({
-          try: () => getSignedUrl(client, new GetObjectCommand({ Bucket: bucket.bucket, Key: key }), { expiresIn: seconds }),
-          catch: toUploadError(bucket)
+        const { getSignedUrl } = yield* Effect.promise(() => import("@aws-sdk/s3-request-presigner"))
+        const { client, sdk, toError } = yield* RcMap.get(clients, clientKey(bucket))
+        const command = new sdk.GetObjectCommand({ Bucket: bucket.bucket, Key: key })
+        const url = yield* Effect.tryPromise({
+          try: () => getSignedUrl(client, command, { expiresIn: seconds }),
+          catch: (error) => toUploadError(bucket)(toError(error))
         })
-        return new URL(address)
+        return new URL(url)
       },
       Effect.scoped
     )
@@ -316,15 +270,6 @@ const paramsOf = (bucket: Bucket, object: ObjectSpec) => ({
   ACL: object.acl,
   Metadata: object.metadata === undefined ? undefined : { ...object.metadata }
 })
-
-const noStorage = ({ bucket, endpoint }: Bucket) =>
-  new UploadError({
-    reason: new Rejected({
-      endpoint,
-      bucket,
-      problem: "it said yes, but not as S3 storage does; is the address one of a web site?"
-    })
-  })
 
 const tooManyParts = ({ bucket, endpoint }: Bucket, partSize: number) =>
   new UploadError({

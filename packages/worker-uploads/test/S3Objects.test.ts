@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
+import { S3Server } from "@stint/s3/testing"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as Tracer from "effect/Tracer"
@@ -6,8 +7,7 @@ import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
 import { pathToFileURL } from "node:url"
 import { Uploads } from "../src/index.ts"
-import * as S3Server from "./S3Server.ts"
-import { bucketEnvironment, fetched, folder, layer, logged, pattern, withJob } from "./UploadsHarness.ts"
+import { bucketEnvironment, fetched, folder, KEY, layer, logged, pattern, withJob } from "./UploadsHarness.ts"
 
 const MIB = 1024 * 1024
 /** The least part, so that small files have several. */
@@ -15,7 +15,7 @@ const PART = 5 * MIB
 
 let server: S3Server.S3Server
 beforeAll(async () => {
-  server = await S3Server.start("results", "callers")
+  server = await S3Server.start({ buckets: ["results", "callers"] })
 })
 afterAll(() => server.stop())
 
@@ -24,12 +24,9 @@ const run = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
   options: Uploads.LayerOptions = {},
   more: Record<string, string> = {}
-) =>
-  Effect.suspend(() =>
-    Effect.provide(effect, layer({ ...bucketEnvironment(`${server.url}/results`, S3Server.KEY), ...more }, options))
-  )
+) => Effect.suspend(() => Effect.provide(effect, layer({ ...bucketEnvironment(`${server.url}/results`, KEY), ...more }, options)))
 
-const callers = () => ({ ...S3Server.KEY, bucketName: "callers", endpointUrl: server.url })
+const callers = () => ({ ...KEY, bucketName: "callers", endpointUrl: server.url })
 
 const reasonOf = <A, E extends { readonly reason: unknown }, R>(self: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
@@ -184,7 +181,7 @@ describe("where an upload goes", () => {
 
   it.live("credentials of the call beat the job's s3Config", () =>
     Effect.gen(function*() {
-      const credentials = { ...S3Server.KEY, endpointUrl: `${server.url}/results` }
+      const credentials = { ...KEY, endpointUrl: `${server.url}/results` }
       const url = yield* Uploads.bytes("x", { name: "a.txt", credentials }).pipe(withJob({ s3Config: callers() }))
       expect(url.pathname).toBe("/results/job-1/a.txt")
     }).pipe((test) => run(test, {}, { BUCKET_NAME: "callers" })))
@@ -224,7 +221,7 @@ describe("a storage that refuses", () => {
       expect(error.message).toContain("Check s3Config.accessId and s3Config.accessSecret")
       const all = JSON.stringify([error, error.message, error.stack, lines])
       expect(all).not.toContain("hunter2")
-      expect(all).not.toContain(S3Server.KEY.accessId)
+      expect(all).not.toContain(KEY.accessId)
     }).pipe((test) => run(test, { partSize: PART })))
 
   it.live("a bucket that is not there: NoSuchBucket, with what to do", () =>

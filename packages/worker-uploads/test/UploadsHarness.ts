@@ -1,6 +1,7 @@
 /**
  * What the tests of uploads share: the service under an environment and a job, and contents that can be told apart.
  */
+import { S3Server } from "@stint/s3/testing"
 import { CurrentJob } from "@stint/worker/CurrentJob"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import { LogMemory } from "@stint/worker/testing"
@@ -11,6 +12,9 @@ import { mkdtemp, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Uploads } from "../src/index.ts"
+
+/** The key of the test server, as a job's `s3Config` has it. */
+export const KEY = { accessId: S3Server.KEY.accessKeyId, accessSecret: S3Server.KEY.secretAccessKey } as const
 
 /** The variables of a bucket. */
 export const bucketEnvironment = (url: string, key: { readonly accessId: string; readonly accessSecret: string }) => ({

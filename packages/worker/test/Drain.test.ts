@@ -91,7 +91,7 @@ describe("the end of a worker", () => {
       yield* Fiber.join(closing)
       expect(events).toEqual(["aborted"])
       expect(memory.calls().filter(({ kind }) => kind === "done")).toEqual([])
-      expect(log.find(({ level }) => level === "WARN")?.message).toMatch(/not done after the grace of 5000 ms.*j1/)
+      expect(log.find(({ level }) => level === "WARN")?.message).toMatch(/shutdown grace of 5000 ms has ended.*j1/)
       expect(pings(memory).at(-1)).toEqual({ ...version, status: "exiting" })
     }).pipe(Effect.provide(layer))
   })

@@ -127,7 +127,7 @@ describe("fitness checks", () => {
     ["a rejected promise", Effect.promise(() => Promise.reject(new Error("rejected"))), "rejected"],
     ["a promise that nobody maps", Effect.tryPromise(() => Promise.reject(new Error("rejected"))), "rejected"],
     ["nothing at all", Effect.fail(undefined), "undefined"],
-    ["an empty text", Effect.fail(" "), "it failed without saying why"],
+    ["an empty text", Effect.fail(" "), "it failed without a reason"],
     ["an interruption of its own", Effect.interrupt, "it was interrupted"],
     ["several lines", Effect.fail(new Unready({ message: " line one\n\tline two " })), "line one line two"]
   ])("%s fails it, with the reason in words", ([, run, reason]) =>
@@ -288,7 +288,7 @@ describe("an unfit worker as a process", () => {
     await stub.down()
     const { code, stdout } = await startUnfit({ ...env, CHECK: "rejects" }).ended
     expect(code).toBe(1)
-    expect(stdout).toContain("The report of the failed check did not arrive")
+    expect(stdout).toContain("Sending the report of the failed check failed")
     expect(stdout).not.toContain("resource closed")
   })
 

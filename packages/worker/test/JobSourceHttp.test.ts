@@ -103,7 +103,7 @@ describe("on the wire", () => {
         Handler.fromFunction(() =>
           new Promise<void>((resolve) => {
             waiting.push(resolve)
-            stub.look()
+            stub.recheck()
           })
         ),
         { concurrencyModifier: () => 3 }
@@ -217,7 +217,7 @@ describe("faults", () => {
       yield* Effect.promise(() => started.promise)
       yield* Effect.promise(() => stub.down())
       finish()
-      yield* said(/The result could not be delivered/)
+      yield* said(/Could not deliver the result/)
       yield* Effect.promise(() => stub.up())
       expect(yield* resultOf(stub, first)).toEqual({ output: "waited" })
       expect(yield* resultOf(stub, stub.submit("again"))).toEqual({ output: "again" })
@@ -244,7 +244,7 @@ describe("faults", () => {
       expect(stub.of("job-done", lost)).toHaveLength(1)
       expect(log.filter(({ level }) => level === "WARN")).toMatchObject([{
         requestId: lost,
-        message: expect.stringMatching(/the platform answered 409: the stub was told to answer 409/)
+        message: expect.stringMatching(/the platform answered 409: the test set status 409/)
       }])
     }))
 
@@ -257,10 +257,10 @@ describe("faults", () => {
         Handler.fromFunction((job, { signal }) =>
           new Promise<string>((resolve) => {
             events.push(`${String(job.input)} started`)
-            stub.look()
+            stub.recheck()
             signal.addEventListener("abort", () => {
               events.push(`${String(job.input)} stopped`)
-              stub.look()
+              stub.recheck()
               resolve("thrown away")
             })
           })

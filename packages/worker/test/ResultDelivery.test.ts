@@ -29,7 +29,7 @@ describe("a result", () => {
       expect((yield* memory.nextDone).id).toBe("j1")
       expect(bodies(memory, "done")).toHaveLength(21)
       expect(log.filter(({ level }) => level === "WARN")).toHaveLength(1)
-      expect(log.filter(({ message }) => message.startsWith("The result is delivered, after 20"))).toHaveLength(1)
+      expect(log.filter(({ message }) => message.startsWith("Delivered the result after 20"))).toHaveLength(1)
       expect(log.every(({ level, requestId }) => level !== "WARN" || requestId === "j1")).toBe(true)
     }).pipe(Effect.provide(layer))
   })
@@ -64,7 +64,7 @@ describe("a result", () => {
       expect(bodies(memory, "done")).toHaveLength(2)
       expect(log.filter(({ level }) => level === "WARN" || level === "ERROR")).toEqual([{
         level: "WARN",
-        message: expect.stringMatching(/no longer this worker's.*409/),
+        message: expect.stringMatching(/no longer holds the job.*409/),
         requestId: "j1"
       }])
     }).pipe(Effect.provide(layer))
@@ -115,7 +115,7 @@ describe("a result", () => {
       expect((yield* memory.nextDone).id).toBe("j3")
       expect(log.filter(({ requestId }) => requestId === "j2").at(-1)).toMatchObject({
         level: "ERROR",
-        message: expect.stringMatching(/given up/)
+        message: expect.stringMatching(/Giving up/)
       })
     }).pipe(Effect.provide(layer))
   })

@@ -106,7 +106,7 @@ describe("a stop", () => {
       expect(asked).toBeGreaterThan(20)
       expect(asked).toBeLessThan(70)
       expect(log.filter(({ level }) => level !== "DEBUG" && level !== "TRACE")).toEqual([])
-      expect(log.filter(({ message }) => message.startsWith("Cannot listen"))).toHaveLength(1)
+      expect(log.filter(({ message }) => message.startsWith("Cannot poll for stop requests"))).toHaveLength(1)
     }).pipe(Effect.provide(layer))
   })
 })

@@ -1,4 +1,5 @@
 import { describe, expect, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -6,6 +7,7 @@ import * as TestClock from "effect/testing/TestClock"
 import { Handler } from "../src/index.ts"
 import { Shutdown } from "../src/runtime/Shutdown.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
+import { JobSource } from "../src/transport/JobSource.ts"
 import { job, services, start } from "./MemoryWorker.ts"
 
 const echo = Handler.fromFunction((taken) => taken.input)
@@ -122,7 +124,7 @@ describe("taking jobs", () => {
       expect((yield* memory.nextDone).id).toBe("j1")
       expect(log.filter(({ message }) => message.startsWith("Cannot take jobs"))).toEqual([{
         level: "ERROR",
-        message: "Cannot take jobs: the platform does not answer (ECONNREFUSED). Trying until it does.",
+        message: "Cannot take jobs: the platform does not answer (ECONNREFUSED). Retrying until it does.",
         requestId: undefined
       }])
       expect(log.filter(({ message }) => message === "Taking jobs again.")).toHaveLength(1)
@@ -175,6 +177,71 @@ describe("taking jobs", () => {
       expect(log.find(({ level }) => level === "ERROR")?.message).toMatch(/answered 401.*PLATFORM_AI_API_KEY/)
     }).pipe(Effect.provide(layer))
   })
+})
+
+/** A transport whose takes are scripted: how long each is held, and whether it returns a job. Then takes are held for ever. */
+const scripted = (takes: ReadonlyArray<{ readonly held: number; readonly job?: true }>) => {
+  const asked: Array<number> = []
+  const script = [...takes]
+  const wrap = (source: JobSource["Service"]): JobSource["Service"] => ({
+    ...source,
+    take: () =>
+      Effect.gen(function*() {
+        const started = yield* Clock.currentTimeMillis
+        asked.push(started)
+        const next = script.shift()
+        if (next === undefined) return yield* Effect.never
+        yield* Effect.sleep(next.held)
+        return next.job === true ? [job(`j${asked.length}`)] : []
+      })
+  })
+  /** Runs the script, and returns the pause before each take except the first. */
+  const pauses = Effect.gen(function*() {
+    yield* Effect.provideService(start(echo), JobSource, wrap(yield* JobSource))
+    yield* TestClock.adjust("5 minutes")
+    return takes.map(({ held }, index) => (asked[index + 1] ?? Number.NaN) - (asked[index] ?? Number.NaN) - held)
+  })
+  return Effect.provide(pauses, services().layer)
+}
+
+/** The bounds of the pause after the nth empty take in a row that was answered too fast. */
+const expectEmptyPollPause = (pause: number | undefined, n: number) => {
+  const longest = Math.min(1_000, 50 * 2 ** (n - 1))
+  expect(pause).toBeGreaterThanOrEqual(longest / 2)
+  expect(pause).toBeLessThanOrEqual(longest)
+}
+
+describe("an empty answer", () => {
+  const fast = { held: 0 }
+
+  it.effect("that comes too fast for a long poll is followed by growing pauses", () =>
+    Effect.gen(function*() {
+      const pauses = yield* scripted([fast, fast, fast, fast, fast, fast, fast, fast])
+      for (const [index, pause] of pauses.entries()) expectEmptyPollPause(pause, index + 1)
+    }))
+
+  it.effect("after 999 ms is too fast, and after 1000 ms is a long poll without a pause", () =>
+    Effect.gen(function*() {
+      const [tooFast, longPoll] = yield* scripted([{ held: 999 }, { held: 1_000 }])
+      expectEmptyPollPause(tooFast, 1)
+      expect(longPoll).toBe(0)
+    }))
+
+  it.effect("of a long poll resets the pauses", () =>
+    Effect.gen(function*() {
+      const pauses = yield* scripted([fast, fast, fast, fast, { held: 30_000 }, fast])
+      expectEmptyPollPause(pauses[3], 4)
+      expect(pauses[4]).toBe(0)
+      expectEmptyPollPause(pauses[5], 1)
+    }))
+
+  it.effect("after a job is followed by the first pause again", () =>
+    Effect.gen(function*() {
+      const pauses = yield* scripted([fast, fast, fast, fast, { held: 0, job: true }, fast])
+      expectEmptyPollPause(pauses[3], 4)
+      expect(pauses[4]).toBe(0)
+      expectEmptyPollPause(pauses[5], 1)
+    }))
 })
 
 // docs/spec/worker-lifecycle.md#concurrency
@@ -235,7 +302,7 @@ describe("concurrency_modifier", () => {
       expect(running()).toEqual([])
       yield* TestClock.adjust("1 second")
       expect(running()).toEqual([3, 4])
-      expect(log.map(({ message }) => message)).toContain("Up to 5 jobs at once from now on (before: 2).")
+      expect(log.map(({ message }) => message)).toContain("Up to 5 jobs can run at once now (before: 2).")
     }).pipe(Effect.provide(layer))
   })
 

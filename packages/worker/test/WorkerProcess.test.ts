@@ -70,8 +70,8 @@ describe("the heartbeat", () => {
     worker.kill("SIGTERM")
     const { code, stdout } = await worker.ended
     expect(code).toBe(0)
-    expect(stdout.match(/Heartbeats do not arrive/g)).toHaveLength(1)
-    expect(stdout.match(/Heartbeats arrive again/g)).toHaveLength(1)
+    expect(stdout.match(/Heartbeats fail/g)).toHaveLength(1)
+    expect(stdout.match(/Heartbeats succeed again/g)).toHaveLength(1)
   })
 })
 
@@ -120,7 +120,7 @@ describe("the end of the process", () => {
     worker.kill("SIGTERM")
     const { code, stdout } = await worker.ended
     expect(code).toBe(0)
-    expect(stdout).toMatch(/not done after the grace of 100 ms/)
+    expect(stdout).toMatch(/shutdown grace of 100 ms has ended/)
     const goodbyes = stub.of("ping").filter(({ text }) => text.includes("exiting")).map(({ text }) => JSON.parse(text))
     expect(goodbyes.map((goodbye) => goodbye.job_id)).toEqual([[id], undefined])
   })
@@ -172,7 +172,7 @@ describe("a worker that cannot start", () => {
       "says which variable is wrong",
       "worker",
       { PLATFORM_WEBHOOK_GET_JOB: "nowhere", PLATFORM_WEBHOOK_POST_OUTPUT: "http://a/job-done/$ID" },
-      /^ERROR \| PLATFORM_WEBHOOK_GET_JOB is "nowhere", which is no http or https address\.\n$/
+      /^ERROR \| PLATFORM_WEBHOOK_GET_JOB is "nowhere", which is not an http or https address\.\n$/
     ],
     ["says why its layer cannot be made", "broken", { PLATFORM_LOG_LEVEL: "ERROR" }, /^ERROR \| the model is not there\n$/]
   ])("%s", async (_name, name, env, expected) => {
@@ -215,7 +215,7 @@ describe("local test mode", () => {
 
   it.each<[string, { readonly [name: string]: string }, ReadonlyArray<string>, RegExp]>([
     ["no file", {}, [], /no test_input\.json in .*Create one.*--test_input/],
-    ["a file that is no JSON", { "test_input.json": "{" }, [], /test_input\.json is no JSON/],
+    ["a file that is no JSON", { "test_input.json": "{" }, [], /test_input\.json is not valid JSON/],
     ["a file without input", { "test_input.json": "{}" }, [], /key "input"/]
   ])("%s: says what to do, and ends with 1", async (_name, files, args, expected) => {
     const { code, stdout } = await local("worker", files, args)

@@ -38,7 +38,7 @@ import type { JobStore } from "@stint/store/JobStore"
 import * as KeyStore from "@stint/store/KeyStore"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
 import * as PayloadMemoryBudget from "@stint/store/PayloadMemoryBudget"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
 import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -82,7 +82,7 @@ type Stores =
   | WebhookSecretStore.WebhookSecretStore
   | WebhookAttemptStore.WebhookAttemptStore
 
-const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, SqliteOpenError | QueueError> =>
+const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, SqliteOpenError | StoreError> =>
   store === "memory"
     ? Layer.mergeAll(
       MemoryJobStore.layerWithEndpoints,
@@ -198,7 +198,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(serving),
     Layer.provide([layerLimits(options.settings), Layer.succeed(Cors.Origins, options.settings.corsOrigins)]),
     Layer.catchTag(
-      ["SqliteOpenError", "QueueError", "PoolError", "ServeError", "PayloadError"],
+      ["SqliteOpenError", "StoreError", "PoolError", "ServeError", "PayloadError"],
       (error) => Layer.effectContext(Effect.fail(failureOf(options.settings)(error)))
     )
   )

@@ -1,5 +1,5 @@
 /**
- * The mocked platform for Effect programs: the client as a layer, and handlers typed by the Schemas of the ones that they stand for.
+ * The mock platform for Effect programs: a layer with the client, and mock handlers typed by the Schemas of real ones.
  *
  * ```ts
  * const layer = ClientTest.layer({
@@ -8,7 +8,6 @@
  * })
  * ```
  */
-import type { ErrorOf, InputOf, PlainHandler } from "@stint/client/HandlerType"
 import { MockFailure, type MockHandler, type MockJob, type MockPlatform, mockPlatform } from "@stint/client/testing/MockPlatform"
 import * as Effect from "effect/Effect"
 import { HttpClient, HttpClientError, HttpClientResponse } from "effect/http"
@@ -16,8 +15,9 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Client from "../Client.ts"
+import type { ErrorOf, InputOf, PlainHandler } from "../SchemaHandler.ts"
 
-/** What stands for a handler: an Effect of its output, or where it streams, a Stream of its chunks; with its declared failures. */
+/** Implements a mock handler: an Effect of the output, or a Stream of chunks for a streaming handler. May fail with declared failures. */
 export type HandlerImplementation<H extends PlainHandler> = (
   input: InputOf<H>,
   job: MockJob
@@ -25,8 +25,8 @@ export type HandlerImplementation<H extends PlainHandler> = (
   : Effect.Effect<H["output"]["Type"], ErrorOf<H>>
 
 /**
- * A function in the place of a handler, by its Schemas: what a caller sends is decoded, what comes back is encoded, and so is a declared
- * failure. A defect is an exception of the handler. Cancelling the job interrupts it.
+ * Mocks a handler with a function. The handler's Schemas decode the input and encode the output, the chunks and declared failures. A defect
+ * fails the job with an exception. Cancelling the job interrupts the function.
  */
 export function handler<H extends PlainHandler>(of: H, run: HandlerImplementation<H>): MockHandler
 export function handler(
@@ -38,10 +38,10 @@ export function handler(
   const failure = Schema.encodeUnknownEffect(Schema.toCodecJson(of.error))
   const declared = (error: unknown) => Effect.flatMap(failure(error), (encoded) => Effect.fail(new MockFailure(encoded)))
   return async (input: unknown, { signal, ...job }) => {
-    const given = run(await Effect.runPromise(decode(input)), { ...job, signal })
-    if (!Stream.isStream(given)) return Effect.runPromise(Effect.flatMap(Effect.catch(given, declared), output), { signal })
+    const result = run(await Effect.runPromise(decode(input)), { ...job, signal })
+    if (!Stream.isStream(result)) return Effect.runPromise(Effect.flatMap(Effect.catch(result, declared), output), { signal })
     const aborted = Effect.callback<void>((resume) => signal.addEventListener("abort", () => resume(Effect.void), { once: true }))
-    return chunksOf(given.pipe(
+    return chunksOf(result.pipe(
       Stream.catch((error) => Stream.fromEffect(declared(error))),
       Stream.mapEffect((chunk) => output(chunk)),
       Stream.interruptWhen(aborted)
@@ -53,7 +53,7 @@ async function* chunksOf<A, E>(stream: Stream.Stream<A, E>): AsyncGenerator<A, v
   yield* Stream.toAsyncIterable(stream)
 }
 
-/** The client of a mocked platform. */
+/** The client of a mock platform. */
 export const layerOf = ({ baseUrl, fetch }: MockPlatform): Layer.Layer<Client.Client> =>
   Layer.provide(
     Client.layerNoDeps({ baseUrl }),
@@ -75,6 +75,6 @@ export const layerOf = ({ baseUrl, fetch }: MockPlatform): Layer.Layer<Client.Cl
     )
   )
 
-/** The client of a platform whose endpoints are these functions, by their names. */
+/** The client of a new mock platform with these functions as endpoints, by name. */
 export const layer = (handlers: Readonly<Record<string, MockHandler>>): Layer.Layer<Client.Client> =>
   Layer.unwrap(Effect.sync(() => layerOf(mockPlatform(handlers))))

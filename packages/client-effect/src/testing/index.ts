@@ -1,4 +1,4 @@
 /**
- * A client over handlers that run in the test's process, without a server.
+ * Tests callers against a mock platform, without a server.
  */
 export * as ClientTest from "./ClientTest.ts"

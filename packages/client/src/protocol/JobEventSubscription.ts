@@ -1,42 +1,40 @@
 /**
- * What happens to a job, as it happens: `GET events/{id}` (contract, JobEvents.ts), over cut connections without a gap and without a
- * repeat; where the platform has no such route, what `GET stream/{id}` shows.
+ * Reads the events of a job from `GET events/{id}` (docs/spec/streaming.md#job-events). Reconnects without a gap and without duplicates. If the
+ * platform has no such route, reads `GET stream/{id}` instead.
  *
  * ```
- *             +---- pause <--- cut off, closed, nothing for too long
+ *             +---- pause <--- connection lost, closed, or silent for too long
  *             v                            |
- *   GET events?lastEventId=place --200--> reading --end--> over
- *             | 404, 405, JSON, ...        | an event: told, and its id is the place
- *             v not a word of a Stint      v
- *   GET stream, again and again --ended--> over
+ *   GET events?lastEventId=... --200--> reading --end--> done
+ *             | 404, 405, JSON, ...        | an event: emitted, and its id is the position to resume from
+ *             v not a Stint problem body   v
+ *   GET stream, repeatedly --job has ended--> done
  * ```
  *
- * The place is sent in the query, not as `Last-Event-ID`: a page of another origin may then go on wherever it may begin.
+ * The position is a query parameter and not the header `Last-Event-ID`, so that web pages of other origins need no further CORS permission to
+ * resume.
  */
-import type { StreamPage } from "@stint/contract/Job"
-import type { JobLogLine } from "@stint/contract/JobLogLine"
-import type { Json } from "@stint/contract/Json"
+import type { JobLogLine, Json, StreamPage } from "../ApiTypes.ts"
 import { explainNoResponse, parseJson, unexpected } from "../CallError.ts"
 import { type EndedJob, hasEnded } from "../JobOutcome.ts"
 import { type HttpResponse, type OpenStream, type Pause, type Program, unexpectedReply } from "./DriverProtocol.ts"
+import { LongPollWait, SHORTEST_WAIT } from "./LongPollWait.ts"
 import {
+  callError,
   callOf,
-  failure,
-  LongPollWait,
   openStream,
   type RequestContext,
   RetryState,
   sendWithRetry,
-  SHORTEST_WAIT,
   sleep,
   type Target
 } from "./RetriedRequest.ts"
-import { type SseEvent, SseParser } from "./SseParser.ts"
+import type { SseEvent } from "./SseParser.ts"
 
 /**
- * One thing that happened to a job. `position` is where a reader goes on from after it; undefined where the platform has no events.
+ * An event of a job. `position` identifies it: pass it as `after` to read the events that follow. Undefined if the platform has no events.
  *
- * `attempt` counts how often the job was handed to a worker. A new attempt streams from its beginning: its chunks count from 1 again.
+ * `attempt` counts how often a worker has received the job. A new attempt streams from the beginning: its chunks count from 1 again.
  */
 export type JobEvent<Chunk = Json> =
   | {
@@ -46,7 +44,7 @@ export type JobEvent<Chunk = Json> =
     readonly status: "IN_QUEUE" | "IN_PROGRESS"
     readonly workerId: string | undefined
   }
-  /** The latest progress; values that came in quick succession are left out. */
+  /** The latest progress. The platform skips values that are replaced quickly. */
   | { readonly _tag: "Progress"; readonly position: string | undefined; readonly attempt: number; readonly output: Json }
   | {
     readonly _tag: "Chunk"
@@ -55,19 +53,19 @@ export type JobEvent<Chunk = Json> =
     readonly number: number
     readonly output: Chunk
   }
-  /** A line that its handler logged or printed, or one that stands for lines that were dropped (`source: "platform"`). */
+  /** A line that the handler logged or printed, or a placeholder for dropped lines (`source: "platform"`). */
   | { readonly _tag: "Log"; readonly position: string | undefined } & JobLogLine
-  /** The last one. The job as it ended, well or badly. */
+  /** The last event: the job in its terminal status. */
   | { readonly _tag: "End"; readonly position: string | undefined; readonly job: EndedJob }
 
-/** Where and what to follow. */
+/** Which events to read. `stream` reads statuses and chunks only. */
 export interface SubscribeOptions {
   readonly operation: "stream" | "events"
-  /** The `position` of the last event that is known. Default: from the beginning. */
+  /** Read the events after this `position`. Default: all events. */
   readonly after?: string | undefined
 }
 
-/** Whether an answer shows that the platform has no events: it is no refusal of a Stint, and no trouble that passes. */
+/** Whether a response shows that the platform has no events: neither a problem of Stint nor a temporary error. */
 const hasNoEvents = ({ status, text }: HttpResponse): boolean => {
   if (status >= 200 && status < 300) return true
   if (status === 501) return true
@@ -77,80 +75,79 @@ const hasNoEvents = ({ status, text }: HttpResponse): boolean => {
   return typeof type !== "string" || !type.startsWith("/problems/") || type === "/problems/route-not-found"
 }
 
-/** What an event says; undefined for one of a kind that this client does not know, `unread` for one that says something else. */
-const eventOf = (target: Target, { data, event, id }: SseEvent): JobEvent | undefined | "unread" => {
+/** Decodes an event. Returns undefined for an unknown event name, and "undecodable" for invalid data. */
+const decodeEvent = (target: Target, { data, event, id }: SseEvent): JobEvent | undefined | "undecodable" => {
   const { events } = target.decoders
   const json = parseJson(data)
   const position = id === "" ? undefined : id
   switch (event) {
     case "status": {
-      const read = events.status(json)
-      return read === undefined
-        ? "unread"
-        : { _tag: "Status", position, attempt: read.attempt, status: read.status, workerId: read.workerId }
+      const decoded = events.status(json)
+      return decoded === undefined
+        ? "undecodable"
+        : { _tag: "Status", position, attempt: decoded.attempt, status: decoded.status, workerId: decoded.workerId }
     }
     case "progress": {
-      const read = events.progress(json)
-      return read === undefined ? "unread" : { _tag: "Progress", position, ...read }
+      const decoded = events.progress(json)
+      return decoded === undefined ? "undecodable" : { _tag: "Progress", position, ...decoded }
     }
     case "chunk": {
-      const read = events.chunk(json)
-      return read === undefined ? "unread" : { _tag: "Chunk", position, ...read }
+      const decoded = events.chunk(json)
+      return decoded === undefined ? "undecodable" : { _tag: "Chunk", position, ...decoded }
     }
     case "log": {
-      const read = events.log(json)
-      return read === undefined ? "unread" : { _tag: "Log", position, ...read }
+      const decoded = events.log(json)
+      return decoded === undefined ? "undecodable" : { _tag: "Log", position, ...decoded }
     }
     case "end": {
       const job = events.end(json)
-      return job === undefined || !hasEnded(job) ? "unread" : { _tag: "End", position, job }
+      return job === undefined || !hasEnded(job) ? "undecodable" : { _tag: "End", position, job }
     }
     default:
       return undefined
   }
 }
 
-/** What a page of `stream` shows that the pages before it did not. */
+/** Returns a function that converts the pages of `stream`, in order, to events. Each call returns what has changed. */
 const pageReader = () => {
   let attempt = 0
   let number = 0
-  let state = ""
-  let progress = ""
+  let lastStatus = ""
+  let lastProgress = ""
   return ({ stream, ...job }: StreamPage): ReadonlyArray<JobEvent> => {
-    const told: Array<JobEvent> = []
+    const events: Array<JobEvent> = []
     const position = undefined
     const ended = hasEnded(job) ? job : undefined
-    // A job that waits after an attempt was lost has had that many.
-    const tries = (job.retries ?? 0) + (job.status === "IN_QUEUE" ? 0 : 1)
-    if (job.status !== "IN_QUEUE" && tries !== attempt) number = 0
-    attempt = tries
+    // `retries` counts the lost attempts; an IN_QUEUE job has not started the next one.
+    const attempts = (job.retries ?? 0) + (job.status === "IN_QUEUE" ? 0 : 1)
+    if (job.status !== "IN_QUEUE" && attempts !== attempt) number = 0
+    attempt = attempts
     if (job.status === "IN_QUEUE" || job.status === "IN_PROGRESS") {
-      const now = `${job.status} ${attempt} ${job.workerId ?? ""}`
-      if (now !== state) told.push({ _tag: "Status", position, attempt, status: job.status, workerId: job.workerId })
-      state = now
+      const status = `${job.status} ${attempt} ${job.workerId ?? ""}`
+      if (status !== lastStatus) events.push({ _tag: "Status", position, attempt, status: job.status, workerId: job.workerId })
+      lastStatus = status
     }
     for (const { output } of stream) {
       number += 1
-      told.push({ _tag: "Chunk", position, attempt, number, output })
+      events.push({ _tag: "Chunk", position, attempt, number, output })
     }
-    if (ended !== undefined) return [...told, { _tag: "End", position, job: ended }]
+    if (ended !== undefined) return [...events, { _tag: "End", position, job: ended }]
     if (job.status === "IN_PROGRESS" && job.output !== undefined) {
-      const now = JSON.stringify(job.output)
-      if (now !== progress) told.push({ _tag: "Progress", position, attempt, output: job.output })
-      progress = now
+      const progress = JSON.stringify(job.output)
+      if (progress !== lastProgress) events.push({ _tag: "Progress", position, attempt, output: job.output })
+      lastProgress = progress
     }
-    return told
+    return events
   }
 }
 
 /**
- * Reads a job's stream to its end: each program is what the next pages show. Every chunk is given to one reader only
- * (docs/spec/streaming.md#draining-chunks), and
- * an answer that is lost takes its chunks with it.
+ * Reads a job's `stream` until the job ends. Each program returns the events of the next pages. The platform returns each chunk only once
+ * (docs/spec/streaming.md#draining-chunks), so the chunks of a lost response are gone, and the program fails.
  */
 const pollStream = (target: Target, id: string, operation: string): () => Program<ReadonlyArray<JobEvent>> => {
-  const hold = new LongPollWait(target.wait)
-  const read = pageReader()
+  const wait = new LongPollWait(target.wait)
+  const readPage = pageReader()
   let pause: Pause | undefined
   return function*() {
     while (true) {
@@ -158,46 +155,46 @@ const pollStream = (target: Target, id: string, operation: string): () => Progra
       const { took, value } = yield* sendWithRetry({
         target,
         callInfo: { operation, job: id },
-        call: () => callOf(target, "GET", `stream/${encodeURIComponent(id)}`, { hold: hold.millis }),
-        read: target.decoders.page,
+        call: () => callOf(target, "GET", `stream/${encodeURIComponent(id)}`, { wait: wait.millis }),
+        decode: target.decoders.page,
         repeat: "once",
         retryFor: target.reconnectFor,
         uncertaintyHint:
-          "Chunks that were on their way are lost. The job goes on: its result can be asked for, and what it still streams."
+          "Chunks in the lost response cannot be read again. The job continues: ask for its result, or stream its next chunks."
       })
-      pause = hasEnded(value) ? undefined : hold.pauseBeforeNext(took, value.stream.length > 0)
-      const told = read(value)
-      if (told.length > 0) return told
+      pause = hasEnded(value) ? undefined : wait.pauseBeforeNext(took, value.stream.length > 0)
+      const events = readPage(value)
+      if (events.length > 0) return events
     }
   }
 }
 
 /**
- * Follows a job to its end: each program is what happens next, one thing or more. The last thing is `End`; after it, and at once for a
- * reader whose `after` is the end, there is undefined.
+ * Follows a job until it ends. Each program returns the next events, at least one. The last event is `End`; after it, programs return
+ * undefined. So does the first program if `after` is the position of `End`.
  */
 export const subscribe = (
   target: Target,
   id: string,
   { after, operation }: SubscribeOptions
 ): () => Program<ReadonlyArray<JobEvent> | undefined> => {
-  const attempt: RequestContext = {
+  const context: RequestContext = {
     target,
     callInfo: { operation, job: id },
     repeat: "repeatable",
     retryFor: target.reconnectFor,
-    uncertaintyHint: "The job goes on without this reader: follow it again, or ask for its result."
+    uncertaintyHint: "The job continues: follow it again, or ask for its result."
   }
-  /** Nothing for so long, heartbeats included, is a lost connection. */
+  /** A connection without events and heartbeats for this long counts as lost. */
   const silenceTimeout = target.timeout + target.wait
   const retryState = new RetryState()
   let lastEventId = after
-  /** Of the open connection. */
-  let incoming: SseParser | undefined
-  let lived = 0
-  /** Where the platform has no events. */
+  let isConnected = false
+  /** The age of the connection. Milliseconds. */
+  let connectedFor = 0
+  /** Set when the platform has no events. */
   let poll: (() => Program<ReadonlyArray<JobEvent>>) | undefined
-  let over = false
+  let isDone = false
 
   const request = (): OpenStream => {
     const call = callOf(target, "GET", `events/${encodeURIComponent(id)}`)
@@ -213,17 +210,17 @@ export const subscribe = (
     }
   }
 
-  const told = (sent: ReadonlyArray<SseEvent>): ReadonlyArray<JobEvent> => {
+  const decodeEvents = (received: ReadonlyArray<SseEvent>): ReadonlyArray<JobEvent> => {
     const events: Array<JobEvent> = []
-    for (const one of sent) {
-      const event = eventOf(target, one)
-      if (event === "unread") {
-        throw failure(
-          attempt,
+    for (const one of received) {
+      const event = decodeEvent(target, one)
+      if (event === "undecodable") {
+        throw callError(
+          context,
           unexpected(
             { status: 200, text: one.data },
-            `The event "${one.event}" is not what a platform says.`,
-            "The platform may be of another version."
+            `The data of the event "${one.event}" is invalid.`,
+            "Check that client and platform have compatible versions."
           )
         )
       }
@@ -233,38 +230,36 @@ export const subscribe = (
     return events
   }
 
-  /** Opens the stream of events, or finds out that there is none. */
-  function* open(): Program<void> {
-    const opened = yield* openStream(attempt, retryState, request, hasNoEvents)
+  function* connect(): Program<void> {
+    const opened = yield* openStream(context, retryState, request, hasNoEvents)
     if (opened._tag === "Opened") {
-      incoming = new SseParser()
-      lived = 0
+      isConnected = true
+      connectedFor = 0
     } else if (opened.status === 204 && lastEventId !== undefined) {
-      over = true
+      isDone = true
     } else {
       poll = pollStream(target, id, operation)
     }
   }
 
-  /** What the next part of the open answer tells; nothing, if the connection is lost, after a pause. */
-  function* listening(events: SseParser): Program<ReadonlyArray<JobEvent>> {
+  /** Reads from the open connection. Returns no events, after a pause, if the connection is lost. */
+  function* readEvents(): Program<ReadonlyArray<JobEvent>> {
     const reply = yield { _tag: "Read", timeout: silenceTimeout }
-    if (reply._tag !== "Part" && reply._tag !== "NoResponse" && reply._tag !== "Closed") throw unexpectedReply("Read", reply)
-    lived += reply.took
-    const sent = reply._tag === "Part" ? events.feed(reply.text) : []
-    if (sent.length > 0 || lived >= SHORTEST_WAIT) retryState.over()
-    if (reply._tag === "Part") return told(sent)
-    incoming = undefined
-    const silence = reply._tag === "NoResponse" ? reply : { ...reply, cause: new Error("closed before the end"), timedOut: false }
-    yield* retryState.after(attempt, explainNoResponse(silence), reply)
+    if (reply._tag !== "Events" && reply._tag !== "NoResponse" && reply._tag !== "Closed") throw unexpectedReply("Read", reply)
+    connectedFor += reply.took
+    if ((reply._tag === "Events" && reply.events.length > 0) || connectedFor >= SHORTEST_WAIT) retryState.reset()
+    if (reply._tag === "Events") return decodeEvents(reply.events)
+    isConnected = false
+    const failure = reply._tag === "NoResponse" ? reply : { ...reply, cause: new Error("closed before the end"), timedOut: false }
+    yield* retryState.pauseOrThrow(context, explainNoResponse(failure), reply)
     return []
   }
 
   return function*() {
-    while (!over) {
-      if (poll === undefined && incoming === undefined) yield* open()
-      const events = poll !== undefined ? yield* poll() : incoming !== undefined ? yield* listening(incoming) : []
-      over ||= events.at(-1)?._tag === "End"
+    while (!isDone) {
+      if (poll === undefined && !isConnected) yield* connect()
+      const events = poll !== undefined ? yield* poll() : isConnected ? yield* readEvents() : []
+      isDone ||= events.at(-1)?._tag === "End"
       if (events.length > 0) return events
     }
     return undefined

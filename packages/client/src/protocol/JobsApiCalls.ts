@@ -1,57 +1,55 @@
 /**
- * The calls of the jobs API (docs/spec/jobs-api.md#operations) and the ways to wait, as programs that any driver performs.
+ * The calls of the jobs API (docs/spec/jobs-api.md#operations), as programs for any driver.
  *
  * ```
- *   runSync    POST runsync --ended--> the job
- *                 | still going, or cut off after its head, which has the job's id
- *   result     GET status-sync --ended--> the job
- *                 ^ | still going, however long: held by the platform, never polled
- *                 +-+ connection lost, 5xx, restart: again, for `reconnectFor`
+ *   runSync    POST runsync --job has ended--> the job
+ *                 | job has not ended, or connection lost after the headers (they contain the job's id)
+ *   result     GET status-sync --job has ended--> the job
+ *                 ^ | job has not ended: long poll again, without a limit on the number of polls
+ *                 +-+ connection lost, 5xx, restart: retried for `reconnectFor`
  * ```
  *
- * Chunks and everything else that happens to a job: `Following.ts`.
+ * `JobEventSubscription.ts` reads chunks and events.
  */
-import type { Health } from "@stint/contract/Health"
-import type { Job, JobReceipt, Purged, RunRequest } from "@stint/contract/Job"
+import type { Health, Job, JobOptions, JobReceipt, Purged } from "../ApiTypes.ts"
 import { type EndedJob, hasEnded } from "../JobOutcome.ts"
 import type { Program } from "./DriverProtocol.ts"
-import { callOf, LongPollWait, sendWithRetry, sleep, type Target } from "./RetriedRequest.ts"
+import { LongPollWait } from "./LongPollWait.ts"
+import { callOf, sendWithRetry, sleep, type Target } from "./RetriedRequest.ts"
 
-/** What a caller may ask for one job: the contract's options, and our own. */
-export interface SubmitOptions extends Omit<RunRequest, "idempotencyKey" | "input"> {
+/** The options of a submission. */
+export interface SubmitOptions extends JobOptions {
   /**
-   * Sent as `Idempotency-Key`: the same key makes one job, however often it is sent. Only with it a submission is sent again when it is not
-   * known whether the first one arrived. Stint honours it; a platform that ignores it makes a job of each.
+   * Sent as `Idempotency-Key` (docs/spec/jobs-api.md#idempotency-keys): submissions with the same key create one job. The client repeats a
+   * submission after a lost connection only if it has a key. RunPod ignores the header: there, each try creates a job.
    */
   readonly idempotencyKey?: string | undefined
 }
 
-const UNKNOWN_JOB =
-  "It is not known whether a job was made of it; an idempotencyKey lets the client find out by sending it again."
+const UNKNOWN_JOB = "The platform may have created a job. Pass an idempotencyKey to let the client repeat the submission safely."
 
-/** What a submission is sent as. */
-const submission = ({ newIdempotencyKey }: Target, { idempotencyKey: given, ...options }: SubmitOptions, input: unknown) => {
-  const key = given ?? newIdempotencyKey?.()
+const submission = ({ newIdempotencyKey }: Target, { idempotencyKey, ...options }: SubmitOptions, input: unknown) => {
+  const key = idempotencyKey ?? newIdempotencyKey?.()
   return {
-    // Undefined does not exist in JSON, and a handler without input has to be callable.
+    // JSON has no undefined; null lets callers run a handler without input.
     body: JSON.stringify({ ...options, input: input === undefined ? null : input }),
     headers: key === undefined ? {} : { "idempotency-key": key },
     repeat: key === undefined ? "once" as const : "repeatable" as const
   }
 }
 
-/** What the id alone says of a job. */
+/** The receipt of a submission whose response was lost after its headers. */
 const queuedReceipt = (id: string) => ({ id, status: "IN_QUEUE" as const })
 
-/** Submits a job, and tells its id. */
+/** Submits a job. */
 export function* run(target: Target, input: unknown, options: SubmitOptions, operation = "run"): Program<JobReceipt> {
-  const { repeat, ...sent } = submission(target, options, input)
+  const { repeat, ...request } = submission(target, options, input)
   const { value } = yield* sendWithRetry({
     target,
     callInfo: { operation },
-    call: () => callOf(target, "POST", "run", sent),
-    read: target.decoders.receipt,
-    byId: queuedReceipt,
+    call: () => callOf(target, "POST", "run", request),
+    decode: target.decoders.receipt,
+    fromJobId: queuedReceipt,
     repeat,
     retryFor: target.retryFor,
     uncertaintyHint: UNKNOWN_JOB
@@ -59,15 +57,15 @@ export function* run(target: Target, input: unknown, options: SubmitOptions, ope
   return value
 }
 
-/** Submits a job, and waits until it ends. One request, where the job is quick. */
+/** Submits a job and waits until it ends. Sends one request for a short job. */
 export function* runSync(target: Target, input: unknown, options: SubmitOptions): Program<EndedJob> {
-  const { repeat, ...sent } = submission(target, options, input)
+  const { repeat, ...request } = submission(target, options, input)
   const { value } = yield* sendWithRetry({
     target,
     callInfo: { operation: "runSync" },
-    call: () => callOf(target, "POST", "runsync", { ...sent, hold: target.wait }),
-    read: target.decoders.job,
-    byId: queuedReceipt,
+    call: () => callOf(target, "POST", "runsync", { ...request, wait: target.wait }),
+    decode: target.decoders.job,
+    fromJobId: queuedReceipt,
     repeat,
     retryFor: target.retryFor,
     uncertaintyHint: UNKNOWN_JOB
@@ -75,62 +73,62 @@ export function* runSync(target: Target, input: unknown, options: SubmitOptions)
   return hasEnded(value) ? value : yield* result(target, value.id, "runSync")
 }
 
-/** Waits until a job ends, however long it takes. */
+/** Waits until a job ends. Has no time limit. */
 export function* result(target: Target, id: string, operation = "result"): Program<EndedJob> {
-  const hold = new LongPollWait(target.wait)
+  const wait = new LongPollWait(target.wait)
   while (true) {
     const { took, value } = yield* sendWithRetry({
       target,
       callInfo: { operation, job: id },
-      call: () => callOf(target, "GET", `status-sync/${encodeURIComponent(id)}`, { hold: hold.millis }),
-      read: target.decoders.job,
+      call: () => callOf(target, "GET", `status-sync/${encodeURIComponent(id)}`, { wait: wait.millis }),
+      decode: target.decoders.job,
       repeat: "repeatable",
       retryFor: target.reconnectFor,
-      uncertaintyHint: "The job goes on without this wait: ask for its result again.",
-      onFailure: (took) => hold.onConnectionLost(took)
+      uncertaintyHint: "The job continues: ask for its result again.",
+      onFailure: (took) => wait.onConnectionLost(took)
     })
     if (hasEnded(value)) return value
-    const pause = hold.pauseBeforeNext(took, false)
+    const pause = wait.pauseBeforeNext(took, false)
     if (pause !== undefined) yield* sleep(pause)
   }
 }
 
-/** A job as it is now; while IN_PROGRESS `output` is its latest progress. */
+/** Reads a job. `output` is the latest progress while the job is IN_PROGRESS. */
 export function* status(target: Target, id: string): Program<Job> {
   const { value } = yield* sendWithRetry({
     target,
     callInfo: { operation: "status", job: id },
     call: () => callOf(target, "GET", `status/${encodeURIComponent(id)}`),
-    read: target.decoders.job,
+    decode: target.decoders.job,
     repeat: "repeatable",
     retryFor: target.retryFor
   })
   return value
 }
 
-/** Ends a job: a waiting one is dropped, a running one is stopped. The receipt of an ended job says how it had ended. */
+/** Cancels a waiting or running job. For an ended job, the receipt has its terminal status. */
 export function* cancel(target: Target, id: string): Program<JobReceipt> {
   const { value } = yield* sendWithRetry({
     target,
     callInfo: { operation: "cancel", job: id },
     call: () => callOf(target, "POST", `cancel/${encodeURIComponent(id)}`),
-    read: target.decoders.receipt,
+    decode: target.decoders.receipt,
     repeat: "repeatable",
     retryFor: target.retryFor
   })
   return value
 }
 
-/** Runs a FAILED or TIMED_OUT job again, under its id. Any other gets `Conflict`. */
+/** Runs a FAILED or TIMED_OUT job again under the same id. Fails with `Conflict` in any other status. */
 export function* retry(target: Target, id: string): Program<JobReceipt> {
   const { value } = yield* sendWithRetry({
     target,
     callInfo: { operation: "retry", job: id },
     call: () => callOf(target, "POST", `retry/${encodeURIComponent(id)}`),
-    read: target.decoders.receipt,
+    decode: target.decoders.receipt,
     repeat: "once",
     retryFor: target.retryFor,
-    uncertaintyHint: "Look at the job's status before you retry it again."
+    uncertaintyHint: "Check the job's status before you retry it again."
   })
   return value
 }
@@ -141,20 +139,20 @@ export function* purgeQueue(target: Target): Program<Purged> {
     target,
     callInfo: { operation: "purgeQueue" },
     call: () => callOf(target, "POST", "purge-queue"),
-    read: target.decoders.purged,
+    decode: target.decoders.purged,
     repeat: "once",
     retryFor: target.retryFor
   })
   return value
 }
 
-/** Jobs and workers of the endpoint, by state. */
+/** Counts the endpoint's jobs and workers by state. */
 export function* health(target: Target): Program<Health> {
   const { value } = yield* sendWithRetry({
     target,
     callInfo: { operation: "health" },
     call: () => callOf(target, "GET", "health"),
-    read: target.decoders.health,
+    decode: target.decoders.health,
     repeat: "repeatable",
     retryFor: target.retryFor
   })

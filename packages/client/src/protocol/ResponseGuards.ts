@@ -1,16 +1,24 @@
 /**
- * Reads the platform's answers without Schema, which would be four fifths of a browser's bundle.
+ * The decoders of the promise client: type guards instead of Schemas, which would make up four fifths of a browser bundle.
  *
- * They accept exactly what the contract's Schemas accept; a property test holds that, so that they cannot drift.
+ * The guards accept exactly what the contract's Schemas accept; a property test compares them.
  */
-import type { Health } from "@stint/contract/Health"
-import type { Job, JobReceipt, Purged, StreamPage } from "@stint/contract/Job"
-import type { JobChunkEvent, JobProgressEvent, JobStatusEvent } from "@stint/contract/JobEvents"
-import type { JobLogLine } from "@stint/contract/JobLogLine"
+import type {
+  Health,
+  Job,
+  JobChunkEvent,
+  JobLogLine,
+  JobProgressEvent,
+  JobReceipt,
+  JobStatus,
+  JobStatusEvent,
+  Purged,
+  StreamPage
+} from "../ApiTypes.ts"
 import { isRecord } from "../CallError.ts"
 import type { Decoders } from "./DriverProtocol.ts"
 
-const STATUSES: Readonly<Record<Job["status"], true>> = {
+const STATUSES: Readonly<Record<JobStatus, true>> = {
   IN_QUEUE: true,
   IN_PROGRESS: true,
   COMPLETED: true,
@@ -25,7 +33,7 @@ const isString: Guard = (value) => typeof value === "string"
 const isInt: Guard = Number.isSafeInteger
 const isCount: Guard = (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 const isStatus: Guard = (value) => typeof value === "string" && Object.hasOwn(STATUSES, value)
-/** It came out of `JSON.parse`. */
+/** The values come from `JSON.parse`, so every one is JSON. */
 const isJson: Guard = () => true
 
 const has = (
@@ -37,7 +45,7 @@ const has = (
   Object.entries(required).every(([key, guard]) => Object.hasOwn(value, key) && guard(value[key])) &&
   Object.entries(optional).every(([key, guard]) => !Object.hasOwn(value, key) || guard(value[key]))
 
-const optionalOfJob = {
+const optionalJobKeys = {
   delayTime: isInt,
   executionTime: isInt,
   output: isJson,
@@ -48,12 +56,12 @@ const optionalOfJob = {
 
 const isReceipt = (value: unknown): value is JobReceipt => has(value, { id: isString, status: isStatus })
 
-const isJob = (value: unknown): value is Job => has(value, { id: isString, status: isStatus }, optionalOfJob)
+const isJob = (value: unknown): value is Job => has(value, { id: isString, status: isStatus }, optionalJobKeys)
 
 const isChunks: Guard = (value) => Array.isArray(value) && value.every((chunk) => has(chunk, { output: isJson }))
 
 const isPage = (value: unknown): value is StreamPage =>
-  has(value, { id: isString, status: isStatus, stream: isChunks }, optionalOfJob)
+  has(value, { id: isString, status: isStatus, stream: isChunks }, optionalJobKeys)
 
 const isStatusEvent = (value: unknown): value is JobStatusEvent =>
   has(
@@ -93,20 +101,20 @@ const isHealth = (value: unknown): value is Health =>
     workers: counts("idle", "initializing", "ready", "running", "throttled", "unhealthy")
   })
 
-const reading = <A>(guard: (value: unknown) => value is A) => (json: unknown): A | undefined => guard(json) ? json : undefined
+const decoder = <A>(guard: (value: unknown) => value is A) => (json: unknown): A | undefined => guard(json) ? json : undefined
 
-/** The readers of the Promise side. */
+/** The decoders of the promise client. */
 export const decoders: Decoders = {
-  job: reading(isJob),
-  receipt: reading(isReceipt),
-  page: reading(isPage),
+  job: decoder(isJob),
+  receipt: decoder(isReceipt),
+  page: decoder(isPage),
   events: {
-    status: reading(isStatusEvent),
-    progress: reading(isProgressEvent),
-    chunk: reading(isChunkEvent),
-    log: reading(isLogLine),
-    end: reading(isJob)
+    status: decoder(isStatusEvent),
+    progress: decoder(isProgressEvent),
+    chunk: decoder(isChunkEvent),
+    log: decoder(isLogLine),
+    end: decoder(isJob)
   },
-  purged: reading(isPurged),
-  health: reading(isHealth)
+  purged: decoder(isPurged),
+  health: decoder(isHealth)
 }

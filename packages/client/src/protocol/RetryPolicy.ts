@@ -1,26 +1,26 @@
 /**
- * When a call is sent again, and after how long. Pure.
+ * Decides whether a failed call is sent again, and after which pause. Pure.
  *
  * ```
- *   what happened                        may be sent again
- *   nobody was reached                   always: nothing was received
- *   429, 503                             always: it was refused (contract, Problem.ts: nothing was accepted)
- *   408, 500, 502, 504, 52x, or silence  only what may be done twice: it may have been done
- *   anything else                        never: the answer would be the same
+ *   failure                              sent again
+ *   connection not established           always: the platform received nothing
+ *   429, 503                             always: the platform accepted nothing (docs/spec/errors.md#status-codes)
+ *   408, 500, 502, 504, 52x, no response repeatable calls only: the platform may have processed the request
+ *   anything else                        never: the response would be the same
  * ```
  *
- * What may be done twice: looking (`status`, `health`, waiting for a result), following events, `cancel`, and submitting with an
- * idempotency key. What not: submitting without one (it would make two jobs; where the head of the answer came, the job's id is known and
- * nothing has to be sent again), `stream` (an answer that was lost took its chunks with it), `retry` (the second would be told that the job
- * is not FAILED), `purge-queue` (it would remove what came in between).
+ * Repeatable calls: reads (`status`, `health`, waiting for a result, following events), `cancel`, and submissions with an idempotency key.
+ * All others are sent once: a second submission without a key would create a second job (but when the response's headers arrived, they
+ * contain the job's id, and no second request is needed); a lost response of `stream` took its chunks with it; a second `retry` would fail
+ * because the job is no longer FAILED; a second `purge-queue` would remove jobs that were submitted in between.
  */
 import type { Reason } from "../CallError.ts"
 import type { Pause } from "./DriverProtocol.ts"
 
-/** Whether a call may be done twice. */
+/** Whether a call may be processed twice. */
 export type Repeat = "repeatable" | "once"
 
-/** Whether a call that failed so may be sent again. */
+/** Whether a call that failed for this reason may be sent again. */
 export const mayRetry = (reason: Reason, repeat: Repeat): boolean => {
   switch (reason._tag) {
     case "RateLimited":
@@ -41,19 +41,19 @@ export const mayRetry = (reason: Reason, repeat: Repeat): boolean => {
   }
 }
 
-/** The first pause, and the longest. Milliseconds. Short at first, because a restart takes a second; long in the end, because many wait. */
-const FIRST = 200
-const LONGEST = 5_000
+/** The first and the longest pause. Milliseconds. The first is short because a restart takes about a second. */
+const FIRST_PAUSE = 200
+const LONGEST_PAUSE = 5_000
 
-/** The pause that doubles with every one before it, from 1; between half and all of it, by chance. */
-export const backoff = (count: number, longest = LONGEST): Pause => {
-  const most = Math.min(longest, FIRST * 2 ** Math.min(count - 1, 20))
-  return { _tag: "Pause", atLeast: most / 2, spread: most / 2 }
+/** The pause after `count` failures: doubles with each failure, with jitter between half of it and all of it. */
+export const backoff = (count: number, longest = LONGEST_PAUSE): Pause => {
+  const full = Math.min(longest, FIRST_PAUSE * 2 ** Math.min(count - 1, 20))
+  return { _tag: "Pause", atLeast: full / 2, spread: full / 2 }
 }
 
-/** The pause before a call is sent again, after `failures` failures in a row. Never shorter than the platform asks for. */
+/** The pause after `failures` consecutive failures. Never shorter than the response's `Retry-After`. */
 export const pauseAfter = (reason: Reason, failures: number): Pause => {
-  const usual = backoff(failures)
-  const asked = "retryAfter" in reason ? reason.retryAfter ?? 0 : 0
-  return { ...usual, atLeast: Math.max(usual.atLeast, asked) }
+  const pause = backoff(failures)
+  const retryAfter = "retryAfter" in reason ? reason.retryAfter ?? 0 : 0
+  return { ...pause, atLeast: Math.max(pause.atLeast, retryAfter) }
 }

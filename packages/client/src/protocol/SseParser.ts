@@ -1,59 +1,59 @@
 /**
- * Server-Sent Events as they come over a connection, in parts that end anywhere (HTML standard, 9.2.6). Pure.
+ * Parses Server-Sent Events from chunks of text that may end anywhere (HTML standard, 9.2.6).
  *
  * ```
- *   parts --> lines (LF, CRLF, CR) --> fields --empty line--> an event
+ *   chunks --> lines (LF, CRLF, CR) --> fields --empty line--> an event
  * ```
  *
- * What has no empty line after it is no event: a connection that is cut in the middle of one leaves nothing behind.
+ * An event without its empty line is incomplete: when the connection is lost in the middle of an event, the parser drops it.
  */
 
 /** One event. */
 export interface SseEvent {
-  /** Empty where it has none. */
+  /** Empty when the event has no id. */
   readonly id: string
-  /** `message` where it has no name. */
+  /** `message` when the event has no name. */
   readonly event: string
   readonly data: string
 }
 
-/** Takes the text of one connection, part by part. */
+/** The parser of one connection. */
 export class SseParser {
-  /** What came of a line whose end has not come. Kept in parts: joining them each time would cost the square of a long line. */
+  /** The chunks of an incomplete line. Joined only once: joining per chunk would take quadratic time for a long line. */
   #line: Array<string> = []
-  /** The last part ended with CR: an LF at the beginning of the next one belongs to it. */
+  /** The last chunk ended with CR, so an LF at the start of the next chunk belongs to the same line break. */
   #afterReturn = false
   #id = ""
   #event = ""
   #data: Array<string> = []
 
-  /** The events that are complete with this part. */
-  feed(part: string): ReadonlyArray<SseEvent> {
+  /** Returns the events that this chunk completes. */
+  feed(chunk: string): ReadonlyArray<SseEvent> {
     const events: Array<SseEvent> = []
     let at = 0
-    if (this.#afterReturn && part !== "") {
+    if (this.#afterReturn && chunk !== "") {
       this.#afterReturn = false
-      if (part.startsWith("\n")) at = 1
+      if (chunk.startsWith("\n")) at = 1
     }
-    const ends = /\r\n|\r|\n/g
-    ends.lastIndex = at
-    for (let end = ends.exec(part); end !== null; end = ends.exec(part)) {
-      this.#line.push(part.slice(at, end.index))
-      at = ends.lastIndex
-      this.#afterReturn = end[0] === "\r" && at === part.length
+    const lineBreak = /\r\n|\r|\n/g
+    lineBreak.lastIndex = at
+    for (let end = lineBreak.exec(chunk); end !== null; end = lineBreak.exec(chunk)) {
+      this.#line.push(chunk.slice(at, end.index))
+      at = lineBreak.lastIndex
+      this.#afterReturn = end[0] === "\r" && at === chunk.length
       const line = this.#line.join("")
       this.#line = []
-      const event = this.#feed(line)
+      const event = this.#parseLine(line)
       if (event !== undefined) events.push(event)
     }
-    if (at < part.length) this.#line.push(part.slice(at))
+    if (at < chunk.length) this.#line.push(chunk.slice(at))
     return events
   }
 
-  #feed(line: string): SseEvent | undefined {
+  #parseLine(line: string): SseEvent | undefined {
     if (line === "") return this.#dispatch()
     const colon = line.indexOf(":")
-    // A comment: it shows that somebody is there, and nothing else.
+    // A comment. The server sends them as heartbeats.
     if (colon === 0) return undefined
     const name = colon === -1 ? line : line.slice(0, colon)
     const value = colon === -1 ? "" : line.slice(line.startsWith(" ", colon + 1) ? colon + 2 : colon + 1)

@@ -1,6 +1,6 @@
 /**
- * A platform of functions, for tests of callers: no server, no worker, no timers. The client under test is the real one; only its `fetch` is
- * this platform's.
+ * A mock platform whose endpoints are functions, for tests of callers. It has no server, no workers and no timers. The tests use the real
+ * client with the `fetch` of the mock platform.
  *
  * ```ts
  * const platform = mockPlatform({ hello: ({ name }: { name: string }) => ({ greeting: `Hello, ${name}` }) })
@@ -9,17 +9,16 @@
  *
  * ```
  *   run, runsync --> IN_PROGRESS --the function returns--> COMPLETED
- *                        |        --it throws, or returns an object with `error`--> FAILED <--retry--
- *                        +--cancel: its signal is aborted--> CANCELLED
+ *                        |        --it throws, or returns an object with `error`--> FAILED --retry--> IN_PROGRESS
+ *                        +--cancel: aborts its signal--> CANCELLED
  * ```
  */
-import type { Job } from "@stint/contract/Job"
-import type { Json } from "@stint/contract/Json"
+import type { Job, Json } from "../ApiTypes.ts"
 import { isRecord } from "../CallError.ts"
 import type { Fetch } from "../FetchDriver.ts"
 import { hasEnded } from "../JobOutcome.ts"
 
-/** Thrown by a mocked handler: fails the job with this `error` and no exception, as a failure that a handler declares. */
+/** Throw it in a mock handler to fail the job with this `error`, like a failure that a handler declares. */
 export class MockFailure extends Error {
   override readonly name = "MockFailure"
   readonly error: unknown
@@ -30,37 +29,37 @@ export class MockFailure extends Error {
   }
 }
 
-/** What a handler is told of its job. */
+/** The job that a mock handler runs. */
 export interface MockJob {
   readonly id: string
   readonly endpoint: string
-  /** From 1; a retry is another. */
+  /** Counts from 1; each retry is a new attempt. */
   readonly attempt: number
   /** Aborted when the job is cancelled. */
   readonly signal: AbortSignal
-  /** Tells progress. */
+  /** Reports progress. */
   readonly progress: (output: Json) => void
 }
 
 /**
- * What an endpoint does: gives the output, or its promise. A generator gives chunks; the output is the list of them. What it throws, and an
- * object with the key `error`, fails the job, as in a worker.
+ * Runs the jobs of one endpoint. Returns the output or a promise of it. A generator yields chunks; its output is the list of them. As in a
+ * worker, an exception or a returned object with the key `error` fails the job.
  */
 export type MockHandler = (input: never, job: MockJob) => unknown
 
-/** A job as the platform has it. */
+/** A submitted job. */
 export interface SubmittedJob extends Job {
   readonly endpoint: string
   readonly input: unknown
-  /** The whole request: `policy`, `priority`, `tags`, ... */
+  /** The request body: `policy`, `priority`, `tags`, ... */
   readonly request: Readonly<Record<string, unknown>>
 }
 
-/** What `createClient` takes, and what tests look at. */
+/** The mock platform. Pass it to `createClient`. */
 export interface MockPlatform {
   readonly baseUrl: string
   readonly fetch: Fetch
-  /** Every job so far, oldest first. */
+  /** All jobs, oldest first. */
   readonly jobs: () => ReadonlyArray<SubmittedJob>
 }
 
@@ -70,21 +69,21 @@ interface MockState {
   job: Job
   attempt: number
   controller: AbortController
-  /** Chunks that nobody has taken from `stream`. */
+  /** Chunks that no call of `stream` has returned. */
   unread: Array<unknown>
-  /** Texts of Server-Sent Events; the position of one is its number. */
+  /** The text of each Server-Sent Event. Its position is its number, from 1. */
   readonly events: Array<string>
-  /** Who waits for what comes next. */
-  readonly waiting: Set<() => void>
+  /** Wake the requests that wait for a change of the job. */
+  readonly waiters: Set<() => void>
 }
 
-/** The one place where a test's word is taken for the type of what its handler is given. */
+/** Types the input as the test's handler declares it. The mock platform does not validate inputs. */
 function asInput(json: unknown): never
 function asInput(json: unknown): unknown {
   return json
 }
 
-/** What came out of `JSON.parse`. */
+/** Types a value that came from `JSON.parse`. */
 function asJson(json: unknown): Json
 function asJson(json: unknown): unknown {
   return json
@@ -112,16 +111,16 @@ const exceptionText = (cause: unknown): string =>
 
 const errorText = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error)
 
-/** What JSON makes of a value; undefined where it makes nothing. */
+/** Converts a value to JSON and back. Keeps undefined, which JSON does not have. */
 const jsonRoundTrip = (value: unknown): unknown => value === undefined ? undefined : JSON.parse(JSON.stringify(value) ?? "null")
 
-/** A platform whose endpoints are these functions, by their names. */
+/** Creates a mock platform with these functions as endpoints, by name. */
 export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): MockPlatform => {
   const states = new Map<string, MockState>()
 
   const emit = (state: MockState, event: string, data: unknown) => {
     state.events.push(`id: ${state.events.length + 1}\nevent: ${event}\ndata: ${JSON.stringify(data)}\n\n`)
-    for (const wake of [...state.waiting]) wake()
+    for (const wake of [...state.waiters]) wake()
   }
 
   const change = (state: MockState, job: Job) => {
@@ -134,34 +133,34 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
     const { controller, endpoint, job: { id }, request } = state
     state.attempt += 1
     const number = state.attempt
-    const isOver = () => state.attempt !== number || hasEnded(state.job)
+    const isDone = () => state.attempt !== number || hasEnded(state.job)
     change(state, { id, status: "IN_PROGRESS", delayTime: 0, workerId: "mock" })
     const end = (rest: Pick<Job, "status"> & Partial<Job>) => {
-      if (!isOver()) change(state, { id, delayTime: 0, executionTime: 0, workerId: "mock", ...rest })
+      if (!isDone()) change(state, { id, delayTime: 0, executionTime: 0, workerId: "mock", ...rest })
     }
     try {
       const progress = (output: Json) => {
-        if (isOver()) return
+        if (isDone()) return
         state.job = { ...state.job, output }
         emit(state, "progress", { attempt: number, output })
       }
-      // A caller is answered before the handler begins, as by a platform.
+      // Like a platform, respond to the submission before the handler starts.
       await Promise.resolve()
-      const given = await handler(asInput(jsonRoundTrip(request["input"])), {
+      const result = await handler(asInput(jsonRoundTrip(request["input"])), {
         id,
         endpoint,
         attempt: number,
         signal: controller.signal,
         progress
       })
-      if (!isIterable(given)) {
-        const output = jsonRoundTrip(given)
+      if (!isIterable(result)) {
+        const output = jsonRoundTrip(result)
         if (isRecord(output) && "error" in output) return end({ status: "FAILED", error: errorText(output["error"]) })
         return end({ status: "COMPLETED", ...(output === undefined ? {} : { output: asJson(output) }) })
       }
       const chunks: Array<Json> = []
-      for await (const chunk of given) {
-        if (isOver()) return
+      for await (const chunk of result) {
+        if (isDone()) return
         const output = asJson(jsonRoundTrip(chunk))
         chunks.push(output)
         state.unread.push({ output })
@@ -174,10 +173,10 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
   }
 
   const submit = (endpoint: string, handler: MockHandler, body: unknown, prefix: string, key: string | null): MockState => {
-    const known = [...states.values()].find((one) =>
+    const existing = [...states.values()].find((one) =>
       key !== null && one.endpoint === endpoint && one.request["idempotencyKey"] === key
     )
-    if (known !== undefined) return known
+    if (existing !== undefined) return existing
     const request = { ...(isRecord(body) ? body : {}), ...(key === null ? {} : { idempotencyKey: key }) }
     const id = `${prefix}mock-${states.size + 1}`
     const state: MockState = {
@@ -188,18 +187,18 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
       controller: new AbortController(),
       unread: [],
       events: [],
-      waiting: new Set()
+      waiters: new Set()
     }
     states.set(id, state)
     void attempt(state, handler)
     return state
   }
 
-  /** Waits for something to happen to a job; rejects when the caller hangs up. */
+  /** Waits for the next change of a job. Rejects when the caller disconnects. */
   const next = (state: MockState, signal: AbortSignal | null | undefined): Promise<void> =>
     new Promise((resolve, reject) => {
       const done = () => {
-        state.waiting.delete(wake)
+        state.waiters.delete(wake)
         signal?.removeEventListener("abort", onAbort)
       }
       const wake = () => {
@@ -209,9 +208,9 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
       const onAbort = () => {
         done()
         const reason: unknown = signal?.reason
-        reject(reason instanceof Error ? reason : new Error("The caller hung up."))
+        reject(reason instanceof Error ? reason : new Error("The caller disconnected."))
       }
-      state.waiting.add(wake)
+      state.waiters.add(wake)
       signal?.addEventListener("abort", onAbort)
     })
 
@@ -241,7 +240,7 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
     return new Response(body, { headers: { "content-type": "text/event-stream" } })
   }
 
-  const count = (...statuses: ReadonlyArray<Job["status"]>) =>
+  const countJobs = (...statuses: ReadonlyArray<Job["status"]>) =>
     [...states.values()].filter(({ job }) => statuses.includes(job.status)).length
 
   const ofJob = async (
@@ -299,16 +298,16 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
           ? json(200, { id: state.job.id, status: "IN_QUEUE" }, headers)
           : json(200, await ended(state, signal), headers)
       }
-      // Every job is begun at once, so that none waits.
+      // Every job starts at once, so the queue is always empty.
       case "purge-queue":
         return json(200, { removed: 0, status: "completed" })
       case "health":
         return json(200, {
           jobs: {
-            completed: count("COMPLETED"),
-            failed: count("FAILED", "TIMED_OUT"),
-            inProgress: count("IN_PROGRESS"),
-            inQueue: count("IN_QUEUE"),
+            completed: countJobs("COMPLETED"),
+            failed: countJobs("FAILED", "TIMED_OUT"),
+            inProgress: countJobs("IN_PROGRESS"),
+            inQueue: countJobs("IN_QUEUE"),
             retried: 0
           },
           workers: { idle: 1, initializing: 0, ready: 1, running: 0, throttled: 0, unhealthy: 0 }
@@ -331,17 +330,27 @@ export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): M
       const handler = Object.hasOwn(handlers, endpoint) ? handlers[endpoint] : undefined
       if (handler === undefined) {
         const names = Object.keys(handlers).join(", ")
-        return problem(404, "endpoint-not-found", `There is no endpoint "${endpoint}" here.`, `The mocked ones are: ${names}.`)
+        return problem(
+          404,
+          "endpoint-not-found",
+          `The endpoint "${endpoint}" does not exist.`,
+          `The mock platform has these endpoints: ${names}.`
+        )
       }
       const state = id === undefined ? undefined : states.get(id)
       if (id !== undefined && state?.endpoint !== endpoint) {
-        return problem(404, "job-not-found", `There is no job "${id}" on the endpoint "${endpoint}".`, "Submit it first.")
+        return problem(404, "job-not-found", `The endpoint "${endpoint}" has no job "${id}".`, "Submit it first.")
       }
-      const answer = state === undefined
+      const response = state === undefined
         ? await ofEndpoint(endpoint, handler, operation, request, signal)
         : await ofJob(state, handler, operation, url, signal)
-      return answer ??
-        problem(404, "route-not-found", `There is no ${url.pathname} here.`, "The mock knows what the client calls.")
+      return response ??
+        problem(
+          404,
+          "route-not-found",
+          `The route ${url.pathname} does not exist.`,
+          "The mock platform has the routes that the client calls."
+        )
     }
   }
 }

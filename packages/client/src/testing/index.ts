@@ -1,5 +1,5 @@
 /**
- * What tests of callers need: a platform of functions, without a server. Nothing of it belongs into a program.
+ * Tests callers against a mock platform, without a server. For tests only.
  */
 export {
   MockFailure,

@@ -1,15 +1,15 @@
 /**
- * Batches, as a part of the jobs API (docs/spec/batches.md#operations).
+ * The operations on batches (docs/spec/batches.md#operations).
  *
  * ```
- *   /v2/{endpoint}/batch                          POST   a draft, with or without requests
+ *   /v2/{endpoint}/batch                          POST   create a draft, with or without requests
  *                                                 GET    the endpoint's batches, newest first
  *   /v2/{endpoint}/batch/{id}                     GET
- *                                                 PUT    another name or webhook
- *   /v2/{endpoint}/batch/{id}/requests            POST   add to a draft
- *                                                 GET    the requests with their results
- *   /v2/{endpoint}/batch/{id}/requests/{request}  DELETE from a draft
- *   /v2/{endpoint}/batch/{id}/finalize            POST   lock it and start
+ *                                                 PUT    change name and webhook
+ *   /v2/{endpoint}/batch/{id}/requests            POST   add requests to a draft
+ *                                                 GET    requests and their results
+ *   /v2/{endpoint}/batch/{id}/requests/{request}  DELETE remove from a draft
+ *   /v2/{endpoint}/batch/{id}/finalize            POST   start
  *   /v2/{endpoint}/batch/{id}/cancel              POST
  * ```
  */
@@ -21,14 +21,14 @@ import { operationDocs } from "../OpenApiOperation.ts"
 import { Conflict, EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "../Problem.ts"
 import { Batch, BatchChanges, BatchDraft, BatchReceipt, BatchRequest, BatchRequests, BatchResults } from "./Batch.ts"
 
-/** 404: no such batch on this endpoint, no such request in it, or it is no longer kept. */
+/** 404: the batch or the request does not exist, or the batch's retention has ended. */
 export class BatchNotFound extends HttpApiError.Problem<BatchNotFound>()("BatchNotFound", {
   type: "/problems/batch-not-found",
   status: 404,
   title: "Batch not found"
 }, { error: Schema.String, hint: Schema.String }) {}
 
-/** The most batches or requests of one page. */
+/** The largest page. Batches or requests. */
 export const BATCH_PAGE_LIMIT = 200
 
 const numberBetween = (minimum: number, maximum: number, description: string) =>
@@ -38,12 +38,10 @@ const numberBetween = (minimum: number, maximum: number, description: string) =>
     )
   )
 
-/** Which stretch of a list. */
-export const BatchPageQuery = {
-  /** Default: 0. */
-  offset: numberBetween(0, 1_000_000_000, "How many to pass over. Default: 0."),
-  /** 1 to {@link BATCH_PAGE_LIMIT}. Default: 50. */
-  limit: numberBetween(1, BATCH_PAGE_LIMIT, `How many at a time: 1 to ${BATCH_PAGE_LIMIT}. Default: 50.`)
+/** Pagination. */
+const BatchPageQuery = {
+  offset: numberBetween(0, 1_000_000_000, "The number of entries to skip. Default: 0."),
+  limit: numberBetween(1, BATCH_PAGE_LIMIT, `The maximum number of entries: 1 to ${BATCH_PAGE_LIMIT}. Default: 50.`)
 }
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
@@ -74,6 +72,7 @@ const exampleRequests = [{ input: { name: "Ada" } }, { input: { name: "Grace" },
 
 const batchErrors = [EndpointNotFound, BatchNotFound, InvalidRequest, Unavailable] as const
 
+/** The operations on batches. */
 export class BatchApi extends HttpApiGroup.make("batches")
   .add(
     HttpApiEndpoint.post("createBatch", "/:endpoint/batch", {
@@ -82,14 +81,14 @@ export class BatchApi extends HttpApiGroup.make("batches")
       success: BatchReceipt,
       error: [EndpointNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "Begin a batch",
+      summary: "Create a batch",
       description:
-        "Makes a draft: nothing runs before it is finalized. The body is an array of requests, which may be empty, or an object with " +
-        "`requests`, `name`, `policy` (for requests without one of their own) and `webhook` (told once, when the batch has ended). Each " +
-        "request is what run takes. Up to 10 MiB a call, 5,000 requests a batch, 10 batches of an endpoint that have not ended. Where " +
-        "one request is wrong nothing is kept.",
+        "Creates a draft. Its requests run after finalize. The body is an array of requests, which may be empty, or an object with " +
+        "`requests`, `name`, `policy` (the default of the requests) and `webhook` (called once, when the batch has ended). Each request is a " +
+        "body of run. Limits: 10 MiB per call, 5,000 requests per batch, 10 batches per endpoint that have not ended. If one request is invalid, " +
+        "nothing is stored.",
       request: { name: "nightly", requests: exampleRequests, webhook: "https://example.com/done" },
-      answers: { 200: { id: ID, status: "DRAFT" } }
+      responses: { 200: { id: ID, status: "DRAFT" } }
     })),
     HttpApiEndpoint.get("listBatches", "/:endpoint/batch", {
       params: endpoint,
@@ -97,17 +96,17 @@ export class BatchApi extends HttpApiGroup.make("batches")
       success: Schema.Array(Batch),
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "The endpoint's batches",
-      description: "Newest first. A page that is not full is the last.",
-      answers: { 200: [example] }
+      summary: "List batches",
+      description: "Lists the endpoint's batches, newest first. A page with fewer than `limit` entries is the last one.",
+      responses: { 200: [example] }
     })),
     HttpApiEndpoint.get("getBatch", "/:endpoint/batch/:id", { params: batch, success: Batch, error: batchErrors }).annotateMerge(
       operationDocs({
-        summary: "A batch",
+        summary: "Get a batch",
         description:
-          "Its status and how many of its requests are where. All have ended when `requestCompleted + requestFailed` is `requestTotal`; " +
-          "`requestFailed` counts those that timed out or were cancelled too.",
-        answers: { 200: completed }
+          "Returns the batch's status and counts its requests. All requests have ended when `requestCompleted + requestFailed` equals " +
+          "`requestTotal`. `requestFailed` includes timed-out and cancelled requests.",
+        responses: { 200: completed }
       })
     ),
     HttpApiEndpoint.put("changeBatch", "/:endpoint/batch/:id", {
@@ -116,10 +115,11 @@ export class BatchApi extends HttpApiGroup.make("batches")
       success: Batch,
       error: [...batchErrors, PayloadTooLarge, Conflict]
     }).annotateMerge(operationDocs({
-      summary: "Name a batch, or change its webhook",
-      description: "What is left out stays; null takes it away. The webhook cannot be changed once the batch has ended.",
+      summary: "Change a batch",
+      description:
+        "Changes the name or the webhook. Missing keys do not change; null removes a value. The webhook of an ended batch cannot be changed.",
       request: { name: "nightly, again" },
-      answers: { 200: example }
+      responses: { 200: example }
     })),
     HttpApiEndpoint.post("addRequests", "/:endpoint/batch/:id/requests", {
       params: batch,
@@ -128,9 +128,9 @@ export class BatchApi extends HttpApiGroup.make("batches")
       error: [...batchErrors, PayloadTooLarge, Conflict]
     }).annotateMerge(operationDocs({
       summary: "Add requests to a draft",
-      description: "All of them or, where one is wrong, none. Up to 10 MiB a call.",
+      description: "Adds requests to a draft. If one request is invalid, none is added. Bodies up to 10 MiB.",
       request: { requests: exampleRequests },
-      answers: { 200: { ...example, status: "DRAFT" } }
+      responses: { 200: { ...example, status: "DRAFT" } }
     })),
     HttpApiEndpoint.get("batchRequests", "/:endpoint/batch/:id/requests", {
       params: batch,
@@ -138,11 +138,11 @@ export class BatchApi extends HttpApiGroup.make("batches")
       success: BatchResults,
       error: batchErrors
     }).annotateMerge(operationDocs({
-      summary: "The requests of a batch, with their results",
+      summary: "List a batch's requests and results",
       description:
-        "In the order in which they were added. The id of a request is the id of its job: from finalize on, status, events, cancel and " +
-        "retry know it. Results stay as long as the batch does: the endpoint's retention, counted from the end of the batch.",
-      answers: {
+        "Lists the requests in the order of their addition. The id of a request is the id of its job: after finalize, use it with status, " +
+        "events, cancel and retry. Results are stored as long as the batch: for the endpoint's retention, from the end of the batch.",
+      responses: {
         200: {
           requests: [{
             id: "0f8fad5b-d9cb-469f-a165-70867728950e",
@@ -166,9 +166,9 @@ export class BatchApi extends HttpApiGroup.make("batches")
       success: Batch,
       error: [...batchErrors, Conflict]
     }).annotateMerge(operationDocs({
-      summary: "Take a request out of a draft",
-      description: "Once the batch is finalized, cancel the job of that id instead.",
-      answers: { 200: { ...example, status: "DRAFT" } }
+      summary: "Remove a request from a draft",
+      description: "Removes a request from a draft. After finalize, cancel the job with this id instead.",
+      responses: { 200: { ...example, status: "DRAFT" } }
     })),
     HttpApiEndpoint.post("finalizeBatch", "/:endpoint/batch/:id/finalize", {
       params: batch,
@@ -177,9 +177,8 @@ export class BatchApi extends HttpApiGroup.make("batches")
     }).annotateMerge(operationDocs({
       summary: "Start a batch",
       description:
-        "Locks the batch and puts its requests into the queue, behind the jobs of run unless they have a priority of their own. Doing it " +
-        "again changes nothing.",
-      answers: { 200: example }
+        "Locks the batch and queues its requests, behind the jobs of run unless they set a priority. Repeating the call changes nothing.",
+      responses: { 200: example }
     })),
     HttpApiEndpoint.post("cancelBatch", "/:endpoint/batch/:id/cancel", {
       params: batch,
@@ -188,12 +187,12 @@ export class BatchApi extends HttpApiGroup.make("batches")
     }).annotateMerge(operationDocs({
       summary: "Cancel a batch",
       description:
-        "Requests that wait are cancelled, those that run may finish. The batch is CANCELLED at once; `completedAt` and the webhook come " +
-        "when the last running request has ended. A batch that had ended before stays as it is: the answer says what it is.",
-      answers: { 200: { ...example, status: "CANCELLED" } }
+        "Cancels waiting requests and lets running ones finish. The batch is CANCELLED at once; `completedAt` is set, and the webhook is called, " +
+        "when the last running request has ended. A batch that has already ended does not change: the response has its status.",
+      responses: { 200: { ...example, status: "CANCELLED" } }
     }))
   )
   .middleware(JobsAuthorization)
   .prefix("/v2")
-  .annotateMerge(OpenApi.annotations({ title: "Batches", description: "Submit many requests as one" }))
+  .annotateMerge(OpenApi.annotations({ title: "Batches", description: "Submit many requests under one id" }))
 {}

@@ -1,5 +1,5 @@
 /**
- * The control API: what operators, the CLI and the console use.
+ * The control API, for operators and the CLI (docs/spec/endpoints.md#control-api).
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
@@ -10,18 +10,19 @@ import { Endpoint, EndpointSpec } from "./Endpoint.ts"
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
 
-/** The variables of a worker that joins from outside. */
+/** The environment variables of an external worker. */
 export const WorkerEnv = Schema.Struct({ variables: Schema.Record(Schema.String, Schema.String) })
 export type WorkerEnv = typeof WorkerEnv.Type
 
+/** The operations on endpoints. */
 export class ControlApi extends HttpApiGroup.make("control")
   .add(
     HttpApiEndpoint.get("listEndpoints", "/endpoints", {
       success: Schema.Struct({ endpoints: Schema.Array(Endpoint) }),
       error: Unavailable
     }).annotateMerge(operationDocs({
-      summary: "All endpoints",
-      description: "Every endpoint with its settings."
+      summary: "List endpoints",
+      description: "Lists all endpoints with their settings."
     })),
     HttpApiEndpoint.post("createEndpoint", "/endpoints", {
       payload: EndpointSpec,
@@ -29,8 +30,7 @@ export class ControlApi extends HttpApiGroup.make("control")
       error: [InvalidRequest, PayloadTooLarge, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create an endpoint",
-      description: "Only `id` and `source` are required; every setting has a default. An id that is taken is refused " +
-        "with 409.",
+      description: "Only `id` and `source` are required; every setting has a default. Returns 409 if the id exists.",
       request: { id: "hello", source: { type: "handler", file: "./handler.ts" }, workers: { min: 0, max: 3 } }
     })),
     HttpApiEndpoint.get("getEndpoint", "/endpoints/:endpoint", {
@@ -38,8 +38,8 @@ export class ControlApi extends HttpApiGroup.make("control")
       success: Endpoint,
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "An endpoint",
-      description: "One endpoint with its settings."
+      summary: "Get an endpoint",
+      description: "Returns an endpoint with its settings."
     })),
     HttpApiEndpoint.put("putEndpoint", "/endpoints/:endpoint", {
       params: endpoint,
@@ -48,8 +48,7 @@ export class ControlApi extends HttpApiGroup.make("control")
       error: [InvalidRequest, PayloadTooLarge, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create or replace an endpoint",
-      description: "Settings that are left out take their defaults. Jobs that are there already keep the limits that " +
-        "they were submitted under.",
+      description: "Missing settings use their defaults. Existing jobs keep the limits of the settings at their submission.",
       request: { id: "hello", source: { type: "handler", file: "./handler.ts" }, workers: { min: 0, max: 3 } }
     })),
     HttpApiEndpoint.delete("deleteEndpoint", "/endpoints/:endpoint", {
@@ -58,25 +57,27 @@ export class ControlApi extends HttpApiGroup.make("control")
       error: [EndpointNotFound, InvalidRequest, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Delete an endpoint",
-      description: "Refused with 409 while jobs of it wait or run. Its ended jobs go with it."
+      description: "Deletes an endpoint and its ended jobs. Returns 409 while jobs wait or run."
     })),
     HttpApiEndpoint.get("workerEnv", "/endpoints/:endpoint/worker-env", {
       params: endpoint,
       query: {
         prefix: Schema.optionalKey(
-          Schema.Literals(["PLATFORM_", "RUNPOD_"]).annotate({ description: "Only the names with this prefix. Default: both." })
+          Schema.Literals(["PLATFORM_", "RUNPOD_"]).annotate({
+            description: "Only the variables with this prefix. Default: both."
+          })
         )
       },
       success: WorkerEnv,
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "Variables of a worker",
-      description: "What a worker that joins from outside has to have in its environment: addresses and a key of this " +
-        "endpoint. With `prefix` only one of the two sets of names.",
-      answers: { 200: { variables: { PLATFORM_ENDPOINT_ID: "hello", PLATFORM_AI_API_KEY: "..." } } }
+      summary: "Get the environment of an external worker",
+      description:
+        "Returns the environment variables that a worker needs if the platform does not start it: URLs and a key of this endpoint.",
+      responses: { 200: { variables: { PLATFORM_ENDPOINT_ID: "hello", PLATFORM_AI_API_KEY: "..." } } }
     }))
   )
   .middleware(ControlAuthorization)
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Control", description: "Endpoints and their workers" }))
+  .annotateMerge(OpenApi.annotations({ title: "Control", description: "Manage endpoints" }))
 {}

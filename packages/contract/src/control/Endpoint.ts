@@ -1,7 +1,5 @@
 /**
- * Endpoints: what runs, on how many workers, and how long its jobs may take.
- *
- * Settings and defaults follow docs/spec/endpoints.md#endpoint-settings; where a default differs, the field says why.
+ * Endpoints and their settings (docs/spec/endpoints.md#endpoint-settings).
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -10,18 +8,18 @@ import { MAX_JOB_MILLIS, Retry } from "../jobs/Job.ts"
 import { RateLimit } from "./RateLimit.ts"
 
 /**
- * What a worker of the endpoint is.
+ * The program that workers of the endpoint run.
  *
- * - `handler`: a TypeScript or JavaScript file that calls `serverless.start`; the platform runs it with Node.
- * - `command`: any program that speaks the worker protocol (a Python worker, say).
- * - `external`: nothing is started; workers join by themselves (`stint worker-env`).
+ * - `handler`: a TypeScript or JavaScript file that calls `serverless.start`. The platform runs it with Node.
+ * - `command`: any program that implements the worker protocol, for example a Python worker.
+ * - `external`: the platform starts no workers. Operators start them with the variables of `stint worker-env`.
  */
 export const EndpointSource = Schema.Union([
   Schema.Struct({ type: Schema.tag("handler"), file: Schema.NonEmptyString }),
   Schema.Struct({
     type: Schema.tag("command"),
     command: Schema.NonEmptyArray(Schema.NonEmptyString),
-    /** The directory to run in. Default: where the platform was started. */
+    /** The working directory. Default: the platform's. */
     directory: Schema.optionalKey(Schema.NonEmptyString)
   }),
   Schema.Struct({ type: Schema.tag("external") })
@@ -29,17 +27,17 @@ export const EndpointSource = Schema.Union([
 export type EndpointSource = typeof EndpointSource.Type
 
 /**
- * When to add workers (docs/spec/endpoints.md#scaling). In both, the first waiting job of an endpoint without workers starts one at once, and jobs
- * submitted with `lowPriority` start none.
+ * When to add workers (docs/spec/endpoints.md#scaling). Both types start a worker at once for the first waiting job of an endpoint without
+ * workers, and no workers for `lowPriority` jobs.
  */
 export const Scaler = Schema.Union([
   Schema.Struct({
-    /** One more worker while some job has waited longer than `value` seconds. */
+    /** Adds a worker while a job has waited longer than `value` seconds. */
     type: Schema.tag("QUEUE_DELAY"),
     value: Schema.Finite.check(Schema.isBetween({ minimum: 0.1, maximum: 3600 }))
   }),
   Schema.Struct({
-    /** `ceil((waiting + running) / value)` workers. */
+    /** Runs `ceil((waiting + running) / value)` workers. */
     type: Schema.tag("REQUEST_COUNT"),
     value: Schema.Finite.check(Schema.isBetween({ minimum: 1, maximum: 100_000 }))
   })
@@ -51,53 +49,53 @@ const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]
 
 const millis = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
-/** How many workers, and for how long an idle one is kept. */
+/** The number of workers, and the lifetime of idle ones. */
 export const WorkerLimits = Schema.Struct({
-  /** Workers that always run. 0 (the default) costs nothing while idle and a cold start after it. */
+  /** Workers that always run. Default 0: no cost while idle, but a cold start for the next job. */
   min: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 10_000 })), 0),
-  /** The most that run at once. 0 pauses the endpoint: jobs wait. */
+  /** The maximum number of workers. Default 3. 0 pauses the endpoint: jobs wait. */
   max: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 10_000 })), 3),
-  /** How long an idle worker above `min` is kept. Longer saves cold starts and holds memory. 0 s to 1 h. */
+  /** How long an idle worker above `min` keeps running, 0 s to 1 h. Default 5 s. Longer avoids cold starts, but uses memory. */
   idleTimeoutMs: withDefault(millis(0, 3_600_000), 5_000)
 }).check(
   Schema.makeFilter((limits) => limits.min <= limits.max || "workers.min must not be above workers.max")
 )
 export type WorkerLimits = typeof WorkerLimits.Type
 
-/** What an endpoint is made from: the body of `POST /api/v1/endpoints`. Everything but `id` and `source` has a default. */
+/** The body of `POST /api/v1/endpoints`. All settings except `id` and `source` have defaults. */
 export const EndpointSpec = Schema.Struct({
   id: EndpointId,
   source: EndpointSource,
   workers: withDefault(WorkerLimits, {}),
   scaler: withDefault(Scaler, { type: "QUEUE_DELAY", value: 4 }),
-  /** How long one attempt of a job may run before it is TIMED_OUT. */
+  /** How long one attempt may run before the job is TIMED_OUT. Default 10 min. */
   executionTimeoutMs: withDefault(millis(5_000, MAX_JOB_MILLIS), 600_000),
-  /** How long a job may live from submission before it is TIMED_OUT. */
+  /** How long a job may exist, from its submission, before it is TIMED_OUT. Default 1 day. */
   ttlMs: withDefault(millis(10_000, MAX_JOB_MILLIS), 86_400_000),
   /**
-   * How long a job stays with a silent worker. Shorter notices a lost worker sooner and asks for more heartbeats: workers beat
-   * three times a lease.
+   * How long a silent worker keeps its jobs. Default 30 s. Shorter detects lost workers sooner, but needs more heartbeats: workers send three
+   * per lease.
    */
   leaseMs: withDefault(millis(1_000, 3_600_000), 30_000),
-  /** How often a job may be given to a worker before a lost worker makes it FAILED. 2 is what existing clients know. */
+  /** The number of attempts before a job with a lost worker is FAILED. Default 2, which existing clients expect. */
   maxAttempts: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })), 2),
   /**
-   * How failed attempts are tried again, where the request does not say. `retry.maxAttempts` counts where both it and `maxAttempts` are
-   * there. Default: lost workers at once, errors never.
+   * How failed attempts are retried, unless the submission overrides it. `retry.maxAttempts` takes precedence over `maxAttempts`. Default:
+   * lost workers are retried at once, errors are not retried.
    */
   retry: Schema.optionalKey(Retry),
-  /** How long a finished job can be asked for. A day, where the described platform keeps 1 to 30 minutes (docs/spec/job-lifecycle.md#retention). */
+  /** How long an ended job is stored. Default 1 day; RunPod stores jobs for 1 to 30 minutes (docs/spec/job-lifecycle.md#retention). */
   retentionMs: withDefault(millis(1_000, 30 * 86_400_000), 86_400_000),
-  /** `none` strips `error_traceback` from what callers see (docs/spec/rulings.md#error-on-the-wire). */
+  /** `none` hides `error_traceback` from callers (docs/spec/rulings.md#error-on-the-wire). Default `full`. */
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
-  /** How often each key may call this endpoint, per kind of operation. Default: as often as it likes. A key's own limit stands in its place. */
+  /** The rate limit of each key, per kind of operation. Default: no limit. A key's own limit applies in addition. */
   rateLimit: Schema.optionalKey(RateLimit),
-  /** Extra environment of the workers. */
+  /** Additional environment variables of the workers. */
   env: withDefault(Schema.Record(Schema.String, Schema.String), {})
 })
 export type EndpointSpec = typeof EndpointSpec.Type
 
-/** An endpoint as the platform keeps it. */
+/** An endpoint. */
 export const Endpoint = Schema.Struct({
   ...EndpointSpec.fields,
   /** Milliseconds since 1970. */

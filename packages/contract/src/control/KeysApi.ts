@@ -1,13 +1,13 @@
 /**
- * Keys, as a part of the control API.
+ * The operations on access keys, a part of the control API.
  *
  * ```
- *   /api/v1/keys                 GET    all, ended ones for 30 days
- *                                POST   create; answers the secret, this once
+ *   /api/v1/keys                 GET    all keys; ended ones for 30 days
+ *                                POST   create; returns the secret, once
  *   /api/v1/keys/{key}           GET
  *                                PATCH  name, scopes, endpoints, expiry, rate limit
- *   /api/v1/keys/{key}/rotate    POST   another secret; answers it, this once
- *   /api/v1/keys/{key}/revoke    POST   at once and for good
+ *   /api/v1/keys/{key}/rotate    POST   replace the secret; returns it, once
+ *   /api/v1/keys/{key}/revoke    POST   permanently
  * ```
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
@@ -19,14 +19,15 @@ import { AccessKey, KeyPatch, KeyRotation, KeySpec, NewKey } from "./AccessKey.t
 
 const key = { key: Schema.String.annotate({ description: "The key's id." }) }
 
+/** The operations on access keys. */
 export class KeysApi extends HttpApiGroup.make("keys")
   .add(
     HttpApiEndpoint.get("listKeys", "/keys", {
       success: Schema.Struct({ keys: Schema.Array(AccessKey) }),
       error: Unavailable
     }).annotateMerge(operationDocs({
-      summary: "All keys",
-      description: "Every key without its secret; those that have ended for 30 days more."
+      summary: "List keys",
+      description: "Lists all keys without their secrets. Expired and revoked keys are listed for 30 days."
     })),
     HttpApiEndpoint.post("createKey", "/keys", {
       payload: KeySpec,
@@ -34,8 +35,9 @@ export class KeysApi extends HttpApiGroup.make("keys")
       error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create a key",
-      description: "Answers the secret, this once: only its digest is kept. A key opens the surfaces of its scopes, and " +
-        "the endpoints that it names or all.",
+      description:
+        "Returns the key and its secret. The secret is never returned again, because only its digest is stored. A key permits the " +
+        "APIs of its scopes for the listed endpoints, or for all.",
       request: { name: "shop", scopes: ["jobs"], endpoints: ["hello"] }
     })),
     HttpApiEndpoint.get("getKey", "/keys/:key", {
@@ -44,8 +46,8 @@ export class KeysApi extends HttpApiGroup.make("keys")
       error: [KeyNotFound, InvalidRequest]
     })
       .annotateMerge(operationDocs({
-        summary: "A key",
-        description: "One key without its secret."
+        summary: "Get a key",
+        description: "Returns a key without its secret."
       })),
     HttpApiEndpoint.patch("patchKey", "/keys/:key", {
       params: key,
@@ -55,8 +57,8 @@ export class KeysApi extends HttpApiGroup.make("keys")
     }).annotateMerge(operationDocs({
       summary: "Change a key",
       description:
-        "Changes its name, scopes, endpoints, expiry or rate limit, from the next request on; what is left out stays, null " +
-        "takes an expiry or a limit away. A revoked key is refused with 409.",
+        "Changes the name, scopes, endpoints, expiry or rate limit, from the next request on. Missing members do not change; null " +
+        "removes an expiry or a limit. Returns 409 for a revoked key.",
       request: { name: "shop 2" }
     })),
     HttpApiEndpoint.post("rotateKey", "/keys/:key/rotate", {
@@ -65,8 +67,8 @@ export class KeysApi extends HttpApiGroup.make("keys")
       success: NewKey,
       error: [InvalidRequest, PayloadTooLarge, KeyNotFound, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "Give a key another secret",
-      description: "Answers the new secret, this once. The old one is good for as long as the request says.",
+      summary: "Rotate a key's secret",
+      description: "Returns a new secret, once. The old secret remains valid for `graceMs`.",
       bodyOptional: true,
       request: { graceMs: 3_600_000 }
     })),
@@ -76,10 +78,10 @@ export class KeysApi extends HttpApiGroup.make("keys")
       error: [KeyNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Revoke a key",
-      description: "At once and for good. Revoking it again changes nothing."
+      description: "Revokes a key immediately and permanently. Repeating the call changes nothing."
     }))
   )
   .middleware(ControlAuthorization)
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Keys", description: "Who may call what, and how often" }))
+  .annotateMerge(OpenApi.annotations({ title: "Keys", description: "Manage access keys" }))
 {}

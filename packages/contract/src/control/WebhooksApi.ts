@@ -1,13 +1,13 @@
 /**
- * Webhooks, as a part of the control API: the delivery log of an endpoint, and what its deliveries are signed with.
+ * The delivery log and the signing secret of an endpoint's webhooks (docs/spec/webhooks.md#delivery-log), a part of the control API.
  *
  * ```
  *   /api/v1/endpoints/{endpoint}/webhooks
  *     /deliveries                       GET    newest first: ?job ?state ?limit ?cursor
- *     /deliveries/{delivery}            GET    with its attempts and its body
- *     /deliveries/{delivery}/resend     POST   due now, whatever became of it
- *     /secret                           GET    made at first use
- *     /secret/rotate                    POST   another one; the present one signs too for a while
+ *     /deliveries/{delivery}            GET    with attempts and body
+ *     /deliveries/{delivery}/resend     POST   send again now
+ *     /secret                           GET    created at first use
+ *     /secret/rotate                    POST   replace it; the previous one also signs for a grace period
  * ```
  */
 import { HttpApiEndpoint, HttpApiError, HttpApiGroup, OpenApi } from "effect/http-api"
@@ -19,42 +19,42 @@ import { WebhookEvent } from "../jobs/Job.ts"
 import { operationDocs } from "../OpenApiOperation.ts"
 import { EndpointNotFound, InvalidRequest, PayloadTooLarge, Unavailable } from "../Problem.ts"
 
-/** 404: no such delivery on this endpoint, or it is no longer kept. */
+/** 404: the delivery does not exist, or its retention has ended. */
 export class DeliveryNotFound extends HttpApiError.Problem<DeliveryNotFound>()("DeliveryNotFound", {
   type: "/problems/delivery-not-found",
   status: 404,
   title: "Delivery not found"
 }, { error: Schema.String, hint: Schema.String }) {}
 
-/** What has become of a delivery: it is to be sent (again), it arrived, or it was given up. */
+/** The state of a delivery: another attempt is due, it was delivered, or all attempts failed. */
 export const WebhookDeliveryState = Schema.Literals(["pending", "delivered", "failed"])
 export type WebhookDeliveryState = typeof WebhookDeliveryState.Type
 
-/** A line of the delivery log. Times are milliseconds since 1970. */
+/** An entry of the delivery log. Times are milliseconds since 1970. */
 export const WebhookDeliveryLine = Schema.Struct({
-  /** What receivers see as `webhook-id`. */
+  /** Sent to receivers as `webhook-id`. */
   id: Schema.String,
-  /** Whose news it is: a job's id or, for `batch.*`, a batch's. */
+  /** The id of the job or, for `batch.*`, of the batch. */
   job: Schema.String,
   endpoint: Schema.String,
   event: Schema.Union([WebhookEvent, BatchWebhookEvent]),
   url: Schema.String,
   state: WebhookDeliveryState,
-  /** When the job changed. */
+  /** When the event occurred. */
   createdAt: Schema.Int,
-  /** When the next attempt is due, or while one is being made, when it is given up for lost. Null when it has ended. */
+  /** When the next attempt is due; during an attempt, when the attempt counts as lost. Null once the delivery has ended. */
   nextAt: Schema.NullOr(Schema.Int),
-  /** How often it was tried. */
+  /** The number of attempts. */
   attemptCount: Schema.Int,
-  /** The receiver's HTTP status in the last attempt, where there was an answer. */
+  /** The receiver's HTTP status in the last attempt. Null if there was no response. */
   lastStatus: Schema.NullOr(Schema.Int),
-  /** Why the last attempt failed, in words. */
+  /** Why the last attempt failed. */
   lastError: Schema.NullOr(Schema.String)
 })
 export type WebhookDeliveryLine = typeof WebhookDeliveryLine.Type
 
-/** One attempt. */
-export const WebhookAttemptLine = Schema.Struct({
+/** A delivery attempt. */
+const WebhookAttemptLine = Schema.Struct({
   at: Schema.Int,
   durationMs: Schema.Int,
   status: Schema.NullOr(Schema.Int),
@@ -62,56 +62,57 @@ export const WebhookAttemptLine = Schema.Struct({
 })
 export type WebhookAttemptLine = typeof WebhookAttemptLine.Type
 
-/** A delivery with all that is known of it. */
+/** A delivery with its attempts and body. */
 export const WebhookDeliveryDetails = Schema.Struct({
   ...WebhookDeliveryLine.fields,
   /** Oldest first. */
   attempts: Schema.Array(WebhookAttemptLine),
-  /** The job object as it is sent. */
+  /** The request body. */
   body: Schema.Json
 })
 export type WebhookDeliveryDetails = typeof WebhookDeliveryDetails.Type
 
-/** What an endpoint's webhooks are signed with. Whoever has it can make webhooks that receivers take for the platform's. */
+/** The signing secret of an endpoint's webhooks. Anyone with this secret can forge webhooks. */
 export const WebhookSigningSecret = Schema.Struct({
   endpoint: Schema.String,
   /** `whsec_` and the key in base64. */
   secret: Schema.String,
   createdAt: Schema.Int,
-  /** Until when the secret before this one signs too, while it does. */
+  /** Until when the previous secret also signs. Absent if it does not. */
   previousUntil: Schema.optionalKey(Schema.Int)
 })
 export type WebhookSigningSecret = typeof WebhookSigningSecret.Type
 
-/** How long the secret before a rotation signs too, unless told otherwise: a day to change it in every receiver. */
+/** The default grace period of a rotation: a day, to update all receivers. */
 export const DEFAULT_SECRET_GRACE_MILLIS = 86_400_000
 
-/** The body of `POST .../secret/rotate`; it may be empty. */
+/** The body of `POST .../secret/rotate`, which may be empty. */
 export const WebhookSecretRotation = Schema.Struct({
-  /** 0 (a secret that leaked) to 90 days. Default: 24 hours. */
+  /** How long the previous secret also signs: 0 (for a leaked secret) to 90 days. Default: 24 hours. */
   graceMs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 90 * 86_400_000 })))
 })
 export type WebhookSecretRotation = typeof WebhookSecretRotation.Type
 
-/** Which lines of the log. */
-export const WebhookDeliveryQuery = {
+/** Filters and pagination of the delivery log. */
+const WebhookDeliveryQuery = {
   job: Schema.optionalKey(Schema.String.annotate({ description: "Only deliveries of this job or batch." })),
   state: Schema.optionalKey(WebhookDeliveryState.annotate({ description: "Only deliveries in this state." })),
-  /** 1 to 200. Default: 50. */
   limit: Schema.optionalKey(
-    Schema.String.annotate({ description: "How many at a time: 1 to 200. Default: 50." }).pipe(
+    Schema.String.annotate({ description: "The maximum number of deliveries: 1 to 200. Default: 50." }).pipe(
       Schema.decodeTo(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 200 })), SchemaTransformation.numberFromString)
     )
   ),
-  /** The `cursor` of the page before. */
   cursor: Schema.optionalKey(
-    Schema.String.annotate({ description: "The `cursor` of the page before." }).check(Schema.isPattern(/^\d{1,15}$/))
+    Schema.String.annotate({ description: "The `cursor` of the previous page." }).check(
+      Schema.isPattern(/^v1\.\d{1,15}\.\S{1,128}$/)
+    )
   )
 }
 
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
 const delivery = { ...endpoint, delivery: Schema.String.annotate({ description: "The delivery's id." }) }
 
+/** The operations on webhook deliveries and signing secrets. */
 export class WebhooksApi extends HttpApiGroup.make("webhooks")
   .add(
     HttpApiEndpoint.get("listDeliveries", "/endpoints/:endpoint/webhooks/deliveries", {
@@ -120,34 +121,36 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       success: Schema.Struct({ deliveries: Schema.Array(WebhookDeliveryLine), cursor: Schema.NullOr(Schema.String) }),
       error: [InvalidRequest, EndpointNotFound, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "The delivery log",
-      description: "What was sent to webhooks of the endpoint, or is to be, newest first. Go on with the `cursor` of " +
-        "the answer until it is null."
+      summary: "List webhook deliveries",
+      description:
+        "Lists the sent and pending deliveries of the endpoint's webhooks, newest first. Pass the `cursor` of the response to read " +
+        "the next page, until it is null."
     })),
     HttpApiEndpoint.get("getDelivery", "/endpoints/:endpoint/webhooks/deliveries/:delivery", {
       params: delivery,
       success: WebhookDeliveryDetails,
       error: [EndpointNotFound, DeliveryNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "A delivery",
-      description: "One delivery with its attempts and the body as it is sent."
+      summary: "Get a webhook delivery",
+      description: "Returns a delivery with its attempts and its request body."
     })),
     HttpApiEndpoint.post("resendDelivery", "/endpoints/:endpoint/webhooks/deliveries/:delivery/resend", {
       params: delivery,
       success: WebhookDeliveryLine,
       error: [EndpointNotFound, DeliveryNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "Send a delivery again",
-      description: "Makes it due now, whatever became of it. Receivers see the same `webhook-id`."
+      summary: "Resend a webhook delivery",
+      description: "Sends a delivery now, in any state, with the same `webhook-id`."
     })),
     HttpApiEndpoint.get("getSecret", "/endpoints/:endpoint/webhooks/secret", {
       params: endpoint,
       success: WebhookSigningSecret,
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "The signing secret",
-      description: "What deliveries of the endpoint are signed with; made at first use. Whoever has it can make " +
-        "webhooks that receivers take for the platform's."
+      summary: "Get the webhook signing secret",
+      description:
+        "Returns the secret that signs the endpoint's deliveries; created at first use. Keep it private: anyone with this secret can " +
+        "forge webhooks."
     })),
     HttpApiEndpoint.post("rotateSecret", "/endpoints/:endpoint/webhooks/secret/rotate", {
       params: endpoint,
@@ -155,13 +158,14 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       success: WebhookSigningSecret,
       error: [InvalidRequest, PayloadTooLarge, EndpointNotFound, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "Another signing secret",
-      description: "From now on deliveries are signed with both, until the time of grace for the secret before is over.",
+      summary: "Rotate the webhook signing secret",
+      description:
+        "Creates a new secret. Deliveries are signed with the new and the previous secret until the grace period ends.",
       bodyOptional: true,
       request: { graceMs: 3_600_000 }
     }))
   )
   .middleware(ControlAuthorization)
   .prefix("/api/v1")
-  .annotateMerge(OpenApi.annotations({ title: "Webhooks", description: "What was told to whom, and how it is signed" }))
+  .annotateMerge(OpenApi.annotations({ title: "Webhooks", description: "Webhook deliveries and signing secrets" }))
 {}

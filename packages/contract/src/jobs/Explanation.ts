@@ -1,5 +1,5 @@
 /**
- * Why a job is where it is: `GET /v2/{endpoint}/status/{id}?explain`.
+ * Explains a job's status: `GET /v2/{endpoint}/status/{id}?explain` (docs/spec/jobs-api.md#explaining-a-job).
  */
 import * as Schema from "effect/Schema"
 
@@ -8,17 +8,17 @@ import * as Schema from "effect/Schema"
  *
  * | | |
  * |---|---|
- * | `ended` | nothing: it is over |
+ * | `ended` | nothing: the job has ended |
  * | `running` | its worker |
  * | `backoff` | the time of its next attempt |
- * | `paused` | somebody to raise `workers.max` above 0 |
- * | `external` | a worker to join: the platform starts none for this endpoint |
- * | `failing` | workers that do not start, or end by themselves |
- * | `throttled` | room for a worker |
- * | `low-priority` | a worker that somebody else needs: it starts none itself |
- * | `behind` | those before it in line: every worker is busy, and no more are allowed |
- * | `starting` | a worker that is on its way |
- * | `next` | nothing that is known: a worker takes it in a moment, or is started for it |
+ * | `paused` | an operator to raise `workers.max` above 0 |
+ * | `external` | an external worker: the platform starts no workers for this endpoint |
+ * | `failing` | workers that fail to start, or crash |
+ * | `throttled` | capacity for another worker |
+ * | `low-priority` | a worker that another job starts: this job starts none |
+ * | `behind` | the jobs before it: every worker is busy, and `workers.max` is reached |
+ * | `starting` | a worker that is starting |
+ * | `next` | nothing: an idle worker will take it, or the platform will start one |
  */
 export const WaitReason = Schema.Literals([
   "ended",
@@ -35,19 +35,19 @@ export const WaitReason = Schema.Literals([
 ])
 export type WaitReason = typeof WaitReason.Type
 
-/** Times are milliseconds since 1970. */
+/** Why a job has its status. Times are milliseconds since 1970. */
 export const Explanation = Schema.Struct({
   reason: WaitReason,
-  /** The same in one or two sentences, with the figures and what to do. */
+  /** The reason in one or two sentences, with numbers and what to do. */
   words: Schema.String,
-  /** Its place among the jobs that are ready for a worker, from 1. Absent where it is none of them. */
+  /** Its place among the jobs that are ready to run, from 1. Absent if the job is not ready. */
   position: Schema.optionalKey(Schema.Struct({
     place: Schema.Int,
     of: Schema.Int,
-    /** There are more before it than were counted. */
+    /** The count was cut off: more jobs are before it. */
     more: Schema.Boolean
   })),
-  /** The endpoint's workers by state, and the most that it may have (`null` where the platform starts none). */
+  /** The endpoint's workers by state, and their maximum number (`null` if the platform starts none). */
   workers: Schema.Struct({
     max: Schema.NullOr(Schema.Int),
     idle: Schema.Int,
@@ -57,14 +57,14 @@ export const Explanation = Schema.Struct({
     throttled: Schema.Int,
     unhealthy: Schema.Int
   }),
-  /** Who has the job, and until when it may stay silent. While it runs. */
+  /** The worker that runs the job, and when its lease expires unless it sends a heartbeat. IN_PROGRESS jobs only. */
   lease: Schema.optionalKey(Schema.Struct({ worker: Schema.String, expiresAt: Schema.Int, attempt: Schema.Int })),
   attempts: Schema.Struct({ made: Schema.Int, most: Schema.Int }),
-  /** When the next attempt may begin: after a backoff of the job, or of its workers' starts. */
+  /** When the next attempt may start: after a backoff of the job, or of failed worker starts. */
   nextRetryAt: Schema.optionalKey(Schema.Int),
-  /** Why the last attempt came to nothing, or the last worker did not start. */
+  /** Why the last attempt failed, or the last worker did not start. */
   cause: Schema.optionalKey(Schema.String),
-  /** When the job is given up as TIMED_OUT. Until it has ended. */
+  /** When the job becomes TIMED_OUT. Absent once the job has ended. */
   expiresAt: Schema.optionalKey(Schema.Int)
 })
 export type Explanation = typeof Explanation.Type

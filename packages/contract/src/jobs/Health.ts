@@ -1,12 +1,12 @@
 /**
- * The gauges of `/v2/{endpoint}/health` (docs/spec/jobs-api.md#health).
+ * The response of `/v2/{endpoint}/health` (docs/spec/jobs-api.md#health).
  */
 import * as Schema from "effect/Schema"
 
 const Count = Schema.Natural
 
-/** Jobs of one endpoint by state. `completed`, `failed` and `retried` count what retention still keeps. */
-export const JobCounts = Schema.Struct({
+/** The endpoint's jobs by state. `completed`, `failed` and `retried` count the jobs within their retention. */
+const JobCounts = Schema.Struct({
   completed: Count,
   failed: Count,
   inProgress: Count,
@@ -15,8 +15,8 @@ export const JobCounts = Schema.Struct({
 })
 export type JobCounts = typeof JobCounts.Type
 
-/** Workers of one endpoint by state. `idle` and `ready` overlap: a worker without a job is both. */
-export const WorkerCounts = Schema.Struct({
+/** The endpoint's workers by state. A worker without a job counts as `idle` and as `ready`. */
+const WorkerCounts = Schema.Struct({
   idle: Count,
   initializing: Count,
   ready: Count,
@@ -26,5 +26,6 @@ export const WorkerCounts = Schema.Struct({
 })
 export type WorkerCounts = typeof WorkerCounts.Type
 
+/** The endpoint's jobs and workers by state. */
 export const Health = Schema.Struct({ jobs: JobCounts, workers: WorkerCounts })
 export type Health = typeof Health.Type

@@ -1,11 +1,11 @@
 /**
- * A job as callers see it (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#request-body).
+ * Jobs, submissions and receipts (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#request-body).
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 
 /**
- * Every status a job can have (docs/spec/rulings.md#statuses).
+ * The status of a job (docs/spec/job-lifecycle.md#statuses).
  *
  * ```
  *  IN_QUEUE --claim--> IN_PROGRESS --finish--> COMPLETED | FAILED
@@ -26,7 +26,7 @@ export const JobStatus = Schema.Literals([
 ])
 export type JobStatus = typeof JobStatus.Type
 
-/** Statuses that a job never leaves by itself; only `retry` leads out of FAILED and TIMED_OUT. */
+/** Whether a job with this status has ended. Only `retry` leads out of a terminal status, from FAILED and TIMED_OUT. */
 export const isTerminal = (status: JobStatus): boolean => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
 
 /**
@@ -37,15 +37,15 @@ export const isTerminal = (status: JobStatus): boolean => status !== "IN_QUEUE" 
 export const Job = Schema.Struct({
   id: Schema.String,
   status: JobStatus,
-  /** From submission (or from the return to the queue) to the last time a worker took the job. */
+  /** The time from submission, or from the last return to the queue, until a worker took the job. */
   delayTime: Schema.optionalKey(Schema.Int),
-  /** How long the worker held the last attempt. Terminal jobs only. */
+  /** The duration of the last attempt. Terminal jobs only. */
   executionTime: Schema.optionalKey(Schema.Int),
-  /** The handler's value; while IN_PROGRESS, the latest progress. Absent where the handler returned `{}` (docs/spec/handler.md#returned-values). */
+  /** The handler's output; the latest progress while IN_PROGRESS. Absent when the handler returned `{}` (docs/spec/handler.md#returned-values). */
   output: Schema.optionalKey(Schema.Json),
-  /** Why the job failed. For an exception, JSON text of six fields (docs/spec/handler.md#exceptions). */
+  /** Why the job failed. For an exception: JSON text with six fields (docs/spec/handler.md#exceptions). */
   error: Schema.optionalKey(Schema.String),
-  /** How often the job went back to the queue because an attempt came to nothing. Absent while 0. */
+  /** How often the job returned to the queue after a failed attempt. Absent while 0. */
   retries: Schema.optionalKey(Schema.Int),
   /** The worker of the last attempt. */
   workerId: Schema.optionalKey(Schema.String)
@@ -54,57 +54,55 @@ export type Job = typeof Job.Type
 
 const millis = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
-/** 7 days, the longest that a job may live or run (docs/spec/jobs-api.md#request-body). */
+/** 7 days: the longest lifetime and execution time of a job (docs/spec/jobs-api.md#request-body). */
 export const MAX_JOB_MILLIS = 7 * 24 * 60 * 60 * 1000
 
 /**
- * How long to wait before the next attempt: `initialMs * factor ** (n - 1)` after the n-th attempt that came to nothing, `maxMs` at most.
- * Each wait is shortened at random, to half of it at the most, so that jobs that failed together do not come back together.
+ * The wait before the next attempt: `initialMs * factor ** (n - 1)` after the n-th failed attempt, at most `maxMs`. Jitter shortens each wait
+ * by up to half, so that jobs that failed together do not retry together.
  */
 export const Backoff = Schema.Struct({
   /** 0 to 1 day. */
   initialMs: millis(0, 86_400_000),
-  /** 1 (the same wait each time) to 10. Default: 2. */
+  /** 1 (constant waits) to 10. Default: 2. */
   factor: Schema.Finite.check(Schema.isBetween({ minimum: 1, maximum: 10 })).pipe(
     Schema.withDecodingDefaultKey(Effect.succeed(2))
   ),
-  /** The longest wait: 0 to 7 days. Default: an hour. */
+  /** The longest wait: 0 to 7 days. Default: 1 hour. */
   maxMs: millis(0, MAX_JOB_MILLIS).pipe(Schema.withDecodingDefaultKey(Effect.succeed(3_600_000)))
 })
 export type Backoff = typeof Backoff.Type
 
 /**
- * What becomes of a job whose attempt came to nothing. Every part may be left out: then the endpoint's `retry` says it, and where that is
- * silent too, the endpoint's `maxAttempts`, no retry of errors, and no wait.
+ * How a failed attempt is retried (docs/spec/job-lifecycle.md#retries). Missing keys use the endpoint's `retry`, then the defaults: the
+ * endpoint's `maxAttempts`, no retry of errors, and no wait.
  */
 export const Retry = Schema.Struct({
-  /** How often the job may be given to a worker: 1 to 100. */
+  /** The number of attempts: 1 to 100. */
   maxAttempts: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 }))),
   /**
-   * Whether a handler's error is retried too. Default: false, an error fails the job at once
-   * (docs/spec/job-lifecycle.md#retries); a lost worker is always
-   * retried.
+   * Also retry after an error of the handler. Default: false, an error fails the job. A lost worker is always retried.
    */
   onError: Schema.optionalKey(Schema.Boolean),
-  /** How long to wait before the next attempt. Default: not at all. */
+  /** The wait before the next attempt. Default: no wait. */
   backoff: Schema.optionalKey(Backoff)
 })
 export type Retry = typeof Retry.Type
 
-/** What a caller may ask for one job, over the endpoint's own settings (docs/spec/jobs-api.md#request-body). Milliseconds. */
+/** Limits of one job, which override the endpoint's settings (docs/spec/jobs-api.md#request-body). Milliseconds. */
 export const Policy = Schema.Struct({
   /** How long one attempt may run. 5 s to 7 days. */
   executionTimeout: Schema.optionalKey(millis(5_000, MAX_JOB_MILLIS)),
-  /** How long the job may live in all, waiting included. 10 s to 7 days. */
+  /** How long the job may exist, waiting included. 10 s to 7 days. */
   ttl: Schema.optionalKey(millis(10_000, MAX_JOB_MILLIS)),
-  /** The job does not make the autoscaler start a worker. */
+  /** The autoscaler starts no worker for this job. */
   lowPriority: Schema.optionalKey(Schema.Boolean),
-  /** How often and when the job is tried again. Ours. */
+  /** How often and when the job is retried. An extension of Stint. */
   retry: Schema.optionalKey(Retry)
 })
 export type Policy = typeof Policy.Type
 
-/** Where the worker uploads this job's results. Handed to the worker as it came (docs/spec/jobs-api.md#request-body). */
+/** The bucket for the worker's uploads. Passed on to the worker unchanged (docs/spec/jobs-api.md#request-body). */
 export const S3Config = Schema.Struct({
   accessId: Schema.String,
   accessSecret: Schema.String,
@@ -114,46 +112,46 @@ export const S3Config = Schema.Struct({
 })
 export type S3Config = typeof S3Config.Type
 
-/** A job's place among those that wait: higher ones are taken first, equal ones in order of submission. -100 to 100. */
+/** The priority of a job, -100 to 100. Higher priorities run first; equal ones in order of submission. */
 export const Priority = Schema.Int.check(Schema.isBetween({ minimum: -100, maximum: 100 }))
 
-/** The most tags that a job can have. */
-export const MAX_TAGS = 16
+/** The maximum number of tags of a job. */
+const MAX_TAGS = 16
 
-/** A word to find the job by: 1 to 64 characters. */
+/** A tag for finding jobs: 1 to 64 characters. */
 export const Tag = Schema.String.check(Schema.isBetweenLength(1, 64))
 
-/** The tags of a job, at most {@link MAX_TAGS}. One that is named twice counts once. */
+/** The tags of a job, at most {@link MAX_TAGS}. Duplicates count once. */
 export const Tags = Schema.Array(Tag).check(Schema.isMaxLength(MAX_TAGS))
 
 /**
- * Stands for a submission: while the job is kept, the same key on the same endpoint is the same job. 1 to 255 printable ASCII characters,
- * as a header can carry them.
+ * Identifies a submission: as long as the job exists, the same key on the same endpoint returns the same job. 1 to 255 printable ASCII
+ * characters, so that a header can contain it.
  */
 export const IdempotencyKey = Schema.String.check(
   Schema.isPattern(/^[\x20-\x7e]{1,255}$/, { message: "an idempotency key is 1 to 255 printable ASCII characters" })
 )
 
 /**
- * What a webhook is told of.
+ * An event that a webhook can receive (docs/spec/webhooks.md#events).
  *
- * - `completed`: the job has ended, in whatever terminal status.
- * - `start`: a worker took it, once per attempt.
- * - `output`: it streamed a chunk.
- * - `progress`: its latest progress; values that were overtaken before they were sent are left out.
+ * - `completed`: the job has ended, in any terminal status.
+ * - `start`: a worker took the job; sent for each attempt.
+ * - `output`: the job streamed a chunk.
+ * - `progress`: the latest progress; values that were replaced before they were sent are skipped.
  */
 export const WebhookEvent = Schema.Literals(["start", "output", "progress", "completed"])
 export type WebhookEvent = typeof WebhookEvent.Type
 
 const isHttpUrl = (url: string): boolean => URL.canParse(url) && /^https?:\/\//i.test(url)
 
-/** Where a webhook is sent to: an http or https address of at most 2,048 characters. */
+/** The URL of a webhook: http or https, at most 2,048 characters. */
 export const WebhookUrl = Schema.String.check(
   Schema.isMaxLength(2_048),
-  Schema.makeFilter((url) => isHttpUrl(url) || "a webhook is an http:// or https:// address")
+  Schema.makeFilter((url) => isHttpUrl(url) || "expected an http:// or https:// URL")
 )
 
-/** A webhook with a choice of what it is told of. Ours; the described platform knows the address alone (docs/spec/jobs-api.md#request-body). */
+/** A webhook with a choice of events. An extension of Stint: RunPod accepts the URL only (docs/spec/webhooks.md#naming-a-receiver). */
 export const Webhook = Schema.Struct({
   url: WebhookUrl,
   /** Default: `["completed"]`. */
@@ -166,34 +164,34 @@ export type Webhook = typeof Webhook.Type
 /**
  * The body of `/run` and `/runsync`.
  *
- * `input` is required and may be any JSON value, `{}` included (docs/spec/rulings.md#empty-input). Unknown keys are ignored, as
- * existing clients expect.
+ * `input` is required and may be any JSON value, including `{}` (docs/spec/rulings.md#empty-input). Unknown keys are ignored, because
+ * existing clients send some.
  */
 export const RunRequest = Schema.Struct({
   input: Schema.Json,
   policy: Schema.optionalKey(Policy),
   s3Config: Schema.optionalKey(S3Config),
-  /** Told of the job's end; in its long form of more. */
+  /** A URL that receives the ended job, or a webhook with a choice of events. */
   webhook: Schema.optionalKey(Schema.Union([WebhookUrl, Webhook])),
   /** Default: 0. */
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
-  /** The same as the header `Idempotency-Key`, which counts where both are there. */
+  /** Like the header `Idempotency-Key`, which takes precedence. */
   idempotencyKey: Schema.optionalKey(IdempotencyKey)
 })
 export type RunRequest = typeof RunRequest.Type
 
-/** The answer of `/run`, `/cancel` and `/retry`. */
+/** The response of `/run`, `/cancel` and `/retry`. */
 export const JobReceipt = Schema.Struct({ id: Schema.String, status: JobStatus })
 export type JobReceipt = typeof JobReceipt.Type
 
-/** The answer of `/stream`: the chunks that nobody has read yet. `stream` is always there, empty included. */
+/** The response of `/stream`: the job and its unread chunks. `stream` is always present, even if empty. */
 export const StreamPage = Schema.Struct({
   ...Job.fields,
   stream: Schema.Array(Schema.Struct({ output: Schema.Json }))
 })
 export type StreamPage = typeof StreamPage.Type
 
-/** The answer of `/purge-queue`. */
+/** The response of `/purge-queue`. */
 export const Purged = Schema.Struct({ removed: Schema.Int, status: Schema.Literal("completed") })
 export type Purged = typeof Purged.Type

@@ -1,10 +1,10 @@
 /**
- * The events of a job: `GET /v2/{endpoint}/events/{id}`, as Server-Sent Events.
+ * The events of a job: `GET /v2/{endpoint}/events/{id}`, as Server-Sent Events (docs/spec/streaming.md#job-events).
  *
  * ```
- *   retry: 1000                 a reader that was cut off comes back after a second
+ *   retry: 1000                 a disconnected reader reconnects after one second
  *
- *   id: 1.0.r                   every event has one: what a reader that comes back says in `Last-Event-ID`
+ *   id: 1.0.r                   the position to resume from, for `Last-Event-ID`
  *   event: status
  *   data: {"id":"...","status":"IN_PROGRESS","attempt":1,"workerId":"..."}
  *
@@ -16,35 +16,34 @@
  *   event: log
  *   data: {"number":1,"time":1790000000000,"level":"INFO","message":"...","attempt":1,"source":"log","workerId":"..."}
  *
- *   : alive                     a comment, while nothing else is said
+ *   : alive                     a heartbeat comment while there are no events
  *
  *   id: 1.1.e1790000000000
- *   event: end                  the last one
+ *   event: end                  the last event
  *   data: {"id":"...","status":"COMPLETED","output":...}
  * ```
  *
- * A reader that comes back is told every chunk and every log line after its place, none again, in order. Statuses are states: one that came and went while
- * nobody looked is left out, except that an attempt is always announced before its first chunk. Of progress only the latest value is told.
- * Who comes back after the end is answered 204, at which readers of this kind stop.
+ * A reader that resumes receives every chunk and log line after its position, in order and once. Statuses and progress are states: a reader
+ * may miss intermediate statuses, but always receives the status of an attempt before its first chunk, and only the latest progress. After
+ * the end, a reader that resumes receives 204, which makes browsers stop.
  *
- * Lines come on another way than chunks and results: out of the worker's pipes. A line stands where it arrived, behind the chunk that was the
- * latest then. The end waits for what the worker wrote before it, half a second at most; a line that comes later still is told to whoever
- * comes back.
+ * Log lines arrive through the worker's pipes, not with its chunks and results. A line follows the chunk that was the latest when the line
+ * arrived. The end waits up to half a second for lines that the worker wrote before it; readers that resume receive later lines.
  *
- * `?events=status,chunk` leaves the other kinds out. The end is told always.
+ * `?events=status,chunk` selects the kinds of events. The end is always sent.
  */
 import * as Schema from "effect/Schema"
 import * as SchemaGetter from "effect/SchemaGetter"
 import { Job } from "./Job.ts"
 import { JobLogLine } from "./JobLogLine.ts"
 
-/** The job waits, or an attempt of it runs. */
+/** The job waits or runs. */
 export const JobStatusEvent = Schema.Struct({
   id: Schema.String,
   status: Schema.Literals(["IN_QUEUE", "IN_PROGRESS"]),
-  /** How often it was handed to a worker so far. */
+  /** The number of times a worker has received the job. */
   attempt: Schema.Int,
-  /** Who runs it. */
+  /** The worker of this attempt. */
   workerId: Schema.optionalKey(Schema.String)
 })
 export type JobStatusEvent = typeof JobStatusEvent.Type
@@ -72,7 +71,7 @@ export const JobEvent = Schema.Union([
 export type JobEvent = typeof JobEvent.Type
 
 /** The kinds of events. */
-export const JOB_EVENT_KINDS = ["status", "progress", "chunk", "log", "end"] as const
+const JOB_EVENT_KINDS = ["status", "progress", "chunk", "log", "end"] as const
 
 /** One of {@link JOB_EVENT_KINDS}. */
 export const JobEventKind = Schema.Literals(JOB_EVENT_KINDS)
@@ -80,22 +79,27 @@ export type JobEventKind = typeof JobEventKind.Type
 
 const isKind = Schema.is(JobEventKind)
 
-const kindsIn = (text: string): ReadonlyArray<string> => text.split(",").map((kind) => kind.trim()).filter((kind) => kind !== "")
+const splitKinds = (text: string): ReadonlyArray<string> =>
+  text.split(",").map((kind) => kind.trim()).filter((kind) => kind !== "")
 
-/** Kinds by commas. */
+/** Comma-separated kinds. */
 export const JobEventKinds = Schema.String.annotate({
-  description: `The kinds of events to be told, by commas: ${JOB_EVENT_KINDS.join(", ")}. Default: all. The end is told always.`
+  description: `The kinds of events to send, separated by commas: ${
+    JOB_EVENT_KINDS.join(", ")
+  }. Default: all. The end is always sent.`
 }).check(
-  Schema.makeFilter((text) => kindsIn(text).every(isKind) || `expected kinds of events by commas: ${JOB_EVENT_KINDS.join(", ")}`)
+  Schema.makeFilter((text) =>
+    splitKinds(text).every(isKind) || `expected a comma-separated list of ${JOB_EVENT_KINDS.join(", ")}`
+  )
 ).pipe(
   Schema.decodeTo(Schema.Array(JobEventKind), {
-    decode: SchemaGetter.transform((text) => kindsIn(text).filter(isKind)),
+    decode: SchemaGetter.transform((text) => splitKinds(text).filter(isKind)),
     encode: SchemaGetter.transform((kinds) => kinds.join(","))
   })
 )
 
-/** A comment line is sent when nothing else was for so long: proxies cut silent connections, most of them after 30 to 60 s. */
+/** The interval of heartbeat comments. Most proxies close silent connections after 30 to 60 s. */
 export const HEARTBEAT_MILLIS = 15_000
 
-/** What readers are told to wait before they come back. */
+/** The reconnection delay that the server sends to readers. */
 export const RETRY_MILLIS = 1_000

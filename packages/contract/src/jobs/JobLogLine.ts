@@ -1,29 +1,29 @@
 /**
- * The log lines of a job: what its handler logged and printed (docs/spec/logging.md#a-jobs-lines, docs/spec/logging.md#lines-of-other-programs).
+ * The log lines of a job, logged or printed by its handler (docs/spec/logging.md#a-jobs-lines, docs/spec/logging.md#lines-of-other-programs).
  *
  * ```
- *   worker --stdout, stderr--> platform --by job--> kept with the job --> GET events/{id}, as they come
- *                                                                     --> GET logs/{id}, page by page
+ *   worker --stdout, stderr--> platform --by job--> stored with the job --> GET events/{id}, live
+ *                                                                       --> GET logs/{id}, paginated
  * ```
  *
- * A line is numbered within its job, from 1, over all attempts. What is beyond a job's share is dropped, the oldest first, and the gap is a
- * line of its own: `source: "platform"`.
+ * Lines are numbered within their job, from 1, across attempts. When a job exceeds its quota, the platform drops the oldest lines and inserts
+ * a line with `source: "platform"` in their place.
  */
 import * as Schema from "effect/Schema"
 
-/** The levels of lines, least important first. */
+/** The log levels, by ascending severity. */
 export const LOG_LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
 
-/** How important a line is. */
+/** The level of a line. */
 export const LogLevel = Schema.Literals(LOG_LEVELS)
 export type LogLevel = typeof LogLevel.Type
 
-/** Whether a word is a level. */
+/** Whether a value is a log level. */
 export const isLogLevel = Schema.is(LogLevel)
 
 /**
- * Where a line comes from. `log`: the worker SDK's logger, or the handler's by it. `stdout`, `stderr`: the handler printed it. `platform`: it
- * stands for lines that were dropped.
+ * The source of a line. `log`: the logger of the worker SDK. `stdout`, `stderr`: the handler printed the line. `platform`: the line stands for
+ * dropped lines.
  */
 export const LogSource = Schema.Literals(["log", "stdout", "stderr", "platform"])
 export type LogSource = typeof LogSource.Type
@@ -32,15 +32,15 @@ export type LogSource = typeof LogSource.Type
 export const JobLogLine = Schema.Struct({
   /** Its number within the job, from 1. */
   number: Schema.Int,
-  /** When the platform heard it. Milliseconds since 1970. */
+  /** When the platform received it. Milliseconds since 1970. */
   time: Schema.Int,
   level: LogLevel,
   /** At most `MAX_LOG_MESSAGE` characters. */
   message: Schema.String,
-  /** The attempt that it was logged in. */
+  /** The attempt that logged it. */
   attempt: Schema.Int,
   source: LogSource,
-  /** The worker that logged it; absent where the platform did. */
+  /** The worker that logged it. Absent for lines of the platform. */
   workerId: Schema.optionalKey(Schema.String)
 })
 export type JobLogLine = typeof JobLogLine.Type
@@ -48,14 +48,14 @@ export type JobLogLine = typeof JobLogLine.Type
 /** One page of a job's lines, oldest first. */
 export const JobLogPage = Schema.Struct({
   lines: Schema.Array(JobLogLine),
-  /** Number of the last line that was looked at: where to go on, now or when there is more. */
+  /** The number of the last line that was read. Pass it as `after` to read the next lines, now or later. */
   cursor: Schema.Int,
-  /** There are more by now. */
+  /** More lines are available now. */
   more: Schema.Boolean
 })
 export type JobLogPage = typeof JobLogPage.Type
 
-const MESSAGE_LEVELS: Readonly<Record<string, LogLevel>> = {
+const LEVELS_BY_NAME: Readonly<Record<string, LogLevel>> = {
   NOTSET: "TRACE",
   TRACE: "TRACE",
   DEBUG: "DEBUG",
@@ -68,9 +68,9 @@ const MESSAGE_LEVELS: Readonly<Record<string, LogLevel>> = {
   FATAL: "ERROR"
 }
 
-/** The level that a program means by a word; `INFO` where nobody knows. */
-export const parseLogLevel = (word: string): LogLevel => MESSAGE_LEVELS[word.trim().toUpperCase()] ?? "INFO"
+/** Maps a level name of any logger to a level. Unknown names map to `INFO`. */
+export const parseLogLevel = (name: string): LogLevel => LEVELS_BY_NAME[name.trim().toUpperCase()] ?? "INFO"
 
-/** Whether a line of a level is shown where `least` is the least that is. */
-export const isLevelEnabled = (level: LogLevel, least: LogLevel): boolean =>
-  LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(least)
+/** Whether `level` is at least `minimum`. */
+export const isLevelEnabled = (level: LogLevel, minimum: LogLevel): boolean =>
+  LOG_LEVELS.indexOf(level) >= LOG_LEVELS.indexOf(minimum)

@@ -1,13 +1,13 @@
 /**
- * The jobs API: what callers use (docs/spec/jobs-api.md#operations).
+ * The jobs API, for callers (docs/spec/jobs-api.md#operations).
  *
  * ```
- *   /v2/{endpoint}/run            POST   submit, answer at once
+ *   /v2/{endpoint}/run            POST   submit, without waiting
  *   /v2/{endpoint}/runsync        POST   submit, wait for the result
- *   /v2/{endpoint}/status/{id}    GET    also POST; with `?explain` why it waits
- *   /v2/{endpoint}/status-sync/{id}      GET, POST; waits
- *   /v2/{endpoint}/stream/{id}    GET    also POST; what nobody has read yet
- *   /v2/{endpoint}/events/{id}    GET    everything that happens to a job, as Server-Sent Events
+ *   /v2/{endpoint}/status/{id}    GET    also POST; with `?explain`, why it waits
+ *   /v2/{endpoint}/status-sync/{id}      GET, POST; waits for the end
+ *   /v2/{endpoint}/stream/{id}    GET    also POST; unread chunks
+ *   /v2/{endpoint}/events/{id}    GET    the job's events, as Server-Sent Events
  *   /v2/{endpoint}/requests       GET    the endpoint's jobs
  *   /v2/{endpoint}/cancel/{id}    POST
  *   /v2/{endpoint}/retry/{id}     POST
@@ -26,31 +26,31 @@ import { Job, JobReceipt, Purged, RunRequest, StreamPage } from "./Job.ts"
 import { JobEvent, JobEventKinds } from "./JobEvents.ts"
 import { JobPage, ListQuery } from "./JobList.ts"
 
-/** Path of an endpoint. Any string: an id that cannot exist is an endpoint that does not exist. */
+/** Not validated as an EndpointId: an invalid id returns 404 like any unknown endpoint. */
 const endpoint = { endpoint: Schema.String.annotate({ description: "The endpoint's id." }) }
-const job = { ...endpoint, id: Schema.String.annotate({ description: "The job's id, from run or runsync." }) }
+const job = { ...endpoint, id: Schema.String.annotate({ description: "The job's id, as returned by run or runsync." }) }
 
-/** How long a waiting call may wait: 1 s to 300 s, in milliseconds, whole, out-of-range values pulled into the range. */
+/** The duration of a long poll (docs/spec/jobs-api.md#the-wait-parameter). */
 const wait = {
   wait: Schema.optionalKey(Schema.String.annotate({
-    description: "How long to wait: milliseconds, 1000 to 300000. What is outside is pulled in, what is no number is the default."
+    description: "How long to wait, in milliseconds: 1000 to 300000. Clamped; non-numeric values use the default."
   }))
 }
 
-/** What `/status` answers: the job and, where it was asked for, why it is where it is. */
+/** The response of `/status`: the job and, on request, an explanation of its status. */
 export const ExplainedJob = Schema.Struct({ ...Job.fields, explain: Schema.optionalKey(Explanation) })
 export type ExplainedJob = typeof ExplainedJob.Type
 
 const explain = {
   explain: Schema.optionalKey(Schema.String.annotate({
-    description: "Say why the job is where it is. Any value but `false` and `0` asks for it, none included."
+    description: "Include an explanation of the job's status. Enabled by any value except `false` and `0`, and by an empty value."
   }))
 }
 
 const submitErrors = [EndpointNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable] as const
 const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] as const
 
-/** The header with the job's id, on every answer that a job was made for. */
+/** The header with the job's id, on every response to a request that created a job. */
 export const JOB_ID_HEADER = "x-job-id"
 
 const ID = "0f8fad5b-d9cb-469f-a165-70867728950e"
@@ -73,27 +73,27 @@ const completed = {
 const jobId = { [JOB_ID_HEADER]: "The job's id." }
 
 const status = operationDocs({
-  summary: "A job as it stands",
+  summary: "Get a job",
   description:
-    "The job object: its status, times, and output or error once it has ended. While it runs, `output` is its latest progress. " +
-    "With `?explain` the answer says what the job waits for: its place in line, the workers, the lease, the next attempt.",
-  answers: { 200: completed }
+    "Returns the job: its status, times, and output or error once it has ended. While the job runs, `output` is its latest progress. " +
+    "With `?explain` the response also says what the job waits for: its position in the queue, workers, its lease, or its next attempt.",
+  responses: { 200: completed }
 })
 const statusSync = operationDocs({
-  summary: "A job when it has ended",
+  summary: "Wait for a job",
   description:
-    "The same as status, but waits for the job to end: 90 s unless asked otherwise. When the time is over it answers the job as " +
-    "it stands.",
-  answers: { 200: completed }
+    "Like status, but waits until the job ends, by default for 90 s. If the job has not ended by then, returns it in its current status.",
+  responses: { 200: completed }
 })
 const stream = operationDocs({
-  summary: "What a job has streamed and nobody has read",
+  summary: "Read a job's unread chunks",
   description:
-    "Hands out the chunks that no call before has handed out; waits for one, 10 s unless asked otherwise. A terminal status comes " +
-    "only with or after the last chunk. Each chunk goes to one reader: where several follow a job, use its events.",
-  answers: { 200: { id: ID, status: "IN_PROGRESS", stream: [{ output: "Hel" }, { output: "lo" }] } }
+    "Returns the chunks that no earlier call has returned. Waits for one, by default for 10 s. The status becomes terminal only with or " +
+    "after the last chunk. Each chunk is returned once: if several readers follow a job, use its events.",
+  responses: { 200: { id: ID, status: "IN_PROGRESS", stream: [{ output: "Hel" }, { output: "lo" }] } }
 })
 
+/** The operations on jobs. */
 export class JobsApi extends HttpApiGroup.make("jobs")
   .add(
     HttpApiEndpoint.post("run", "/:endpoint/run", {
@@ -103,11 +103,12 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       error: submitErrors
     }).annotateMerge(operationDocs({
       summary: "Submit a job",
-      description: "Keeps the job and answers at once. Ask for it with status, follow it with events, or let a webhook tell. " +
-        "Only `input` is required; keys that are not known are ignored. Bodies up to 10 MiB.",
+      description:
+        "Stores the job and returns its id without waiting. Read the job with status, follow it with events, or receive its " +
+        "result with a webhook. Only `input` is required; unknown keys are ignored. Bodies up to 10 MiB.",
       parameters: [idempotencyKey],
       request: exampleRequest,
-      answers: { 200: receipt },
+      responses: { 200: receipt },
       headers: jobId
     })),
     HttpApiEndpoint.post("runsync", "/:endpoint/runsync", {
@@ -117,14 +118,14 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       success: Job,
       error: submitErrors
     }).annotateMerge(operationDocs({
-      summary: "Submit a job and wait for its end",
+      summary: "Submit a job and wait for it",
       description:
-        "Keeps the job, waits for it to end (90 s unless asked otherwise) and answers with it, ended or not. The header " +
-        `\`${JOB_ID_HEADER}\` has its id; where the job takes longer than a moment, the head of the answer comes before the waiting, so that a ` +
-        "caller whose connection breaks can go on with status-sync. Bodies up to 20 MiB.",
+        "Stores the job, waits until it ends, by default for 90 s, and returns it, ended or not. The response header " +
+        `\`${JOB_ID_HEADER}\` contains its id. Unless the job ends at once, the server sends the headers before it waits, so that a ` +
+        "caller can continue with status-sync after a lost connection. Bodies up to 20 MiB.",
       parameters: [idempotencyKey],
       request: exampleRequest,
-      answers: { 200: { ...completed, id: `sync-${ID}` } },
+      responses: { 200: { ...completed, id: `sync-${ID}` } },
       headers: jobId
     })),
     HttpApiEndpoint.get("status", "/:endpoint/status/:id", {
@@ -168,7 +169,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       query: {
         events: Schema.optionalKey(JobEventKinds),
         lastEventId: Schema.optionalKey(
-          Schema.String.annotate({ description: "The same as the header `Last-Event-ID`, which counts where both are there." })
+          Schema.String.annotate({ description: "Like the header `Last-Event-ID`, which takes precedence." })
         )
       },
       success: [HttpApiSchema.StreamSse({ events: JobEvent }), HttpApiSchema.NoContent],
@@ -176,13 +177,13 @@ export class JobsApi extends HttpApiGroup.make("jobs")
     }).annotateMerge(operationDocs({
       summary: "Follow a job",
       description:
-        "Everything that happens to the job, as Server-Sent Events: `status`, `progress`, `chunk`, `log`, and `end` with the job " +
-        "object, after which the answer ends. Every event has an id; a reader that was cut off comes back with the last one in `Last-Event-ID` " +
-        "and is told every chunk and every log line after it, none twice. Any number may follow a job; it takes nothing from stream. 204: the reader knows the end.",
+        "Sends the job's events as Server-Sent Events: `status`, `progress`, `chunk`, `log`, and finally `end` with the job. Every event has " +
+        "an id. To resume after a lost connection, send the last id as `Last-Event-ID`: every chunk and log line after it follows, once. Any " +
+        "number of readers may follow a job, independently of stream. Returns 204 if the reader has already received the end.",
       parameters: [{
         name: "Last-Event-ID",
         in: "header",
-        description: "The `id` of the last event that the reader has seen. Browsers send it by themselves.",
+        description: "The `id` of the last received event. Browsers send it automatically.",
         schema: { type: "string" },
         example: "1.7.r"
       }]
@@ -193,14 +194,14 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       success: JobPage,
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "The endpoint's jobs",
+      summary: "List jobs",
       description:
-        "Newest first, without payloads. Go on with the `cursor` of the answer until it is null: every job that was there at the " +
-        "beginning is seen once, whatever is submitted or ends meanwhile.",
-      answers: {
+        "Lists the endpoint's jobs, newest first, without payloads. Pass the `cursor` of the response to read the next page, until it is null. " +
+        "Every job that existed at the first page is listed once, even if jobs are submitted or end in between.",
+      responses: {
         200: {
           requests: [{ id: ID, status: "IN_QUEUE", createdAt: 1_790_000_000_000, attempt: 0, priority: 10, tags: ["nightly"] }],
-          cursor: "muoz4b9c.1"
+          cursor: `v1.1790000000000.${ID}`
         }
       }
     })),
@@ -208,8 +209,8 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       operationDocs({
         summary: "Cancel a job",
         description:
-          "A waiting job is dropped, a running one is stopped. One that had ended before stays as it is: the answer says what it is.",
-        answers: { 200: { id: ID, status: "CANCELLED" } }
+          "Cancels a waiting or running job and stops its worker's handler. A job that has already ended does not change: the response has its status.",
+        responses: { 200: { id: ID, status: "CANCELLED" } }
       })
     ),
     HttpApiEndpoint.post("retry", "/:endpoint/retry/:id", {
@@ -217,9 +218,9 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       success: JobReceipt,
       error: [...jobErrors, Conflict]
     }).annotateMerge(operationDocs({
-      summary: "Run a job again",
-      description: "Puts a FAILED or TIMED_OUT job back into the queue, under the same id. Others are refused with 409.",
-      answers: { 200: receipt }
+      summary: "Retry a job",
+      description: "Returns a FAILED or TIMED_OUT job to the queue, under the same id. Returns 409 for any other status.",
+      responses: { 200: receipt }
     })),
     HttpApiEndpoint.post("purgeQueue", "/:endpoint/purge-queue", {
       params: endpoint,
@@ -227,20 +228,19 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Cancel all waiting jobs",
-      description: "Cancels every job of the endpoint that waits, and answers how many there were. Running jobs go on.",
-      answers: { 200: { removed: 12, status: "completed" } }
+      description: "Cancels every waiting job of the endpoint and returns their number. Running jobs continue.",
+      responses: { 200: { removed: 12, status: "completed" } }
     })),
     HttpApiEndpoint.get("health", "/:endpoint/health", {
       params: endpoint,
       success: Health,
       error: [EndpointNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "Jobs and workers by state",
+      summary: "Count jobs and workers",
       description:
-        "How many jobs wait, run, and ended well or badly (as long as they are kept), and how many workers are in which state. " +
-        "Never rate-limited.",
+        "Counts the jobs that wait, run, completed and failed (within their retention), and the workers by state. Never rate-limited.",
       unlimited: true,
-      answers: {
+      responses: {
         200: {
           jobs: { completed: 12, failed: 1, inProgress: 2, inQueue: 5, retried: 0 },
           workers: { idle: 0, initializing: 1, ready: 0, running: 2, throttled: 0, unhealthy: 0 }

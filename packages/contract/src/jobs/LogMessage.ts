@@ -1,19 +1,18 @@
 /**
- * How long a message of a log is at the most. Workers cut theirs before they send them, and the platform cuts those of others.
+ * Limits the length of log messages. Our workers truncate their messages, and the platform truncates those of other workers.
  *
- * This module is part of every worker's import graph: it imports nothing.
+ * Every worker loads this module, so it imports nothing.
  */
 
-/** The most characters of a message that are kept (docs/spec/logging.md#long-messages). */
+/** The longest log message (docs/spec/logging.md#long-messages). Characters. */
 export const MAX_LOG_MESSAGE = 4_096
 
 const isHighSurrogate = (code: number) => code >= 0xd800 && code <= 0xdbff
 const isLowSurrogate = (code: number) => code >= 0xdc00 && code <= 0xdfff
 
 /**
- * Cuts a message of more than {@link MAX_LOG_MESSAGE} characters in its middle, because the beginning says what it is and the end how it
- * went. What is left, with the note of how much is gone, is that long at the most; a character outside the basic plane is never cut in
- * two.
+ * Removes the middle of a message of more than {@link MAX_LOG_MESSAGE} characters, and notes its length there: the beginning and the end are
+ * the most useful parts. The result, with the note, has at most that length. Never splits a surrogate pair.
  */
 export const truncateMessage = (message: string): string => {
   if (message.length <= MAX_LOG_MESSAGE) return message

@@ -1,8 +1,8 @@
 /**
- * The jobs API's part for log lines. They come as events, too, as they are logged (`JobEvents.ts`).
+ * Reads the log lines of a job (docs/spec/logging.md#reading-a-jobs-lines). Job events contain them live (`JobEvents.ts`).
  *
  * ```
- *   /v2/{endpoint}/logs/{id}      GET    what the job logged
+ *   /v2/{endpoint}/logs/{id}      GET    the job's log lines
  * ```
  */
 import { HttpApiEndpoint, HttpApiGroup, OpenApi } from "effect/http-api"
@@ -14,19 +14,19 @@ import { operationDocs } from "../OpenApiOperation.ts"
 import { EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
 import { isLogLevel, JobLogPage, LOG_LEVELS, LogLevel } from "./JobLogLine.ts"
 
-/** The most lines of one page. */
+/** The largest page. Lines. */
 export const LOG_PAGE_LIMIT = 1_000
 
-const whole = (description: string, minimum: number, maximum: number) =>
+const integer = (description: string, minimum: number, maximum: number) =>
   Schema.optionalKey(
     Schema.String.annotate({ description }).pipe(
       Schema.decodeTo(Schema.Int.check(Schema.isBetween({ minimum, maximum })), SchemaTransformation.numberFromString)
     )
   )
 
-/** A level by its name, in any case. */
+/** The name of a level, in any case. */
 const level = Schema.String.annotate({
-  description: `The least level that is shown: ${LOG_LEVELS.join(", ")}, in any case. Default: all.`
+  description: `The lowest level to return: ${LOG_LEVELS.join(", ")}, in any case. Default: all levels.`
 }).check(
   Schema.makeFilter((text) => isLogLevel(text.toUpperCase()) || `expected one of ${LOG_LEVELS.join(", ")}`)
 ).pipe(
@@ -39,11 +39,11 @@ const level = Schema.String.annotate({
   })
 )
 
-/** Which lines. All of it may be left out. */
-export const LogQuery = {
-  after: whole("Only lines after this number: the `cursor` of the page before.", 0, 999_999_999),
+/** Filters and pagination of lines. All keys are optional. */
+const LogQuery = {
+  after: integer("Only lines after this number: the `cursor` of the previous page.", 0, 999_999_999),
   level: Schema.optionalKey(level),
-  limit: whole(`How many at a time: 1 to ${LOG_PAGE_LIMIT}. Default: 200.`, 1, LOG_PAGE_LIMIT)
+  limit: integer(`The maximum number of lines: 1 to ${LOG_PAGE_LIMIT}. Default: 200.`, 1, LOG_PAGE_LIMIT)
 }
 
 export class LogsApi extends HttpApiGroup.make("logs")
@@ -51,18 +51,18 @@ export class LogsApi extends HttpApiGroup.make("logs")
     HttpApiEndpoint.get("logs", "/:endpoint/logs/:id", {
       params: {
         endpoint: Schema.String.annotate({ description: "The endpoint's id." }),
-        id: Schema.String.annotate({ description: "The job's id, from run or runsync." })
+        id: Schema.String.annotate({ description: "The job's id, as returned by run or runsync." })
       },
       query: LogQuery,
       success: JobLogPage,
       error: [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
-      summary: "What a job logged",
+      summary: "Read a job's log",
       description:
-        "The lines of all attempts, oldest first. Go on with the `cursor` of the answer as `after`, at once while `more` is true. A job keeps " +
-        "its newest 10,000 lines and 1 MiB of them, unless the platform is told otherwise; what was dropped is told by a line of its own, from " +
-        "`platform`. To be told lines as they are logged, follow the job's events. Handlers may log secrets: whoever may read jobs may read this.",
-      answers: {
+        "Returns the lines of all attempts, oldest first. Pass the `cursor` of the response as `after` to read the next page; repeat while " +
+        "`more` is true. By default, the newest 10,000 lines and 1 MiB of a job are stored; a line with source `platform` stands for dropped " +
+        "lines. To receive lines live, follow the job's events. Every key that may read jobs may read their logs, which may contain secrets.",
+      responses: {
         200: {
           lines: [{
             number: 1,
@@ -81,5 +81,5 @@ export class LogsApi extends HttpApiGroup.make("logs")
   )
   .middleware(JobsAuthorization)
   .prefix("/v2")
-  .annotateMerge(OpenApi.annotations({ title: "Logs", description: "What jobs logged" }))
+  .annotateMerge(OpenApi.annotations({ title: "Logs", description: "Read the log lines of jobs" }))
 {}

@@ -1,9 +1,8 @@
 /**
- * The worker API: what workers use (docs/spec/worker-protocol.md#overview). The messages are in `WorkerProtocol.ts`.
+ * The worker API (docs/spec/worker-protocol.md#overview). `WorkerProtocol.ts` has its messages.
  *
- * Existing SDKs append `&key=value` to the addresses that they were given; where an address has no `?`, those land in the last path
- * segment. The server splits that segment at its first `&`
- * (docs/spec/worker-protocol.md#appended-queries), so `:worker` and `:id` here may carry such a tail.
+ * Existing SDKs append `&key=value` to the configured URLs. If a URL has no `?`, the text becomes part of the last path segment, so
+ * `:worker` and `:id` may end with it. The server splits the segment at its first `&` (docs/spec/worker-protocol.md#appended-queries).
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"
@@ -14,9 +13,9 @@ import { JobChunk, JobDone, JobsToStop, Ping, TakenJob } from "./WorkerProtocol.
 
 const worker = {
   endpoint: Schema.String.annotate({ description: "The endpoint's id." }),
-  worker: Schema.String.annotate({ description: "What the worker calls itself: any string of up to 256 characters." })
+  worker: Schema.String.annotate({ description: "The worker's id: any string of 1 to 256 characters." })
 }
-const job = { ...worker, id: Schema.String.annotate({ description: "The job's id, as job-take gave it." }) }
+const job = { ...worker, id: Schema.String.annotate({ description: "The job's id, as returned by job-take." }) }
 
 const errors = [EndpointNotFound, InvalidRequest, Unavailable] as const
 const deliverErrors = [EndpointNotFound, JobNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable] as const
@@ -25,24 +24,25 @@ const inProgress: ExtraParameter = {
   name: "job_in_progress",
   in: "query",
   description:
-    "`0`: the worker holds no job, so one that it was handed and never got is lost at once instead of at the end of its lease.",
+    "`0`: the worker runs no jobs. A job that was sent to this worker and never arrived is then lost at once, not when its lease expires.",
   schema: { type: "string" },
   example: "0"
 }
 const attempt: ExtraParameter = {
   name: "attempt",
   in: "query",
-  description: "The `attempt` that came with the job. Where it is there, a write of an earlier attempt is refused with 409.",
+  description: "The `attempt` of the taken job. If present, writes of an earlier attempt return 409.",
   schema: { type: "integer", minimum: 1 },
   example: 1
 }
 const taken = { id: "0f8fad5b-d9cb-469f-a165-70867728950e", input: { name: "Ada" }, delayTime: 41, attempt: 1 }
 
 const pingDescription =
-  "The leases of the jobs that it names start anew. A silent worker loses its jobs when their lease is over (30 s unless " +
-  "the endpoint says otherwise). With `status=unhealthy` it says why it cannot work, with `status=exiting` it says goodbye. " +
-  "SDKs may say the same in a query, by GET or by POST."
+  "Renews the leases of the listed jobs. A silent worker loses its jobs when their leases expire, by default after 30 s. " +
+  "`status=unhealthy` reports why the worker cannot run jobs; `status=exiting` announces its exit. " +
+  "The members may also be query parameters, with GET or POST."
 
+/** The operations of workers. */
 export class WorkerApi extends HttpApiGroup.make("workers")
   .add(
     HttpApiEndpoint.get("jobTake", "/:endpoint/job-take/:worker", {
@@ -52,9 +52,9 @@ export class WorkerApi extends HttpApiGroup.make("workers")
     }).annotateMerge(operationDocs({
       summary: "Take a job",
       description:
-        "Waits up to 60 s for a job. 204: none came, ask again. The job is the worker's until its lease is over; heartbeats extend it.",
+        "Waits up to 60 s for a job and leases it to the worker; heartbeats renew the lease. Returns 204 if there is no job: call again.",
       parameters: [inProgress],
-      answers: { 200: taken }
+      responses: { 200: taken }
     })),
     HttpApiEndpoint.get("jobTakeBatch", "/:endpoint/job-take-batch/:worker", {
       params: worker,
@@ -63,15 +63,15 @@ export class WorkerApi extends HttpApiGroup.make("workers")
     }).annotateMerge(operationDocs({
       summary: "Take several jobs",
       description:
-        "The same for up to `batch_size` jobs at once. It answers with those that are there and waits only where there is none.",
+        "Like job-take, for up to `batch_size` jobs. Returns the available jobs at once, and waits only if there are none.",
       parameters: [inProgress, {
         name: "batch_size",
         in: "query",
-        description: "How many at the most: 1 to 1000. Default: 1.",
+        description: "The maximum number of jobs: 1 to 1000. Default: 1.",
         schema: { type: "integer", minimum: 1 },
         example: 8
       }],
-      answers: { 200: [taken] }
+      responses: { 200: [taken] }
     })),
     HttpApiEndpoint.post("jobDone", "/:endpoint/job-done/:worker/:id", {
       params: job,
@@ -79,11 +79,11 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       success: HttpApiSchema.Empty(200),
       error: deliverErrors
     }).annotateMerge(operationDocs({
-      summary: "Deliver a result, or progress",
+      summary: "Deliver a result or progress",
       description:
-        "A body with `error` fails the job, any other completes it; with `status: \"IN_PROGRESS\"` it is progress and the job goes on. " +
-        "Repeating a result is answered 200 and changes nothing. 409: the job is no longer this worker's. The body is read as JSON whatever its " +
-        "content type says. Up to 20 MiB.",
+        "A body with `error` fails the job, any other body completes it. With `status: \"IN_PROGRESS\"` the body is progress, and the job " +
+        "continues. Repeating a result returns 200 and changes nothing. Returns 409 if the worker no longer holds the job. The body is parsed as " +
+        "JSON, whatever its content type. Bodies up to 20 MiB.",
       parameters: [attempt],
       request: { output: { greeting: "Hello, Ada" } }
     })),
@@ -95,8 +95,8 @@ export class WorkerApi extends HttpApiGroup.make("workers")
     }).annotateMerge(operationDocs({
       summary: "Deliver a chunk",
       description:
-        "Adds a chunk to the job's stream. With `chunk`, its number, a repeated chunk is answered 200 and kept once, and one that comes " +
-        "before its predecessor is refused with 409. The body is read as JSON whatever its content type says. Up to 1 MiB.",
+        "Appends a chunk to the job's stream. If `chunk`, its number, is present, a repeated chunk returns 200 and is stored once, and a chunk " +
+        "that arrives before its predecessor returns 409. The body is parsed as JSON, whatever its content type. Bodies up to 1 MiB.",
       parameters: [attempt, {
         name: "chunk",
         in: "query",
@@ -113,20 +113,20 @@ export class WorkerApi extends HttpApiGroup.make("workers")
     }).annotateMerge(operationDocs({
       summary: "Wait for jobs to stop",
       description:
-        "Waits up to 60 s for ids of jobs that the worker is to stop: cancelled, timed out, or somebody else's by now. 204: none.",
-      answers: { 200: { jobsToStop: [taken.id] } }
+        "Waits up to 60 s for jobs that the worker should stop: cancelled, timed out, or leased to another worker. Returns 204 if there are none.",
+      responses: { 200: { jobsToStop: [taken.id] } }
     })),
     HttpApiEndpoint.get("ping", "/:endpoint/ping/:worker", {
       params: worker,
       success: HttpApiSchema.Empty(200),
       error: errors
     }).annotateMerge(operationDocs({
-      summary: "Heartbeat",
+      summary: "Send a heartbeat",
       description: pingDescription,
       parameters: [{
         name: "job_id",
         in: "query",
-        description: "The jobs that the worker runs, with commas between them. Absent: none.",
+        description: "The ids of the jobs that the worker runs, separated by commas. Absent if there are none.",
         schema: { type: "string" },
         example: taken.id
       }]
@@ -137,7 +137,7 @@ export class WorkerApi extends HttpApiGroup.make("workers")
       success: HttpApiSchema.Empty(200),
       error: [...errors, PayloadTooLarge]
     }).annotateMerge(operationDocs({
-      summary: "Heartbeat",
+      summary: "Send a heartbeat",
       description: pingDescription,
       bodyOptional: true,
       request: { job_id: [taken.id] }

@@ -1,6 +1,6 @@
 /**
- * What a worker and the platform say to each other
- * (docs/spec/worker-protocol.md#heartbeat, docs/spec/environment.md#set-by-the-platform, docs/spec/worker-protocol.md#overview).
+ * The messages between workers and the platform, and the environment of a worker
+ * (docs/spec/worker-protocol.md, docs/spec/environment.md#set-by-the-platform).
  *
  * ```
  *  worker                                      platform
@@ -11,14 +11,14 @@
  *    | POST job-done/{worker}/{job}  result       |   {"output":...,"error":...,"stopPod":true}
  *    |                                            |
  *    | GET  job-stop/{worker}  (long poll)        |   200 {"jobsToStop":[...]} | 204 nothing
- *    | GET|POST ping/{worker}   every interval    |   extends the leases of the jobs it names
+ *    | GET|POST ping/{worker}   every interval    |   renews the leases of the listed jobs
  * ```
  *
- * This module is part of every worker's import graph: it holds words and small schemas, nothing of HTTP.
+ * Every worker loads this module, so it contains only constants and small Schemas, and nothing of HTTP.
  */
 import * as Schema from "effect/Schema"
 
-/** The two prefixes of worker variables: ours, and the one that existing workers read (docs/spec/rulings.md#prefix). */
+/** The prefixes of worker variables: ours and RunPod's, which existing workers read (docs/spec/rulings.md#prefix). */
 export const ENV_PREFIXES = ["PLATFORM_", "RUNPOD_"] as const
 /** One of {@link ENV_PREFIXES}. */
 export type EnvPrefix = (typeof ENV_PREFIXES)[number]
@@ -36,24 +36,24 @@ export const WorkerVariable = {
   pingInterval: "PING_INTERVAL"
 } as const
 
-/** What the variables of one worker are made from. */
+/** The input of {@link workerEnvironment}. */
 export interface WorkerEnvironment {
-  /** Address of the platform, without a trailing slash: `http://127.0.0.1:4600`. */
+  /** The platform's URL, without a trailing slash: `http://127.0.0.1:4600`. */
   readonly baseUrl: string
   readonly endpoint: string
-  /** Absent for workers that choose their own id. */
+  /** The worker's id. Absent if the worker chooses its own. */
   readonly worker?: string
   readonly key: string
   readonly pingIntervalMs: number
-  /** The variables' prefix; both sets when absent. */
+  /** Default: the variables with both prefixes. */
   readonly prefix?: EnvPrefix
 }
 
 /**
  * The variables that make a process a worker of an endpoint.
  *
- * `$ID` and `$RUNPOD_POD_ID` are placeholders that the worker's SDK fills in: in job-take `$ID` is the worker, elsewhere it is the
- * job (docs/spec/worker-protocol.md#addresses). Every address ends in a query, because SDKs append `&key=value` to it.
+ * The worker's SDK replaces the placeholders `$ID` and `$RUNPOD_POD_ID`: `$ID` is the worker in job-take and the job in all other URLs
+ * (docs/spec/worker-protocol.md#addresses). Every URL has a query, because SDKs append `&key=value` to it.
  */
 export const workerEnvironment = (options: WorkerEnvironment): Record<string, string> => {
   const base = `${options.baseUrl}/v2/${options.endpoint}`
@@ -77,25 +77,25 @@ export const workerEnvironment = (options: WorkerEnvironment): Record<string, st
   return result
 }
 
-/** How often a worker beats, given how long a silent one keeps its jobs: three chances a lease. Milliseconds. */
+/** The heartbeat interval for a lease: a third of it, at least 250 ms. Milliseconds. */
 export const pingIntervalOf = (leaseMs: number): number => Math.max(250, Math.floor(leaseMs / 3))
 
 /**
- * A job as a worker receives it (docs/spec/worker-protocol.md#the-taken-job). Workers keep keys that they do not know.
+ * A job as a worker receives it (docs/spec/worker-protocol.md#the-taken-job). Workers preserve unknown keys.
  */
 export const TakenJob = Schema.Struct({
   id: Schema.String,
   input: Schema.Json,
   delayTime: Schema.optionalKey(Schema.Int),
   /**
-   * Which attempt this is, from 1. Ours: a worker that sends it back as `attempt=` is fenced by it, so that a late result of an
-   * earlier attempt is never taken for this one's.
+   * The number of this attempt, from 1. An extension of Stint: a worker that sends it back as `attempt=` is fenced by it, so that a late
+   * result of an earlier attempt is rejected (docs/spec/worker-protocol.md#fencing).
    */
   attempt: Schema.optionalKey(Schema.Int),
   s3Config: Schema.optionalKey(Schema.Json),
-  /** The batch that the job is a request of (docs/spec/batches.md#starting-a-batch). */
+  /** The job's batch (docs/spec/batches.md#starting-a-batch). */
   batchId: Schema.optionalKey(Schema.String),
-  /** The caller's span (`TraceContext.ts`), where the request came with one. Ours. */
+  /** The caller's span (`TraceContext.ts`), if the submission had one. An extension of Stint. */
   traceparent: Schema.optionalKey(Schema.String),
   tracestate: Schema.optionalKey(Schema.String)
 })
@@ -105,12 +105,12 @@ export type TakenJob = typeof TakenJob.Type
  * The body of job-done: a result or, with `status: "IN_PROGRESS"`, progress
  * (docs/spec/worker-protocol.md#result-bodies, docs/spec/worker-protocol.md#delivering-progress). Unknown keys are ignored.
  *
- * `error` is a string on the wire; other SDKs send other JSON values, which are kept as their JSON text.
+ * `error` is a string. Other SDKs send other JSON values, which the server stores as JSON text.
  */
 export const JobDone = Schema.Struct({
   output: Schema.optionalKey(Schema.Json),
   error: Schema.optionalKey(Schema.Json),
-  /** The worker wants to be recycled (docs/spec/handler.md#returned-values). */
+  /** Asks the platform to restart the worker (docs/spec/handler.md#returned-values). */
   stopPod: Schema.optionalKey(Schema.Json),
   status: Schema.optionalKey(Schema.Json)
 })
@@ -120,18 +120,18 @@ export type JobDone = typeof JobDone.Type
 export const JobChunk = Schema.Struct({ output: Schema.Json })
 export type JobChunk = typeof JobChunk.Type
 
-/** The answer of job-stop. */
+/** The response of job-stop: the ids of the jobs to stop. */
 export const JobsToStop = Schema.Struct({ jobsToStop: Schema.Array(Schema.String) })
 export type JobsToStop = typeof JobsToStop.Type
 
 /**
- * A heartbeat (docs/spec/worker-protocol.md#heartbeat): a JSON body, or a query. `job_id` is a list of ids, or one string with
- * commas; absent when the worker is idle.
+ * A heartbeat (docs/spec/worker-protocol.md#heartbeat), as a JSON body or a query. `job_id` is a list of ids, or a comma-separated string;
+ * absent when the worker is idle.
  */
 export const Ping = Schema.Struct({
   job_id: Schema.optionalKey(Schema.NullOr(Schema.Union([Schema.String, Schema.Array(Schema.String)]))),
   runpod_version: Schema.optionalKey(Schema.NullOr(Schema.String)),
-  /** `unhealthy` reports a failed fitness check; `exiting` is our worker's goodbye. */
+  /** `unhealthy` reports a failed fitness check; `exiting` announces the worker's exit. */
   status: Schema.optionalKey(Schema.NullOr(Schema.String)),
   /** The fitness check that failed. */
   check: Schema.optionalKey(Schema.NullOr(Schema.String)),
@@ -139,7 +139,7 @@ export const Ping = Schema.Struct({
 })
 export type Ping = typeof Ping.Type
 
-/** The ids that a heartbeat names. */
+/** The job ids of a heartbeat. */
 export const pingJobs = (ping: Ping): ReadonlyArray<string> => {
   const jobs = ping.job_id ?? []
   return (typeof jobs === "string" ? jobs.split(",") : jobs).map((id) => id.trim()).filter((id) => id !== "")

@@ -1,11 +1,11 @@
 /**
- * The duty that goes on with batches where nobody asks: requests of a finalized batch that a crash kept from the queue, jobs of a cancelled
- * one that wait, drafts that were forgotten, batches whose retention is over.
+ * Continues batches in the background: enqueues the rest of a finalized batch after a crash, cancels the waiting jobs of a cancelled one,
+ * and removes abandoned drafts and batches whose retention has ended.
  *
- * Every `interval` it looks for such work, which costs three looks at small indexes where there is none. What a caller asks for is done
- * at once and does not wait for it; a shorter interval makes a batch go on sooner after a restart, and no faster otherwise.
+ * Every `interval` it reads three small indexes for such work. Callers do not wait for it: their own operations run at once. A shorter interval
+ * only makes batches continue sooner after a restart.
  *
- * When the store fails, it says so once, keeps trying, and says when it works again.
+ * When the store fails, it logs the failure once, retries every interval, and logs the recovery.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -13,18 +13,18 @@ import * as Layer from "effect/Layer"
 import * as Sweeper from "../Sweeper.ts"
 import { BatchQueue } from "./BatchQueue.ts"
 
-/** How often to look. */
+/** How often to sweep. */
 export interface Options {
   /** Default: 1 second. */
   readonly interval?: Duration.Input
 }
 
-/** The duty as a layer: it runs while the layer's scope is open. */
+/** Runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, BatchQueue> =>
   Layer.effectDiscard(Effect.flatMap(BatchQueue, ({ tick }) =>
     Sweeper.start({
       sweep: tick,
       interval: options.interval ?? "1 second",
-      failureMessage: (message) => `Batches cannot go on: ${message}. Nothing of them is lost; trying again every interval.`,
-      recoveryMessage: "Batches go on again."
+      failureMessage: (message) => `Batches cannot continue: ${message}. No request is lost; trying again every interval.`,
+      recoveryMessage: "Batches continue again."
     })))

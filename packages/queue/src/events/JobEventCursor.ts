@@ -1,20 +1,20 @@
 /**
- * Following a job: what a reader has not been told yet, from what it has been told. Pure: {@link tell} compares a place with a look.
+ * The events of a job after a reader's cursor. Pure: {@link diff} compares a cursor with the current state of the job.
  *
  * ```
  *   Status IN_QUEUE --> Status IN_PROGRESS (attempt 1) --> Chunk 1, 2, 3 ... --> End
  *         ^                     |   Progress now and then         |
  *         +---- lost, retried --+--------------------------------+
- *         the next Status IN_PROGRESS names its attempt, and its chunks start anew at 1
+ *         the next Status IN_PROGRESS names its attempt, and its chunks start again at 1
  * ```
  *
- * Log lines come in between, each behind the chunk that was the latest when it was kept; those of earlier attempts before the next attempt.
+ * Log lines come in between: each after the chunk that was the latest when the line was stored, and the lines of earlier attempts before the
+ * next attempt.
  *
- * Every telling carries a position, which says all that was told before and with it. A reader that comes back with the last position it saw
- * is told every chunk and every line after it, none again, in order
- * (R9, docs/spec/figures.md#reliability). Statuses are states, not events: one that came and went between
- * two looks is left out, except that an attempt is always announced before its first chunk and before an end that it led to. Of progress
- * only the latest value is told, and to a reader that comes back once more. A line that comes after the end is told to whoever comes back.
+ * Each event's cursor covers it and everything before it. A reader that resumes from its last cursor receives every later chunk and line
+ * exactly once and in order (R9, docs/spec/figures.md#reliability). A status is a state, not a transition: a status that begins and ends
+ * between two reads is omitted, but an attempt's status always precedes its first chunk and the end it leads to. Only the latest progress is
+ * sent, and a reader that resumes receives it again. A line stored after the end is sent to readers that resume.
  *
  * ```
  *   attempt.chunk.phase[.line]        1.7.r      1.7.r.12      1.7.e1790000000000.12
@@ -26,76 +26,77 @@ import type { LogLine } from "@stint/store/JobLogStore"
 import type { JobReport } from "@stint/store/JobRecord"
 import type { ChunkCursor, PeekResult } from "@stint/store/JobStore"
 
-/** One telling. `position` is opaque to readers and safe in a header. */
+/** An event of a job. `cursor` covers this event and everything before it. */
 export type JobEvent =
   | {
     readonly _tag: "Status"
-    readonly position: string
+    readonly cursor: JobEventCursor
     readonly attempt: number
     readonly job: JobReport
     readonly status: "IN_QUEUE" | "IN_PROGRESS"
   }
-  | { readonly _tag: "Progress"; readonly position: string; readonly attempt: number; readonly output: JsonText }
+  | { readonly _tag: "Progress"; readonly cursor: JobEventCursor; readonly attempt: number; readonly output: JsonText }
   | {
     readonly _tag: "Chunk"
-    readonly position: string
+    readonly cursor: JobEventCursor
     readonly attempt: number
     readonly number: number
     readonly output: JsonText
   }
-  | { readonly _tag: "Log"; readonly position: string; readonly attempt: number; readonly line: LogLine }
-  /** The job has ended; the last telling, but for lines that came later. */
-  | { readonly _tag: "End"; readonly position: string; readonly attempt: number; readonly job: JobReport }
+  | { readonly _tag: "Log"; readonly cursor: JobEventCursor; readonly attempt: number; readonly line: LogLine }
+  /** The job has ended. The last event, except for log lines that are stored later. */
+  | { readonly _tag: "End"; readonly cursor: JobEventCursor; readonly attempt: number; readonly job: JobReport }
 
-/** What a reader was told: the status of an attempt, and its chunks up to a number. */
+/** What a reader has received: the status of an attempt, its chunks and its log lines up to a number. */
 export interface JobEventCursor extends ChunkCursor {
   readonly phase: "start" | "queued" | "running" | "ended"
-  /** When the end that it was told of was; 0 otherwise. A job that is retried ends more than once. */
+  /** When the end that the reader has received happened, in milliseconds since the epoch; 0: none. A job that is retried ends more than once. */
   readonly endedAt: number
-  /** Number of the last log line that it was told; 0: none. */
+  /** Number of the last received log line; 0: none. */
   readonly line: number
 }
 
-/** Log lines after a place. */
+/** Log lines after a cursor. */
 export interface LogSlice {
   readonly lines: ReadonlyArray<LogLine>
   readonly more: boolean
 }
 
-/** What a reader looks at who wants no lines. */
+/** For readers without log lines. */
 export const NO_LOGS: LogSlice = { lines: [], more: false }
 
-/** Nothing yet. */
+/** The cursor of a reader that has received nothing. */
 export const START_CURSOR: JobEventCursor = { attempt: 0, chunk: 0, phase: "start", endedAt: 0, line: 0 }
 
 const PHASE_CODES = { start: "s", queued: "q", running: "r", ended: "e" } as const
 
 const PHASES: Readonly<Record<string, JobEventCursor["phase"]>> = { s: "start", q: "queued", r: "running", e: "ended" }
 
-const encode = ({ attempt, chunk, endedAt, line, phase }: JobEventCursor): string =>
+/** The cursor as text: opaque to readers and safe in an HTTP header. */
+export const encodeEventCursor = ({ attempt, chunk, endedAt, line, phase }: JobEventCursor): string =>
   `${attempt}.${chunk}.${PHASE_CODES[phase]}${phase === "ended" ? endedAt : ""}${line === 0 ? "" : `.${line}`}`
 
-/** The place that a position stands for; undefined where it is none. One without a line is of a reader that was told no line. */
-export const decodeEventCursor = (position: string): JobEventCursor | undefined => {
+/** The cursor that a text encodes; undefined when the text is not a cursor. */
+export const decodeEventCursor = (text: string): JobEventCursor | undefined => {
   const [, attempt, chunk, letter = "", endedAt, line = "0"] =
-    /^(\d{1,9})\.(\d{1,9})\.([sqre])(\d{0,15})(?:\.(\d{1,9}))?$/.exec(position) ?? []
+    /^(\d{1,9})\.(\d{1,9})\.([sqre])(\d{0,15})(?:\.(\d{1,9}))?$/.exec(text) ?? []
   const phase = PHASES[letter]
   return phase === undefined
     ? undefined
     : { attempt: Number(attempt), chunk: Number(chunk), phase, endedAt: Number(endedAt), line: Number(line) }
 }
 
-/** What is new to a reader. */
+/** What a reader has not received yet. */
 interface JobEventDiff {
   readonly events: ReadonlyArray<JobEvent>
-  /** Where it is then. */
+  /** The reader's cursor after these events. */
   readonly cursor: JobEventCursor
   readonly progress: JsonText | null
-  /** The reader knows the end. */
+  /** The reader has received the job's end. */
   readonly done: boolean
 }
 
-/** What is new to a reader at `place`, and where it is then. `progress` is the value that it was told last. */
+/** The events after a cursor, and the cursor after them. `progress` is the value the reader received last. */
 export const diff = (
   cursor: JobEventCursor,
   progress: JsonText | null,
@@ -108,20 +109,20 @@ export const diff = (
   let at = cursor
   const status = (phase: "queued" | "running") => {
     at = { ...at, attempt, chunk: 0, phase, endedAt: 0 }
-    events.push({ _tag: "Status", position: encode(at), attempt, job, status: phase === "queued" ? "IN_QUEUE" : "IN_PROGRESS" })
+    events.push({ _tag: "Status", cursor: at, attempt, job, status: phase === "queued" ? "IN_QUEUE" : "IN_PROGRESS" })
   }
   const log = (line: LogLine) => {
     at = { ...at, line: line.number }
-    events.push({ _tag: "Log", position: encode(at), attempt: line.attempt, line })
+    events.push({ _tag: "Log", cursor: at, attempt: line.attempt, line })
   }
   let next = 0
-  /** Tells chunks up to a number; false where there are more up to there than were looked at. */
+  /** Emits chunks up to a number. False when `peeked` does not contain all of them. */
   const emitChunks = (upTo: number): boolean => {
     while (next < chunks.length && from + next <= upTo) {
       const output = chunks[next]
       if (output === undefined) break
       at = { ...at, chunk: from + next }
-      events.push({ _tag: "Chunk", position: encode(at), attempt, number: from + next, output })
+      events.push({ _tag: "Chunk", cursor: at, attempt, number: from + next, output })
       next += 1
     }
     return !more || upTo < from + chunks.length
@@ -132,7 +133,7 @@ export const diff = (
     logs.lines.forEach(log)
     return { events, cursor: at, progress, done: !logs.more }
   }
-  // What earlier attempts logged comes before the next status: those who follow all along were told so, too.
+  // Lines of earlier attempts precede the next status, as they do for a reader that followed from the start.
   const isQueued = job.status === "IN_QUEUE"
   const own = logs.lines.findIndex((line) => line.attempt >= attempt)
   const earlier = isQueued || own === -1 ? logs.lines.length : own
@@ -150,11 +151,11 @@ export const diff = (
   if (logs.more || !emitChunks(Number.MAX_SAFE_INTEGER)) return { events, cursor: at, progress, done: false }
   if (isTerminal(job.status) && endedAt !== null) {
     at = { ...at, attempt, phase: "ended", endedAt }
-    events.push({ _tag: "End", position: encode(at), attempt, job })
+    events.push({ _tag: "End", cursor: at, attempt, job })
     return { events, cursor: at, progress: null, done: true }
   }
   if (job.progress !== null && job.progress !== progress) {
-    events.push({ _tag: "Progress", position: encode(at), attempt, output: job.progress })
+    events.push({ _tag: "Progress", cursor: at, attempt, output: job.progress })
   }
   return { events, cursor: at, progress: job.progress, done: false }
 }

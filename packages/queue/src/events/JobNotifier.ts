@@ -1,17 +1,18 @@
 /**
- * Who waits in this process, and whom a change of a job wakes.
+ * Wakes the callers of this process that a change of a job affects.
  *
  * ```
- *   takers     by endpoint   workers that wait for a job        a job is ready
- *   readers    by job        callers of results and chunks      a chunk, an end
- *   followers  by job        readers of events                  anything
- *   stoppers   by worker     job-stop polls                     an attempt ended by somebody else than its worker
- *   demand     by endpoint   autoscalers                        a job is ready, taken, or over
- *   senders    all as one    who sends webhooks                 a change of a job that has one
+ *   wait list        key        waits here                           woken when
+ *   waitingWorkers   endpoint   long polls of workers for a job      a job becomes ready
+ *   readers          job        callers that wait for output         a chunk arrives, the job ends
+ *   followers        job        readers of events                    anything of the job changes
+ *   stopPollers      worker     long polls of workers for stops      an attempt ends that its worker did not end
+ *   demand           endpoint   autoscalers                          a job becomes ready, is claimed, ends
+ *   webhookSenders   (one)      webhook senders                      a job with a webhook changes
  * ```
  *
- * A wake-up is only a hint: every waiter re-reads the store. A stop signal is more: it is sent again every second until the worker shows
- * that it no longer runs the job, because the answer that carried it may have been lost on the way.
+ * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until the worker shows
+ * that it no longer runs the job, because the response that carried it may have been lost.
  *
  * ```
  *   stop --> due --takeStopSignals--> sent --1 s later--> due ...
@@ -28,7 +29,7 @@ import type { WorkerRegistry } from "../workers/WorkerRegistry.ts"
 import type { AffectedKeys } from "./UncertainWrites.ts"
 import * as WaitList from "./WaitList.ts"
 
-/** The waiting of one queue. */
+/** The wait lists and stop signals of one queue. */
 export interface JobNotifier {
   readonly waitingWorkers: WaitList.WaitList
   readonly readers: WaitList.WaitList
@@ -38,37 +39,37 @@ export interface JobNotifier {
   readonly demand: WaitList.WaitList
 
   /**
-   * Wakes whoever a change concerns. `by` is the worker whose own result made the change: it is the one worker that needs no stop signal
-   * when the attempt ends.
+   * Wakes the waiters that a change affects. `by` is the worker whose own result made the change; that worker receives no stop signal when
+   * the attempt ends.
    */
   readonly notify: (applied: ApplyResult, by?: string) => Effect.Effect<void>
   readonly notifyAll: (all: ReadonlyArray<ApplyResult>, by?: string) => Effect.Effect<void>
-  /** Jobs of an endpoint are ready. */
+  /** Wakes one waiting worker per job, and the endpoint's autoscaler. */
   readonly notifyEnqueued: (endpoint: EndpointId, count: number) => void
   /**
-   * Lets one waiting worker look after the store was asked to keep jobs, and before it has: a store that shares its transactions claims them
-   * in the one that keeps them, and the worker does not wait for a second commit. Once for all that are submitted in one turn of the event
-   * loop, after the last of them. A worker that finds nothing waits on, and is woken when they are kept.
+   * Wakes one waiting worker before the store has committed a new job. A store with group commit then claims the job in the commit that inserts
+   * it, which saves the worker a second commit. Runs once per turn of the event loop, after the turn's last submission. A worker that finds no
+   * job keeps waiting and is woken again after the commit.
    */
   readonly preWake: (endpoint: EndpointId) => void
-  /** A write may have been kept although it failed: whoever it may concern looks again. */
+  /** A failed write may have been stored: wakes every waiter it may affect. */
   readonly notifyUncertain: (concern: AffectedKeys) => void
 
-  /** The worker is to be told to stop the job. */
+  /** Stores a stop signal for a job and wakes the worker's stop poll. */
   readonly stop: (endpoint: string, worker: string, job: string) => void
-  /** The stop signals of a worker that are due at `now`, which counts as sending them, and when the next one is due. */
+  /** Returns the stop signals of a worker that are due at `now`, marks them as sent, and returns when the next one is due. */
   readonly takeStopSignals: (endpoint: string, worker: string, now: number) => DueStops
   /** Removes the signal for one job, or all signals of the worker. */
   readonly discardStopSignals: (endpoint: string, worker: string, job?: string) => void
-  /** The worker reports the jobs that it runs: signals that were sent to it and that name none of them have arrived. */
+  /** The worker's heartbeat lists the jobs it runs: removes sent signals of jobs that are not in `running`. */
   readonly confirmStops: (endpoint: string, worker: string, running: ReadonlyArray<string>) => void
 
   readonly isClosing: () => boolean
-  /** Ends all waits, now and from now on. */
+  /** Completes every current and future wait. */
   readonly close: () => void
 }
 
-/** Stop signals for one poll. */
+/** The stop signals to send in one poll. */
 export interface DueStops {
   readonly jobs: ReadonlyArray<string>
   /** Milliseconds since the epoch; null when no signal is left to repeat. */
@@ -76,31 +77,31 @@ export interface DueStops {
 }
 
 interface PendingStop {
-  /** When it is sent next. Milliseconds since the epoch; 0 is at once. */
+  /** When to send the signal next. Milliseconds since the epoch; 0: at once. */
   due: number
-  /** When it was sent first; null before that. */
+  /** When the signal was sent first; null: not yet. */
   sentAt: number | null
 }
 
-/** How long after a stop signal was sent it is sent again. Milliseconds. A cancel must interrupt the handler within 3 s (R8). */
-export const STOP_REPEAT_MILLIS = 1_000
+/** How long after a stop signal was sent it is sent again. Milliseconds. A cancel must interrupt the handler within 3 s (R8, docs/spec/figures.md#reliability). */
+const STOP_REPEAT_MILLIS = 1_000
 
-/** How long a stop signal is repeated. Milliseconds. Longer than the interval of any heartbeat, which confirms or renews it. */
-export const STOP_REPEAT_LIMIT_MILLIS = 30_000
+/** How long a stop signal is repeated. Milliseconds. Longer than any heartbeat interval: a heartbeat confirms the stop or starts it again. */
+const STOP_REPEAT_LIMIT_MILLIS = 30_000
 
-/** By what stop polls wait. */
+/** The key of a worker's stop polls. */
 export const workerKey = (endpoint: string, worker: string): string => `${endpoint}\n${worker}`
 
-/** The waiting of a queue. `followers` are shared with whoever keeps log lines, who wakes them, too. */
+/** `followers` is shared with `JobLogs`, which wakes followers when it stores log lines. */
 export const make = (registry: WorkerRegistry["Service"], followers: WaitList.WaitList): JobNotifier => {
   const waitingWorkers = WaitList.make()
   const readers = WaitList.make()
   const webhookSenders = WaitList.make()
   const stopPollers = WaitList.make()
   const demand = WaitList.make()
-  /** By worker. */
+  /** Key: {@link workerKey}. */
   const pendingStops = new Map<string, Map<string, PendingStop>>()
-  /** Endpoints whose waiting worker is about to look ahead. */
+  /** Endpoints with a pre-wake scheduled in this turn of the event loop. */
   const preWaking = new Set<EndpointId>()
   let closing = false
 
@@ -116,7 +117,7 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
   const notify: JobNotifier["notify"] = Effect.fnUntraced(function*(applied, by) {
     if (applied._tag !== "Changed") return
     const { after, before } = applied
-    // The end of a batch's last job is the end of the batch, which may have a webhook where the job has none.
+    // The end of a batch's last job ends the batch, which may have a webhook even if the job has none.
     if (after.webhook !== null || after.batchId !== null) webhookSenders.wake("")
     if (before.status === after.status) {
       if (after.chunks !== before.chunks) {

@@ -1,43 +1,43 @@
 /**
- * A store's write that failed may have been kept all the same: its answer was lost. Nobody knows whom to wake then, so everybody whom the
- * write may concern is told to look again. A wake-up is only a hint.
+ * A write that failed may have been stored: only its answer was lost. The queue then cannot know which waiters the write affects, so it wakes
+ * all waiters that the write may affect. A notification is only a hint.
  *
  * ```
- *   insert                    who waits for a job of that endpoint
- *   apply, append             who waits for that job, and who waits for one
- *   tick, of many             everybody
- *   claim                     nobody: what was claimed comes back with the end of its lease
+ *   failed write              woken
+ *   insert                    waiters of the endpoint
+ *   apply, append             waiters of the job and of its endpoint
+ *   applyRunning/-Waiting     waiters of the endpoint, and every reader and follower
+ *   tick                      every waiter
+ *   claim                     none: claimed jobs return to the queue when their leases expire
  * ```
  *
- * Without it such a job, submitted or ready again, would wait for the end of somebody's long poll (R5, docs/spec/figures.md#reliability).
+ * Without this, such a job would wait until a long poll times out (R5, docs/spec/figures.md#reliability).
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
-import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 
-/** Whom a write may concern; everybody where it does not say. */
+/** The endpoint and job that a write may affect. A missing key means every endpoint or every job. */
 export interface AffectedKeys {
   readonly endpoint?: EndpointId
   readonly job?: JobId
 }
 
-const endpointOf = (event: JobMachineEvent): AffectedKeys => "endpoint" in event ? { endpoint: event.endpoint } : {}
-
-/** The store, whose failed writes are followed by `notifyUncertain`. */
+/** The store, with a call of `notifyUncertain` after each failed write. */
 export const notifyOnUncertainWrite = (
   store: JobStore["Service"],
   notifyUncertain: (affected: AffectedKeys) => void
 ): JobStore["Service"] => {
-  const or = <A, E>(write: Effect.Effect<A, E>, affected: AffectedKeys): Effect.Effect<A, E> =>
+  const notifyOnError = <A, E>(write: Effect.Effect<A, E>, affected: AffectedKeys): Effect.Effect<A, E> =>
     Effect.tapError(write, () => Effect.sync(() => notifyUncertain(affected)))
   return {
     ...store,
-    insert: (job, key) => or(store.insert(job, key), { endpoint: job.endpoint }),
-    apply: (id, event) => or(store.apply(id, event), { ...endpointOf(event), job: id }),
-    append: (id, event, body) => or(store.append(id, event, body), { endpoint: event.endpoint, job: id }),
-    tick: (event, limit) => or(store.tick(event, limit), {}),
-    applyRunning: (filter, event) => or(store.applyRunning(filter, event), filter === "all" ? {} : { endpoint: filter.endpoint }),
-    applyWaiting: (endpoint, event, limit) => or(store.applyWaiting(endpoint, event, limit), { endpoint })
+    insert: (job, key) => notifyOnError(store.insert(job, key), { endpoint: job.endpoint }),
+    apply: (endpoint, id, event) => notifyOnError(store.apply(endpoint, id, event), { endpoint, job: id }),
+    append: (endpoint, id, event, body) => notifyOnError(store.append(endpoint, id, event, body), { endpoint, job: id }),
+    tick: (event, limit) => notifyOnError(store.tick(event, limit), {}),
+    applyRunning: (filter, event) =>
+      notifyOnError(store.applyRunning(filter, event), filter === "all" ? {} : { endpoint: filter.endpoint }),
+    applyWaiting: (endpoint, event, limit) => notifyOnError(store.applyWaiting(endpoint, event, limit), { endpoint })
   }
 }

@@ -1,32 +1,33 @@
 /**
- * Who waits for what, in this process: the wake-ups of long polls.
+ * Wait lists: they wake the long polls of this process.
  *
- * A waiter registers before it looks, so that nothing that happens between the look and the wait is missed:
+ * A waiter registers before it reads, so that it misses no change between the read and the wait:
  *
  * ```
- *   wait.take(key) -> ticket      registered
- *   look                          found: ticket.cancel
- *   ticket.wait(millis)           woken: look again | time over
+ *   list.register(key) -> ticket
+ *   read the store                found: ticket.cancel
+ *   ticket.wait(millis)           woken: read again | timed out
  * ```
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 
-/** A place in the line of one key. */
+/** A registered waiter of one key. */
 export interface Ticket {
-  /** True when woken, false when `millis` went by first. Leaves the line either way. */
+  /** True when woken, false after `millis`. Unregisters the waiter either way. */
   readonly wait: (millis: number) => Effect.Effect<boolean>
-  /** Leaves the line. A wake-up that had already come is passed on to the next in line. */
+  /** Unregisters the waiter. A wake-up it has already received goes to the next waiter of the key. */
   readonly cancel: Effect.Effect<void>
 }
 
 export interface WaitList {
-  readonly take: (key: string) => Effect.Effect<Ticket>
+  /** Registers a waiter. */
+  readonly register: (key: string) => Effect.Effect<Ticket>
   /** Wakes up to `count` waiters of a key, longest waiting first. */
   readonly wake: (key: string, count?: number) => void
-  /** Wakes everybody. */
+  /** Wakes every waiter of every key. */
   readonly wakeAll: () => void
-  /** How many wait for a key. */
+  /** The number of waiters of a key. */
   readonly size: (key: string) => number
 }
 
@@ -36,47 +37,47 @@ interface Waiter {
 }
 
 export const make = (): WaitList => {
-  const lines = new Map<string, Set<Waiter>>()
+  const waitersByKey = new Map<string, Set<Waiter>>()
 
-  const leave = (key: string, waiter: Waiter) => {
-    const line = lines.get(key)
-    if (line === undefined) return
-    line.delete(waiter)
-    if (line.size === 0) lines.delete(key)
+  const unregister = (key: string, waiter: Waiter) => {
+    const waiters = waitersByKey.get(key)
+    if (waiters === undefined) return
+    waiters.delete(waiter)
+    if (waiters.size === 0) waitersByKey.delete(key)
   }
 
   const wakeOne = (key: string, waiter: Waiter) => {
-    leave(key, waiter)
+    unregister(key, waiter)
     waiter.woken = true
     Deferred.doneUnsafe(waiter.deferred, Effect.void)
   }
 
   const wake = (key: string, count = Infinity) => {
-    const line = lines.get(key)
-    if (line === undefined) return
+    const waiters = waitersByKey.get(key)
+    if (waiters === undefined) return
     let left = count
-    // Whoever is woken runs at once and may stand in line again: those who come in meanwhile are not part of this wake-up.
-    for (const waiter of [...line]) {
+    // A woken waiter runs at once and may register again: waiters that register during this loop are not part of this wake-up.
+    for (const waiter of [...waiters]) {
       if (left <= 0) return
-      if (!line.has(waiter)) continue
+      if (!waiters.has(waiter)) continue
       left--
       wakeOne(key, waiter)
     }
   }
 
   return {
-    take: (key) =>
+    register: (key) =>
       Effect.sync(() => {
         const waiter: Waiter = { deferred: Deferred.makeUnsafe(), woken: false }
-        let line = lines.get(key)
-        if (line === undefined) {
-          line = new Set()
-          lines.set(key, line)
+        let waiters = waitersByKey.get(key)
+        if (waiters === undefined) {
+          waiters = new Set()
+          waitersByKey.set(key, waiters)
         }
-        line.add(waiter)
+        waiters.add(waiter)
         const cancel = Effect.sync(() => {
           if (waiter.woken) wake(key, 1)
-          else leave(key, waiter)
+          else unregister(key, waiter)
         })
         return {
           cancel,
@@ -85,14 +86,14 @@ export const make = (): WaitList => {
               Effect.timeoutOption(millis),
               Effect.map((result) => result._tag === "Some" || waiter.woken),
               Effect.onInterrupt(() => cancel),
-              Effect.tap(() => Effect.sync(() => leave(key, waiter)))
+              Effect.tap(() => Effect.sync(() => unregister(key, waiter)))
             )
         }
       }),
     wake,
     wakeAll: () => {
-      for (const key of [...lines.keys()]) wake(key)
+      for (const key of [...waitersByKey.keys()]) wake(key)
     },
-    size: (key) => lines.get(key)?.size ?? 0
+    size: (key) => waitersByKey.get(key)?.size ?? 0
   }
 }

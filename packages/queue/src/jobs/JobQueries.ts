@@ -1,162 +1,165 @@
 /**
- * Looks at jobs that change nothing: following one, listing many, finding a place in line.
+ * Read-only operations on jobs: follow one job, list jobs, find a job's position in the queue.
+ *
+ * ```
+ *   follow: register --> read log lines, then job and chunks --> diff(cursor) --> events? emit, and continue from the new cursor
+ *              ^                                                     |
+ *              +------ woken, or after FOLLOW_RECHECK_MILLIS ------- none yet
+ * ```
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import type { JsonText } from "@stint/contract/Json"
-import { decodeListCursor, encodeListCursor } from "@stint/store/JobQuery"
 import type { JobReport, JobSummary } from "@stint/store/JobRecord"
 import type { Ahead, JobStore } from "@stint/store/JobStore"
-import { InvalidCursor, QueueError } from "@stint/store/QueueError"
+import { decodeListCursor, encodeListCursor } from "@stint/store/ListCursor"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import { decodeEventCursor, diff, type JobEvent, type JobEventCursor, NO_LOGS, START_CURSOR } from "../events/JobEventCursor.ts"
+import { diff, type JobEvent, type JobEventCursor, NO_LOGS, START_CURSOR } from "../events/JobEventCursor.ts"
 import type { WaitList } from "../events/WaitList.ts"
 import { type JobLogs, TRAILING_LINES_TIMEOUT_MILLIS } from "../logs/JobLogs.ts"
+import { InvalidCursor, type JobMissing } from "./JobErrors.ts"
 
-/** Which jobs of an endpoint to list. */
+/** Selects the jobs of a list. */
 export interface ListOptions {
   readonly status?: JobStatus | undefined
   readonly tag?: string | undefined
-  /** Submitted at this time or later. Milliseconds since 1970. */
+  /** Submitted at or after this time. Milliseconds since the epoch. */
   readonly createdAfter?: number | undefined
-  /** Submitted before this time. */
+  /** Submitted before this time. Milliseconds since the epoch. */
   readonly createdBefore?: number | undefined
   /** 1 to 200. Default: 50. */
   readonly limit?: number | undefined
-  /** The `cursor` of the page before. */
+  /** The `cursor` of the previous page. */
   readonly cursor?: string | undefined
 }
 
 /** One page of a list, newest first. */
 export interface ListResult {
-  /** May be fewer than `limit`, and none at all, although there are more: what counts is the cursor. */
+  /** May have fewer than `limit` jobs, or none, before the end of the list: only `cursor` marks the end. */
   readonly jobs: ReadonlyArray<JobSummary>
-  /** Where to go on; null at the end of the list. */
+  /** The cursor of the next page; null at the end of the list. */
   readonly cursor: string | null
 }
 
-/** A job's place in line. */
+/** A job's position in the queue. */
 export interface Position {
   readonly job: JobReport
-  /** How many ready jobs come before it; null where it is not ready: running, ended, or in a backoff (see `notBefore`). */
+  /** The number of ready jobs before it; null when it is not ready: running, ended, or in a backoff (see `notBefore`). */
   readonly ahead: Ahead | null
 }
 
-/** What a follower wants to be told. */
+/** Selects the events of `follow`. */
 export interface FollowOptions {
-  /** Log lines, too. Default: true. Without them the end need not wait for the last ones. */
+  /** Include log lines. Default: true. Without them, the end event does not wait for the last lines. */
   readonly logs?: boolean | undefined
 }
 
-/** The most chunks, and the most lines, that one look of a follower shows. */
+/** The most chunks, and the most log lines, that one read of a follower returns. */
 const FOLLOW_LIMIT = 200
 
-/** A follower that nobody wakes looks again after so many milliseconds. */
-const FOLLOW_PAUSE = 30_000
+/** A follower that is not woken reads again after this long. Milliseconds. */
+const FOLLOW_RECHECK_MILLIS = 30_000
 
-/** A job's place in line is counted so far. */
+/** Positions are counted up to this number. */
 const AHEAD_LIMIT = 10_000
 
-/** What a list shows at a time. */
+/** Page size of a list: the default and the maximum. */
 const LIST_DEFAULT = 50
 const LIST_LIMIT = 200
 
-/** What the looks need of the queue. */
+/** What the queries use. */
 interface Options {
   readonly store: JobStore["Service"]
-  /** By job: those who follow it. */
+  /** Key: job id. */
   readonly followers: WaitList
-  /** Undefined where nobody keeps log lines. */
+  /** Undefined when the `JobLogs` service is not provided. */
   readonly logs: JobLogs["Service"] | undefined
   readonly now: () => number
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, QueueError>
-  /** The queue ends its waits. */
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
+  /** True once the queue completes its waits. */
   readonly isClosing: () => boolean
 }
 
-const invalidCursor = (what: "cursor" | "position", value: string) =>
-  new QueueError({ reason: new InvalidCursor({ what, value }) })
-
-/** Where a follower is, and what is known of its looks. */
+/** A reader's cursor and the progress it received last. */
 interface Reader {
   readonly cursor: JobEventCursor
   readonly progress: JsonText | null
 }
 
-/** The looks, as `JobQueue` offers them. */
+/** The query operations of `JobQueue`. */
 export const make = ({ followers, get, isClosing, logs, now, store }: Options) => {
-  /** Whether a job that has ended may have log lines on their way. */
+  /** Whether a job ended so recently that log lines may still be in flight. */
   const isFresh = ({ finishedAt, status }: JobReport): boolean =>
     isTerminal(status) && finishedAt !== null && now() - finishedAt < 2 * TRAILING_LINES_TIMEOUT_MILLIS
 
-  /** One look after the other, until there is something to tell or nothing to come. */
+  /** Reads until there are new events, or until no more can come. */
   const next = Effect.fnUntraced(function*(job: JobReport, { cursor, progress }: Reader, lines: JobLogs["Service"] | undefined) {
-    let settled = false
+    let awaitedTrailingLines = false
     while (true) {
-      const ticket = yield* followers.take(job.id)
-      const look = Effect.gen(function*() {
-        // The lines first: a chunk that a line stands behind is there by then.
-        const written = lines === undefined ? NO_LOGS : yield* lines.read(job.id, { after: cursor.line, limit: FOLLOW_LIMIT })
-        const peeked = yield* store.peek(job.id, cursor, FOLLOW_LIMIT)
-        return peeked === undefined ? undefined : { job: peeked.job, ...diff(cursor, progress, peeked, written) }
+      const ticket = yield* followers.register(job.id)
+      const read = Effect.gen(function*() {
+        // Log lines are read first: the chunk that a line refers to is then always part of the chunks read after it.
+        const logSlice = lines === undefined
+          ? NO_LOGS
+          : yield* lines.read(job.endpoint, job.id, { after: cursor.line, limit: FOLLOW_LIMIT })
+        const peeked = yield* store.peek(job.endpoint, job.id, cursor, FOLLOW_LIMIT)
+        return peeked === undefined ? undefined : { job: peeked.job, ...diff(cursor, progress, peeked, logSlice) }
       })
-      const seen = yield* look.pipe(Effect.onError(() => ticket.cancel))
-      if (seen?.done === true && lines !== undefined && !settled && isFresh(seen.job) && seen.job.worker !== null) {
+      const found = yield* read.pipe(Effect.onError(() => ticket.cancel))
+      if (
+        found?.done === true && lines !== undefined && !awaitedTrailingLines && isFresh(found.job) && found.job.worker !== null
+      ) {
         yield* ticket.cancel
-        yield* lines.awaitTrailingLines(seen.job.endpoint, seen.job.worker)
-        settled = true
+        yield* lines.awaitTrailingLines(found.job.endpoint, found.job.worker)
+        awaitedTrailingLines = true
         continue
       }
-      // Its retention ended while it was followed, or there is nothing more to wait for.
-      if (seen === undefined || seen.events.length > 0 || seen.done || isClosing()) {
+      // The job was removed while it was followed, or no more events can come.
+      if (found === undefined || found.events.length > 0 || found.done || isClosing()) {
         yield* ticket.cancel
-        return seen
+        return found
       }
-      yield* ticket.wait(FOLLOW_PAUSE)
+      yield* ticket.wait(FOLLOW_RECHECK_MILLIS)
     }
   })
 
   const follow = (
     endpoint: EndpointId,
     id: string,
-    after?: string,
+    after = START_CURSOR,
     options: FollowOptions = {}
-  ): Stream.Stream<JobEvent, QueueError> =>
+  ): Stream.Stream<JobEvent, StoreError | JobMissing> =>
     Stream.unwrap(Effect.gen(function*() {
-      const start = after === undefined ? START_CURSOR : decodeEventCursor(after)
-      if (start === undefined) return yield* invalidCursor("position", after ?? "")
       const job = yield* get(endpoint, id)
       const lines = options.logs === false ? undefined : logs
-      const first: Reader = { cursor: start, progress: null }
+      const first: Reader = { cursor: after, progress: null }
       return Stream.paginate(
         first,
         Effect.fnUntraced(function*(reader) {
-          const seen = yield* next(job, reader, lines)
-          const events = seen?.events ?? []
-          return [events, seen === undefined || seen.done || events.length === 0 ? Option.none() : Option.some(seen)] as const
+          const found = yield* next(job, reader, lines)
+          const events = found?.events ?? []
+          return [events, found === undefined || found.done || events.length === 0 ? Option.none() : Option.some(found)] as const
         })
       )
     }))
 
-  /** Whether a reader with this position is to be told nothing more, as far as the job stands now. */
-  const isCaughtUp = Effect.fnUntraced(function*(job: JobReport, after: string, options: FollowOptions = {}) {
-    const cursor = decodeEventCursor(after)
-    if (cursor === undefined) return yield* invalidCursor("position", after)
+  const isCaughtUp = Effect.fnUntraced(function*(job: JobReport, cursor: JobEventCursor, options: FollowOptions = {}) {
     if (cursor.phase !== "ended" || cursor.endedAt !== job.finishedAt) return false
     if (logs === undefined || options.logs === false) return true
-    const { lines } = yield* logs.read(job.id, { after: cursor.line, limit: 1 })
+    const { lines } = yield* logs.read(job.endpoint, job.id, { after: cursor.line, limit: 1 })
     return lines.length === 0
   })
 
   const list = Effect.fnUntraced(function*(
     endpoint: EndpointId,
     options: ListOptions = {}
-  ): Effect.fn.Return<ListResult, QueueError> {
+  ): Effect.fn.Return<ListResult, StoreError | InvalidCursor> {
     const { createdAfter, createdBefore, cursor, limit = LIST_DEFAULT, status, tag } = options
     const after = cursor === undefined ? undefined : decodeListCursor(cursor)
-    if (cursor !== undefined && after === undefined) return yield* invalidCursor("cursor", cursor)
+    if (cursor !== undefined && after === undefined) return yield* new InvalidCursor({ value: cursor })
     const page = yield* store.list(endpoint, {
       status,
       tag,
@@ -168,9 +171,9 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
     return { jobs: page.jobs, cursor: page.next === null ? null : encodeListCursor(page.next) }
   })
 
-  const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string): Effect.fn.Return<Position, QueueError> {
+  const position = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
     const job = yield* get(endpoint, id)
-    return { job, ahead: (yield* store.ahead(job.id, AHEAD_LIMIT)) ?? null }
+    return { job, ahead: (yield* store.ahead(endpoint, job.id, AHEAD_LIMIT)) ?? null } satisfies Position
   })
 
   return { follow, isCaughtUp, list, position }

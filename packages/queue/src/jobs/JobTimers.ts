@@ -1,10 +1,10 @@
 /**
- * The queue's clock: fires leases, ttl, execution timeouts and retention when they are due.
+ * The queue's timers: they fire leases, ttl, execution timeouts and retention when these are due.
  *
- * Every `interval` it asks the store for what is due, which costs one look at an index when nothing is. A shorter interval frees the
- * job of a silent worker sooner by at most that much; 250 ms keeps it far below the shortest lease (1 s).
+ * Every `interval` it asks the store for due work: one index read when nothing is due. A shorter interval recovers the job of a silent worker
+ * sooner by at most that much. The default of 250 ms is far below the shortest lease (1 s).
  *
- * When the store fails, it says so once, keeps trying, and says when it works again.
+ * When the store fails, it logs the failure once, retries every interval, and logs the recovery.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -12,13 +12,13 @@ import * as Layer from "effect/Layer"
 import * as Sweeper from "../Sweeper.ts"
 import { JobQueue } from "./JobQueue.ts"
 
-/** How often to look. */
+/** How often to sweep. */
 export interface Options {
   /** Default: 250 ms. */
   readonly interval?: Duration.Input
 }
 
-/** The duty as a layer: it runs while the layer's scope is open. */
+/** Runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, JobQueue> =>
   Layer.effectDiscard(Effect.flatMap(JobQueue, ({ tick }) =>
     Sweeper.start({

@@ -1,5 +1,5 @@
 /**
- * What a caller submits, and the job that it becomes.
+ * Turns a caller's submission into a job record.
  */
 import type { BatchId } from "@stint/contract/Batch"
 import type { Endpoint } from "@stint/contract/Endpoint"
@@ -12,42 +12,42 @@ import type { JobRecord, RetryRule } from "@stint/store/JobRecord"
 import type { SubmissionKey } from "@stint/store/JobStore"
 import { createHash } from "node:crypto"
 
-/** A new job. */
+/** A job to submit. */
 export interface Submission {
   readonly endpoint: Endpoint
   readonly input: JsonText
   readonly s3Config?: JsonText | undefined
   /** The caller's span. */
   readonly trace?: TraceContext | undefined
-  /** The caller's wishes, over the endpoint's settings. */
+  /** The caller's policy, which overrides the endpoint's settings. */
   readonly policy?: Policy | undefined
   /** Default: 0. */
   readonly priority?: number | undefined
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Who is told of the job. */
+  /** Where to send the job's events. */
   readonly webhook?: Webhook | undefined
-  /** While a job of this key is kept on the endpoint, the same request again is that job. */
+  /** While the endpoint stores a job with this key, submitting the same request again returns that job. */
   readonly idempotencyKey?: string | undefined
-  /** The job's id. */
+  /** The id of the new job. */
   readonly id: JobId
-  /** The batch that the job is a request of. */
+  /** The batch that the job belongs to. */
   readonly batchId?: BatchId | undefined
 }
 
-/** How attempts are tried again: what the request says, then the endpoint; null where neither says anything. */
+/** The retry rule: the request's policy, then the endpoint's settings; null when neither sets one. */
 const retryOf = (endpoint: Endpoint, policy: Policy | undefined): RetryRule | null => {
   const onError = policy?.retry?.onError ?? endpoint.retry?.onError ?? false
   const backoff = policy?.retry?.backoff ?? endpoint.retry?.backoff ?? null
   return onError || backoff !== null ? { onError, backoff } : null
 }
 
-/** Tells requests of one key apart. Of the same bytes, as the payloads were sent: `{"a":1}` and `{ "a": 1 }` are two requests. */
+/** Identifies a request for idempotency. It compares the payloads' bytes: `{"a":1}` and `{ "a": 1 }` are two requests. */
 const fingerprintOf = ({ input, policy, priority, s3Config, tags, webhook }: Submission): string =>
   createHash("sha256")
     .update(JSON.stringify([input, s3Config ?? null, policy ?? null, priority ?? 0, tags ?? [], webhook ?? null]))
     .digest("hex")
 
-/** The job of a submission: the caller's wishes over the endpoint's settings. */
+/** The job record of a submission: the caller's policy overrides the endpoint's settings. */
 export const toJobRecord = (submission: Submission, now: number): JobRecord => {
   const { batchId, endpoint, id, input, policy, priority, s3Config, tags, trace, webhook } = submission
   return submitted({
@@ -72,7 +72,7 @@ export const toJobRecord = (submission: Submission, now: number): JobRecord => {
   })
 }
 
-/** What the submission stands for, where it has a key. */
+/** The idempotency key and fingerprint of a submission; undefined when it has no key. */
 export const submissionKey = (submission: Submission): SubmissionKey | undefined =>
   submission.idempotencyKey === undefined
     ? undefined

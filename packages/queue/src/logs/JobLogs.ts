@@ -1,92 +1,92 @@
 /**
- * The log lines of jobs: from the workers that print them to those who read them.
+ * The log lines of jobs, from the workers that print them to their readers.
  *
  * ```
- *   a worker's line --> whose is it? --> pending --100 ms, or 256 lines--> JobLogStore --> followers are woken
- *                         |                 |
- *                         |                 +-- the worker that fills it waits until it is written
- *                         +-- of no job of this worker's: left to the platform's own log
+ *   a worker's line --> which job? --> pending --100 ms, or 256 lines--> JobLogStore --> followers are woken
+ *                         |               |
+ *                         |               +-- the worker whose line fills the batch waits for its write
+ *                         +-- no job of this worker: the caller writes the line to the platform's own log
  * ```
  *
- * - A line that names its job is that job's, where this worker was handed it; a worker cannot write into another one's. A line that names
- *   none is the job's that the worker holds, where that is exactly one. What was printed in a job's last moment may be read after its result
- *   arrived: for a second after its end a worker that holds nothing is taken to speak of it.
- * - Lines are written some at a time, so that a chatty handler costs the others next to nothing. A platform that is killed loses the last
- *   100 ms of them at the most.
- * - What cannot be kept is counted and told as missing. A log never holds up a job.
+ * - A line that names a job belongs to it if this worker took that job: a worker cannot write into another worker's job. A line without a
+ *   job belongs to the worker's job if it runs exactly one. Output may be read after the job's result arrived, so a line within a second
+ *   of the job's end still belongs to it if the worker runs no other.
+ * - Lines are written in batches, so that verbose handlers do not slow down other jobs. A killed platform loses at most the last 100 ms.
+ * - Lines that cannot be stored are counted, and readers receive the count. Logging never delays a job.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
 import { isLevelEnabled, type LogLevel, type LogSource } from "@stint/contract/JobLogLine"
 import { truncateMessage } from "@stint/contract/LogMessage"
-import { JobLogStore, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
+import { JobLogStore, type LogBatch, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
+import { workerKey } from "../events/JobNotifier.ts"
 import * as WaitList from "../events/WaitList.ts"
 import { WorkerRegistry } from "../workers/WorkerRegistry.ts"
 import { fillGaps } from "./LogGaps.ts"
 
-/** A line as a worker wrote it. */
+/** A line from a worker. */
 export interface WorkerLogLine {
   readonly endpoint: EndpointId
   readonly worker: string
-  /** The job that it names, if any. */
+  /** The job that the line names, if any. */
   readonly job: string | undefined
   readonly level: LogLevel
   readonly source: LogSource
   readonly message: string
 }
 
-/** Which lines to read. */
+/** Selects log lines. */
 export interface ReadOptions {
-  /** Lines after this number. Default: from the first on. */
+  /** Only lines after this number. Default: 0, all lines. */
   readonly after?: number | undefined
-  /** The least level that is shown. Default: all. */
+  /** The lowest level to include. Default: all. */
   readonly level?: LogLevel | undefined
   /** Default: 200. */
   readonly limit?: number | undefined
 }
 
-/** Some of a job's lines, with a line of its own for each gap between them. */
+/** A page of a job's lines. Each gap in the numbers becomes a line that counts the dropped lines. */
 export interface ReadPage {
   readonly lines: ReadonlyArray<LogLine>
-  /** Number of the last line that was looked at. */
+  /** Number of the last line that was read, including lines below `level`. */
   readonly cursor: number
   readonly more: boolean
 }
 
-/** How long a line waits for others. Milliseconds. Longer means fewer writes, and more that a killed platform loses. */
+/** How long a line waits for others. Milliseconds. A longer wait means fewer writes, and more lines lost when the platform is killed. */
 export const BATCH_MILLIS = 100
 
-/** So many lines are written without further waiting. */
+/** This many pending lines are written without further waiting. */
 export const BATCH_LINES = 256
 
-/** How long after a job's end its worker, holding nothing, is taken to speak of it. Milliseconds. */
+/** How long after a job's end lines of its idle worker still belong to it. Milliseconds. */
 const TRAILING_OUTPUT_MILLIS = 1_000
 
-/** How long the end of a job is held back from a follower, at the most, while its worker's pipes still give lines. Milliseconds. */
+/** How long a follower waits for the job's last lines before it receives the end. Milliseconds. */
 export const TRAILING_LINES_TIMEOUT_MILLIS = 500
 
-/** How many jobs' missing lines are remembered until they can be told. */
+/** The number of jobs whose dropped lines are counted until the count can be stored. */
 const TRACKED_DROPS_LIMIT = 1_000
 
-/** How many workers are remembered as having said something. */
+/** The number of workers whose lines are counted. */
 const TRACKED_WORKERS_LIMIT = 10_000
 
-/** Turns of the event loop in which what is in a pipe by now is read. */
-const TURNS = 3
+/** Turns of the event loop after which the data available in a pipe has been read. */
+const INPUT_TURNS = 3
 
-/** What one read looks at. */
+/** The default page size, and the most lines that one `read` scans. */
 const READ_LIMIT = 200
 const SCAN_LIMIT = 1_000
 
-/** One turn of the event loop: whatever is ready to be read is read in it. */
+/** Waits for one turn of the event loop, in which available input is read. */
 const eventLoopTurn: Effect.Effect<void> = Effect.callback((resume) => {
   const immediate = setImmediate(() => resume(Effect.void))
   return Effect.sync(() => clearImmediate(immediate))
@@ -94,24 +94,22 @@ const eventLoopTurn: Effect.Effect<void> = Effect.callback((resume) => {
 
 const isJobId = Schema.is(JobId)
 
-const workerKey = (endpoint: string, worker: string) => `${endpoint}\n${worker}`
-
 export class JobLogs extends Context.Service<JobLogs, {
   /**
-   * Keeps a line with its job. False: it belongs to none of this worker's. Returns at once, but for the worker that fills a batch, which
-   * waits until that is written.
+   * Adds a line to its job. False: the line belongs to no job of this worker. Returns at once, except for the line that fills a batch: that
+   * call waits until the batch is written.
    */
   readonly write: (line: WorkerLogLine) => Effect.Effect<boolean>
-  /** Writes what is pending. */
+  /** Writes the pending lines. */
   readonly flush: Effect.Effect<void>
-  /** Some of a job's lines. */
-  readonly read: (job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, QueueError>
+  /** A page of a job's lines. */
+  readonly read: (endpoint: EndpointId, job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, StoreError>
   /**
-   * Returns when what a worker wrote before its job ended is kept: when a few turns of the event loop brought nothing new of it, or after
-   * {@link TRAILING_LINES_TIMEOUT_MILLIS}. Its lines and its result come on different ways.
+   * Returns once the lines that a worker wrote before its job ended are stored: when a few turns of the event loop bring no new line, or after
+   * {@link TRAILING_LINES_TIMEOUT_MILLIS}. Lines and results arrive over different connections.
    */
   readonly awaitTrailingLines: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
-  /** By job: those who follow it. They are woken when lines were kept. */
+  /** Key: job id. The followers that are woken when lines are stored. */
   readonly followers: WaitList.WaitList
 }>()("@stint/queue/JobLogs") {}
 
@@ -125,27 +123,31 @@ const make = Effect.gen(function*() {
   const writing = yield* Semaphore.make(1)
   const followers = WaitList.make()
 
-  let pending = new Map<JobId, Array<LogEntry>>()
-  let amount = 0
+  let pending = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: Array<LogEntry> }>()
+  let pendingLines = 0
   let scheduled = false
-  /** Is told once, until it is over. */
+  /** Whether the last write failed: the failure is logged once. */
   let failing = false
-  const missed = new Map<JobId, number>()
-  /** How many lines each worker has written. */
+  const dropped = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: number }>()
+  /** Key: {@link workerKey}. */
   const linesWritten = new Map<string, number>()
 
-  const miss = (job: JobId, lines: number) => {
-    if (missed.size < TRACKED_DROPS_LIMIT || missed.has(job)) missed.set(job, (missed.get(job) ?? 0) + lines)
+  const countDropped = ({ endpoint, job, lines, missed }: LogBatch) => {
+    if (dropped.size >= TRACKED_DROPS_LIMIT && !dropped.has(job)) return
+    dropped.set(job, { endpoint, lines: (dropped.get(job)?.lines ?? 0) + missed + lines.length })
   }
 
   const writePending = Effect.gen(function*() {
-    if (amount === 0) return
+    if (pendingLines === 0) return
     const taken = pending
     pending = new Map()
-    amount = 0
-    const batches = [...taken].map(([job, lines]) => ({ job, lines, missed: missed.get(job) ?? 0 }))
-    for (const [job, lines] of missed) if (!taken.has(job)) batches.push({ job, lines: [], missed: lines })
-    missed.clear()
+    pendingLines = 0
+    const batches: Array<LogBatch> = []
+    for (const [job, { endpoint, lines }] of taken) batches.push({ endpoint, job, lines, missed: dropped.get(job)?.lines ?? 0 })
+    for (const [job, { endpoint, lines }] of dropped) {
+      if (!taken.has(job)) batches.push({ endpoint, job, lines: [], missed: lines })
+    }
+    dropped.clear()
     yield* store.append(batches).pipe(
       Effect.match({
         onSuccess: () => {
@@ -154,14 +156,16 @@ const make = Effect.gen(function*() {
           return undefined
         },
         onFailure: (error) => {
-          for (const batch of batches) miss(batch.job, batch.missed + batch.lines.length)
+          for (const batch of batches) countDropped(batch)
           return error
         }
       }),
       Effect.flatMap((error) => {
         if (error === undefined || failing) return Effect.void
         failing = true
-        return Effect.logWarning(`Log lines of jobs are dropped, because they cannot be kept: ${error.message}. The jobs go on.`)
+        return Effect.logWarning(
+          `Log lines of jobs are dropped because they cannot be stored: ${error.message}. The jobs continue.`
+        )
       })
     )
   })
@@ -176,15 +180,15 @@ const make = Effect.gen(function*() {
     })
   )
 
-  /** Whose a line is: the job and the attempt. */
+  /** The job and attempt that a line belongs to. */
   const ownerOf = Effect.fnUntraced(function*({ endpoint, job, worker }: WorkerLogLine) {
     if (job === undefined) return registry.soleJob(endpoint, worker, TRAILING_OUTPUT_MILLIS)
     const attempt = registry.attemptOf(endpoint, worker, job)
     if (attempt !== undefined) return { job, attempt }
-    // It was handed the job before this platform started.
+    // The worker may have taken the job before this platform started.
     if (!isJobId(job)) return undefined
-    const known = yield* Effect.orElseSucceed(jobs.get(job), () => undefined)
-    return known?.endpoint === endpoint && known.worker === worker ? { job, attempt: known.attempt } : undefined
+    const known = yield* Effect.orElseSucceed(jobs.get(endpoint, job), () => undefined)
+    return known?.worker === worker ? { job, attempt: known.attempt } : undefined
   })
 
   const write = Effect.fnUntraced(function*(line: WorkerLogLine) {
@@ -205,11 +209,11 @@ const make = Effect.gen(function*() {
       worker,
       message: truncateMessage(message)
     }
-    const lines = pending.get(owner.job)
-    if (lines === undefined) pending.set(owner.job, [entry])
-    else lines.push(entry)
-    amount += 1
-    if (amount >= BATCH_LINES) yield* flush
+    const unwritten = pending.get(owner.job)
+    if (unwritten === undefined) pending.set(owner.job, { endpoint, lines: [entry] })
+    else unwritten.lines.push(entry)
+    pendingLines += 1
+    if (pendingLines >= BATCH_LINES) yield* flush
     else if (!scheduled) {
       scheduled = true
       yield* Effect.forkIn(flushSoon, scope)
@@ -217,12 +221,16 @@ const make = Effect.gen(function*() {
     return true
   })
 
-  const read = Effect.fnUntraced(function*(job: JobId, { after = 0, level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}) {
+  const read = Effect.fnUntraced(function*(
+    endpoint: EndpointId,
+    job: JobId,
+    { after = 0, level = "TRACE", limit = READ_LIMIT }: ReadOptions = {}
+  ) {
     const lines: Array<LogLine> = []
     let cursor = after
-    // Where only few lines are of the level, so many are looked at that a page is not empty for long, and no more.
+    // Scans several pages if few lines match the level, so that pages are rarely empty, but at most SCAN_LIMIT lines.
     for (let scanned = 0; scanned < SCAN_LIMIT;) {
-      const page = yield* store.read(job, cursor, Math.min(SCAN_LIMIT, limit))
+      const page = yield* store.read(endpoint, job, cursor, Math.min(SCAN_LIMIT, limit))
       const filled = fillGaps(page, cursor, { now: clock.currentTimeMillisUnsafe(), quotas })
       for (const line of filled) {
         cursor = line.number
@@ -240,7 +248,7 @@ const make = Effect.gen(function*() {
     const until = clock.currentTimeMillisUnsafe() + TRAILING_LINES_TIMEOUT_MILLIS
     while (true) {
       const before = linesWritten.get(key)
-      for (let n = 0; n < TURNS; n++) yield* eventLoopTurn
+      for (let n = 0; n < INPUT_TURNS; n++) yield* eventLoopTurn
       yield* flush
       if (linesWritten.get(key) === before || clock.currentTimeMillisUnsafe() >= until) return
     }
@@ -251,5 +259,5 @@ const make = Effect.gen(function*() {
   return JobLogs.of({ write, flush, read, awaitTrailingLines, followers })
 })
 
-/** The logs over whatever stores are given. What is pending when the scope closes is written first. */
+/** Job logs over the provided stores. Pending lines are written when the scope closes. */
 export const layer: Layer.Layer<JobLogs, never, JobLogStore | JobStore | WorkerRegistry> = Layer.effect(JobLogs, make)

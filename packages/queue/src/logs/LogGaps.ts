@@ -1,48 +1,49 @@
 /**
- * Gaps between the lines of a job, told as lines. Lines are numbered without gaps when they are kept; what is missing between two numbers was
- * dropped.
+ * Turns gaps in a job's line numbers into lines. The store numbers lines consecutively, so a gap is a number of dropped lines.
  */
 import type { LogLine, LogPage, LogQuotas } from "@stint/store/JobLogStore"
 
 const MEBIBYTE = 1024 * 1024
 
-const size = (bytes: number): string =>
+const formatBytes = (bytes: number): string =>
   bytes >= MEBIBYTE ? `${Math.round((bytes / MEBIBYTE) * 10) / 10} MiB` : `${Math.ceil(bytes / 1024)} KiB`
 
-const amount = (count: number, what: string): string => `${count.toLocaleString("en")} ${what}${count === 1 ? "" : "s"}`
+const plural = (count: number, noun: string): string => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`
 
-/** One line for lines that are missing: it stands where the last of them stood. */
+/** The line that reports dropped lines. It has the number of the last dropped line. */
 const gapLine = (
-  missing: number,
+  dropped: number,
   number: number,
-  beside: LogLine | undefined,
+  neighbour: LogLine | undefined,
   { now, quotas }: { readonly now: number; readonly quotas: LogQuotas }
 ): LogLine => ({
   number,
-  time: beside?.time ?? now,
+  time: neighbour?.time ?? now,
   level: "WARN",
   source: "platform",
-  attempt: beside?.attempt ?? 0,
+  attempt: neighbour?.attempt ?? 0,
   worker: null,
-  chunk: beside?.chunk ?? 0,
+  chunk: neighbour?.chunk ?? 0,
   message:
-    `${amount(missing, "line")} dropped here: a job keeps its newest ${amount(quotas.lines, "line")} and ${size(quotas.bytes)} ` +
-    `of them, and all jobs together ${size(quotas.totalBytes)}.`
+    `${plural(dropped, "line")} dropped here: a job keeps its newest ${plural(quotas.lines, "line")} and ${
+      formatBytes(quotas.bytes)
+    } ` +
+    `of them, and all jobs together ${formatBytes(quotas.totalBytes)}.`
 })
 
-/** The lines after a number, with a line for each gap. Where no line is left to stand beside a gap, it is of now. */
+/** The lines after a number, with a line for each gap. A gap at the end without a stored line has the time `now`. */
 export const fillGaps = (
   { last, lines, more }: LogPage,
   after: number,
-  circumstances: { readonly now: number; readonly quotas: LogQuotas }
+  context: { readonly now: number; readonly quotas: LogQuotas }
 ): ReadonlyArray<LogLine> => {
   const filled: Array<LogLine> = []
   let at = after
   for (const line of lines) {
-    if (line.number > at + 1) filled.push(gapLine(line.number - at - 1, line.number - 1, line, circumstances))
+    if (line.number > at + 1) filled.push(gapLine(line.number - at - 1, line.number - 1, line, context))
     filled.push(line)
     at = line.number
   }
-  if (!more && last > at) filled.push(gapLine(last - at, last, lines.at(-1), circumstances))
+  if (!more && last > at) filled.push(gapLine(last - at, last, lines.at(-1), context))
   return filled
 }

@@ -1,23 +1,28 @@
 /**
- * What workers do with jobs: take them, hold them, deliver what comes out of them, be told to stop them, and leave.
+ * The operations of workers on their jobs: take, heartbeat, deliver, receive stop signals, exit.
  *
  * ```
- *   take --> claimed --> registry: who holds what
- *   beat, progress, append, finish --> store (fenced) --> announced, and the worker is told what became of it
- *   stops <-- of jobs whose attempt was ended by somebody else
+ *   take --> store claims jobs (lease starts) --> registry: worker runs these jobs
+ *   heartbeat ------------------> store renews the leases; jobs that the worker must not run become stop signals
+ *   progress, append, finish ---> store (fenced by the lease) --> waiters notified --> accepted | ignored | LeaseLost
+ *   stopSignals <---------------- jobs whose attempt ended without this worker: cancel, timeout, lost lease
+ *   workerExiting, workerGone --> jobs return to the queue, or count a lost attempt
  * ```
+ *
+ * A write is fenced: it changes the job only while the worker holds the job's lease.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import { isRetriedError, type JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
-import { ChunkGap, JobMissing, LeaseLost, QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
+import { ChunkGap, JobMissing, LeaseLost } from "../jobs/JobErrors.ts"
 import type { WorkerRegistry } from "./WorkerRegistry.ts"
 
-/** Who writes: a worker and, where it knows, the attempt that it was given. */
+/** The writer: a worker and, if it sends one, the attempt it is running. */
 export interface LeaseHolder {
   readonly endpoint: EndpointId
   readonly worker: string
@@ -26,22 +31,22 @@ export interface LeaseHolder {
 }
 
 /**
- * What became of a worker's write. `ignored`: the job had ended before, by this same worker or by a cancel or a timer, so the write
- * changed nothing and there is nothing for the worker to do about it.
+ * The outcome of a worker's write. `ignored`: the attempt had already ended, by this worker's result, a cancel or a timer. The write changed
+ * nothing, and the worker need not act.
  */
 export type Delivery = "accepted" | "ignored"
 
-/** How long a take of a worker that is to leave is held before it comes back empty. Milliseconds. */
+/** How long the take of a draining worker waits before it returns no job. Milliseconds. */
 const DRAINING_TAKE_DELAY_MILLIS = 1_000
 
-/** How much longer than its wait a take goes on where it finds jobs that cannot be handed out. Milliseconds. */
+/** How much longer than its wait a take continues while it finds only expired jobs. Milliseconds. */
 const TAKE_OVERRUN_MILLIS = 5_000
 
-/** The workers' side of the queue. */
+/** The queue's operations for workers. */
 export interface LeaseOperations {
   /**
-   * Up to `limit` jobs for a worker, the highest priority first and then the oldest; waits up to `waitMs` for one. Empty when none came, or when the worker is to
-   * leave.
+   * Takes up to `limit` jobs, highest priority first, then oldest first. Waits up to `waitMs` for the first one. Returns none after `waitMs`,
+   * or when the worker is draining.
    */
   readonly take: (options: {
     readonly endpoint: EndpointId
@@ -49,76 +54,78 @@ export interface LeaseOperations {
     readonly limit: number
     readonly waitMs: number
     /**
-     * False: the worker says that it holds nothing, so a job that it was handed and never got is lost at once instead of at the end of its
-     * lease (docs/spec/worker-protocol.md#acknowledgement: there is no other acknowledgement).
+     * False: the worker reports that it runs no job, so a job that it claimed but never received is lost now instead of when its lease
+     * expires. There is no other acknowledgement (docs/spec/worker-protocol.md#acknowledgement).
      */
     readonly holding: boolean
-  }) => Effect.Effect<ReadonlyArray<JobRecord>, QueueError>
+  }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
 
-  /** The worker's heartbeat: the leases of the jobs it names start anew; those that it should not be running become stop signals. */
-  readonly heartbeat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+  /** Renews the leases of the jobs that the heartbeat names. Jobs that the worker must not run become stop signals. */
+  readonly heartbeat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
-  /** Keeps the latest progress. Fails with `LeaseLost` where the job is no longer this worker's. */
-  readonly progress: (holder: LeaseHolder, output: JsonText) => Effect.Effect<Delivery, QueueError>
+  /** Stores the latest progress. Fails with `LeaseLost` when the worker no longer holds the job. */
+  readonly progress: (holder: LeaseHolder, output: JsonText) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
 
   /**
-   * Keeps a chunk. `number`, from 1, where the worker counts its chunks: one that is kept already is accepted and changes nothing, and one
-   * that is not the next fails with `ChunkGap`.
+   * Stores a chunk. `number` starts at 1 and is undefined when the worker does not count its chunks. A number that is already stored is
+   * accepted and changes nothing; a number beyond the next fails with `ChunkGap`.
    */
-  readonly append: (holder: LeaseHolder, chunk: JsonText, number?: number) => Effect.Effect<Delivery, QueueError>
+  readonly append: (
+    holder: LeaseHolder,
+    chunk: JsonText,
+    number?: number
+  ) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost | ChunkGap>
 
-  /** Ends the job: COMPLETED, or FAILED when there is an error. */
+  /** Ends the job: COMPLETED, or FAILED when `error` is not null. */
   readonly finish: (
     holder: LeaseHolder,
     result: { readonly output: JsonText | null; readonly error: string | null }
-  ) => Effect.Effect<Delivery, QueueError>
+  ) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
 
   /**
-   * Ids of jobs that the worker must stop; waits up to `waitMs` for one. An id is returned again every second until the worker's heartbeat
-   * omits the job, or the worker delivers its result: a lost answer must not lose a stop.
+   * Ids of jobs that the worker must stop. Waits up to `waitMs` for one. An id is returned again every second until the worker's heartbeat
+   * omits the job or the worker delivers its result, because a response may be lost.
    */
-  readonly stopSignals: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, QueueError>
+  readonly stopSignals: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, StoreError>
 
-  /** The worker was not told of these stops after all: its next call of `stops` is. */
+  /** The response with these stop signals was not delivered: the worker's next call of `stopSignals` returns them again. */
   readonly requeueStopSignals: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void>
 
-  /** The worker gets no more jobs and an open take of it returns at once. */
+  /** The worker receives no more jobs, and its open take returns at once. */
   readonly drainWorker: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
 
   /**
-   * The worker is gone. With a `cause` its jobs are lost with it and count an attempt; without one it left in order and its jobs were
-   * never started.
+   * The worker has exited. With a `cause`, its jobs count a lost attempt; without one, the worker exited in order and its jobs return to the
+   * queue as never started.
    */
-  readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, QueueError>
+  readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, StoreError>
 
-  /** Jobs that were claimed for a worker and could not be handed over go back to the queue, unstarted. Costs no attempt. */
-  readonly returnJobs: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+  /** Returns jobs to the queue that were claimed but could not be delivered to the worker. They do not count an attempt. */
+  readonly returnJobs: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
   /**
-   * The worker says goodbye: it finishes the jobs it names and takes no others. A job that was handed to it in that instant, and that it
-   * does not name, goes back unstarted.
+   * The worker announces its exit: it finishes the jobs it names and takes no others. A job that it claimed but does not name returns to the
+   * queue as never started.
    */
-  readonly workerExiting: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, QueueError>
+  readonly workerExiting: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 }
 
-/** What the calls stand on. */
+/** What the operations use. */
 export interface Dependencies {
   readonly store: JobStore["Service"]
   readonly registry: WorkerRegistry["Service"]
   readonly notifier: JobNotifier
-  /** Applies an event to a job by whatever id came from outside. */
-  readonly apply: (id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, QueueError>
+  /** Applies an event to a job. An id from outside that is not a valid job id is a missing job. */
+  readonly apply: (endpoint: EndpointId, id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
   readonly now: () => number
   readonly random: () => number
 }
 
-const missing = (id: string) => new QueueError({ reason: new JobMissing({ id }) })
-
-/** The calls. */
+/** The operations over a store, a registry and a notifier. */
 export const make = ({ apply, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
   /**
-   * What the store says the worker holds is lost, for it says itself that it holds nothing. That counts an attempt: a worker that drops
-   * a job each time it is handed one must not be handed it for ever.
+   * The worker reports that it runs no job: every job that it holds in the store counts a lost attempt. Otherwise a worker that drops each job
+   * it takes would take the same job forever.
    */
   const loseUnreceivedJobs = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     const cause = `Worker ${worker} was handed the job and asked for another one without delivering a result.`
@@ -128,10 +135,10 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   })
 
   const take: LeaseOperations["take"] = Effect.fnUntraced(function*({ endpoint, holding, limit, waitMs, worker }) {
-    yield* registry.seen(endpoint, worker)
+    yield* registry.touch(endpoint, worker)
     const until = now() + waitMs
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
-    // A worker that asks although it is to leave would ask again at once: existing ones do not pause between takes
+    // Existing workers do not pause between takes, so a draining worker would take again at once
     // (docs/spec/worker-protocol.md#taking-a-job).
     if (yield* registry.isDraining(endpoint, worker)) {
       yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_TAKE_DELAY_MILLIS)))
@@ -139,7 +146,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     }
     while (true) {
       if (notifier.isClosing() || (yield* registry.isDraining(endpoint, worker))) return []
-      const ticket = yield* notifier.waitingWorkers.take(endpoint)
+      const ticket = yield* notifier.waitingWorkers.register(endpoint)
       const { expired, jobs } = yield* store.claim(endpoint, limit, { _tag: "Claim", now: now(), worker }).pipe(
         Effect.onError(() => ticket.cancel)
       )
@@ -151,13 +158,13 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
           yield* registry.assigned(endpoint, worker, job.id, job.attempt)
           notifier.followers.wake(job.id)
           if (job.webhook !== null) notifier.webhookSenders.wake("")
-          // A stop that was meant for an earlier attempt must not hit this one.
+          // A stop signal of an earlier attempt must not stop this one.
           notifier.discardStopSignals(endpoint, worker, job.id)
         }
         notifier.demand.wake(endpoint)
         return jobs
       }
-      // There may be others behind those whose time was over, and so many that the worker would give up on the answer.
+      // More jobs may follow the expired ones, but the worker's request must not time out while they are removed.
       if (expired.length > 0 && left > -TAKE_OVERRUN_MILLIS) {
         yield* ticket.cancel
         continue
@@ -168,34 +175,34 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
       }
       yield* Effect.interruptible(ticket.wait(left))
     }
-    // Only the waiting may be interrupted: between a claim and its return a job would be nobody's until its lease runs out.
+    // Only the wait is interruptible: a job claimed but not returned would be stuck until its lease expires.
   }, Effect.uninterruptible)
 
   const heartbeat = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
-    yield* registry.seen(endpoint, worker)
+    yield* registry.touch(endpoint, worker)
     notifier.confirmStops(endpoint, worker, jobs)
     for (const id of jobs) {
-      const applied = yield* apply(id, { _tag: "Heartbeat", now: now(), endpoint, worker })
-      // A beat that was sent before the worker's own result arrived names a job that has ended as it should.
-      const ownEnd = applied._tag === "Rejected" && applied.rejection._tag === "Ended" &&
+      const applied = yield* apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker })
+      // A heartbeat sent before the worker's own result was stored names a job that ended as it should: no stop signal.
+      const endedByWorker = applied._tag === "Rejected" && applied.rejection._tag === "Ended" &&
         (applied.rejection.status === "COMPLETED" || applied.rejection.status === "FAILED") && applied.rejection.by === worker
-      if (applied._tag === "Missing" || (applied._tag === "Rejected" && !ownEnd)) notifier.stop(endpoint, worker, id)
+      if (applied._tag === "Missing" || (applied._tag === "Rejected" && !endedByWorker)) notifier.stop(endpoint, worker, id)
     }
   }, Effect.uninterruptible)
 
-  /** What a worker is told of its write. */
-  const delivered = Effect.fnUntraced(
-    function*(holder: LeaseHolder, applied: ApplyResult): Effect.fn.Return<Delivery, QueueError> {
-      yield* registry.seen(holder.endpoint, holder.worker)
+  /** Maps the store's answer to the outcome of a worker's write. */
+  const toDelivery = Effect.fnUntraced(
+    function*(holder: LeaseHolder, applied: ApplyResult): Effect.fn.Return<Delivery, JobMissing | LeaseLost> {
+      yield* registry.touch(holder.endpoint, holder.worker)
       yield* notifier.notify(applied, holder.worker)
       if (applied._tag === "Changed") return "accepted"
-      if (applied._tag === "Missing" || applied._tag === "Removed") return yield* missing(holder.job)
+      if (applied._tag === "Missing" || applied._tag === "Removed") return yield* new JobMissing({ id: holder.job })
       const { rejection } = applied
-      if (rejection._tag === "OtherEndpoint") return yield* missing(holder.job)
+      if (rejection._tag === "OtherEndpoint") return yield* new JobMissing({ id: holder.job })
       if (rejection._tag === "Repeated") return "accepted"
-      // Whatever it was, this worker does not have the job; it may have been told so by an answer that was lost.
-      const assigned = rejection._tag === "NotHeld" && rejection.by === holder.worker
-      if (!assigned) yield* registry.released(holder.endpoint, holder.worker, holder.job)
+      // The worker does not hold the job. It may have been told so before in a response that was lost.
+      const stillHolds = rejection._tag === "NotHeld" && rejection.by === holder.worker
+      if (!stillHolds) yield* registry.released(holder.endpoint, holder.worker, holder.job)
       if (
         rejection._tag === "Ended" && rejection.by === holder.worker &&
         (holder.attempt === undefined || holder.attempt === rejection.attempt)
@@ -203,13 +210,13 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         return "ignored"
       }
       const by = rejection._tag === "NotHeld" ? rejection.by : null
-      return yield* new QueueError({ reason: new LeaseLost({ id: holder.job, worker: holder.worker, holder: by }) })
+      return yield* new LeaseLost({ id: holder.job, worker: holder.worker, holder: by })
     }
   )
 
-  /** A worker's write: to the store, then to whoever waits for it. */
-  const deliver = (holder: LeaseHolder, applying: Effect.Effect<ApplyResult, QueueError>) =>
-    Effect.uninterruptible(Effect.flatMap(applying, (applied) => delivered(holder, applied)))
+  /** Applies a worker's write, then notifies waiters. */
+  const deliver = <E>(holder: LeaseHolder, write: Effect.Effect<ApplyResult, E>) =>
+    Effect.uninterruptible(Effect.flatMap(write, (applied) => toDelivery(holder, applied)))
 
   const fence = ({ attempt, endpoint, worker }: LeaseHolder) =>
     attempt === undefined ? { now: now(), endpoint, worker } : { now: now(), endpoint, worker, attempt }
@@ -218,17 +225,17 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     deliver(
       holder,
       Effect.suspend(() => {
-        // A worker that delivers a result no longer runs the job: there is nothing left to stop.
+        // A worker that delivers a result no longer runs the job, so it has nothing to stop.
         notifier.discardStopSignals(holder.endpoint, holder.worker, holder.job)
-        return store.apply(holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) })
+        return store.apply(holder.endpoint, holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) })
       })
     ).pipe(
-      // The same error again, of an attempt that it has ended: its answer was lost.
-      Effect.catchReason("QueueError", "LeaseLost", (_, refused) =>
+      // The worker repeats the error that ended its attempt, because the first response was lost.
+      Effect.catchTag("LeaseLost", (leaseLost) =>
         Effect.flatMap(
-          store.get(holder.job),
-          (job): Effect.Effect<Delivery, QueueError> =>
-            job !== undefined && isRetriedError(job, holder, error) ? Effect.succeed("ignored") : Effect.fail(refused)
+          store.get(holder.endpoint, holder.job),
+          (job): Effect.Effect<Delivery, LeaseLost> =>
+            job !== undefined && isRetriedError(job, holder, error) ? Effect.succeed("ignored") : Effect.fail(leaseLost)
         ))
     )
 
@@ -236,39 +243,43 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     deliver(
       holder,
       Effect.suspend(() =>
-        store.append(holder.job, { _tag: "Chunk", ...(number === undefined ? {} : { number }), ...fence(holder) }, chunk)
+        store.append(holder.endpoint, holder.job, {
+          _tag: "Chunk",
+          ...(number === undefined ? {} : { number }),
+          ...fence(holder)
+        }, chunk)
       ).pipe(
         Effect.tap((applied) => {
           if (applied._tag !== "Rejected" || applied.rejection._tag !== "Gap" || number === undefined) return Effect.void
           const { expected } = applied.rejection
-          return new QueueError({ reason: new ChunkGap({ id: holder.job, chunk: number, expected }) })
+          return new ChunkGap({ id: holder.job, chunk: number, expected })
         })
       )
     )
 
   const stopSignals = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, waitMs: number) {
-    yield* registry.seen(endpoint, worker)
+    yield* registry.touch(endpoint, worker)
     const key = workerKey(endpoint, worker)
     const until = now() + waitMs
     while (true) {
-      // In line before it looks, as all waiters are: a stop that comes between the two must not be missed.
-      const ticket = yield* notifier.stopPollers.take(key)
+      // Registers before it reads, as every waiter does, so that it misses no stop signal in between.
+      const ticket = yield* notifier.stopPollers.register(key)
       const time = now()
       const { jobs, nextAt } = notifier.takeStopSignals(endpoint, worker, time)
       const left = until - time
-      // A draining worker waits like any other: it may still run a job that is cancelled.
+      // A draining worker waits as well: it may still run a job that is cancelled.
       if (left <= 0 || notifier.isClosing() || jobs.length > 0) {
         yield* ticket.cancel
         return jobs
       }
       yield* Effect.interruptible(ticket.wait(nextAt === null ? left : Math.min(left, nextAt - time)))
     }
-    // Only the waiting may be interrupted: a stop that was looked up and not answered would be forgotten.
+    // Only the wait is interruptible: a stop signal that was read but not returned would be lost.
   }, Effect.uninterruptible)
 
   const drainWorker = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     yield* registry.drain(endpoint, worker)
-    // Takers wait by endpoint; all look again and only this one leaves.
+    // Takes wait by endpoint: every one of them checks again, and only this worker's returns.
     notifier.waitingWorkers.wake(endpoint)
   })
 
@@ -281,14 +292,14 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         : { _tag: "LoseLease", now: time, endpoint, worker, cause, random: random() }
     )
     yield* notifier.notifyAll(applied)
-    yield* registry.gone(endpoint, worker)
+    yield* registry.removed(endpoint, worker)
     notifier.discardStopSignals(endpoint, worker)
     notifier.demand.wake(endpoint)
   }, Effect.uninterruptible)
 
   const returnJobs = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     for (const id of jobs) {
-      const applied = yield* apply(id, { _tag: "Return", now: now(), endpoint, worker })
+      const applied = yield* apply(endpoint, id, { _tag: "Return", now: now(), endpoint, worker })
       yield* notifier.notify(applied, worker)
       yield* registry.released(endpoint, worker, id)
     }
@@ -297,7 +308,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   const workerExiting = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     yield* heartbeat(endpoint, worker, jobs)
     yield* drainWorker(endpoint, worker)
-    const status = (yield* registry.list(endpoint)).find((one) => one.id === worker)
+    const status = (yield* registry.list(endpoint)).find(({ id }) => id === worker)
     yield* returnJobs(endpoint, worker, (status?.jobs ?? []).filter((id) => !jobs.includes(id)))
   }, Effect.uninterruptible)
 
@@ -305,7 +316,10 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     take,
     heartbeat,
     progress: (holder, output) =>
-      deliver(holder, Effect.suspend(() => store.apply(holder.job, { _tag: "Progress", output, ...fence(holder) }))).pipe(
+      deliver(
+        holder,
+        Effect.suspend(() => store.apply(holder.endpoint, holder.job, { _tag: "Progress", output, ...fence(holder) }))
+      ).pipe(
         Effect.tap(() => Effect.sync(() => notifier.followers.wake(holder.job)))
       ),
     append,
@@ -313,9 +327,9 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     stopSignals,
     requeueStopSignals: (endpoint, worker, jobs) =>
       Effect.map(registry.list(endpoint), (workers) => {
-        // One that it was handed anew meanwhile is not to stop.
-        const held = workers.find(({ id }) => id === worker)?.jobs ?? []
-        for (const job of jobs) if (!held.includes(job)) notifier.stop(endpoint, worker, job)
+        // Skip jobs that the worker has claimed again since.
+        const current = workers.find(({ id }) => id === worker)?.jobs ?? []
+        for (const job of jobs) if (!current.includes(job)) notifier.stop(endpoint, worker, job)
       }),
     drainWorker,
     workerGone,

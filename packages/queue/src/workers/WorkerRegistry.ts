@@ -1,14 +1,15 @@
 /**
- * Which workers there are, as far as this process has heard: from pools that start them and from the workers' own calls.
+ * The workers known to this process, reported by the pools that start them and by the workers' own calls.
  *
  * ```
  *   starting ----> initializing --first take or ping--> idle <--claim / finish--> running
  *       (pool)         |                                  |                          |
- *       failed         v                                  +-------- draining --------+--> gone
- *   ----------> unhealthy (shown until the pool tries again)
+ *       failing        v                                  +-------- draining --------+--> removed
+ *   ----------> unhealthy (until the pool starts it again)
  * ```
  *
- * It is a gauge, not the truth about jobs: leases are in the store. It is lost with the process and fills again within a heartbeat.
+ * Advisory only: the store holds the authoritative leases. The registry is lost with the process and is complete again after one heartbeat
+ * interval.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import * as Clock from "effect/Clock"
@@ -16,23 +17,23 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** Where a worker stands. `unhealthy` cannot work, `throttled` could not be started; both have a reason. */
+/** A worker's state. `unhealthy`: it cannot work. `throttled`: it could not be started. Both have a reason. */
 export type WorkerState = "initializing" | "idle" | "running" | "draining" | "unhealthy" | "throttled"
 
-/** A worker as the autoscaler and the console see it. */
+/** A worker as shown to the autoscaler and the console. */
 export interface WorkerStatus {
   readonly id: string
   readonly endpoint: EndpointId
   readonly state: WorkerState
-  /** Ids of the jobs it holds. */
+  /** Ids of the jobs it runs. */
   readonly jobs: ReadonlyArray<string>
-  /** Why it is unhealthy or throttled, in words; null otherwise. */
+  /** Why the worker is unhealthy or throttled, as text; null otherwise. */
   readonly reason: string | null
-  /** When the next one is started in its place, where somebody said so; null otherwise. */
+  /** When the pool starts a replacement. Milliseconds since the epoch; null: unknown. */
   readonly retryAt: number | null
   readonly firstSeenAt: number
   readonly lastSeenAt: number
-  /** Since when it has held no job; null while it holds one or has not called yet. */
+  /** Since when the worker has no job; null while it has one, and before its first call. */
   readonly idleSince: number | null
 }
 
@@ -40,53 +41,53 @@ interface Entry {
   readonly id: string
   readonly endpoint: EndpointId
   state: "initializing" | "ready" | "unhealthy" | "throttled"
-  /** Since when it gets no more jobs. */
+  /** Since when the worker receives no more jobs; null: it receives jobs. */
   drainingSince: number | null
   readonly jobs: Set<string>
-  /** The attempts of the jobs that it was handed last, ended ones included. */
+  /** The attempt of each job that the worker took recently, including ended jobs. */
   readonly attempts: Map<string, number>
-  /** The job that it held last, and until when. */
+  /** The job that the worker ran last, and when it was released. */
   released: { readonly job: string; readonly at: number } | null
   reason: string | null
   retryAt: number | null
   readonly firstSeenAt: number
   lastSeenAt: number
   idleSince: number | null
-  /** A pool started it and will say when it is gone; others are forgotten when they stay silent. */
+  /** A pool started the worker and reports its removal. Other workers are removed after {@link FORGET_AFTER_MILLIS} of silence. */
   pooled: boolean
 }
 
 /**
- * How long after its goodbye a worker that no pool answers for is taken at its word. When it calls after that and holds nothing, it is
- * another process under the same name, and may have jobs. Until then it may be a call that the goodbye overtook.
+ * A worker without a pool that calls again within this time after it announced its exit still counts as exiting: the call may have been
+ * overtaken by the exit ping. A later call while it runs no job comes from a new process with the same name, which may take jobs.
  */
 export const EXIT_GRACE_MILLIS = 10_000
 
-/** How long a worker that no pool answers for may be silent before it is forgotten: two long polls of 90 s. */
+/** A worker without a pool is removed after this long without a call. Milliseconds: two long polls of 90 s. */
 export const FORGET_AFTER_MILLIS = 180_000
 
-/** So many jobs that a worker was handed are remembered, for what it says of them after their end. */
+/** The number of jobs per worker whose attempt is remembered, to attribute log lines that arrive after the job's end. */
 const TRACKED_ATTEMPTS_LIMIT = 1_000
 
-/** A job and the attempt that a worker was handed. */
+/** A job and the attempt that a worker took. */
 export interface AssignedJob {
   readonly job: string
   readonly attempt: number
 }
 
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
-  /** A pool starts a worker. */
+  /** A pool is starting the worker. */
   readonly starting: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
-  /** The worker called: it takes, pings or delivers. */
-  readonly seen: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
-  /** The worker holds a job from now on. */
+  /** The worker made a call. */
+  readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** The worker took a job. */
   readonly assigned: (endpoint: EndpointId, worker: string, job: string, attempt?: number) => Effect.Effect<void>
-  /** The worker holds that job no longer. False where it was not known to. */
+  /** The worker no longer runs the job. False when the registry did not know that it did. */
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
-  /** The worker gets no more jobs. */
+  /** The worker receives no more jobs. */
   readonly drain: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
-  /** The worker cannot work, or cannot be started; shown with its reason until it is gone or seen again. */
+  /** The worker cannot work or cannot be started. Shown with the reason until the worker calls or is removed. */
   readonly failing: (
     endpoint: EndpointId,
     worker: string,
@@ -94,13 +95,13 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
     reason: string,
     retryAt?: number
   ) => Effect.Effect<void>
-  readonly gone: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  readonly removed: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
-  /** The attempt of a job that a worker was handed, also when it is over; undefined where nobody remembers. */
+  /** The attempt of a job that the worker took, including ended jobs; undefined when it is not remembered. */
   readonly attemptOf: (endpoint: EndpointId, worker: string, job: string) => number | undefined
   /**
-   * The one job that a worker holds. Where it holds none, the one that it held until `within` milliseconds ago. Undefined where there is
-   * none, or more than one.
+   * The one job that the worker runs. If it runs none: the last one, if that was released at most `within` milliseconds ago. Undefined when
+   * there is no such job, or more than one.
    */
   readonly soleJob: (endpoint: EndpointId, worker: string, within: number) => AssignedJob | undefined
 }>()("@stint/queue/WorkerRegistry") {}
@@ -146,10 +147,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       return entry
     }
 
-    const touch = (entry: Entry) => {
+    const markSeen = (entry: Entry) => {
       entry.lastSeenAt = clock.currentTimeMillisUnsafe()
-      const isGone = !entry.pooled && entry.jobs.size === 0
-      if (isGone && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
+      const mayHaveExited = !entry.pooled && entry.jobs.size === 0
+      if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
         entry.idleSince = entry.lastSeenAt
       }
@@ -167,11 +168,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const entry = entryOf(endpoint, worker)
           entry.pooled = true
         }),
-      seen: (endpoint, worker) => Effect.sync(() => touch(entryOf(endpoint, worker))),
+      touch: (endpoint, worker) => Effect.sync(() => markSeen(entryOf(endpoint, worker))),
       assigned: (endpoint, worker, job, attempt) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
-          touch(entry)
+          markSeen(entry)
           entry.jobs.add(job)
           if (attempt !== undefined) {
             entry.attempts.delete(job)
@@ -205,7 +206,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           entry.reason = reason
           entry.retryAt = retryAt ?? null
         }),
-      gone: (endpoint, worker) =>
+      removed: (endpoint, worker) =>
         Effect.sync(() => {
           const workers = endpoints.get(endpoint)
           if (workers?.delete(worker) === true && workers.size === 0) endpoints.delete(endpoint)
@@ -234,9 +235,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry === undefined || entry.jobs.size > 1) return undefined
         const { released } = entry
-        const [held] = entry.jobs
-        const late = released !== null && clock.currentTimeMillisUnsafe() - released.at <= within ? released.job : undefined
-        const job = held ?? late
+        const [current] = entry.jobs
+        const recent = released !== null && clock.currentTimeMillisUnsafe() - released.at <= within ? released.job : undefined
+        const job = current ?? recent
         const attempt = job === undefined ? undefined : entry.attempts.get(job)
         return job === undefined || attempt === undefined ? undefined : { job, attempt }
       }

@@ -1,5 +1,5 @@
 /**
- * The rules of keys: which key opens which surface, and that no key is ever told to anybody (docs/spec/authentication.md#keys-in-requests).
+ * Tests of authorization: which key is valid for which API, and that the server never reveals a key (docs/spec/authentication.md#keys-in-requests).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -8,20 +8,20 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the rules of keys. */
+/** Registers the tests of authorization. */
 export const authorization = (it: ServerIt): void => {
-  it.effect("each surface opens to its key, raw or as a bearer, and to no other", () =>
+  it.effect("each API accepts its own key, raw or as a bearer token, and no other", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
       const worker = yield* endpoint.worker()
-      const stranger = yield* (yield* server.endpoint()).worker()
+      const otherWorker = yield* (yield* server.endpoint()).worker()
       const { id } = yield* endpoint.run({})
 
       const admin = [ADMIN_KEY, `Bearer ${ADMIN_KEY}`, `bearer ${ADMIN_KEY}`, `BEARER   ${ADMIN_KEY} `]
       const workers = [worker.key, `Bearer ${worker.key}`]
-      const strangers = [stranger.key, `Bearer ${stranger.key}`]
-      const nobody = [null, "", "Bearer", "Bearer "]
+      const otherKeys = [otherWorker.key, `Bearer ${otherWorker.key}`]
+      const missing = [null, "", "Bearer", "Bearer "]
       const unknown = ["wrong", "Bearer wrong", `${ADMIN_KEY}x`, ADMIN_KEY.slice(0, -1), `Basic ${ADMIN_KEY}`, "ключ-🔑"]
 
       const jobs: ReadonlyArray<readonly [method: string, path: string]> = [
@@ -48,28 +48,28 @@ export const authorization = (it: ServerIt): void => {
         Effect.forEach(surface, ([method, path]) =>
           Effect.forEach(keys, (authorization) =>
             Effect.gen(function*() {
-              // Header values are bytes; fetch takes one character a byte.
+              // Header values are bytes; fetch sends one character per byte.
               const sent = authorization === null ? null : Buffer.from(authorization, "utf8").toString("latin1")
               const answer = yield* server.call(path, { method, authorization: sent })
               expect(answer.status, `${method} ${path} with ${authorization}`).toBe(status)
               if (status === 200) return
               const problem = yield* expectProblem(status)(answer)
-              const said = JSON.stringify([problem, ...answer.headers])
-              for (const key of [ADMIN_KEY, worker.key, stranger.key]) expect(said).not.toContain(key)
-              if (authorization !== null && authorization.length > 10) expect(said).not.toContain(authorization)
+              const text = JSON.stringify([problem, ...answer.headers])
+              for (const key of [ADMIN_KEY, worker.key, otherWorker.key]) expect(text).not.toContain(key)
+              if (authorization !== null && authorization.length > 10) expect(text).not.toContain(authorization)
             }), { concurrency: 8 }), { concurrency: 8, discard: true })
 
       for (const surface of [jobs, control]) {
         yield* check(surface, admin, 200)
-        yield* check(surface, [...nobody, ...unknown], 401)
-        yield* check(surface, [...workers, ...strangers], 403)
+        yield* check(surface, [...missing, ...unknown], 401)
+        yield* check(surface, [...workers, ...otherKeys], 403)
       }
       yield* check(ofWorkers, workers, 200)
-      yield* check(ofWorkers, [...nobody, ...unknown], 401)
-      yield* check(ofWorkers, [...strangers, ...admin], 403)
+      yield* check(ofWorkers, [...missing, ...unknown], 401)
+      yield* check(ofWorkers, [...otherKeys, ...admin], 403)
     }))
 
-  it.effect("every operation asks for a key, before it looks at anything else", () =>
+  it.effect("every operation checks the key before anything else", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const operations: ReadonlyArray<readonly [method: string, path: string]> = [
@@ -113,7 +113,7 @@ export const authorization = (it: ServerIt): void => {
         }), { concurrency: 8, discard: true })
     }))
 
-  it.effect("a worker's key opens every operation of its own endpoint's worker API, and none of another's", () =>
+  it.effect("a worker key is valid for every worker operation of its own endpoint and for no other endpoint", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const worker = yield* (yield* server.endpoint()).worker()
@@ -130,7 +130,7 @@ export const authorization = (it: ServerIt): void => {
       yield* Effect.forEach(calls, (call) => Effect.flatMap(call, expectProblem(403)), { concurrency: 8 })
     }))
 
-  it.effect("a refused worker is told which key it needs, and is held back", () =>
+  it.effect("a rejected worker learns which key it needs, after a delay", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -141,12 +141,12 @@ export const authorization = (it: ServerIt): void => {
       expect(Duration.toMillis(duration)).toBeGreaterThanOrEqual(LIMITS.refusalWaitMs - 5)
     }))
 
-  it.effect("no key is ever logged", () =>
+  it.effect("the log never contains a key", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
       const worker = yield* endpoint.worker()
-      // A warning that is logged for sure, beside the key.
+      // This warning is always logged, next to the key.
       yield* worker.call(`${worker.addresses.ping}&status=unhealthy&check=logged-for-sure&reason=x`)
       const logs = (yield* server.logs).join("\n")
       expect(logs).toContain("logged-for-sure")

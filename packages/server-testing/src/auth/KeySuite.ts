@@ -1,5 +1,5 @@
 /**
- * The rules of keys that operators make: what they open, until when, and that nobody is ever told a secret twice.
+ * Tests of access keys: what they allow, how long they are valid, and that a secret is shown only once.
  */
 import { expect } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
@@ -12,7 +12,7 @@ import { expectJson, expectProblem } from "../WireClient.ts"
 
 const created = expectJson(201, NewKey)
 const rotated = expectJson(200, NewKey)
-const shown = expectJson(200, AccessKey)
+const expectKey = expectJson(200, AccessKey)
 const listed = expectJson(200, Schema.Struct({ keys: Schema.Array(AccessKey) }))
 
 const create = Effect.fnUntraced(function*(settings: Readonly<Record<string, unknown>>) {
@@ -20,7 +20,7 @@ const create = Effect.fnUntraced(function*(settings: Readonly<Record<string, unk
   return yield* Effect.flatMap(call("/api/v1/keys", { json: { name: "test", ...settings } }), created)
 })
 
-/** Settings that are refused, and the path of what is wrong with them. */
+/** Settings that are rejected, and the path of the invalid value. */
 const BAD: ReadonlyArray<readonly [settings: unknown, path: ReadonlyArray<string | number>]> = [
   [[], []],
   [{ endpoints: "all" }, ["name"]],
@@ -42,7 +42,7 @@ const BAD: ReadonlyArray<readonly [settings: unknown, path: ReadonlyArray<string
 ]
 
 const making = (it: ServerIt) => {
-  it.effect("create: 201 with a secret that opens what it says; get and list never show it, nor its digest", () =>
+  it.effect("create: returns 201 with a working secret; get and list never show the secret or its digest", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -56,7 +56,7 @@ const making = (it: ServerIt) => {
 
       const get = yield* call(`/api/v1/keys/${key.id}`)
       const list = yield* call("/api/v1/keys")
-      expect(yield* shown(get)).toEqual(key)
+      expect(yield* expectKey(get)).toEqual(key)
       expect((yield* listed(list)).keys).toContainEqual(key)
       for (const { text } of [get, list]) {
         expect(text).not.toContain(secret.slice(key.prefix.length))
@@ -65,7 +65,7 @@ const making = (it: ServerIt) => {
       expect((yield* call(one.path("health"), { authorization: secret })).status).toBe(200)
     }))
 
-  it.effect("create: what does not fit is 400 with the path of it, what names no endpoint 404; nothing is made", () =>
+  it.effect("create: returns 400 with the path of an invalid value and 404 for an unknown endpoint, and stores nothing", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       for (const [settings, path] of BAD) {
@@ -83,7 +83,7 @@ const making = (it: ServerIt) => {
       expect(keys.map(({ name }) => name)).not.toContain("made of nothing")
     }))
 
-  it.effect("a key that nobody made is 404 wherever it is named", () =>
+  it.effect("returns 404 for an unknown key in every operation", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       for (const id of ["0123456789abcdef", "x", "..", "constructor"]) {
@@ -97,7 +97,7 @@ const making = (it: ServerIt) => {
 }
 
 const opening = (it: ServerIt) => {
-  it.effect("a jobs key opens its endpoints' jobs API, not others', not the worker API, not the control API", () =>
+  it.effect("a jobs key is valid for the jobs API of its endpoints, not for other endpoints, the worker API or the control API", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [mine, other] = [yield* endpoint(), yield* endpoint()]
@@ -112,13 +112,13 @@ const opening = (it: ServerIt) => {
       expect(refused.error).toContain(`"${mine.id}"`)
       expect(refused.error).toContain(`"${other.id}"`)
       const control = yield* Effect.flatMap(call("/api/v1/endpoints", { authorization: secret }), expectProblem(403))
-      expect(control.error).toMatch(/the scope "jobs".*needs the scope "admin"/)
+      expect(control.error).toMatch(/the scope "jobs".*requires the scope "admin"/)
       const ping = yield* Effect.flatMap(call(worker.addresses.ping, { authorization: secret }), expectProblem(403))
-      expect(ping.error).toMatch(/the scope "jobs".*needs the scope "worker"/)
+      expect(ping.error).toMatch(/the scope "jobs".*requires the scope "worker"/)
       expect((yield* other.health).jobs.inQueue).toBe(0)
     }))
 
-  it.effect("a worker key that was made serves its endpoints' jobs, and no others'", () =>
+  it.effect("a created worker key is valid for the jobs of its endpoints and for no others", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [mine, other] = [yield* endpoint(), yield* endpoint()]
@@ -129,13 +129,13 @@ const opening = (it: ServerIt) => {
       expect(taken.json).toMatchObject({ id })
       expect((yield* worker.call(worker.addresses.done(id), { authorization: secret, json: { output: "x" } })).status).toBe(200)
       expect(yield* mine.status(id)).toMatchObject({ status: "COMPLETED", output: "x" })
-      const stranger = yield* other.worker()
-      yield* Effect.flatMap(call(stranger.addresses.take, { authorization: secret }), expectProblem(403))
+      const otherWorker = yield* other.worker()
+      yield* Effect.flatMap(call(otherWorker.addresses.take, { authorization: secret }), expectProblem(403))
       const jobs = yield* Effect.flatMap(call(mine.path(`status/${id}`), { authorization: secret }), expectProblem(403))
-      expect(jobs.error).toMatch(/the scope "worker".*needs the scope "jobs"/)
+      expect(jobs.error).toMatch(/the scope "worker".*requires the scope "jobs"/)
     }))
 
-  it.effect("an admin key opens every endpoint's jobs API and the control API, keys included; several scopes add up", () =>
+  it.effect("an admin key is valid for every endpoint's jobs API and for the control API, and scopes add up", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -152,7 +152,7 @@ const opening = (it: ServerIt) => {
 }
 
 const ending = (it: ServerIt) => {
-  it.effect("rotate: another secret at once; the one before opens until its grace is over, or not at all", () =>
+  it.effect("rotate: returns a new secret at once; the previous one works until its grace period ends, or not at all", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -169,7 +169,7 @@ const ending = (it: ServerIt) => {
       expect(third.key.previousUntil).toBeUndefined()
       expect([yield* status(first), yield* status(second.secret), yield* status(third.secret)]).toEqual([401, 401, 200])
       const refused = yield* Effect.flatMap(call(one.path("health"), { authorization: second.secret }), expectProblem(401))
-      expect(refused.error).toMatch(/has another secret by now; this one ended on \d{4}-/)
+      expect(refused.error).toMatch(/was rotated, and the secret in this request expired on \d{4}-/)
 
       const fourth = yield* Effect.flatMap(call(path, { json: { graceMs: 50 } }), rotated)
       yield* until(status(third.secret), (seen) => seen === 401)
@@ -177,12 +177,12 @@ const ending = (it: ServerIt) => {
       yield* Effect.flatMap(call(path, { json: { graceMs: -1 } }), expectProblem(400))
     }))
 
-  it.effect("revoke: at once, for good, and whoever holds the key is told so; nobody else learns of it", () =>
+  it.effect("revoke: takes effect at once and permanently, and only the holder of the key gets that reason", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
       const { key, secret } = yield* create({ name: "leaked", endpoints: [one.id] })
-      const revoked = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), shown)
+      const revoked = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectKey)
       expect(revoked.status).toBe("REVOKED")
       const refused = yield* Effect.flatMap(call(one.path("health"), { authorization: secret }), expectProblem(401))
       expect(refused.error).toContain(
@@ -193,13 +193,13 @@ const ending = (it: ServerIt) => {
         expectProblem(401)
       )
       expect(guessed.error).toBe("The platform does not know this key.")
-      const again = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), shown)
+      const again = yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectKey)
       expect(again).toEqual(revoked)
       yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/rotate`, { method: "POST" }), expectProblem(409))
       yield* Effect.flatMap(call(`/api/v1/keys/${key.id}`, { method: "PATCH", json: { name: "new" } }), expectProblem(409))
     }))
 
-  it.effect("expiry: the key ends by itself, says since when, and a later expiry brings it back", () =>
+  it.effect("expiry: the key expires on time, reports when, and works again after a later expiry is set", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -208,38 +208,40 @@ const ending = (it: ServerIt) => {
       const health = call(one.path("health"), { authorization: secret })
       const last = yield* until(health, ({ status }) => status === 401)
       expect((yield* expectProblem(401)(last)).error).toContain(`expired on ${new Date(expiresAt).toISOString()}`)
-      expect((yield* Effect.flatMap(call(`/api/v1/keys/${key.id}`), shown)).status).toBe("EXPIRED")
+      expect((yield* Effect.flatMap(call(`/api/v1/keys/${key.id}`), expectKey)).status).toBe("EXPIRED")
       yield* Effect.flatMap(call(`/api/v1/keys/${key.id}/rotate`, { method: "POST" }), expectProblem(409))
       const patched = yield* Effect.flatMap(
         call(`/api/v1/keys/${key.id}`, { method: "PATCH", json: { expiresAt: null } }),
-        shown
+        expectKey
       )
       expect(patched).toMatchObject({ status: "ACTIVE" })
       expect("expiresAt" in patched).toBe(false)
       expect((yield* health).status).toBe(200)
     }))
 
-  it.effect("patch: name, scopes, endpoints and limit change at once; what is left out stays, what is unknown is refused", () =>
+  it.effect("patch: changes name, scopes, endpoints and limit at once, keeps omitted members, and rejects unknown ones", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [one, two] = [yield* endpoint(), yield* endpoint()]
       const { key, secret } = yield* create({ name: "before", endpoints: [one.id], rateLimit: { limit: 5, perMs: 1_000 } })
       const patch = (json: unknown) => call(`/api/v1/keys/${key.id}`, { method: "PATCH", json })
-      expect(yield* Effect.flatMap(patch({ name: "after" }), shown)).toEqual({ ...key, name: "after" })
-      expect(yield* Effect.flatMap(patch({ endpoints: [two.id], rateLimit: null }), shown)).toMatchObject({ endpoints: [two.id] })
+      expect(yield* Effect.flatMap(patch({ name: "after" }), expectKey)).toEqual({ ...key, name: "after" })
+      expect(yield* Effect.flatMap(patch({ endpoints: [two.id], rateLimit: null }), expectKey)).toMatchObject({
+        endpoints: [two.id]
+      })
       expect((yield* call(one.path("health"), { authorization: secret })).status).toBe(403)
       expect((yield* call(two.path("health"), { authorization: secret })).status).toBe(200)
       const problem = yield* Effect.flatMap(patch({ scope: ["admin"] }), expectProblem(400))
       expect(problem.errors?.[0]?.path).toEqual(["scope"])
-      yield* Effect.flatMap(patch({ scopes: ["worker"] }), shown)
+      yield* Effect.flatMap(patch({ scopes: ["worker"] }), expectKey)
       expect((yield* call(two.path("health"), { authorization: secret })).status).toBe(403)
-      const admin = yield* Effect.flatMap(patch({ scopes: ["admin"] }), shown)
+      const admin = yield* Effect.flatMap(patch({ scopes: ["admin"] }), expectKey)
       expect([admin.scopes, admin.endpoints]).toEqual([["admin"], "all"])
       expect((yield* call("/api/v1/endpoints", { authorization: secret })).status).toBe(200)
-      // Who takes the scope away says what is left.
+      // Removing the scope requires a list of endpoints.
       const open = yield* Effect.flatMap(patch({ scopes: ["jobs"] }), expectProblem(400))
       expect(open.errors?.[0]?.path).toEqual(["endpoints"])
-      const back = yield* Effect.flatMap(patch({ scopes: ["jobs"], endpoints: [two.id] }), shown)
+      const back = yield* Effect.flatMap(patch({ scopes: ["jobs"], endpoints: [two.id] }), expectKey)
       expect([back.scopes, back.endpoints]).toEqual([["jobs"], [two.id]])
       expect((yield* call("/api/v1/endpoints", { authorization: secret })).status).toBe(403)
       yield* Effect.flatMap(patch({ endpoints: ["no-such-endpoint"] }), expectProblem(404))
@@ -247,7 +249,7 @@ const ending = (it: ServerIt) => {
 }
 
 const telling = (it: ServerIt) => {
-  it.effect("401 says how to send a key, where a misplaced one was found, and which platform was asked", () =>
+  it.effect("a 401 says how to send a key, where a misplaced key was found, and which platform answered", () =>
     Effect.gen(function*() {
       const { baseUrl, call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -264,7 +266,7 @@ const telling = (it: ServerIt) => {
       for (const hint of [unknown]) expect(hint).not.toContain("rpa_")
     }))
 
-  it.effect("403 names the platform, and neither 401 nor 403 nor a log line ever holds a secret", () =>
+  it.effect("a 403 names the platform, and neither errors nor log lines ever contain a secret", () =>
     Effect.gen(function*() {
       const { baseUrl, call, endpoint, logs } = yield* ServerTest
       const [one, other] = [yield* endpoint(), yield* endpoint()]
@@ -286,7 +288,7 @@ const telling = (it: ServerIt) => {
       expect((yield* logs).join("\n")).not.toContain(secret)
     }))
 
-  it.effect("a key says when it was used last", () =>
+  it.effect("a key reports when it was last used", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -295,14 +297,14 @@ const telling = (it: ServerIt) => {
       const before = Date.now()
       yield* call(one.path("health"), { authorization: secret })
       const used = yield* until(
-        Effect.flatMap(call(`/api/v1/keys/${key.id}`), shown),
+        Effect.flatMap(call(`/api/v1/keys/${key.id}`), expectKey),
         ({ lastUsedAt }) => lastUsedAt !== undefined
       )
       expect(used.lastUsedAt).toBeGreaterThanOrEqual(before)
     }))
 }
 
-/** Registers the rules of keys that are made. */
+/** Registers the tests of access keys. */
 export const keys = (it: ServerIt): void => {
   making(it)
   opening(it)

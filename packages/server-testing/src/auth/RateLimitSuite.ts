@@ -1,5 +1,5 @@
 /**
- * The rules of rate limits: who is counted for what, what a client is told, and what is never limited.
+ * Tests of rate limits: what they count, what clients are told, and what is never limited.
  */
 import { expect } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
@@ -10,7 +10,7 @@ import { ServerTest } from "../ServerTest.ts"
 import { until } from "../TestEndpoint.ts"
 import { expectJson, expectProblem } from "../WireClient.ts"
 
-/** Long enough that nothing comes free while a test runs. */
+/** Long enough that nothing is released while a test runs. */
 const DAY = 86_400_000
 
 const create = Effect.fnUntraced(function*(settings: Readonly<Record<string, unknown>>) {
@@ -21,9 +21,9 @@ const create = Effect.fnUntraced(function*(settings: Readonly<Record<string, unk
   )
 })
 
-/** Registers the rules of rate limits. */
+/** Registers the tests of rate limits. */
 export const rateLimits = (it: ServerIt): void => {
-  it.effect("none is set unless somebody sets one, and then nothing is said about limits", () =>
+  it.effect("no limit is set by default, and responses then have no rate limit headers", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -32,7 +32,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect(answer.headers.has("ratelimit-policy")).toBe(false)
     }))
 
-  it.effect("an endpoint's limit: every answer says what is left; beyond it 429 with Retry-After, and nothing is kept", () =>
+  it.effect("an endpoint's limit: every response reports the remaining calls; over the limit the call gets 429 with Retry-After and stores nothing", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 2, perMs: DAY } })
@@ -40,19 +40,19 @@ export const rateLimits = (it: ServerIt): void => {
       const first = yield* run
       expect(first.headers.get("ratelimit-policy")).toBe("\"run\";q=2;w=86400")
       expect(first.headers.get("ratelimit")).toMatch(/^"run";r=1;t=43200$/)
-      // What is wrong is counted like what is right, and says what is left.
+      // Invalid requests count too, and report the remaining calls.
       const wrong = yield* one.call(one.path("run"), { json: {} })
       expect([wrong.status, wrong.headers.get("ratelimit")]).toEqual([400, expect.stringMatching(/^"run";r=0;t=/)])
       const refused = yield* run
       const problem = yield* expectProblem(429)(refused)
-      expect(problem.error).toMatch(/may call run of the endpoint ".*" 2 times in 1 d; this was one more/)
+      expect(problem.error).toMatch(/may call run on the endpoint ".*" at most 2 times in 1 d; this call exceeds the limit/)
       expect(problem.retryAfter).toBeGreaterThan(43_000)
       expect(refused.headers.get("retry-after")).toBe(String(problem.retryAfter))
       expect(refused.headers.get("ratelimit")).toMatch(/^"run";r=0;t=/)
       expect((yield* one.health).jobs.inQueue).toBe(1)
     }))
 
-  it.effect("Retry-After is honest: after that long the call is admitted", () =>
+  it.effect("Retry-After is accurate: a call after that time is admitted", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 1, perMs: 1_000 } })
@@ -63,7 +63,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect((yield* until(purge, ({ status }) => status === 200)).status).toBe(200)
     }))
 
-  it.effect("kinds of operation, endpoints and keys are counted apart; GET and POST of one kind together", () =>
+  it.effect("counts operations, endpoints and keys separately, and GET and POST of one operation together", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const rateLimit = { limit: 1, perMs: DAY }
@@ -84,7 +84,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect((yield* call(one.path(`status/${id}`), { authorization: secret })).status).toBe(429)
     }))
 
-  it.effect("a key's own limit holds beside the endpoint's: the tighter of the two counts, and the refusal names it", () =>
+  it.effect("applies a key's own limit as well as the endpoint's: the tighter one decides, and the error names it", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 2, perMs: DAY } })
@@ -107,7 +107,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect(other.headers.get("ratelimit")).toMatch(/^"run";r=0;t=\d+, "run-key";r=1;t=\d+$/)
     }))
 
-  it.effect("calls that wait count as open until they are answered or given up", () =>
+  it.effect("waiting calls count as open until they are answered or disconnected", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 1_000, perMs: 1_000, concurrent: 1 } })
@@ -116,12 +116,12 @@ export const rateLimits = (it: ServerIt): void => {
       const waiting = yield* Effect.forkChild(runsync)
       const job = yield* worker.next
       const refused = yield* runsync
-      expect((yield* expectProblem(429)(refused)).error).toContain("1 calls of runsync open at once")
+      expect((yield* expectProblem(429)(refused)).error).toContain("at most 1 open runsync call on")
       expect(refused.headers.get("retry-after")).toBe("1")
       expect(refused.headers.get("ratelimit")).toContain("\"runsync-open\";r=0")
       yield* worker.finish(job.id, "done")
       expect((yield* Fiber.join(waiting)).json).toMatchObject({ status: "COMPLETED" })
-      // One that hangs up makes room as well.
+      // A disconnect frees a place too.
       const given = yield* Effect.forkChild(runsync)
       yield* worker.next
       yield* Fiber.interrupt(given)
@@ -142,7 +142,7 @@ export const rateLimits = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a key that is refused counts for nobody", () =>
+  it.effect("a rejected key counts against no limit", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 1, perMs: DAY } })

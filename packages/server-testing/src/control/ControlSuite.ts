@@ -1,5 +1,5 @@
 /**
- * The rules of the control API: endpoints and what their workers need to join (docs/spec/environment.md#set-by-the-platform).
+ * Tests of the control API: endpoints and the environment variables of their workers (docs/spec/environment.md#set-by-the-platform).
  */
 import { expect } from "@effect/vitest"
 import { WorkerEnv } from "@stint/contract/ControlApi"
@@ -26,7 +26,7 @@ const DEFAULTS = {
 
 const external = { type: "external" }
 
-/** Specs that are refused, and the path of what is wrong with them. */
+/** Specs that are rejected, and the path of the invalid value. */
 const BAD_SPECS: ReadonlyArray<readonly [spec: unknown, path: ReadonlyArray<string | number>]> = [
   [[], []],
   ["hello", []],
@@ -54,7 +54,7 @@ const BAD_SPECS: ReadonlyArray<readonly [spec: unknown, path: ReadonlyArray<stri
 ]
 
 const reading = (it: ServerIt) => {
-  it.effect("create: 201 with every default filled in; get and list give the same", () =>
+  it.effect("create: returns 201 with every default filled in; get and list return the same", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const id = `c-${randomUUID()}`
@@ -76,7 +76,7 @@ const reading = (it: ServerIt) => {
       expect(ids).toEqual(ids.toSorted())
     }))
 
-  it.effect("create: every setting is kept as it was given", () =>
+  it.effect("create: stores every setting unchanged", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const spec = {
@@ -96,7 +96,7 @@ const reading = (it: ServerIt) => {
       expect(created).toMatchObject({ status: 201, json: { ...spec, createdAt: expect.any(Number) } })
     }))
 
-  it.effect("create: an id that is taken is a conflict, and changes nothing", () =>
+  it.effect("create: returns a conflict for an existing id and changes nothing", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ maxAttempts: 5 })
@@ -108,22 +108,22 @@ const reading = (it: ServerIt) => {
       expect((yield* call(`/api/v1/endpoints/${one.id}`)).json).toEqual(one.endpoint)
     }))
 
-  it.effect("create and put: a bad spec is refused with the path of what is wrong", () =>
+  it.effect("create and put: reject an invalid spec with the path of the invalid value", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       for (const [spec, path] of BAD_SPECS) {
-        const said = JSON.stringify(spec)
+        const text = JSON.stringify(spec)
         const problem = yield* Effect.flatMap(call("/api/v1/endpoints", { json: spec }), expectProblem(400))
-        expect(problem.errors?.map((error) => error.path), said).toContainEqual(path)
-        expect(problem.error, said).toContain(path.join(".").replaceAll(/\.(\d+)/g, "[$1]"))
+        expect(problem.errors?.map((error) => error.path), text).toContainEqual(path)
+        expect(problem.error, text).toContain(path.join(".").replaceAll(/\.(\d+)/g, "[$1]"))
         if (path[0] === "id" || path.length === 0) continue
         const put = yield* Effect.flatMap(call("/api/v1/endpoints/a", { method: "PUT", json: spec }), expectProblem(400))
-        expect(put.errors?.map((error) => error.path), said).toContainEqual(path)
+        expect(put.errors?.map((error) => error.path), text).toContainEqual(path)
       }
       yield* Effect.flatMap(call("/api/v1/endpoints/a"), expectProblem(404))
     }))
 
-  it.effect("create: a spec with very many faults names the first of them", () =>
+  it.effect("create: a spec with very many invalid values lists the first of them", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const env = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`KEY_${i}`, i]))
@@ -135,7 +135,7 @@ const reading = (it: ServerIt) => {
 }
 
 const changing = (it: ServerIt) => {
-  it.effect("put: creates under the id of the address, whatever the body says; replaces, and keeps when it was created", () =>
+  it.effect("put: uses the id in the URL, ignores the id in the body, replaces the settings, and keeps the creation time", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const id = `c-${randomUUID()}`
@@ -157,7 +157,7 @@ const changing = (it: ServerIt) => {
       )
     }))
 
-  it.effect("put: later jobs get the new settings, waiting ones keep theirs", () =>
+  it.effect("put: later jobs get the new settings, waiting jobs keep theirs", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ maxAttempts: 1 })
@@ -166,12 +166,12 @@ const changing = (it: ServerIt) => {
       yield* call(`/api/v1/endpoints/${one.id}`, { method: "PUT", json: { source: external, maxAttempts: 5 } })
       const late = yield* one.run("late")
       yield* worker.takeBatch(2)
-      // It held both and says now that it holds none.
+      // The worker held both jobs and now reports none in progress.
       expect(yield* worker.take(false)).toMatchObject({ id: late.id, attempt: 2 })
       expect((yield* one.status(early.id)).status).toBe("FAILED")
     }))
 
-  it.effect("delete: 204, and then it is not there", () =>
+  it.effect("delete: returns 204, and the endpoint no longer exists", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -183,7 +183,7 @@ const changing = (it: ServerIt) => {
       expect(problem).toMatchObject({ type: "/problems/endpoint-not-found", error: expect.stringContaining(one.id) })
     }))
 
-  it.effect("delete: 409 while there are waiting or running jobs, with how many and what to do", () =>
+  it.effect("delete: returns 409 while jobs are waiting or running, with their numbers and the way out", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -201,7 +201,7 @@ const changing = (it: ServerIt) => {
       expect((yield* remove).status).toBe(204)
     }))
 
-  it.effect("worker-env: both prefixes, or the one that is asked for; the same after a restart of the worker", () =>
+  it.effect("worker-env: returns both prefixes or the requested one, and the same values after a restart of the worker", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ leaseMs: 3_000 })
@@ -222,7 +222,7 @@ const changing = (it: ServerIt) => {
         expect(both.variables).toMatchObject(only.variables)
         expect(only.variables[`${prefix}ENDPOINT_ID`]).toBe(one.id)
         expect(only.variables[`${prefix}PING_INTERVAL`]).toBe("1000")
-        // Both sets make a worker that works.
+        // A worker works with either set.
         const worker = WireWorker.make(only.variables, "joined", prefix)
         const { id } = yield* one.run(prefix)
         expect(yield* worker.next).toMatchObject({ id, input: prefix })
@@ -235,7 +235,7 @@ const changing = (it: ServerIt) => {
       expect((yield* Effect.flatMap(call(path), expectJson(200, WorkerEnv))).variables).toEqual(both.variables)
     }))
 
-  it.effect("worker-env: a prefix that does not exist is refused with those that do", () =>
+  it.effect("worker-env: rejects an unknown prefix and lists the known ones", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -245,7 +245,7 @@ const changing = (it: ServerIt) => {
     }))
 }
 
-/** Registers the rules of the control API. */
+/** Registers the tests of the control API. */
 export const control = (it: ServerIt): void => {
   reading(it)
   changing(it)

@@ -1,5 +1,5 @@
 /**
- * The rules of the control API's part for webhooks. Nothing is sent here: the sender's rules are in `@stint/webhooks/testing`.
+ * Tests of the control API for webhooks. Nothing is sent here: `@stint/webhooks-testing` tests the sender.
  */
 import { expect } from "@effect/vitest"
 import { WebhookDeliveryDetails, WebhookDeliveryLine, WebhookSigningSecret } from "@stint/contract/WebhooksApi"
@@ -18,7 +18,7 @@ const world = Effect.gen(function*() {
   const one = yield* endpoint()
   const worker = yield* one.worker()
   const base = `/api/v1/endpoints/${one.id}/webhooks`
-  /** A job with a webhook that has ended. */
+  /** An ended job with a webhook. */
   const ended = Effect.fnUntraced(function*(input: Schema.Json, events?: readonly ["start", "completed"]) {
     const { id } = yield* one.run(input, { webhook: events === undefined ? URL_OF_HOOK : { url: URL_OF_HOOK, events } })
     yield* worker.next
@@ -30,7 +30,7 @@ const world = Effect.gen(function*() {
 })
 
 const log = (it: ServerIt) => {
-  it.effect("the log of an endpoint has its deliveries, newest first, by job, by state, and page by page", () =>
+  it.effect("lists an endpoint's deliveries, newest first, by job, by state, and page by page", () =>
     Effect.gen(function*() {
       const { ended, list } = yield* world
       const first = yield* ended(1, ["start", "completed"])
@@ -59,7 +59,7 @@ const log = (it: ServerIt) => {
       expect(yield* list(`?limit=2&cursor=${page.cursor}`)).toEqual({ deliveries: all.deliveries.slice(2), cursor: null })
     }))
 
-  it.effect("a delivery comes with its attempts and with the body as it is sent, and can be sent again", () =>
+  it.effect("returns a delivery with its attempts and its body as sent, and can send it again", () =>
     Effect.gen(function*() {
       const { base, call, ended, list } = yield* world
       const job = yield* ended({ text: "hello" })
@@ -84,7 +84,7 @@ const log = (it: ServerIt) => {
       expect(resent.nextAt).toBeGreaterThanOrEqual(line?.nextAt ?? Infinity)
     }))
 
-  it.effect("a delivery of another endpoint is a 404, and so is one that is none", () =>
+  it.effect("returns 404 for a delivery of another endpoint and for an unknown one", () =>
     Effect.gen(function*() {
       const { call, ended, endpoint, list } = yield* world
       yield* ended(1)
@@ -102,7 +102,7 @@ const log = (it: ServerIt) => {
       yield* Effect.flatMap(call("/api/v1/endpoints/nope/webhooks/deliveries"), expectProblem(404))
     }))
 
-  it.effect("a filter that makes no sense is a 400 that names it", () =>
+  it.effect("returns 400 with the name of an invalid filter", () =>
     Effect.gen(function*() {
       const { base, call } = yield* world
       for (const [name, value] of [["state", "lost"], ["limit", "0"], ["limit", "201"], ["limit", "few"], ["cursor", "next"]]) {
@@ -115,7 +115,7 @@ const log = (it: ServerIt) => {
 const secrets = (it: ServerIt) => {
   const readSecret = expectJson(200, WebhookSigningSecret)
 
-  it.effect("an endpoint's signing secret is made at first use and stays; the answer is for no cache", () =>
+  it.effect("creates an endpoint's signing secret at first use, keeps it, and forbids caching the response", () =>
     Effect.gen(function*() {
       const { base, call, endpoint } = yield* world
       const answer = yield* call(`${base}/secret`)
@@ -128,7 +128,7 @@ const secrets = (it: ServerIt) => {
       expect(elses.secret).not.toBe(secret.secret)
     }))
 
-  it.effect("a rotation makes another secret; the one before signs for a day, or for as long as it says", () =>
+  it.effect("a rotation creates a new secret, and the previous one also signs for a day or for the given time", () =>
     Effect.gen(function*() {
       const { base, call } = yield* world
       const first = yield* Effect.flatMap(call(`${base}/secret`), readSecret)
@@ -144,7 +144,7 @@ const secrets = (it: ServerIt) => {
       expect(JSON.stringify(yield* expectProblem(400)(refused))).toContain("graceMs")
     }))
 
-  it.effect("only an operator sees deliveries and secrets", () =>
+  it.effect("shows deliveries and secrets to operators only", () =>
     Effect.gen(function*() {
       const { base, call, id } = yield* world
       const made = yield* call("/api/v1/keys", { json: { name: "caller", endpoints: [id], scopes: ["jobs", "worker"] } })
@@ -156,7 +156,7 @@ const secrets = (it: ServerIt) => {
     }))
 }
 
-/** Registers the rules. */
+/** Registers the tests of webhooks. */
 export const webhooks = (it: ServerIt): void => {
   log(it)
   secrets(it)

@@ -1,6 +1,6 @@
 /**
- * What cannot be understood: each fault has a JSON answer that names the problem and the way out, and the server goes on as if nothing had
- * been.
+ * Tests of invalid input: each returns a JSON error that names the problem and the way out, and the server continues
+ * unaffected.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -13,7 +13,7 @@ const MEBIBYTE = 1024 * 1024
 
 const KEY = { authorization: `Bearer ${ADMIN_KEY}` }
 
-/** A body that comes in chunks and says nothing of its length. */
+/** A chunked body without a content-length. */
 const chunked = (size: number): ReadableStream =>
   new ReadableStream({
     start: (controller) => {
@@ -31,7 +31,7 @@ const chunked = (size: number): ReadableStream =>
   })
 
 const understanding = (it: ServerIt) => {
-  it.effect("what is no JSON, or no object with `input`, is 400", () =>
+  it.effect("returns 400 for a body that is not JSON, or not an object with `input`", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -68,7 +68,7 @@ const understanding = (it: ServerIt) => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("a value of a wrong type or out of its range is 400 with its path", () =>
+  it.effect("returns 400 with the path of a value of a wrong type or out of range", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const cases: ReadonlyArray<readonly [rest: object, path: ReadonlyArray<string>]> = [
@@ -98,7 +98,7 @@ const understanding = (it: ServerIt) => {
       expect(problem.errors).toHaveLength(3)
     }))
 
-  it.effect("what a message repeats of a value is short", () =>
+  it.effect("shortens the values that an error message repeats", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const long = "x".repeat(MEBIBYTE)
@@ -115,7 +115,7 @@ const understanding = (it: ServerIt) => {
       expect(nowhere.text.length).toBeLessThan(2_000)
     }))
 
-  it.effect("two megabytes of brackets are an input like any other, and a bad policy like any other", () =>
+  it.effect("accepts two megabytes of brackets as an input and rejects them as a policy", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -140,7 +140,7 @@ const understanding = (it: ServerIt) => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("an endpoint that does not exist is 404 and names those that do", () =>
+  it.effect("returns 404 for an unknown endpoint and lists the existing ones", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       yield* server.endpoint({ id: "0-first" })
@@ -165,7 +165,7 @@ const understanding = (it: ServerIt) => {
       }
     }))
 
-  it.effect("a query value given twice, or not a number, does no harm", () =>
+  it.effect("tolerates a query value that is repeated or not a number", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -178,13 +178,13 @@ const understanding = (it: ServerIt) => {
         expect([200, 400], `${query}: ${answer.text}`).toContain(answer.status)
         if (answer.status === 400) yield* expectProblem(400)(answer)
       }
-      expect(yield* server.logs.pipe(Effect.map((lines) => lines.filter((line) => line.includes("fault of the platform")))))
+      expect(yield* server.logs.pipe(Effect.map((lines) => lines.filter((line) => line.includes("defect in the platform")))))
         .toEqual([])
     }))
 }
 
 const sizing = (it: ServerIt) => {
-  it.effect("a body of 30 MB is 413 and names the limit and the way out, with and without a content-length", () =>
+  it.effect("returns 413 with the limit and the way out for a body of 30 MB, with and without a content-length", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -203,7 +203,7 @@ const sizing = (it: ServerIt) => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("a body just within the limit is taken, one byte more is not", () =>
+  it.effect("accepts a body just within the limit and rejects one byte more", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const frame = "{\"input\":\"\"}".length
@@ -212,7 +212,7 @@ const sizing = (it: ServerIt) => {
       yield* Effect.flatMap(endpoint.call(endpoint.path("run"), { body: of(10 * MEBIBYTE + 1) }), expectProblem(413))
     }))
 
-  it.effect("a client that goes on sending a body that was refused gets the answer all the same", () =>
+  it.effect("a client that continues to send a rejected body still gets the response", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -225,7 +225,7 @@ const sizing = (it: ServerIt) => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("the head of a request over Node's limit is 431, in JSON", () =>
+  it.effect("returns 431 in JSON for headers over Node's limit", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const bombs = [
@@ -244,7 +244,7 @@ const sizing = (it: ServerIt) => {
     }))
 }
 
-/** Registers the rules of what cannot be understood. */
+/** Registers the tests of invalid input. */
 export const badInput = (it: ServerIt): void => {
   understanding(it)
   sizing(it)

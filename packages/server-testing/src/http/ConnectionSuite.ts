@@ -1,5 +1,5 @@
 /**
- * What no HTTP library would send: each fault has an answer, and the server goes on as if nothing had been.
+ * Tests with requests that no HTTP library would send: each gets a response, and the server continues unaffected.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -9,9 +9,9 @@ import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 
 const KEY = { authorization: `Bearer ${ADMIN_KEY}` }
 
-/** Registers the rules of connections. */
+/** Registers the tests of connections. */
 export const connections = (it: ServerIt): void => {
-  it.effect("what is no HTTP is 400, in JSON", () =>
+  it.effect("returns 400 in JSON for data that is not HTTP", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const texts = [
@@ -38,7 +38,7 @@ export const connections = (it: ServerIt): void => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("sloppy requests: absolute addresses, lower-case names, an upgrade offer, two at once", () =>
+  it.effect("accepts sloppy requests: absolute URLs, lower-case header names, an upgrade offer, two requests at once", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -51,7 +51,7 @@ export const connections = (it: ServerIt): void => {
         [head(`GET ${health}`, { AUTHORIZATION: ADMIN_KEY }), 200],
         [head(`GET //v2//${endpoint.id}//health/`, KEY), 200],
         [head(`GET ${health}#fragment`, KEY), 200],
-        // What curl offers with --http2.
+        // curl sends this with --http2.
         [head(`GET ${health}`, { ...KEY, ...upgrade }), 200],
         [head(`POST ${endpoint.path("run")}`, { ...KEY, ...upgrade, ...length }) + body, 200],
         [head(`POST ${endpoint.path("run")}`, { ...KEY, ...length, expect: "100-continue" }) + body, 200],
@@ -70,7 +70,7 @@ export const connections = (it: ServerIt): void => {
       expect(both.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 404"])
     }))
 
-  it.effect("a body that comes slowly, or never to its end, holds nobody up", () =>
+  it.effect("a body that arrives slowly or never completes delays no other request", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -94,9 +94,9 @@ export const connections = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs.inQueue).toBe(1)
     }))
 
-  it.effect("a fault of the client is not logged as one of the platform", () =>
+  it.effect("a client's mistake is not logged as a defect in the platform", () =>
     Effect.gen(function*() {
       const logs = yield* (yield* ServerTest).logs
-      expect(logs.filter((line) => /ERROR|fault of the platform/i.test(line))).toEqual([])
+      expect(logs.filter((line) => /ERROR|defect in the platform/i.test(line))).toEqual([])
     }))
 }

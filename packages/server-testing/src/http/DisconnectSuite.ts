@@ -1,5 +1,5 @@
 /**
- * Clients that hang up, at the worst moment: no job is lost by it, and none pays for it.
+ * Tests of clients that disconnect at the worst moment: no job is lost, and no attempt is charged.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -10,19 +10,19 @@ import { ServerTest } from "../ServerTest.ts"
 import { until } from "../TestEndpoint.ts"
 
 /**
- * Ways to hang up of which the platform can know afterwards whether the answer arrived. Of a FIN that crosses the answer nobody can: see
- * "asks again" below.
+ * Ways to disconnect after which the platform can tell whether the response arrived. After a FIN that crosses the response it cannot: see
+ * "takes again" below.
  */
 const VERBS = ["reset", "halfClose"] as const
 
-/** Turns of the event loop between a submit and the hang-up: before, while and after the job is handed over. */
+/** Turns of the event loop between a submit and the disconnect: before, during and after the delivery of the job. */
 const MOST_TURNS = 8
 
 const turn = Effect.promise(() => new Promise<void>((done) => setImmediate(done)))
 
-/** Registers the rules of hanging up. */
+/** Registers the tests of disconnects. */
 export const disconnects = (it: ServerIt): void => {
-  it.effect("a worker that hangs up while it waits is handed nothing", () =>
+  it.effect("a worker that disconnects while it waits receives no job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
       const gone = yield* endpoint.worker()
@@ -35,10 +35,10 @@ export const disconnects = (it: ServerIt): void => {
       yield* living.finish(id, "done")
     }))
 
-  it.effect("a worker that hangs up in the instant in which a job is submitted has the job or has it not: none is lost", () =>
+  it.effect("a worker that disconnects at the moment of a submit either has the job or does not: no job is lost", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
-      // One attempt, and a lease that does not end in time: what is not given back stays lost.
+      // One attempt, and a lease that does not expire in time: a job that is not returned stays lost.
       const endpoint = yield* server.endpoint({ maxAttempts: 1, leaseMs: 60_000 })
       const gone = yield* endpoint.worker()
       const address = gone.addresses.take.slice(server.baseUrl.length)
@@ -53,7 +53,7 @@ export const disconnects = (it: ServerIt): void => {
         const verb = VERBS[Math.trunc(round / 2 / MOST_TURNS) % VERBS.length] ?? "reset"
         yield* socket[verb]
         const { id } = yield* Fiber.join(submitting)
-        // What came after FIN was sent has come all the same.
+        // Data that arrived after the FIN was sent was still received.
         if (verb === "halfClose") yield* socket.closed
         const has = (yield* socket.received).includes(id)
         if (has && (yield* gone.deliver(id, { output: "by the one that hung up" })).status === 200) {
@@ -61,11 +61,11 @@ export const disconnects = (it: ServerIt): void => {
         } else {
           yield* endpoint.until(id, ({ status }) => status === "IN_QUEUE")
           back.push(id)
-          // Out of the way of the next round, whose worker would take it.
+          // Removes the job, so that the worker of the next round does not take it.
           yield* (yield* endpoint.worker()).next
         }
       }
-      // The race was one: it went both ways.
+      // The race was real: both outcomes occurred.
       expect(received).toBeGreaterThan(0)
       expect(back.length).toBeGreaterThan(0)
       for (const id of back) expect(Object.keys(yield* endpoint.status(id))).not.toContain("retries")
@@ -73,13 +73,13 @@ export const disconnects = (it: ServerIt): void => {
       expect(jobs).toEqual({ completed: received, failed: 0, inProgress: back.length, inQueue: 0, retried: 0 })
     }))
 
-  it.effect("R8: a worker that hangs up in the instant in which it is told to stop a job is told so when it asks again", () =>
+  it.effect("R8: a worker that disconnects at the moment of a stop signal receives the signal with its next call", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint({ leaseMs: 60_000 })
       const worker = yield* endpoint.worker()
       const address = worker.addresses.stop.slice(server.baseUrl.length)
-      let heard = 0
+      let delivered = 0
       for (let round = 0; round < 4 * MOST_TURNS * VERBS.length; round++) {
         const { id } = yield* endpoint.run(round)
         yield* worker.next
@@ -91,13 +91,13 @@ export const disconnects = (it: ServerIt): void => {
         yield* socket[verb]
         yield* Fiber.join(cancelling)
         if (verb === "halfClose") yield* socket.closed
-        if ((yield* socket.received).includes(id)) heard++
+        if ((yield* socket.received).includes(id)) delivered++
         else yield* until(worker.stops, (stops) => stops.includes(id))
       }
-      expect(heard).toBeLessThan(4 * MOST_TURNS * VERBS.length)
+      expect(delivered).toBeLessThan(4 * MOST_TURNS * VERBS.length)
     }))
 
-  it.effect("a worker that hung up with a job and asks again, holding nothing, gets it again", () =>
+  it.effect("a worker that disconnected with a job and takes again, with no job in progress, gets the job again", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint({ leaseMs: 60_000 })
@@ -115,7 +115,7 @@ export const disconnects = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a job whose worker has said something since stays the worker's when the connection is cut", () =>
+  it.effect("a job whose worker has sent a request since stays with the worker when the connection is cut", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint({ maxAttempts: 1, leaseMs: 60_000 })
@@ -137,7 +137,7 @@ export const disconnects = (it: ServerIt): void => {
         )
         yield* socket.until((received) => answers(received) === 2)
         yield* socket.reset
-        // Time for the server to see it, before the result comes over another connection.
+        // Gives the server time to see the disconnect before the result arrives over another connection.
         expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
         for (let turns = MOST_TURNS; turns > 0; turns--) yield* turn
         expect((yield* worker.deliver(id, { output: "kept" })).status).toBe(200)
@@ -145,7 +145,7 @@ export const disconnects = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a connection that carries many jobs is watched once", () =>
+  it.effect("a connection that carries many jobs has one listener", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

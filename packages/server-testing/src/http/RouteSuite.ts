@@ -1,5 +1,5 @@
 /**
- * The rules of addresses and methods that are none.
+ * Tests of unknown paths and wrong methods.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -7,9 +7,9 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the rules of routes. */
+/** Registers the tests of routes. */
 export const routes = (it: ServerIt): void => {
-  it.effect("an address where nothing is is 404 and says what there is", () =>
+  it.effect("returns 404 for an unknown path and lists the existing operations", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const paths = [
@@ -36,7 +36,7 @@ export const routes = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a wrong method is 405 with those that are right", () =>
+  it.effect("returns 405 for a wrong method and lists the right ones", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -75,7 +75,7 @@ export const routes = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("HEAD is GET without the body", () =>
+  it.effect("HEAD returns the headers of GET without the body", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -84,7 +84,7 @@ export const routes = (it: ServerIt): void => {
       expect((yield* server.call(endpoint.path("run"), { method: "HEAD" })).status).toBe(405)
     }))
 
-  it.effect("malformed percent-encoding is 400, and says so", () =>
+  it.effect("returns 400 for malformed percent-encoding and says so", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       for (const path of ["/v2/%zz/health", "/v2/x/status/%", "/v2/x/status/%E0%A4%A", "/v2/x/status/%ff", "/%c0%af"]) {

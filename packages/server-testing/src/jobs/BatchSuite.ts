@@ -1,5 +1,5 @@
 /**
- * The rules of batches on the wire (docs/spec/batches.md#batch-object).
+ * Tests of batches on the wire (docs/spec/batches.md#batch-object).
  */
 import { expect } from "@effect/vitest"
 import { Batch, BatchReceipt, BatchResults } from "@stint/contract/Batch"
@@ -38,9 +38,9 @@ const make = Effect.fnUntraced(function*(settings?: Settings) {
   }
 })
 
-/** Registers the rules of batches. */
+/** Registers the tests of batches. */
 export const batches = (it: ServerIt): void => {
-  it.effect("batch: an array makes a draft, which is added to, finalized, run, and COMPLETED with every result", () =>
+  it.effect("batch: an array creates a draft, which accepts requests, is finalized, runs, and becomes COMPLETED with every result", () =>
     Effect.gen(function*() {
       const { add, create, endpoint, finalize, get, results } = yield* make()
       const { id, status } = yield* create(inputs(2))
@@ -86,7 +86,7 @@ export const batches = (it: ServerIt): void => {
       expect(listed.requests).toMatchObject([{ batchId: id }, { batchId: id }, { batchId: id }])
     }))
 
-  it.effect("batch: it may begin empty, as an array or as an object, and say its name, webhook and policy", () =>
+  it.effect("batch: a draft may start empty, from an array or an object, with a name, a webhook and a policy", () =>
     Effect.gen(function*() {
       const { add, create, get, endpoint, finalize } = yield* make()
       const empty = yield* create([])
@@ -100,7 +100,7 @@ export const batches = (it: ServerIt): void => {
       expect(yield* worker.takeBatch(2)).toMatchObject([{ input: 1, s3Config: s3 }, { input: {} }])
     }))
 
-  it.effect("batch: finalizing again changes nothing, and a client that counts ends knows the end", () =>
+  it.effect("batch: finalizing twice changes nothing, and its counters reach the total when it ends", () =>
     Effect.gen(function*() {
       const { create, endpoint, finalize, get } = yield* make()
       const { id } = yield* create(inputs(20))
@@ -114,7 +114,7 @@ export const batches = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs).toMatchObject({ completed: 20, inQueue: 0 })
     }))
 
-  it.effect("batch: requests are read by offset and limit, 50 where nothing is said, 200 at most", () =>
+  it.effect("batch: requests are paged by offset and limit, with a default of 50 and a maximum of 200", () =>
     Effect.gen(function*() {
       const { call, create, results } = yield* make()
       const { id } = yield* create(inputs(120))
@@ -138,7 +138,7 @@ export const batches = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("batch: one wrong request refuses the whole call, with the path of every wrong value", () =>
+  it.effect("batch: one invalid request rejects the whole call and lists the path of every invalid value", () =>
     Effect.gen(function*() {
       const { call, create, get } = yield* make()
       const refused = (rest: string, json: unknown) => Effect.flatMap(call(rest, { json }), expectProblem(400))
@@ -163,7 +163,7 @@ export const batches = (it: ServerIt): void => {
         .toEqual(["name"])
     }))
 
-  it.effect("batch: payloads cross it as they were sent", () =>
+  it.effect("batch: payloads cross the server unchanged", () =>
     Effect.gen(function*() {
       const { call, create, endpoint, finalize } = yield* make()
       const odd = "{ \"b\": 18446744073709551615, \"1\": [1e400, \"]},{\\\"\"], \"b\": -0.0 }"
@@ -178,7 +178,7 @@ export const batches = (it: ServerIt): void => {
       expect(found).toEqual([odd, "[]", "\"\\u005b\"", odd, "1.0"])
     }))
 
-  it.effect("batch: a request is taken out of a draft, and of nothing else", () =>
+  it.effect("batch: a request can be removed from a draft only", () =>
     Effect.gen(function*() {
       const { call, create, finalize, results } = yield* make()
       const { id } = yield* create(inputs(2))
@@ -192,7 +192,7 @@ export const batches = (it: ServerIt): void => {
       expect((yield* results(id)).requests.map((one) => one.id)).toEqual([second])
     }))
 
-  it.effect("batch: PUT gives it another name or webhook, and takes them away with null", () =>
+  it.effect("batch: PUT sets the name or the webhook, and null removes them", () =>
     Effect.gen(function*() {
       const { call, create } = yield* make()
       const { id } = yield* create({ name: "one", webhook: "https://example.com/a" })
@@ -204,7 +204,7 @@ export const batches = (it: ServerIt): void => {
       expect(bare).not.toHaveProperty("webhook")
     }))
 
-  it.effect("batch: cancel cancels what waits, lets finish what runs, and says CANCELLED at once", () =>
+  it.effect("batch: cancel cancels waiting requests, lets running ones finish, and reports CANCELLED at once", () =>
     Effect.gen(function*() {
       const { cancel, create, endpoint, finalize, get, results, call } = yield* make()
       const { id } = yield* create(inputs(4))
@@ -229,7 +229,7 @@ export const batches = (it: ServerIt): void => {
       expect((yield* results(draft.id)).requests.map((one) => one.status)).toEqual(["CANCELLED", "CANCELLED"])
     }))
 
-  it.effect("batch: cancel and retry of single requests and purge-queue are counted", () =>
+  it.effect("batch: its counters include single cancels, retries and purge-queue", () =>
     Effect.gen(function*() {
       const { create, endpoint, finalize, get, results } = yield* make()
       const { id } = yield* create(inputs(4))
@@ -249,7 +249,7 @@ export const batches = (it: ServerIt): void => {
       expect(yield* get(id)).toMatchObject({ status: "COMPLETED", requestCompleted: 1, requestFailed: 3 })
     }))
 
-  it.effect("batch: batches are listed newest first; those of other endpoints are not found", () =>
+  it.effect("batch: lists batches newest first and does not find those of other endpoints", () =>
     Effect.gen(function*() {
       const { call, create, get } = yield* make()
       const ids: Array<string> = []
@@ -267,7 +267,7 @@ export const batches = (it: ServerIt): void => {
       yield* Effect.flatMap(call(`/${ids[0]}`, { method: "PATCH" }), expectProblem(405))
     }))
 
-  it.effect("batch: a call over its size, a batch over its requests, an endpoint over its batches are refused with the way out", () =>
+  it.effect("batch: rejects a call over its size, a batch over its requests and an endpoint over its batches, with a hint", () =>
     Effect.gen(function*() {
       const { add, call, create, get, server } = yield* make()
       const { id } = yield* create([])
@@ -288,7 +288,7 @@ export const batches = (it: ServerIt): void => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("batch: an endpoint with a batch at work is not deleted; its drafts are no hindrance", () =>
+  it.effect("batch: an endpoint with a running batch cannot be deleted, one with drafts can", () =>
     Effect.gen(function*() {
       const { cancel, create, endpoint, finalize } = yield* make()
       yield* create(inputs(1))
@@ -300,7 +300,7 @@ export const batches = (it: ServerIt): void => {
       expect((yield* remove).status).toBe(204)
     }))
 
-  it.effect("batch: its end is in the delivery log of its endpoint", () =>
+  it.effect("batch: its end appears in the endpoint's delivery log", () =>
     Effect.gen(function*() {
       const { create, endpoint, finalize } = yield* make()
       const { id } = yield* create({ webhook: "https://example.com/done" })

@@ -1,5 +1,5 @@
 /**
- * The rules of cancel, retry and purge-queue (docs/spec/jobs-api.md#cancelling-a-job, docs/spec/job-lifecycle.md#transitions).
+ * Tests of cancel, retry and purge-queue (docs/spec/jobs-api.md#cancelling-a-job, docs/spec/job-lifecycle.md#transitions).
  */
 import { expect } from "@effect/vitest"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -10,9 +10,9 @@ import { ServerTest } from "../ServerTest.ts"
 import { until } from "../TestEndpoint.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the rules of ending jobs, and of starting them anew. */
+/** Registers the tests of cancelling and retrying jobs. */
 export const cancelsAndRetries = (it: ServerIt): void => {
-  it.effect("cancel: a waiting job is CANCELLED and never taken", () =>
+  it.effect("cancel: a waiting job becomes CANCELLED and is never taken", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -22,7 +22,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toEqual({ id, status: "CANCELLED" })
     }))
 
-  it.effect("cancel: a running job is CANCELLED at once, whoever waits for it is told, and its worker is told to stop it", () =>
+  it.effect("cancel: a running job becomes CANCELLED at once, waiting callers are notified, and its worker receives a stop signal", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -33,12 +33,12 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect(yield* endpoint.cancel(id)).toEqual({ id, status: "CANCELLED" })
       expect(yield* Fiber.join(waiting)).toMatchObject({ id, status: "CANCELLED", executionTime: expect.any(Number) })
       expect(yield* Fiber.join(stopping)).toEqual([id])
-      // A result that was on its way changes nothing and is no fault of the worker's.
+      // A result in flight changes nothing and is not an error of the worker.
       expect((yield* worker.deliver(id, { output: "late" })).status).toBe(200)
       expect((yield* endpoint.status(id)).status).toBe("CANCELLED")
     }))
 
-  it.effect("cancel: a job that has ended stays as it is", () =>
+  it.effect("cancel: an ended job does not change", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -49,7 +49,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect((yield* endpoint.status(id)).output).toBe("kept")
     }))
 
-  it.effect("retry: a FAILED job goes back under its id with its input, and forgets its error, output and chunks", () =>
+  it.effect("retry: a FAILED job returns to the queue with its id and input, and loses its error, output and chunks", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -67,7 +67,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: "better" })
     }))
 
-  it.effect("retry: only FAILED and TIMED_OUT jobs can be retried", () =>
+  it.effect("retry: rejects jobs that are not FAILED or TIMED_OUT", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -80,7 +80,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect((yield* expectProblem(409)(yield* retry)).error).toContain("COMPLETED")
     }))
 
-  it.effect("purge-queue: cancels the waiting jobs of this endpoint and says how many there were", () =>
+  it.effect("purge-queue: cancels the waiting jobs of this endpoint and returns their number", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -97,7 +97,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect((yield* other.status(elsewhere.id)).status).toBe("IN_QUEUE")
     }))
 
-  it.effect("a job is known on its own endpoint only", () =>
+  it.effect("finds a job only on its own endpoint", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -114,7 +114,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect((yield* endpoint.status(id)).status).toBe("IN_QUEUE")
     }))
 
-  it.effect("the queue that answers is the one that was given", () =>
+  it.effect("uses the queue that was provided", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run("seen from inside")

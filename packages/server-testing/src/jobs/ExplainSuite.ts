@@ -1,5 +1,5 @@
 /**
- * The rules of `?explain`: why a job is where it is (docs/spec/jobs-api.md#explaining-a-job).
+ * Tests of `?explain`: why a job is in its state (docs/spec/jobs-api.md#explaining-a-job).
  */
 import { expect } from "@effect/vitest"
 import type { Explanation } from "@stint/contract/Explanation"
@@ -19,9 +19,9 @@ const why = (endpoint: TestEndpoint, job: string): Effect.Effect<Explanation> =>
     Effect.orDie
   )
 
-/** Registers the rules of explanations. */
+/** Registers the tests of explanations. */
 export const explanations = (it: ServerIt): void => {
-  it.effect("explain: is there only where it was asked for; the rest is the job as ever", () =>
+  it.effect("explain: appears only when requested and leaves the rest of the job unchanged", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1)
@@ -38,7 +38,7 @@ export const explanations = (it: ServerIt): void => {
       expect(posted.explain?.reason).toBe("external")
     }))
 
-  it.effect("explain: an endpoint whose workers join from outside and none has says how one joins", () =>
+  it.effect("explain: tells how to start a worker when an external endpoint has none", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1)
@@ -47,7 +47,7 @@ export const explanations = (it: ServerIt): void => {
       expect(explain.words).toContain(`stint worker-env ${endpoint.id}`)
     }))
 
-  it.effect("explain: names the place in line and how many there are, by priority", () =>
+  it.effect("explain: reports the position in the queue and the queue's length, by priority", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const low = yield* endpoint.run(1)
@@ -56,10 +56,10 @@ export const explanations = (it: ServerIt): void => {
       expect((yield* why(endpoint, low.id)).position).toEqual({ place: 2, of: 3, more: false })
       const { position, words } = yield* why(endpoint, mid.id)
       expect(position).toEqual({ place: 3, of: 3, more: false })
-      expect(words).toContain("2 jobs come before it")
+      expect(words).toContain("2 jobs are ahead of it")
     }))
 
-  it.effect("explain: workers.max 0 is a pause, and says so", () =>
+  it.effect("explain: reports an endpoint with workers.max 0 as paused", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({
         source: { type: "command", command: ["nothing"] },
@@ -71,7 +71,7 @@ export const explanations = (it: ServerIt): void => {
       expect(words).toContain("workers.max is 0")
     }))
 
-  it.effect("explain: all workers that may be are busy", () =>
+  it.effect("explain: reports that all allowed workers are busy", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({
         source: { type: "command", command: ["nothing"] },
@@ -91,7 +91,7 @@ export const explanations = (it: ServerIt): void => {
       expect(same).toContain(worker.id)
     }))
 
-  it.effect("explain: workers that do not start, or have no room, with the reason and the time of the next try", () =>
+  it.effect("explain: reports workers that fail to start or have no capacity, with the reason and the time of the next attempt", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry
       const endpoint = yield* (yield* ServerTest).endpoint({ source: { type: "command", command: ["nothing"] } })
@@ -108,17 +108,17 @@ export const explanations = (it: ServerIt): void => {
       const failing = yield* why(endpoint, id)
       expect(failing).toMatchObject({ reason: "failing", nextRetryAt: retryAt, workers: { unhealthy: 1 } })
       expect(failing.cause).toContain("gone.ts")
-      expect(failing.words).toMatch(/no worker starts: .*gone\.ts'. The next try is in/)
+      expect(failing.words).toMatch(/workers fail to start: .*gone\.ts'. The next start is tried in/)
       yield* registry.failing(endpoint.endpoint.id, "w", "throttled", "the host is full")
       const throttled = yield* why(endpoint, id)
       expect([throttled.reason, throttled.workers.throttled]).toEqual(["throttled", 1])
       expect(throttled.words).toContain("the host is full")
-      yield* registry.gone(endpoint.endpoint.id, "w")
+      yield* registry.removed(endpoint.endpoint.id, "w")
       yield* registry.starting(endpoint.endpoint.id, "w2")
       expect((yield* why(endpoint, id)).reason).toBe("starting")
     }))
 
-  it.effect("explain: a backoff with the time of its end and why the attempt before came to nothing", () =>
+  it.effect("explain: reports a backoff with its end and the error of the previous attempt", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -144,7 +144,7 @@ export const explanations = (it: ServerIt): void => {
       expect(explain.expiresAt).toBeUndefined()
     }))
 
-  it.effect("explain: no such job is 404", () =>
+  it.effect("explain: returns 404 for an unknown job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       expect((yield* endpoint.call(endpoint.path("status/nope?explain"))).status).toBe(404)

@@ -1,5 +1,5 @@
 /**
- * The rules of events: a job followed over Server-Sent Events (contract, JobEvents.ts; R9, docs/spec/figures.md#reliability).
+ * Tests of job events over Server-Sent Events (contract, JobEvents.ts; R9, docs/spec/figures.md#reliability).
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -24,9 +24,9 @@ const chunksOf = (events: ReadonlyArray<SentEvent>) =>
     (all) => all.map((data) => (data as { readonly output: unknown }).output)
   )
 
-/** Registers the rules of events. */
+/** Registers the tests of job events. */
 export const events = (it: ServerIt): void => {
-  it.effect("events: statuses, progress, every chunk and the end with the whole job, each with an id; then the answer ends", () =>
+  it.effect("events: sends statuses, progress, every chunk and the end with the whole job, each with an id, and then closes the response", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -59,7 +59,7 @@ export const events = (it: ServerIt): void => {
       for (const event of [queued, running, progress, first, second, ...last]) expect(event?.id).toMatch(/^\S+$/)
     }))
 
-  it.effect("events: a reader that is cut off every few events misses no chunk and is told none twice, in order (R9)", () =>
+  it.effect("events: a client that is cut off every few events receives every chunk once and in order (R9)", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -84,7 +84,7 @@ export const events = (it: ServerIt): void => {
       expect(yield* chunksOf(seen)).toEqual(chunks)
     }))
 
-  it.effect("events: the last id may stand in the query; a reader that knows the end is answered 204 and stops", () =>
+  it.effect("events: accepts the last event id in the query, and returns 204 to a client that has received the end", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -101,7 +101,7 @@ export const events = (it: ServerIt): void => {
       expect([over.status, yield* over.rest]).toEqual([204, []])
     }))
 
-  it.effect("events: reading takes nothing from /stream, and every reader is told everything", () =>
+  it.effect("events: reading takes no chunks from /stream, and every client receives all events", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -115,7 +115,7 @@ export const events = (it: ServerIt): void => {
       expect(pages.flatMap(({ stream }) => stream.map(({ output }) => output))).toEqual(["x", "y", "z"])
     }))
 
-  it.effect("events: an attempt that is lost is followed by the next, whose chunks begin anew at 1", () =>
+  it.effect("events: after a lost attempt, the chunks of the next attempt start at 1 again", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 3 })
       const worker = yield* endpoint.worker()
@@ -123,7 +123,7 @@ export const events = (it: ServerIt): void => {
       const reader = yield* read(endpoint, id)
       yield* worker.next
       yield* worker.stream(id, ["lost"])
-      // It says that it holds nothing, so what it held is lost, and taken again in the same call or the next.
+      // The worker reports no job in progress, so its job is lost and is taken again by the same call or the next.
       const again = yield* until(worker.take(false), (job) => job?.id === id)
       expect(again?.attempt).toBe(2)
       yield* worker.stream(id, ["kept"])
@@ -134,7 +134,7 @@ export const events = (it: ServerIt): void => {
       expect(all.at(-1)?.event).toBe("end")
     }))
 
-  it.effect("events: data is the JSON as it was sent, line breaks between its tokens included", () =>
+  it.effect("events: data is the JSON that was sent, including line breaks between its tokens", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -149,7 +149,7 @@ export const events = (it: ServerIt): void => {
       expect(yield* dataOf(chunk)).toMatchObject({ output: { b: "\n\r" } })
     }))
 
-  it.effect("events: while nothing happens a comment is sent now and then, and nothing is lost by it", () =>
+  it.effect("events: sends comments while the job is silent, and loses no event", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -164,7 +164,7 @@ export const events = (it: ServerIt): void => {
       expect((yield* reader.rest).map(({ event }) => event)).toEqual(["end"])
     }))
 
-  it.effect("events: a reader that leaves is forgotten at once: its place under the rate limit is free again", () =>
+  it.effect("events: a client that disconnects is released at once and no longer counts as an open call", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ rateLimit: { limit: 10_000, perMs: 1_000, concurrent: 1 } })
       const { id } = yield* endpoint.run({})
@@ -176,7 +176,7 @@ export const events = (it: ServerIt): void => {
       expect((yield* again.next)?.event).toBe("status")
     }))
 
-  it.effect("events: a reader that does not read holds no memory: what it is owed stays in the store", () =>
+  it.effect("events: a client that does not read uses no server memory, because its events stay in the store", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -187,7 +187,7 @@ export const events = (it: ServerIt): void => {
       const big = "x".repeat(700_000)
       for (let n = 0; n < 20; n++) yield* worker.stream(id, [`${n}${big}`])
       yield* worker.finish(id, "done")
-      // Others are not held up by it, and it gets everything once it reads.
+      // Other clients are not delayed, and this one gets everything once it reads.
       expect((yield* endpoint.status(id)).status).toBe("COMPLETED")
       const outputs = yield* chunksOf(yield* reader.rest)
       expect(outputs.map((output) => String(output).slice(0, 2).replace("x", ""))).toEqual(
@@ -195,7 +195,7 @@ export const events = (it: ServerIt): void => {
       )
     }))
 
-  it.effect("events: no such job is 404, an id that nobody gave out is 400, no key is 401", () =>
+  it.effect("events: returns 404 for an unknown job, 400 for an unknown event id, 401 without a key", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run({})

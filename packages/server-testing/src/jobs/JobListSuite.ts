@@ -1,5 +1,5 @@
 /**
- * The rules of lists: `GET /v2/{endpoint}/requests`.
+ * Tests of job lists: `GET /v2/{endpoint}/requests`.
  */
 import { expect } from "@effect/vitest"
 import { JobPage } from "@stint/contract/JobList"
@@ -14,7 +14,7 @@ const decodePage = expectJson(200, JobPage)
 const list = (endpoint: TestEndpoint, query = "") =>
   Effect.flatMap(endpoint.call(endpoint.path(`requests${query === "" ? "" : `?${query}`}`)), decodePage)
 
-/** All pages, followed to their end. */
+/** All pages, followed to the end. */
 const all = Effect.fnUntraced(function*(endpoint: TestEndpoint, query: string, from: string | null = "") {
   const ids: Array<string> = []
   let cursor = from
@@ -26,9 +26,9 @@ const all = Effect.fnUntraced(function*(endpoint: TestEndpoint, query: string, f
   return ids
 })
 
-/** Registers the rules of lists. */
-export const requests = (it: ServerIt): void => {
-  it.effect("requests: the endpoint's jobs, newest first, without payloads", () =>
+/** Registers the tests of job lists. */
+export const jobLists = (it: ServerIt): void => {
+  it.effect("requests: lists the endpoint's jobs, newest first, without payloads", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -59,12 +59,15 @@ export const requests = (it: ServerIt): void => {
       expect((yield* list(yield* (yield* ServerTest).endpoint())).requests).toEqual([])
     }))
 
-  it.effect("requests: status, tag and times narrow it", () =>
+  it.effect("requests: filters by status, tag and time", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
+      // Jobs of one millisecond are in order of their ids.
       const one = yield* endpoint.run(1, { tags: ["red"] })
+      yield* Effect.sleep(2)
       const two = yield* endpoint.run(2, { tags: ["red", "blue"] })
+      yield* Effect.sleep(2)
       const three = yield* endpoint.run(3)
       yield* worker.next
       yield* worker.finish(one.id, "done")
@@ -81,11 +84,14 @@ export const requests = (it: ServerIt): void => {
       expect(yield* all(endpoint, "createdBefore=2001-01-01T00:00:00Z")).toEqual([])
     }))
 
-  it.effect("requests: pages follow each other without gap or repeat, whatever is submitted and ends meanwhile", () =>
+  it.effect("requests: pages have no gaps and no repeats while jobs are submitted and end", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const submitted: Array<string> = []
-      for (let n = 0; n < 11; n++) submitted.unshift((yield* endpoint.run(n)).id)
+      for (let n = 0; n < 11; n++) {
+        submitted.unshift((yield* endpoint.run(n)).id)
+        yield* Effect.sleep(2)
+      }
       const first = yield* list(endpoint, "limit=4")
       expect(first.requests).toHaveLength(4)
       yield* endpoint.run("new")
@@ -94,7 +100,7 @@ export const requests = (it: ServerIt): void => {
       expect([...first.requests.map(({ id }) => id), ...rest]).toEqual(submitted)
     }))
 
-  it.effect("requests: what does not fit is 400 with its name", () =>
+  it.effect("requests: returns 400 with the name of an invalid parameter", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (
@@ -115,7 +121,7 @@ export const requests = (it: ServerIt): void => {
       yield* Effect.flatMap(endpoint.call("/v2/nowhere/requests"), expectProblem(404))
     }))
 
-  it.effect("requests: an error has its traceback only where the endpoint lets callers see it", () =>
+  it.effect("requests: an error includes its traceback only when the endpoint shows tracebacks to callers", () =>
     Effect.gen(function*() {
       const blob = (length: number) =>
         JSON.stringify({ error_type: "E", error_message: "m", error_traceback: `at line 1 ${"x".repeat(length)}` })

@@ -1,5 +1,5 @@
 /**
- * The rules of log lines: among a job's events, and page by page (contract, JobLogs.ts, JobEvents.ts; R9, docs/spec/figures.md#reliability).
+ * Tests of log lines among a job's events and page by page (contract, JobLogs.ts, JobEvents.ts; R9, docs/spec/figures.md#reliability).
  */
 import { expect } from "@effect/vitest"
 import { JobLogPage } from "@stint/contract/JobLogLine"
@@ -27,7 +27,7 @@ const read = Effect.fnUntraced(function*(
   }, cutAfter)
 })
 
-/** A line comes out of a worker's pipe, which is not part of the wire. */
+/** Stores a log line. Lines come from a worker's output pipe, which is not part of the wire. */
 const say = Effect.fnUntraced(function*(
   { endpoint }: TestEndpoint,
   worker: string,
@@ -51,9 +51,9 @@ const messagesOf = (events: ReadonlyArray<SentEvent>) =>
     (all) => all.map((data) => (data as { readonly message: string }).message)
   )
 
-/** Registers the rules of log lines. */
+/** Registers the tests of log lines. */
 export const logs = (it: ServerIt): void => {
-  it.effect("events: log lines come among the other events, with level, time, attempt, source and worker", () =>
+  it.effect("events: log lines appear among the other events, with level, time, attempt, source and worker", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -74,7 +74,7 @@ export const logs = (it: ServerIt): void => {
       }])
       yield* worker.stream(id, ["chunk"])
       expect((yield* reader.next)?.event).toBe("chunk")
-      // It names no job, and the worker holds exactly one.
+      // The line names no job, and the worker holds exactly one.
       yield* say(endpoint, worker.id, "printed", { source: "stdout" })
       expect(yield* dataOf(yield* reader.next)).toMatchObject({ number: 2, message: "printed", source: "stdout" })
       yield* worker.finish(id, "done")
@@ -83,7 +83,7 @@ export const logs = (it: ServerIt): void => {
       expect(again.map(({ event }) => event)).toEqual(["status", "log", "chunk", "log", "end"])
     }))
 
-  it.effect("events: the end comes behind what the worker wrote before it, without waiting for the next batch", () =>
+  it.effect("events: the end event follows all lines written before it, without waiting for the next batch", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -98,7 +98,7 @@ export const logs = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("events: a line that comes after the end is told to who comes back, once; then it is answered 204", () =>
+  it.effect("events: a line after the end reaches a reconnecting client once; the next reconnect returns 204", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -112,11 +112,11 @@ export const logs = (it: ServerIt): void => {
       const back = yield* (yield* read(endpoint, id, { after: end?.id })).rest
       expect([back.map(({ event }) => event), yield* messagesOf(back)]).toEqual([["log"], ["late"]])
       expect((yield* read(endpoint, id, { after: back[0]?.id })).status).toBe(204)
-      // Who wants no lines knew it all.
+      // A client that wants no lines already has everything.
       expect((yield* read(endpoint, id, { after: end?.id, query: "?events=status" })).status).toBe(204)
     }))
 
-  it.effect("events: `events` names the kinds that are told, and the end is told always; a kind that is none is refused", () =>
+  it.effect("events: `events` selects kinds, the end event is always sent, and an unknown kind is rejected", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -136,14 +136,14 @@ export const logs = (it: ServerIt): void => {
       expect(problem.errors?.[0]?.path).toEqual(["events"])
     }))
 
-  it.effect("logs: the lines of all attempts, oldest first, page by page, from a level on", () =>
+  it.effect("logs: returns the lines of all attempts, oldest first, page by page, from a minimum level", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 3 })
       const worker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       yield* worker.next
       yield* say(endpoint, worker.id, "one", { job: id, level: "DEBUG" })
-      // It says that it holds nothing: the first attempt is lost.
+      // The worker reports no job in progress: the first attempt is lost.
       yield* worker.take(false)
       yield* say(endpoint, worker.id, "two", { job: id, level: "ERROR", source: "stderr" })
       yield* say(endpoint, worker.id, "three", { job: id })
@@ -162,7 +162,7 @@ export const logs = (it: ServerIt): void => {
       expect((yield* logsOf(endpoint, (yield* endpoint.run({})).id)).lines).toEqual([])
     }))
 
-  it.effect("logs: no such job is 404, of another endpoint too; a wrong query is 400 and says where; no key is 401", () =>
+  it.effect("logs: returns 404 for an unknown job or one of another endpoint, 400 for an invalid query with its path, 401 without a key", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -179,7 +179,7 @@ export const logs = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("logs: lines of two jobs on one worker land at their own, and a worker cannot write into a job of another's", () =>
+  it.effect("logs: assigns the lines of two jobs on one worker to their jobs, and a worker cannot log to another worker's job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -198,7 +198,7 @@ export const logs = (it: ServerIt): void => {
     }))
 
   it.effect(
-    "R9: whatever is logged and streamed, and whatever byte the connection breaks at, each is told once and in order",
+    "R9: delivers every log line and chunk once and in order, at whatever byte the connection breaks",
     () =>
       Effect.gen(function*() {
         const endpoint = yield* (yield* ServerTest).endpoint()
@@ -219,7 +219,7 @@ export const logs = (it: ServerIt): void => {
           }))
           const seen: Array<SentEvent> = []
           for (let turn = 0; seen.at(-1)?.event !== "end"; turn++) {
-            // Every third connection lives long enough for an event of any length.
+            // Every third connection lasts long enough for an event of any length.
             const cutAfter = turn % 3 === 2 ? 2_000 : cuts[turn % cuts.length] ?? 1
             const reader = yield* read(endpoint, id, { after: seen.at(-1)?.id, cutAfter })
             seen.push(...yield* reader.rest)

@@ -1,5 +1,5 @@
 /**
- * The rules of status, status-sync and health (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#health).
+ * Tests of status, status-sync and health (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#health).
  */
 import { expect } from "@effect/vitest"
 import { Job } from "@stint/contract/Job"
@@ -11,9 +11,9 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ServerTest } from "../ServerTest.ts"
 import { expectJson } from "../WireClient.ts"
 
-/** Registers the rules of following jobs. */
+/** Registers the tests of job status. */
 export const statusCalls = (it: ServerIt): void => {
-  it.effect("status: has exactly the keys that apply, at each step of a job's life, by GET and by POST", () =>
+  it.effect("status: has exactly the keys that apply at each step of a job's life, by GET and by POST", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("w")
@@ -61,7 +61,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(Object.keys(yield* endpoint.status(id))).toEqual(["id", "status", "delayTime", "executionTime", "workerId"])
     }))
 
-  it.effect("status: an output comes back exactly as the worker sent it", () =>
+  it.effect("status: returns an output exactly as the worker sent it", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -73,7 +73,7 @@ export const statusCalls = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("status: an error is a string and fails the job, with the rest of the output beside it", () =>
+  it.effect("status: an error is a string and fails the job, and the rest of the output is kept", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -97,7 +97,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: 1 })
     }))
 
-  it.effect("status: errorTraceback \"none\" keeps the traceback of an exception from callers, and nothing else", () =>
+  it.effect("status: errorTraceback \"none\" hides the traceback of an exception from callers, and nothing else", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const blob = {
@@ -123,12 +123,12 @@ export const statusCalls = (it: ServerIt): void => {
       expect(yield* errorOf("full", JSON.stringify(blob))).toBe(JSON.stringify(blob))
       expect(yield* errorOf("none", JSON.stringify(blob))).toBe(JSON.stringify(rest))
       expect(yield* errorOf("none", "a plain sentence")).toBe("a plain sentence")
-      // What existing SDKs send for a generator that raised.
+      // Existing SDKs send this for a generator that raised.
       expect(yield* errorOf("none", "handler: no \ntraceback: /secret/path.py, line 3")).toBe("handler: no")
       expect(yield* errorOf("none", "{\"error_traceback\":7}")).toBe("{}")
     }))
 
-  it.effect("status-sync: waits for the end, by GET and by POST; answers with the job as it stands when the wait is over", () =>
+  it.effect("status-sync: waits for the end by GET and by POST, and returns the job's current state when the wait elapses", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -144,33 +144,33 @@ export const statusCalls = (it: ServerIt): void => {
       expect(yield* endpoint.statusSync(id)).toEqual(seen)
     }))
 
-  it.effect("health: has all gauges, and counts jobs and workers by their state", () =>
+  it.effect("health: returns all gauges and counts jobs and workers by state", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint({ maxAttempts: 5 })
       const nothing = { completed: 0, failed: 0, inProgress: 0, inQueue: 0, retried: 0 }
-      const nobody = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
-      expect(yield* endpoint.health).toEqual({ jobs: nothing, workers: nobody })
+      const noWorkers = { idle: 0, initializing: 0, ready: 0, running: 0, throttled: 0, unhealthy: 0 }
+      expect(yield* endpoint.health).toEqual({ jobs: nothing, workers: noWorkers })
       const worker = yield* endpoint.worker()
       yield* worker.ping([])
-      expect((yield* endpoint.health).workers).toEqual({ ...nobody, idle: 1, ready: 1 })
+      expect((yield* endpoint.health).workers).toEqual({ ...noWorkers, idle: 1, ready: 1 })
       for (let i = 0; i < 4; i++) yield* endpoint.run(i)
       const [a, b] = yield* worker.takeBatch(3)
       expect(yield* endpoint.health).toEqual({
         jobs: { ...nothing, inProgress: 3, inQueue: 1 },
-        workers: { ...nobody, running: 1 }
+        workers: { ...noWorkers, running: 1 }
       })
       yield* worker.finish(a?.id ?? "", 1)
       yield* worker.deliver(b?.id ?? "", { error: "no" })
-      // The worker says that it holds nothing, so the third job goes back and comes again.
+      // The worker reports no job in progress, so the third job returns to the queue and is taken again.
       yield* worker.take(false)
       expect(yield* endpoint.health).toEqual({
         jobs: { completed: 1, failed: 1, inProgress: 1, inQueue: 1, retried: 1 },
-        workers: { ...nobody, running: 1 }
+        workers: { ...noWorkers, running: 1 }
       })
       const registry = yield* WorkerRegistry
       yield* registry.starting(endpoint.endpoint.id, "coming")
       yield* registry.failing(endpoint.endpoint.id, "no-room", "throttled", "the host is full")
-      expect((yield* endpoint.health).workers).toEqual({ ...nobody, running: 1, initializing: 1, throttled: 1 })
+      expect((yield* endpoint.health).workers).toEqual({ ...noWorkers, running: 1, initializing: 1, throttled: 1 })
     }))
 }

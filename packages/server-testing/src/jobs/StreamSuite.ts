@@ -1,6 +1,6 @@
 /**
- * The rules of streams (docs/spec/streaming.md#draining-chunks, docs/spec/streaming.md#end-of-a-stream,
- * docs/spec/worker-protocol.md#delivering-chunks): reading drains, and the end is told with the last chunk or after it.
+ * Tests of streams (docs/spec/streaming.md#draining-chunks, docs/spec/streaming.md#end-of-a-stream,
+ * docs/spec/worker-protocol.md#delivering-chunks): reading drains chunks, and the end is reported with the last chunk or after it.
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -13,9 +13,9 @@ import { SDK_LABELS } from "../WireWorker.ts"
 
 const outputs = (values: Iterable<unknown>) => Array.from(values, (output) => ({ output }))
 
-/** Registers the rules of streams. */
+/** Registers the tests of streams. */
 export const streams = (it: ServerIt): void => {
-  it.effect("`stream` is always an array: empty while the job waits, after the wait", () =>
+  it.effect("`stream` is always an array, and is empty after the wait while the job is in the queue", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run({})
@@ -24,7 +24,7 @@ export const streams = (it: ServerIt): void => {
       expect(posted.json).toEqual({ id, status: "IN_QUEUE", stream: [] })
     }))
 
-  it.effect("chunks come once, in order, as they are sent", () =>
+  it.effect("returns each chunk once, in order, as it was sent", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -37,7 +37,7 @@ export const streams = (it: ServerIt): void => {
       expect((yield* endpoint.stream(id)).stream).toEqual(outputs(["c"]))
     }))
 
-  it.effect("a waiting reader gets the first chunk at once", () =>
+  it.effect("sends the first chunk to a waiting reader at once", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -48,7 +48,7 @@ export const streams = (it: ServerIt): void => {
       expect(yield* Fiber.join(reading)).toMatchObject({ status: "IN_PROGRESS", stream: outputs([{ n: 1 }]) })
     }))
 
-  it.effect("a waiting reader hears of the end at once", () =>
+  it.effect("notifies a waiting reader of the end at once", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -59,7 +59,7 @@ export const streams = (it: ServerIt): void => {
       expect(yield* Fiber.join(reading)).toMatchObject({ status: "COMPLETED", stream: [], output: [] })
     }))
 
-  it.effect("the end is told with the last chunk, and from then on with an empty array", () =>
+  it.effect("reports the end with the last chunk, and with an empty array afterwards", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -71,11 +71,11 @@ export const streams = (it: ServerIt): void => {
       for (let i = 0; i < 2; i++) {
         expect(yield* endpoint.stream(id)).toMatchObject({ status: "COMPLETED", stream: [], output: [1, 2, 3] })
       }
-      // Reading the stream takes nothing away from the result.
+      // Reading the stream does not change the result.
       expect((yield* endpoint.status(id)).output).toEqual([1, 2, 3])
     }))
 
-  it.effect("a large backlog comes in pages, and nothing of the end shows before the last of them", () =>
+  it.effect("pages a large backlog and reports the end only on the last page", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -94,7 +94,7 @@ export const streams = (it: ServerIt): void => {
       expect(pages.at(-1)).toMatchObject({ status: "FAILED", output: "all", error: "in the end" })
     }))
 
-  it.effect("a backlog of large chunks comes in pages that one answer can hold", () =>
+  it.effect("pages a backlog of large chunks by the size of one response", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -111,7 +111,7 @@ export const streams = (it: ServerIt): void => {
       expect(chunks.every((chunk) => chunk.output === large)).toBe(true)
     }))
 
-  it.effect("of two readers each chunk goes to one", () =>
+  it.effect("delivers each chunk to one of two readers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -122,14 +122,14 @@ export const streams = (it: ServerIt): void => {
       )
       const numbers = Array.from({ length: 60 }, (_, i) => i)
       const [duration] = yield* Effect.timed(worker.stream(id, numbers))
-      // Readers that come away empty-handed and wait again hold up nobody.
+      // Readers that receive no chunk wait again and delay nothing.
       expect(Duration.toMillis(duration)).toBeLessThan(60 * LIMITS.streamWaitMs / 4)
       yield* worker.finish(id, [])
       const seen = (yield* Fiber.join(readers)).flat().flatMap((page) => page.stream).map((chunk) => chunk.output)
       expect(seen.toSorted((a, b) => Number(a) - Number(b))).toEqual(numbers)
     }))
 
-  it.effect("what was streamed before a cancel can be read after it", () =>
+  it.effect("returns chunks streamed before a cancel", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -141,7 +141,7 @@ export const streams = (it: ServerIt): void => {
       expect(yield* endpoint.stream(id)).toMatchObject({ status: "CANCELLED", stream: [] })
     }))
 
-  it.effect("a chunk is any JSON and comes exactly as it was sent, whatever its label", () =>
+  it.effect("a chunk is any JSON and is returned exactly as it was sent, with any content type", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -155,20 +155,20 @@ export const streams = (it: ServerIt): void => {
       expect(text).toContain(`"stream":[${chunks.map((chunk) => `{"output":${chunk}}`).join(",")}]`)
     }))
 
-  it.effect("a chunk after the end changes nothing and is no fault; one of a stranger is refused", () =>
+  it.effect("accepts a chunk after the end without effect, and rejects one from a worker without the lease", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
-      const stranger = yield* endpoint.worker()
+      const otherWorker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       yield* worker.next
-      yield* Effect.flatMap(stranger.call(stranger.addresses.stream(id), { json: { output: "x" } }), expectProblem(409))
+      yield* Effect.flatMap(otherWorker.call(otherWorker.addresses.stream(id), { json: { output: "x" } }), expectProblem(409))
       yield* worker.finish(id, "done")
       yield* worker.stream(id, ["late"])
       expect(yield* endpoint.stream(id)).toMatchObject({ status: "COMPLETED", stream: [] })
     }))
 
-  it.effect("a chunk over the limit is refused with the limit and a way out; the job goes on", () =>
+  it.effect("rejects a chunk over the limit with the limit and a hint, and the job continues", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -185,7 +185,7 @@ export const streams = (it: ServerIt): void => {
       expect(yield* endpoint.stream(id)).toMatchObject({ status: "COMPLETED", stream: outputs(["small"]) })
     }))
 
-  it.effect("a chunk that is none is refused", () =>
+  it.effect("rejects an invalid chunk", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

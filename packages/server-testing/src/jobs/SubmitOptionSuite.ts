@@ -1,5 +1,5 @@
 /**
- * The rules of what a request may say besides its input: priority, tags, retries, idempotency keys, webhooks.
+ * Tests of submit options: priority, tags, retries, idempotency keys, webhooks.
  */
 import { expect } from "@effect/vitest"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -9,9 +9,9 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the rules of request options. */
+/** Registers the tests of submit options. */
 export const submitOptions = (it: ServerIt): void => {
-  it.effect("run: higher priorities are taken first, equal ones in the order of their submission", () =>
+  it.effect("run: higher priorities are taken first, equal ones in submission order", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -19,7 +19,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect((yield* worker.takeBatch(5)).map(({ input }) => input)).toEqual([100, 5, 5, 0, -3])
     }))
 
-  it.effect("run: policy.retry tries an error again after its backoff, up to its attempts", () =>
+  it.effect("run: policy.retry retries an error after its backoff, up to the maximum number of attempts", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -34,7 +34,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "FAILED", error: "second", retries: 1 })
     }))
 
-  it.effect("run: a webhook is kept with its events, as an address alone for the end", () =>
+  it.effect("run: stores a webhook with its events; a bare URL receives the completed event only", () =>
     Effect.gen(function*() {
       const queue = yield* JobQueue
       const one = yield* (yield* ServerTest).endpoint()
@@ -45,7 +45,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect(yield* webhookOf(long.id)).toMatchObject({ url: "https://example.com/b", events: ["start", "completed"] })
     }))
 
-  it.effect("run: the same idempotency key and body is the same job, in whatever state it is", () =>
+  it.effect("run: the same idempotency key and body return the same job in any state", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -58,13 +58,13 @@ export const submitOptions = (it: ServerIt): void => {
       const again = yield* send
       expect([again.status, again.json, again.headers.get("x-job-id")]).toEqual([200, { id, status: "COMPLETED" }, id])
       expect((yield* endpoint.health).jobs).toMatchObject({ completed: 1, inQueue: 0 })
-      // Of another endpoint it is another key.
+      // On another endpoint it is a different key.
       const other = yield* (yield* ServerTest).endpoint()
       const elsewhere = yield* other.call(other.path("run"), { json: { input: 1 }, headers: { "idempotency-key": "order 1" } })
       expect(elsewhere.headers.get("x-job-id")).not.toBe(id)
     }))
 
-  it.effect("run: of requests with one key that come at once one becomes a job", () =>
+  it.effect("run: concurrent requests with one key create one job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const answers = yield* Effect.forEach(
@@ -76,7 +76,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs.inQueue).toBe(1)
     }))
 
-  it.effect("runsync: the same key waits for the same job, and is answered with its result when it has ended", () =>
+  it.effect("runsync: the same key waits for the same job and returns its result after it has ended", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -91,7 +91,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs).toMatchObject({ completed: 1, inQueue: 0 })
     }))
 
-  it.effect("run: one key and another body is 409, says which job the key stands for, and keeps nothing", () =>
+  it.effect("run: one key with another body returns 409 with the id of the key's job, and stores nothing", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1, { idempotencyKey: "k" })
@@ -106,7 +106,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs.inQueue).toBe(1)
     }))
 
-  it.effect("run: the header counts where a key stands in the body as well", () =>
+  it.effect("run: the key in the header takes precedence over the key in the body", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const send = (header: string, body: string) =>
@@ -116,7 +116,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect((yield* send("h2", "b1")).headers.get("x-job-id")).not.toBe(first.headers.get("x-job-id"))
     }))
 
-  it.effect("run: an option of a wrong type is 400 with the path of the field, and nothing is kept", () =>
+  it.effect("run: an option of a wrong type returns 400 with the path of the field, and stores nothing", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const cases: ReadonlyArray<readonly [path: ReadonlyArray<string | number>, rest: object]> = [
@@ -148,7 +148,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs.inQueue).toBe(0)
     }))
 
-  it.effect("run: options that nobody knows are ignored, at any depth", () =>
+  it.effect("run: unknown options are ignored at any depth", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const answer = yield* endpoint.call(endpoint.path("run"), {
@@ -157,7 +157,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect(answer.status).toBe(200)
     }))
 
-  it.effect("run and runsync name the job in a header", () =>
+  it.effect("run and runsync return the job's id in a header", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const operation of ["run", "runsync?wait=25"]) {
@@ -166,7 +166,7 @@ export const submitOptions = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("runsync: when the wait gets long the head comes first, with the job's id; the body is the job as ever", () =>
+  it.effect("runsync: during a long wait the headers arrive first, with the job's id, and the body is the usual job", () =>
     Effect.gen(function*() {
       const { baseUrl, endpoint: make } = yield* ServerTest
       const endpoint = yield* make()
@@ -178,7 +178,7 @@ export const submitOptions = (it: ServerIt): void => {
           headers: { authorization: `Bearer ${ADMIN_KEY}` }
         })
       )
-      // The head is here, and nobody has taken the job.
+      // The headers have arrived, and no worker has taken the job.
       expect(response.status).toBe(200)
       const id = response.headers.get("x-job-id") ?? ""
       expect(response.headers.get("content-type")).toMatch(/^application\/json/)
@@ -190,7 +190,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect(text.startsWith("{\"id\":")).toBe(true)
     }))
 
-  it.effect("runsync: a caller that is cut off while it waits goes on with status-sync and the id from the head", () =>
+  it.effect("runsync: a caller whose connection breaks continues with status-sync and the id from the header", () =>
     Effect.gen(function*() {
       const { baseUrl, endpoint: make } = yield* ServerTest
       const endpoint = yield* make()

@@ -1,5 +1,5 @@
 /**
- * The rules of run and runsync (docs/spec/jobs-api.md#submitting-a-job, docs/spec/jobs-api.md#request-body).
+ * Tests of run and runsync (docs/spec/jobs-api.md#submitting-a-job, docs/spec/jobs-api.md#request-body).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -14,9 +14,9 @@ const UUID = "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12
 const took = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.timed(effect), ([duration, value]) => ({ value, millis: Duration.toMillis(duration) }))
 
-/** Registers the rules of submitting jobs. */
+/** Registers the tests of submitting jobs. */
 export const submits = (it: ServerIt): void => {
-  it.effect("run: answers at once with the id and IN_QUEUE, and nothing else", () =>
+  it.effect("run: returns the id and IN_QUEUE at once, and nothing else", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const answer = yield* endpoint.call(endpoint.path("run"), { json: { input: { name: "Ada" } } })
@@ -39,7 +39,7 @@ export const submits = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("run: of two keys `input` the last counts, however it is written", () =>
+  it.effect("run: the last of two `input` keys is used, however it is escaped", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -47,7 +47,7 @@ export const submits = (it: ServerIt): void => {
       expect((yield* worker.next).input).toEqual({ two: 2 })
     }))
 
-  it.effect("run: the label and the charset of the body do not matter", () =>
+  it.effect("run: ignores the content type and the charset of the body", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const type of ["application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", "nonsense"]) {
@@ -56,7 +56,7 @@ export const submits = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("run: unknown keys are ignored, s3Config reaches the worker as it came", () =>
+  it.effect("run: ignores unknown keys and passes s3Config to the worker unchanged", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -74,24 +74,27 @@ export const submits = (it: ServerIt): void => {
       })
     }))
 
-  it.effect.each(["run", "runsync"])("%s: the caller's trace reaches the worker as it came", (route) =>
-    Effect.gen(function*() {
-      const endpoint = yield* (yield* ServerTest).endpoint()
-      const worker = yield* endpoint.worker()
-      const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-      const tracestate = "vendor=\"quoted\",other=2"
-      const submit = (headers: Readonly<Record<string, string>>) =>
-        endpoint.call(endpoint.path(route), { json: { input: 1 }, headers })
-      const calling = yield* Effect.forkChild(submit({ traceparent, tracestate }))
-      const traced = yield* worker.next
-      expect(traced).toMatchObject({ traceparent, tracestate })
-      yield* worker.finish(traced.id, 1)
-      const answer = yield* Fiber.join(calling)
-      expect(answer.status).toBe(200)
-      expect(answer.text).not.toContain("0af7651916cd43dd8448eb211c80319c")
-    }))
+  it.effect.each(["run", "runsync"])(
+    "%s: passes the caller's trace context to the worker unchanged",
+    (route) =>
+      Effect.gen(function*() {
+        const endpoint = yield* (yield* ServerTest).endpoint()
+        const worker = yield* endpoint.worker()
+        const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+        const tracestate = "vendor=\"quoted\",other=2"
+        const submit = (headers: Readonly<Record<string, string>>) =>
+          endpoint.call(endpoint.path(route), { json: { input: 1 }, headers })
+        const calling = yield* Effect.forkChild(submit({ traceparent, tracestate }))
+        const traced = yield* worker.next
+        expect(traced).toMatchObject({ traceparent, tracestate })
+        yield* worker.finish(traced.id, 1)
+        const answer = yield* Fiber.join(calling)
+        expect(answer.status).toBe(200)
+        expect(answer.text).not.toContain("0af7651916cd43dd8448eb211c80319c")
+      })
+  )
 
-  it.effect("run: a trace that is not as W3C Trace Context says is as if it were not there", () =>
+  it.effect("run: ignores a trace context that violates W3C Trace Context", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -122,7 +125,7 @@ export const submits = (it: ServerIt): void => {
       expect(yield* worker.next).toEqual({ ...untraced, traceparent: good })
     }))
 
-  it.effect("run: jobs go to workers in the order of their submission", () =>
+  it.effect("run: workers take jobs in submission order", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -131,7 +134,7 @@ export const submits = (it: ServerIt): void => {
       expect(jobs.map((job) => job.input)).toEqual(Array.from({ length: 20 }, (_, i) => i))
     }))
 
-  it.effect("runsync: waits for the result and answers with the whole job", () =>
+  it.effect("runsync: waits for the result and returns the whole job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("the-worker")
@@ -148,7 +151,7 @@ export const submits = (it: ServerIt): void => {
       expect(yield* endpoint.status(job.id)).toEqual(job)
     }))
 
-  it.effect("runsync: answers with IN_QUEUE when nobody took the job in time", () =>
+  it.effect("runsync: returns IN_QUEUE when no worker took the job in time", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { millis, value } = yield* took(endpoint.runsync({}, 60))
@@ -157,7 +160,7 @@ export const submits = (it: ServerIt): void => {
       expect((yield* endpoint.status(value.id)).status).toBe("IN_QUEUE")
     }))
 
-  it.effect("runsync: answers with IN_PROGRESS and the latest progress when the job still runs", () =>
+  it.effect("runsync: returns IN_PROGRESS and the latest progress while the job is running", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -173,7 +176,7 @@ export const submits = (it: ServerIt): void => {
       })
     }))
 
-  it.effect("runsync: a wait below the least is pulled up, one that is no number is the default", () =>
+  it.effect("runsync: clamps a wait below the minimum and uses the default for a non-numeric one", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const wait of ["0", "-5", "1"]) {
@@ -187,7 +190,7 @@ export const submits = (it: ServerIt): void => {
       expect((yield* Fiber.join(waiting)).json).toMatchObject({ status: "COMPLETED", output: "done" })
     }))
 
-  it.effect("runsync: a caller that hangs up leaves a job that is done all the same", () =>
+  it.effect("runsync: a job is still run after its caller disconnects", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

@@ -1,5 +1,5 @@
 /**
- * A caller of the OpenAI route, for tests: what comes is kept as it comes, and it can hang up at any moment.
+ * A caller of the OpenAI route, for tests. It returns responses unchanged and can disconnect at any moment.
  */
 import { OpenAiError } from "@stint/contract/OpenAiApi"
 import * as Effect from "effect/Effect"
@@ -9,30 +9,30 @@ import { ADMIN_KEY } from "../ServerTest.ts"
 import { type TestEndpoint, until } from "../TestEndpoint.ts"
 import { type Answer, type Call, expectJson, NoAnswer, type UnexpectedAnswer } from "../WireClient.ts"
 
-/** An answer that is being read. */
+/** A response that is being read. */
 export interface Reading {
   readonly status: number
   readonly headers: Headers
-  /** What has come so far, once it is as wanted. Fails after ten seconds. */
+  /** The text received so far, as soon as it matches. Fails after ten seconds. */
   readonly until: (wanted: (text: string) => boolean) => Effect.Effect<string, UnexpectedAnswer>
-  /** All of it. */
+  /** The whole text. */
   readonly whole: Effect.Effect<string, UnexpectedAnswer>
   readonly hangUp: Effect.Effect<void>
 }
 
-/** Sends a request, whose answer is read to its end. */
+/** Sends a request and reads the response to its end. */
 export const ask = (
   endpoint: Pick<TestEndpoint, "call" | "path">,
   route: string,
   call?: Call
 ): Effect.Effect<Answer, NoAnswer> => endpoint.call(endpoint.path(`openai/v1/${route}`), call)
 
-/** A chat completion's request. */
+/** A chat completion request. */
 export const chat = (rest: Readonly<Record<string, unknown>> = {}): { readonly json: unknown } => ({
   json: { model: "echo", messages: [{ role: "user", content: "Hello" }], ...rest }
 })
 
-/** Sends a request and begins to read; the scope's end hangs up. */
+/** Sends a request and starts to read the response; disconnects when the scope closes. */
 export const open = Effect.fnUntraced(function*(
   server: ServerTest.ServerTest["Service"],
   endpoint: Pick<TestEndpoint, "path">,
@@ -61,7 +61,7 @@ export const open = Effect.fnUntraced(function*(
       next = await reader?.read()
     }
   }
-  // Hanging up ends the reading, too.
+  // A disconnect ends the reading too.
   read().catch(() => {}).finally(() => {
     ended = true
   })
@@ -74,10 +74,10 @@ export const open = Effect.fnUntraced(function*(
   }
 })
 
-/** The error of an answer that has to have this status and OpenAI's shape. */
+/** The error of a response that must have this status and OpenAI's shape. */
 export const expectError = (status: number) => (answer: Answer) =>
   Effect.map(expectJson(status, OpenAiError)(answer), ({ error }) => error)
 
-/** The chunks of a text of Server-Sent Events, without comments. */
+/** The data of Server-Sent Events in a text, without comments. */
 export const dataOf = (text: string): ReadonlyArray<string> =>
   text.split("\n\n").filter((event) => event.startsWith("data: ")).map((event) => event.slice("data: ".length))

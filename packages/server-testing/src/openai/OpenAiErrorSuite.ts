@@ -1,5 +1,5 @@
 /**
- * The rules of what goes wrong under the OpenAI route (docs/spec/openai-route.md#errors): OpenAI's shape everywhere, with a status that fits.
+ * Tests of errors under the OpenAI route (docs/spec/openai-route.md#errors): OpenAI's shape everywhere, with a matching status.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -10,9 +10,9 @@ import { ServerTest } from "../ServerTest.ts"
 import type { Call } from "../WireClient.ts"
 import { ask, chat, expectError } from "./OpenAiCaller.ts"
 
-/** Registers the rules of errors. */
+/** Registers the tests of errors. */
 export const openAiErrors = (it: ServerIt): void => {
-  it.effect("whatever is refused is refused in OpenAI's shape, with its status, its code and an id", () =>
+  it.effect("every rejection has OpenAI's shape, with its status, its code and an id", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -56,11 +56,11 @@ export const openAiErrors = (it: ServerIt): void => {
       const key = { ...chat(), headers: { "idempotency-key": "\u00e4" } }
       expect((yield* Effect.flatMap(ask(endpoint, "chat/completions", key), expectError(400))).param).toBe("Idempotency-Key")
       expect((yield* server.call(completions, { method: "PUT" })).headers.get("allow")).toBe("POST, GET, DELETE")
-      // None of them made a job.
+      // None of the requests created a job.
       expect((yield* endpoint.health).jobs.inQueue).toBe(0)
     }))
 
-  it.effect("HEAD runs nothing", () =>
+  it.effect("HEAD runs no job", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -69,7 +69,7 @@ export const openAiErrors = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs.inQueue).toBe(0)
     }))
 
-  it.effect("on the raw wire: a refusal has a length, and the connection goes on", () =>
+  it.effect("on the raw wire: an error has a content-length, and the connection stays open", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const socket = yield* server.connect
@@ -82,7 +82,7 @@ export const openAiErrors = (it: ServerIt): void => {
       yield* socket.until((received) => received.split("HTTP/1.1 401 ").length === 3)
     }))
 
-  it.effect("a handler's error object is given back as an object, however it came, with the status that it names or that fits its type", () =>
+  it.effect("returns a handler's error object as an object, in any notation, with its own status or one that matches its type", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -141,7 +141,7 @@ export const openAiErrors = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("an error that a handler returns as its output is one, too; an object of OpenAI's with a member error is none", () =>
+  it.effect("treats an error that a handler returns as an error, but not an OpenAI object with a member `error`", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -163,7 +163,7 @@ export const openAiErrors = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("what was tried as often as it may be is not to be sent again; what its handler names itself is the client's to judge", () =>
+  it.effect("tells clients not to retry a job without attempts left, but not when the handler sets the status", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -178,7 +178,7 @@ export const openAiErrors = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a job that is cancelled is answered 499", () =>
+  it.effect("returns 499 for a cancelled job", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint()

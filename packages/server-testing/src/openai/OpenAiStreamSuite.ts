@@ -1,5 +1,5 @@
 /**
- * The rules of streams of the OpenAI route (docs/spec/openai-route.md#responses-with-a-stream): what is passed on, and how a stream ends.
+ * Tests of streams on the OpenAI route (docs/spec/openai-route.md#responses-with-a-stream): what is forwarded, and how a stream ends.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -11,7 +11,7 @@ import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 import type { Settings } from "../TestEndpoint.ts"
 import { chat, dataOf, open } from "./OpenAiCaller.ts"
 
-/** A request for a stream, whose job has begun and has said its first chunks. */
+/** A request for a stream whose job has started and sent its first chunks. */
 const begin = Effect.fnUntraced(function*(first: ReadonlyArray<Schema.Json>, settings: Settings = {}) {
   const server = yield* ServerTest
   const endpoint = yield* server.endpoint(settings)
@@ -24,14 +24,14 @@ const begin = Effect.fnUntraced(function*(first: ReadonlyArray<Schema.Json>, set
 
 const part = (content: string) => ({ object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })
 
-/** What the handler said: a slow machine may have been silent between two events. */
+/** The handler's output without comments: on a slow machine there may be some between two events. */
 const withoutComments = (text: string): string => text.replaceAll(": alive\n\n", "")
 
 const errorOf = (text: string): unknown => JSON.parse(dataOf(text).at(-1) ?? "null")
 
-/** Registers the rules of streams. */
+/** Registers the tests of streams. */
 export const openAiStreams = (it: ServerIt): void => {
-  it.effect("chunks that are text are passed on byte for byte, split or joined as they came, and nothing is added", () =>
+  it.effect("forwards text chunks byte for byte, split or joined as they arrived, and adds nothing", () =>
     Effect.gen(function*() {
       const texts = [
         "data: {\"n\":1}\n\nda",
@@ -49,11 +49,11 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(reading.headers.get("cache-control")).toBe("no-cache")
       expect([reading.headers.get("x-job-id"), reading.headers.get("x-request-id")]).toEqual([id, id])
       expect(withoutComments(yield* reading.whole)).toBe(texts.join(""))
-      // Reading it took nothing from those who poll.
+      // Reading the stream took nothing from /stream.
       expect((yield* endpoint.stream(id)).stream.map(({ output }) => output)).toEqual(texts)
     }))
 
-  it.effect("chunks that are objects become data lines, with [DONE] at the end unless the handler sent it itself", () =>
+  it.effect("sends object chunks as data lines, with [DONE] at the end unless the handler sent it", () =>
     Effect.gen(function*() {
       for (const [last, ends] of [[[], 1], [["data: [DONE]\n\n"], 1], [["data: [DO", "NE]\n\n"], 1]] as const) {
         const { id, opening, worker } = yield* begin([part("Hel"), part("lo"), ...last])
@@ -65,7 +65,7 @@ export const openAiStreams = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a chunk's JSON in a text, without `data:`, becomes a data line, too", () =>
+  it.effect("sends a text chunk of JSON without `data:` as a data line", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([JSON.stringify(part("a")), `${JSON.stringify(part("b"))}\n`])
       yield* worker.deliver(id, { output: [] }, "&isStream=true")
@@ -73,7 +73,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(dataOf(text)).toEqual([JSON.stringify(part("a")), JSON.stringify(part("b")), "[DONE]"])
     }))
 
-  it.effect("each chunk is sent when it comes; while none comes, comments keep the connection", () =>
+  it.effect("sends each chunk when it arrives, and comments while none arrives", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([part("a")])
       const reading = yield* Fiber.join(opening)
@@ -84,11 +84,11 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(dataOf(yield* reading.whole)).toEqual([JSON.stringify(part("a")), JSON.stringify(part("b")), "[DONE]"])
     }))
 
-  it.effect("progress says nothing to the reader, and does not keep the comments away", () =>
+  it.effect("progress sends nothing to the client and does not suppress comments", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([part("a")])
       const reading = yield* Fiber.join(opening)
-      // Oftener than comments are sent, and another value each time.
+      // More often than comments are sent, and with a different value each time.
       let percent = 0
       const reports = { enough: false }
       const reporting = yield* Effect.forkChild(Effect.gen(function*() {
@@ -98,21 +98,21 @@ export const openAiStreams = (it: ServerIt): void => {
         }
       }))
       yield* reading.until((text) => text.split(": alive").length > 2)
-      // Not cut off: a connection that breaks soon after a job went out on it takes the job back with it.
+      // Not cut off: a connection that breaks shortly after a job went out on it returns the job to the queue.
       reports.enough = true
       yield* Fiber.join(reporting)
       yield* worker.finish(id, [])
       expect(dataOf(yield* reading.whole)).toEqual([JSON.stringify(part("a")), "[DONE]"])
     }))
 
-  it.effect("no comment is put into a line that the handler has left open", () =>
+  it.effect("sends no comment inside a line that the handler has not completed", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin(["data: {\"n\"", ":1}\n"])
       const reading = yield* Fiber.join(opening)
       yield* reading.until((text) => text.includes("data: {\"n\":1}\n: alive\n"))
       yield* worker.stream(id, ["\ndata: {\"open"])
       const before = yield* reading.until((text) => text.endsWith("data: {\"open"))
-      // Another stream, which may be commented, tells when there would have been some.
+      // Another stream, which may carry comments, shows when one would have been sent.
       const clock = yield* Effect.flatMap(Effect.flatMap(begin([part("a")]), ({ opening }) => Fiber.join(opening)), ({ until }) =>
         until((text) => text.split(": alive").length > 3))
       expect(clock).toContain("alive")
@@ -121,7 +121,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(yield* reading.whole).toBe(`${before}":1}\n\n`)
     }))
 
-  it.effect("a handler that returns says its value as one event", () =>
+  it.effect("a handler that returns a value sends it as one event", () =>
     Effect.gen(function*() {
       for (const output of [part("whole"), [part("whole")], JSON.stringify(part("whole"))]) {
         const { id, opening, worker } = yield* begin([])
@@ -131,7 +131,7 @@ export const openAiStreams = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("what fails before the first chunk is told by a status, as if no stream was asked for", () =>
+  it.effect("a failure before the first chunk gets a status, as without a stream", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([])
       const error = { message: "max_tokens is too large", type: "BadRequestError", param: "max_tokens", code: 400 }
@@ -142,7 +142,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(reading.headers.get("x-job-id")).toBe(id)
     }))
 
-  it.effect("what fails after it is told by an event, after which the stream ends without [DONE]", () =>
+  it.effect("a failure after the first chunk is sent as an event, and the stream ends without [DONE]", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([part("a"), "data: {\"cut"])
       yield* worker.deliver(id, { error: "{'message': \"it's over\", 'type': 'server_error', 'code': None}" }, "&isStream=true")
@@ -152,7 +152,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(text).not.toContain("[DONE]")
     }))
 
-  it.effect("an attempt that is lost after its first chunk ends the stream with an error, and is not begun again", () =>
+  it.effect("losing an attempt after its first chunk ends the stream with an error, without a retry", () =>
     Effect.gen(function*() {
       const { endpoint, id, opening, worker } = yield* begin([part("a")], { maxAttempts: 3 })
       const reading = yield* Fiber.join(opening)
@@ -167,7 +167,7 @@ export const openAiStreams = (it: ServerIt): void => {
       yield* endpoint.until(id, ({ status }) => status === "CANCELLED")
     }))
 
-  it.effect("an attempt that is lost before its first chunk is tried again, and nobody is told", () =>
+  it.effect("losing an attempt before its first chunk retries it without notice to the client", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([], { maxAttempts: 3 })
       expect(yield* worker.take(false)).toMatchObject({ id, attempt: 2 })
@@ -176,7 +176,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(dataOf(yield* (yield* Fiber.join(opening)).whole)).toEqual([JSON.stringify(part("a")), "[DONE]"])
     }))
 
-  it.effect("a reader that hangs up stops the job", () =>
+  it.effect("a client that disconnects stops the job", () =>
     Effect.gen(function*() {
       const { endpoint, id, opening, worker } = yield* begin([part("a")])
       const reading = yield* Fiber.join(opening)
@@ -186,7 +186,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(yield* worker.stops).toEqual([id])
     }))
 
-  it.effect("on the raw wire: a chunked answer whose head is one of HTTP/1.1, read to its end by any client", () =>
+  it.effect("on the raw wire: the response is a chunked HTTP/1.1 response that any client can read to its end", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

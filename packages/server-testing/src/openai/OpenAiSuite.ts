@@ -1,5 +1,5 @@
 /**
- * The rules of the OpenAI route (docs/spec/openai-route.md#requests): what becomes of a request, what is answered, and how.
+ * Tests of the OpenAI route (docs/spec/openai-route.md#requests): how a request becomes a job, and how the response is built.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,9 +18,9 @@ const start = Effect.fnUntraced(function*(settings?: Parameters<ServerTest["Serv
 
 const part = (content: string) => ({ object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })
 
-/** Registers the rules of requests and of whole answers. */
+/** Registers the tests of requests and of responses without a stream. */
 export const openAi = (it: ServerIt): void => {
-  it.effect("a POST becomes a job with its route and its body, and what its handler returns is the answer, with the job's id", () =>
+  it.effect("a POST becomes a job with its route and its body, and the handler's value is returned with the job's id", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
@@ -36,7 +36,7 @@ export const openAi = (it: ServerIt): void => {
       expect(yield* endpoint.status(job.id)).toMatchObject({ status: "COMPLETED", output: completion })
     }))
 
-  it.effect("a GET becomes a job with its bare route; what neither says is named: a query, another method", () =>
+  it.effect("a GET becomes a job with its bare route; a query or another method is passed in members of their own", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const cases: ReadonlyArray<readonly [route: string, method: string, input: unknown]> = [
@@ -56,7 +56,7 @@ export const openAi = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("body and answer cross the platform as they were written, down to the last digit", () =>
+  it.effect("body and response cross the platform unchanged, down to the last digit", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const body = "{ \"b\": 18446744073709551615,\n \"1\": 1e400 }"
@@ -70,7 +70,7 @@ export const openAi = (it: ServerIt): void => {
       expect((yield* Fiber.join(answering)).text).toBe("{\"n\":18446744073709551615, \"1\":1.0}")
     }))
 
-  it.effect("an answer is a value, the only element of a list, or the JSON in a text", () =>
+  it.effect("a response is a value, the only element of a list, or the JSON in a text", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const cases: ReadonlyArray<readonly [output: unknown, answer: string]> = [
@@ -91,7 +91,7 @@ export const openAi = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a generator's only chunk is the answer, collected or not; more than one is nobody's to choose from", () =>
+  it.effect("a generator's only chunk is the response, collected or not; more than one is an error", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       for (const output of [[], [{ a: 1 }]]) {
@@ -109,20 +109,20 @@ export const openAi = (it: ServerIt): void => {
       expect(error).toMatchObject({ code: "unexpected_stream", message: expect.stringContaining("2 chunks") })
     }))
 
-  it.effect("an attempt that is lost is tried again, and only the accepted one is answered", () =>
+  it.effect("retries a lost attempt and returns only the accepted result", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start({ maxAttempts: 2 })
       const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
       const { id } = yield* worker.next
       yield* worker.stream(id, [{ lost: true }])
-      // It asks for another job and holds none: the first is lost.
+      // The worker takes another job with none in progress: the first is lost.
       yield* worker.take(false)
       yield* worker.stream(id, [{ kept: true }])
       yield* worker.deliver(id, { output: [] }, "&isStream=true")
       expect((yield* Fiber.join(answering)).json).toEqual({ kept: true })
     }))
 
-  it.effect("Idempotency-Key: the same request is the same job and the same answer; another one is 409", () =>
+  it.effect("Idempotency-Key: the same request is the same job with the same response; another request returns 409", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const headers = { "idempotency-key": "order-1" }
@@ -139,7 +139,7 @@ export const openAi = (it: ServerIt): void => {
       expect(yield* expectError(409)(other)).toMatchObject({ type: "invalid_request_error", code: "conflict" })
     }))
 
-  it.effect("the endpoint's rate limit counts it as an operation of its own, and tells with OpenAI's words and the usual headers", () =>
+  it.effect("counts against the endpoint's rate limit as its own operation, with OpenAI's error code and the usual headers", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start({ rateLimit: { limit: 1, perMs: 86_400_000 } })
       yield* worker.serve(() => Effect.succeed({ output: { data: [] } }))
@@ -152,7 +152,7 @@ export const openAi = (it: ServerIt): void => {
       expect(refused.headers.get("x-should-retry")).toBeNull()
     }))
 
-  it.effect("a caller that hangs up cancels its job, whether it waits or runs, so that no worker writes for nobody", () =>
+  it.effect("a caller that disconnects cancels its waiting or running job, so that no output is generated for nothing", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const only = Effect.map(
@@ -171,7 +171,7 @@ export const openAi = (it: ServerIt): void => {
       expect(yield* worker.stops).toEqual([id])
     }))
 
-  it.effect("a caller that hangs up and has sent an Idempotency-Key comes back for its answer", () =>
+  it.effect("a caller that sent an Idempotency-Key can disconnect and get its response later", () =>
     Effect.gen(function*() {
       const { endpoint, server, worker } = yield* start()
       const headers = { "idempotency-key": "order-2" }

@@ -1,5 +1,5 @@
 /**
- * The rules of chunks that their worker counts (job-stream with `chunk`): sent twice, kept once; never with one missing between.
+ * Tests of numbered chunks (job-stream with `chunk`): a repeated chunk is stored once, and a gap is rejected.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -14,9 +14,9 @@ const send = (worker: WireWorker, job: string, chunk: number | string, output: u
     headers: SDK_LABELS
   })
 
-/** Registers the rules of counted chunks. */
+/** Registers the tests of numbered chunks. */
 export const chunks = (it: ServerIt): void => {
-  it.effect("job-stream: a chunk that is sent again is answered 200 and kept once", () =>
+  it.effect("job-stream: returns 200 for a repeated chunk and stores it once", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -30,7 +30,7 @@ export const chunks = (it: ServerIt): void => {
       expect(pages.flatMap(({ stream }) => stream.map(({ output }) => output))).toEqual(["a", "b", "c"])
     }))
 
-  it.effect("job-stream: a chunk that comes before its predecessor is 409 and is not kept", () =>
+  it.effect("job-stream: returns 409 for a chunk after a gap and does not store it", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -55,7 +55,7 @@ export const chunks = (it: ServerIt): void => {
       expect((yield* endpoint.stream(id)).stream).toHaveLength(2)
     }))
 
-  it.effect("job-stream: what is no number of a chunk is 400", () =>
+  it.effect("job-stream: returns 400 for an invalid chunk number", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

@@ -1,5 +1,5 @@
 /**
- * The rules of job-done and ping (docs/spec/worker-protocol.md#delivering-a-result, docs/spec/worker-protocol.md#delivering-progress,
+ * Tests of job-done and ping (docs/spec/worker-protocol.md#delivering-a-result, docs/spec/worker-protocol.md#delivering-progress,
  * docs/spec/worker-protocol.md#heartbeat).
  */
 import { expect } from "@effect/vitest"
@@ -12,7 +12,7 @@ import { expectProblem } from "../WireClient.ts"
 import { SDK_LABELS } from "../WireWorker.ts"
 
 const results = (it: ServerIt) => {
-  it.effect("job-done: raw UTF-8 JSON under a form's label and a stray charset header", () =>
+  it.effect("job-done: accepts raw UTF-8 JSON with a form's content type and a stray charset header", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -26,7 +26,7 @@ const results = (it: ServerIt) => {
       })
     }))
 
-  it.effect("job-done: any label, or none, and keys that nobody knows", () =>
+  it.effect("job-done: accepts any content type or none, and unknown keys", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -41,7 +41,7 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: the same result again is 200 and changes nothing; a different one neither", () =>
+  it.effect("job-done: returns 200 for a repeated result, and neither it nor a different one changes the job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -55,22 +55,22 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: a result of another worker is refused, and says why", () =>
+  it.effect("job-done: rejects a result from another worker and says why", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("holder")
-      const stranger = yield* endpoint.worker("stranger")
+      const otherWorker = yield* endpoint.worker("stranger")
       const { id } = yield* endpoint.run({})
-      yield* Effect.flatMap(stranger.deliver(id, { output: 0 }), expectProblem(409))
+      yield* Effect.flatMap(otherWorker.deliver(id, { output: 0 }), expectProblem(409))
       yield* worker.next
-      const problem = yield* Effect.flatMap(stranger.deliver(id, { output: 0 }), expectProblem(409))
+      const problem = yield* Effect.flatMap(otherWorker.deliver(id, { output: 0 }), expectProblem(409))
       expect(problem).toMatchObject({ type: "/problems/conflict", error: expect.stringContaining("\"holder\"") })
       yield* worker.finish(id, "mine")
-      yield* Effect.flatMap(stranger.deliver(id, { output: 0 }), expectProblem(409))
+      yield* Effect.flatMap(otherWorker.deliver(id, { output: 0 }), expectProblem(409))
       expect(yield* endpoint.status(id)).toMatchObject({ output: "mine", workerId: "holder" })
     }))
 
-  it.effect("job-done: a result that names its attempt is taken for that attempt only", () =>
+  it.effect("job-done: accepts a result that names its attempt for that attempt only", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -79,7 +79,7 @@ const results = (it: ServerIt) => {
       expect(yield* worker.take(false)).toMatchObject({ attempt: 2 })
       yield* Effect.flatMap(worker.deliver(id, { output: "old" }, "&attempt=1"), expectProblem(409))
       yield* Effect.flatMap(worker.call(`${worker.addresses.stream(id)}&attempt=1`, { json: { output: 0 } }), expectProblem(409))
-      // Late progress is nobody's fault, but it is not shown.
+      // Late progress is not an error, but it is not shown.
       expect((yield* worker.deliver(id, { status: "IN_PROGRESS", output: "old" }, "&attempt=1")).status).toBe(200)
       expect(yield* endpoint.status(id)).toEqual({
         id,
@@ -92,7 +92,7 @@ const results = (it: ServerIt) => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: "new" })
     }))
 
-  it.effect("job-done: a job that nobody knows is 404, whatever its id looks like", () =>
+  it.effect("job-done: returns 404 for an unknown job with any id", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -110,7 +110,7 @@ const results = (it: ServerIt) => {
       )
     }))
 
-  it.effect("job-done: progress is shown while the job runs; the latest counts", () =>
+  it.effect("job-done: shows the latest progress while the job is running", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -141,7 +141,7 @@ const results = (it: ServerIt) => {
       expect(yield* other.next).toMatchObject({ id: next.id })
     }))
 
-  it.effect("job-done: a result over the limit is refused, and its job FAILED with that reason", () =>
+  it.effect("job-done: rejects a result over the limit and fails its job with that reason", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -161,19 +161,19 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: a stranger's large result fails nobody's job", () =>
+  it.effect("job-done: a large result from a worker without the lease fails no job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
-      const stranger = yield* endpoint.worker()
+      const otherWorker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       yield* worker.next
       const body = JSON.stringify({ output: "x".repeat(20 * 1024 * 1024) })
-      yield* Effect.flatMap(stranger.call(stranger.addresses.done(id), { body }), expectProblem(413))
+      yield* Effect.flatMap(otherWorker.call(otherWorker.addresses.done(id), { body }), expectProblem(413))
       expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
     }))
 
-  it.effect("job-done: a result that is no JSON is refused, and its job FAILED with that reason: sent again it would be no better", () =>
+  it.effect("job-done: rejects a result that is not JSON and fails its job, because a retry would send the same", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -189,7 +189,7 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: progress that is no JSON, or over its limit, is refused and the job goes on", () =>
+  it.effect("job-done: rejects progress that is not JSON or over its limit, and the job continues", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -210,8 +210,8 @@ const results = (it: ServerIt) => {
     }))
 }
 
-const beats = (it: ServerIt) => {
-  it.effect("ping: extends the leases of the jobs that it names, and of no others; a lost lease returns the job, then fails it", () =>
+const heartbeats = (it: ServerIt) => {
+  it.effect("ping: extends only the leases of the jobs that it names; an expired lease returns the job to the queue, then fails it", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ leaseMs: 1_000 })
       const worker = yield* endpoint.worker()
@@ -222,7 +222,7 @@ const beats = (it: ServerIt) => {
       const returned = yield* endpoint.until(lost.id, (job) => job.status !== "IN_PROGRESS")
       expect(returned).toEqual({ id: lost.id, status: "IN_QUEUE", retries: 1, workerId: worker.id })
       expect((yield* endpoint.status(held.id)).status).toBe("IN_PROGRESS")
-      // The worker, which may still be at it, is told to stop.
+      // The worker may still be running the job, so it receives a stop signal.
       expect(yield* until(worker.stops, (ids) => ids.length > 0)).toEqual([lost.id])
       yield* Effect.flatMap(worker.deliver(lost.id, { output: "too late" }), expectProblem(409))
       const second = yield* endpoint.worker("silent-too")
@@ -234,7 +234,7 @@ const beats = (it: ServerIt) => {
       yield* worker.finish(held.id, "done")
     }))
 
-  it.effect("ping: by GET and by POST, with ids as a string with commas, a list, null or nothing", () =>
+  it.effect("ping: accepts GET and POST, with ids as a comma-separated string, a list, null or nothing", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -260,7 +260,7 @@ const beats = (it: ServerIt) => {
       expect(yield* worker.stops).toEqual([])
     }))
 
-  it.effect("ping: every form extends leases", () =>
+  it.effect("ping: extends leases in every form", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ leaseMs: 1_000 })
       const worker = yield* endpoint.worker()
@@ -280,7 +280,7 @@ const beats = (it: ServerIt) => {
       yield* Fiber.interrupt(beating)
     }))
 
-  it.effect("ping: a job that is not this worker's any more becomes a stop signal", () =>
+  it.effect("ping: naming a job that the worker no longer holds creates a stop signal", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -289,12 +289,12 @@ const beats = (it: ServerIt) => {
       const { id } = yield* endpoint.run({})
       yield* worker.next
       yield* worker.finish(id, 1)
-      // The beat was under way when the result arrived.
+      // The heartbeat was in flight when the result arrived.
       yield* worker.ping([id])
       expect(yield* worker.stops).toEqual([])
     }))
 
-  it.effect("ping: what is no heartbeat is refused, ids that cannot be are not", () =>
+  it.effect("ping: rejects an invalid heartbeat and ignores impossible ids", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -305,7 +305,7 @@ const beats = (it: ServerIt) => {
       expect((yield* worker.call(worker.addresses.ping, { json: { job_id: ["", "💥", "x".repeat(500)] } })).status).toBe(200)
     }))
 
-  it.effect("ping: a failed fitness check shows as an unhealthy worker, until it is well", () =>
+  it.effect("ping: a failed fitness check marks the worker unhealthy until it recovers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -323,7 +323,7 @@ const beats = (it: ServerIt) => {
       }
     }))
 
-  it.effect("ping: a goodbye returns what was handed out and is not named, unstarted; the rest is finished", () =>
+  it.effect("ping: an exiting worker's unnamed jobs return to the queue unstarted, and the worker finishes the rest", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
       const worker = yield* endpoint.worker()
@@ -343,8 +343,8 @@ const beats = (it: ServerIt) => {
     }))
 }
 
-/** Registers the rules of delivering results and of beating. */
+/** Registers the tests of delivering results and of heartbeats. */
 export const jobDone = (it: ServerIt): void => {
   results(it)
-  beats(it)
+  heartbeats(it)
 }

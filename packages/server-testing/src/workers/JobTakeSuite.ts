@@ -1,5 +1,5 @@
 /**
- * The rules of job-take, job-stop and the addresses of workers
+ * Tests of job-take, job-stop and worker URLs
  * (docs/spec/worker-protocol.md#taking-a-job, docs/spec/worker-protocol.md#stopping-jobs, docs/spec/worker-protocol.md#appended-queries).
  */
 import { expect } from "@effect/vitest"
@@ -14,9 +14,9 @@ import { expectProblem } from "../WireClient.ts"
 const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.timed(effect), ([duration, value]) => ({ value, millis: Duration.toMillis(duration) }))
 
-/** Registers the rules of taking jobs. */
+/** Registers the tests of taking jobs. */
 export const jobTakes = (it: ServerIt): void => {
-  it.effect("job-take: a job comes as JSON with id, input, delayTime and attempt", () =>
+  it.effect("job-take: returns a job as JSON with id, input, delayTime and attempt", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -27,7 +27,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(Number(answer.headers.get("content-length"))).toBeGreaterThan(0)
     }))
 
-  it.effect("job-take: 204 without a body when no job came in the wait", () =>
+  it.effect("job-take: returns 204 without a body when no job arrived during the wait", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -38,7 +38,7 @@ export const jobTakes = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("job-take: a waiting worker is woken by a submit", () =>
+  it.effect("job-take: a submit wakes a waiting worker", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -50,7 +50,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(millis + taken.millis).toBeLessThan(LIMITS.workerWaitMs)
     }))
 
-  it.effect("job-take: many workers and many jobs: each job goes to one worker", () =>
+  it.effect("job-take: each of many jobs goes to one of many workers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const workers = yield* Effect.forEach(Array.from({ length: 10 }), () => endpoint.worker())
@@ -63,7 +63,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(taken.map((job) => job.attempt)).toEqual(Array.from({ length: 100 }, () => 1))
     }))
 
-  it.effect("job-take-batch: an array of up to batch_size jobs", () =>
+  it.effect("job-take-batch: returns an array of up to batch_size jobs", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -72,7 +72,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect((yield* worker.takeBatch(3)).map((job) => job.input)).toEqual([3, 4])
       expect(yield* worker.takeBatch(3)).toEqual([])
       yield* endpoint.run("x")
-      // Whatever else batch_size is, it is one job at least.
+      // Any other batch_size returns at least one job.
       for (const size of ["0", "-1", "many", "", "1.5"]) {
         yield* endpoint.run(size)
         const answer = yield* worker.call(`${worker.addresses.takeBatch}&batch_size=${size}`)
@@ -80,13 +80,13 @@ export const jobTakes = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("job-take: job_in_progress=0 says that the job handed out before never arrived: it goes back and costs an attempt", () =>
+  it.effect("job-take: job_in_progress=0 returns the previously delivered job to the queue and costs an attempt", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       expect(yield* worker.take(false)).toMatchObject({ id, attempt: 1 })
-      // With 1 it holds the job.
+      // With 1 the worker holds the job.
       expect(yield* worker.take(true)).toBeUndefined()
       expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
       expect(yield* worker.take(false)).toMatchObject({ id, attempt: 2 })
@@ -103,7 +103,7 @@ export const jobTakes = (it: ServerIt): void => {
       const { id } = yield* endpoint.run({})
       expect((yield* call(`${base}/job-take/tail&job_in_progress=0`)).json).toMatchObject({ id, attempt: 1 })
       expect((yield* endpoint.status(id)).workerId).toBe("tail")
-      // The tail is read: job_in_progress=1 keeps the job, 0 gives it back.
+      // The appended query is read: job_in_progress=1 keeps the job, 0 returns it.
       expect((yield* call(`${base}/job-take/tail&job_in_progress=1`)).status).toBe(204)
       expect((yield* call(`${base}/job-take-batch/tail&batch_size=4&job_in_progress=0`)).json).toMatchObject([{ id, attempt: 2 }])
       expect((yield* call(`${base}/job-stop/tail&x=1`)).status).toBe(204)
@@ -113,7 +113,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: 2, workerId: "tail" })
     }))
 
-  it.effect("addresses: the real query counts over the tail, and both are read", () =>
+  it.effect("addresses: the real query takes precedence over the appended one, and both are read", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { call } = yield* endpoint.worker()
@@ -123,7 +123,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect((yield* call(`${base}/job-take-batch/w&job_in_progress=0?batch_size=9`)).json).toHaveLength(4)
     }))
 
-  it.effect("addresses: placeholders that nobody filled in are as good an id as any", () =>
+  it.effect("addresses: an unfilled placeholder is a valid id", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { call } = yield* endpoint.worker()
@@ -137,7 +137,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ workerId: "$RUNPOD_POD_ID", output: "ok" })
     }))
 
-  it.effect("addresses: ids are percent-encoded once, and only what is not encoded is a tail", () =>
+  it.effect("addresses: ids are percent-encoded once, and only an unencoded & starts an appended query", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const ids = ["a b", "a/b", "a%2Fb", "a&b=c", "ünï-漢", "a;b?c#d", "100%", "a+b", "a:b@c$,"]
@@ -157,7 +157,7 @@ export const jobTakes = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("addresses: an id and a tail may be long; an id over 256 characters, or none at all, is refused", () =>
+  it.effect("addresses: accepts long ids and appended queries, and rejects an id over 256 characters or a missing one", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("w".repeat(256))
@@ -174,7 +174,7 @@ export const jobTakes = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("job-stop: 204 while there is nothing to stop; the ids of cancelled jobs once, as soon as they are", () =>
+  it.effect("job-stop: returns 204 while there is nothing to stop, and each cancelled job's id once, as soon as it is cancelled", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -190,7 +190,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* worker.stops).toEqual([])
     }))
 
-  it.effect("job-stop: a signal for one worker is not for another, and not for one of the same name elsewhere", () =>
+  it.effect("job-stop: delivers a signal to its worker only, not to one of the same name on another endpoint", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -204,7 +204,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* worker.stops).toEqual([id])
     }))
 
-  it.effect("an endpoint that does not exist is a 404 on the worker API too, held back so that workers do not spin", () =>
+  it.effect("returns 404 for an unknown endpoint on the worker API too, delayed so that workers do not spin", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

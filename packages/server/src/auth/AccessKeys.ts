@@ -1,17 +1,17 @@
 /**
- * Keys: whom a request speaks for.
+ * Access keys: which caller a key identifies.
  *
  * ```
- *   the platform's key    given by the operator            opens the jobs API and the control API
- *   worker keys           derived from it, one each        open the worker API of their endpoint
- *   keys that were made   kept by KeyStore                 open what their scopes and endpoints say
+ *   the platform's key    set by the operator              valid for the jobs API and the control API
+ *   worker keys           derived from it, one each        valid for the worker API of their endpoint
+ *   created keys          stored in KeyStore               valid for their scopes and endpoints
  * ```
  *
- * A worker key is an HMAC-SHA-256 under the platform's key, so that it needs no storage and is the same after a restart
- * (docs/decisions/0004-worker-keys-are-derived.md). A new platform key therefore changes every worker key as well.
+ * A worker key is an HMAC-SHA-256 under the platform's key, so it needs no storage and survives a restart
+ * (docs/decisions/0004-worker-keys-are-derived.md). A new platform key therefore changes every worker key.
  *
- * Keys that were made are compared by their SHA-256 digests, the others as they are, all in constant time: how long a key is may be learned
- * from it, and nothing else. Nothing is read from a disk or a database for it.
+ * Created keys are compared by their SHA-256 digests, the other keys by their text, both in constant time. The comparison reveals the length
+ * of a key and nothing else. It reads neither disk nor database.
  */
 import type { KeyId, KeyScope } from "@stint/contract/AccessKey"
 import type { RateLimit } from "@stint/contract/RateLimit"
@@ -24,41 +24,41 @@ import * as Redacted from "effect/Redacted"
 import { createHmac, timingSafeEqual } from "node:crypto"
 import * as KeySecret from "./KeySecret.ts"
 
-/** Whom a valid key speaks for, and what it opens. */
+/** The holder of a valid key, and what the key allows. */
 export interface Caller {
-  /** The key's id. The platform's own key has one that no other has. */
+  /** The key's id. The platform's own key has the id `platform`. */
   readonly id: string
-  /** What people call it, for messages. */
+  /** The display name, for messages. */
   readonly name: string
   readonly scopes: ReadonlyArray<KeyScope>
   readonly endpoints: "all" | ReadonlyArray<string>
   readonly rateLimit: RateLimit | undefined
 }
 
-/** What a presented key turned out to be. */
+/** The result of looking up a presented key. */
 export type KeyLookup =
   | { readonly _tag: "Caller"; readonly caller: Caller }
   | {
-    readonly _tag: "Ended"
+    readonly _tag: "Inactive"
     readonly key: KeyRecord
     readonly why: "revoked" | "expired" | "rotated"
-    /** Since when, in milliseconds since 1970. */
+    /** When the key stopped working, in milliseconds since 1970. */
     readonly at: number
   }
   | { readonly _tag: "Unknown" }
 
 export class AccessKeys extends Context.Service<AccessKeys, {
-  /** What a presented key is. Worker keys that were derived are unknown to it: see `isWorkerKeyOf`. */
+  /** Looks up a presented key. Returns `Unknown` for derived worker keys: see `isWorkerKeyOf`. */
   readonly identify: (key: Redacted.Redacted) => Effect.Effect<KeyLookup>
   /** Whether a presented key is the derived worker key of that endpoint. */
   readonly isWorkerKeyOf: (endpoint: string, key: Redacted.Redacted) => boolean
-  /** Whether a key has the shape of a derived worker key: to say which kind of key was used in the wrong place. */
+  /** Whether a key has the shape of a derived worker key. For error messages when a worker key is used on another API. */
   readonly hasWorkerKeyPrefix: (key: Redacted.Redacted) => boolean
   /** The derived worker key of an endpoint. */
   readonly workerKey: (endpoint: string) => Redacted.Redacted
 }>()("@stint/server/AccessKeys") {}
 
-/** What the platform's own key opens. */
+/** The lookup result of the platform's own key. */
 const platform: KeyLookup = {
   _tag: "Caller",
   caller: { id: "platform", name: "the platform's API key", scopes: ["admin"], endpoints: "all", rateLimit: undefined }
@@ -69,8 +69,8 @@ const unknown: KeyLookup = { _tag: "Unknown" }
 const WORKER_PREFIX = "stint_worker_"
 
 /**
- * The most derived worker keys that are kept at hand: deriving one costs more than all else that is done about a worker's key. Who asks for
- * endpoints that are not there can only make others be derived anew.
+ * Maximum number of cached worker keys. Deriving a key costs more than the rest of a worker's authentication. Requests for endpoints that do
+ * not exist can only evict cached keys.
  */
 const MAX_DERIVED_KEYS = 1_000
 
@@ -80,10 +80,10 @@ const isSame = (presented: string, bytes: Buffer): boolean => {
   return other.length === bytes.length && timingSafeEqual(other, bytes)
 }
 
-/** How often it is noted that a key was used: seldom enough to cost nothing, often enough to find the keys that nobody uses. */
+/** Minimum interval between updates of a key's last use: rare enough to cost nothing, frequent enough to find unused keys. */
 const LAST_USED_INTERVAL_MILLIS = 60_000
 
-/** Keys from the platform's own key and those that were made. */
+/** Looks up the platform's own key and the keys in KeyStore. */
 export const layer = (platformKey: Redacted.Redacted): Layer.Layer<AccessKeys, never, KeyStore> =>
   Layer.effect(
     AccessKeys,
@@ -108,7 +108,7 @@ export const layer = (platformKey: Redacted.Redacted): Layer.Layer<AccessKeys, n
       const lastUsedWrites = new Map<KeyId, number>()
       const recordUse = (id: KeyId, now: number) =>
         store.update(id, (key) => ({ ...key, lastUsedAt: Math.max(now, key.lastUsedAt ?? 0) })).pipe(
-          Effect.catchCause((cause) => Effect.logDebug(`It could not be noted that the key ${id} was used.`, cause)),
+          Effect.catchCause((cause) => Effect.logDebug(`Could not record the last use of key ${id}.`, cause)),
           Effect.forkIn(scope)
         )
 
@@ -117,8 +117,8 @@ export const layer = (platformKey: Redacted.Redacted): Layer.Layer<AccessKeys, n
         if (key === undefined) return unknown
         const now = clock.currentTimeMillisUnsafe()
         const found = KeySecret.secretStatus(key, digest, now)
-        if (found._tag === "Foreign") return unknown
-        if (found._tag === "Ended") return { ...found, key }
+        if (found._tag === "NoMatch") return unknown
+        if (found._tag === "Inactive") return { ...found, key }
         if (now - Math.max(lastUsedWrites.get(key.id) ?? 0, key.lastUsedAt ?? 0) >= LAST_USED_INTERVAL_MILLIS) {
           lastUsedWrites.set(key.id, now)
           yield* recordUse(key.id, now)

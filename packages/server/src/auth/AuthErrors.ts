@@ -1,54 +1,54 @@
 /**
- * Why a key was refused, in words: what was asked for, what the key opens, which platform this is, and the way out.
+ * Authentication errors: what was requested, what the key allows, which platform answered, and what to do.
  *
- * 401 and 403 of such platforms are easily taken for one another, and for a 404 of the wrong host. A refusal never
- * repeats the key, and says nothing about a key to somebody who does not hold it.
+ * A 401 or 403 is easily confused with one from another platform, or with a 404 from the wrong host. An error never
+ * repeats the key, and reveals nothing about a key to a caller who does not hold it.
  */
 import type { KeyEndpoints, KeyScope } from "@stint/contract/AccessKey"
-import { explain, Forbidden, Unauthorized } from "@stint/contract/Problem"
+import { Forbidden, problemMembers, Unauthorized } from "@stint/contract/Problem"
 import type { HttpServerRequest } from "effect/http"
 import { excerpt } from "../http/ProblemJson.ts"
 import type { Caller, KeyLookup } from "./AccessKeys.ts"
 
-/** Where else clients of other platforms put their key. */
+/** Places where clients of other platforms put their key. */
 const KEY_HEADERS = ["x-api-key", "api-key", "apikey", "x-api-token", "x-auth-token", "x-access-token"]
 const KEY_QUERIES = /^(?:api[-_]?key|key|token|access[-_]?token|auth|authorization)$/i
 
-const HOW = "Send the header `Authorization: Bearer KEY`."
+const SEND_KEY = "Send the header `Authorization: Bearer KEY`."
 
-/** Which platform was asked: keys of another one are the usual mistake. */
+/** Names this platform: callers often send a key of another one. */
 const thisIs = (baseUrl: string): string => `This is ${baseUrl}; keys of other platforms do not work here.`
 
 const misplaced = ({ headers, url }: HttpServerRequest.HttpServerRequest): string | undefined => {
   const header = KEY_HEADERS.find((name) => headers[name] !== undefined)
-  if (header !== undefined) return `There is a key in the header \`${header}\`, which is not read.`
+  if (header !== undefined) return `The header \`${header}\` holds a key, but the server does not read that header.`
   const at = url.indexOf("?")
   const query = at === -1 ? undefined : [...new URLSearchParams(url.slice(at + 1)).keys()].find((name) => KEY_QUERIES.test(name))
   return query === undefined
     ? undefined
-    : `There is a key in the address (\`${query}\`), which is not read: addresses end up in logs. Make another key if this one matters.`
+    : `The address holds a key (\`${query}\`), but the server does not read keys from addresses because addresses end up in logs. Create a new key if this one matters.`
 }
 
-/** 401: no key came. */
+/** 401: the request has no key. */
 export const missingKey = (baseUrl: string, request: HttpServerRequest.HttpServerRequest): Unauthorized => {
   const where = misplaced(request)
-  return new Unauthorized(explain(
-    "The request carries no key.",
+  return new Unauthorized(problemMembers(
+    "The request has no key.",
     [
       ...(where === undefined ? [] : [where]),
-      HOW,
-      `This is ${baseUrl}; it prints its API key when it starts, and the CLI reads it from STINT_API_KEY.`
+      SEND_KEY,
+      `This is ${baseUrl}. The platform prints its API key at startup, and the CLI reads the key from STINT_API_KEY.`
     ].join(" ")
   ))
 }
 
-/** 401: nobody knows the key. `wanted` is what should have come. */
+/** 401: the key is unknown. `wanted` describes the key that the call requires. */
 export const unknownKey = (baseUrl: string, header: string, wanted: string): Unauthorized => {
   const scheme = /^(basic|digest|token|apikey)\s/i.exec(header)?.[1]
-  return new Unauthorized(explain(
+  return new Unauthorized(problemMembers(
     "The platform does not know this key.",
     [
-      ...(scheme === undefined ? [] : [`The scheme \`${scheme}\` is not read.`, HOW]),
+      ...(scheme === undefined ? [] : [`The scheme \`${scheme}\` is not supported.`, SEND_KEY]),
       thisIs(baseUrl),
       `Use ${wanted}. Check that STINT_API_KEY and the address belong to the same platform.`
     ].join(" ")
@@ -56,49 +56,52 @@ export const unknownKey = (baseUrl: string, header: string, wanted: string): Una
 }
 
 const reasons = {
-  revoked: { what: "was revoked", way: "Ask the platform's operator for another key: `stint keys create NAME`." },
-  expired: { what: "expired", way: "Ask the platform's operator for another key: `stint keys create NAME`." },
+  revoked: { what: "was revoked", hint: "Ask the platform's operator for a new key: `stint keys create NAME`." },
+  expired: { what: "expired", hint: "Ask the platform's operator for a new key: `stint keys create NAME`." },
   rotated: {
-    what: "has another secret by now; this one ended",
-    way: "Use the secret that `stint keys rotate` printed, or rotate the key again."
+    what: "was rotated, and the secret in this request expired",
+    hint: "Use the secret that `stint keys rotate` printed, or rotate the key again."
   }
 } as const
 
-/** 401: the key was good once. Only whoever holds it learns why it is not any more. */
-export const inactiveKey = (baseUrl: string, { at, key, why }: Extract<KeyLookup, { readonly _tag: "Ended" }>): Unauthorized => {
-  const { way, what } = reasons[why]
-  return new Unauthorized(explain(
+/** 401: the key was valid once. Only a caller who holds the key gets this error. */
+export const inactiveKey = (
+  baseUrl: string,
+  { at, key, why }: Extract<KeyLookup, { readonly _tag: "Inactive" }>
+): Unauthorized => {
+  const { hint, what } = reasons[why]
+  return new Unauthorized(problemMembers(
     `The key "${key.name}" (${key.id}) ${what} on ${new Date(at).toISOString()}.`,
-    `${way} This is ${baseUrl}.`
+    `${hint} This is ${baseUrl}.`
   ))
 }
 
 const endpointsInWords = (endpoints: KeyEndpoints | ReadonlyArray<string>): string => {
   if (endpoints === "all") return "every endpoint"
-  const shown = endpoints.slice(0, 10).map((endpoint) => `"${endpoint}"`).join(", ")
+  const listed = endpoints.slice(0, 10).map((endpoint) => `"${endpoint}"`).join(", ")
   const more = endpoints.length - 10
-  return `${endpoints.length === 1 ? "the endpoint" : "the endpoints"} ${shown}${more > 0 ? ` and ${more} more` : ""}`
+  return `${endpoints.length === 1 ? "the endpoint" : "the endpoints"} ${listed}${more > 0 ? ` and ${more} more` : ""}`
 }
 
-const list = (scopes: ReadonlyArray<KeyScope>) =>
+const scopesInWords = (scopes: ReadonlyArray<KeyScope>) =>
   `${scopes.length === 1 ? "the scope" : "the scopes"} ${scopes.map((scope) => `"${scope}"`).join(" and ")}`
 
-/** `The key "ci" (0123456789abcdef)`, or `The platform's API key`. */
+/** `The key "ci" (0123456789abcdef, with the scope "jobs")`, or `The platform's API key`. */
 const named = ({ id, name, scopes }: Caller): string => {
-  const text = id === "platform" ? name : `${name} (${id}, with ${list(scopes)})`
+  const text = id === "platform" ? name : `${name} (${id}, with ${scopesInWords(scopes)})`
   return text.charAt(0).toUpperCase() + text.slice(1)
 }
 
-/** 403: the key is for another kind of call. */
+/** 403: the key lacks the scope. */
 export const wrongScope = (baseUrl: string, caller: Caller, surface: string, wanted: KeyScope, hint: string): Forbidden =>
-  new Forbidden(explain(
-    `${named(caller)} does not open the ${surface}: that needs the scope "${wanted}".`,
+  new Forbidden(problemMembers(
+    `${named(caller)} cannot use the ${surface}, which requires the scope "${wanted}".`,
     `${hint} This is ${baseUrl}.`
   ))
 
 /** 403: the key is for other endpoints. */
 export const wrongEndpoint = (baseUrl: string, caller: Caller, endpoint: string): Forbidden =>
-  new Forbidden(explain(
-    `${named(caller)} opens ${endpointsInWords(caller.endpoints)}, not "${excerpt(endpoint)}".`,
-    `Check the endpoint in the address, or have the key opened for it: PATCH /api/v1/keys/${caller.id}. This is ${baseUrl}.`
+  new Forbidden(problemMembers(
+    `${named(caller)} is valid for ${endpointsInWords(caller.endpoints)}, not for "${excerpt(endpoint)}".`,
+    `Check the endpoint in the address, or add the endpoint to the key: PATCH /api/v1/keys/${caller.id}. This is ${baseUrl}.`
   ))

@@ -1,15 +1,23 @@
 /**
- * The guards of the surfaces.
+ * The guards of the three APIs.
  *
  * ```
- *   a request --> whose key?  --> scope?  --> endpoint?  --> how often?  --> the operation
- *                   401            403         403            429           jobs API and OpenAI route only
+ *   a request --> valid key?  --> scope?  --> endpoint?  --> exists?  --> rate limit?  --> the operation
+ *                   401            403         403            404          429             last two: jobs API and OpenAI route only
  * ```
  *
- * `Authorization` puts them before the operations of the `HttpApi`, `HotRoutes` before those that it serves itself.
+ * `AuthMiddleware` runs them before the operations of the `HttpApi`, `FastPath` before the operations that it serves.
  */
-import { explain, Forbidden, TooManyRequests, type Unauthorized } from "@stint/contract/Problem"
-import { EndpointStore } from "@stint/store/EndpointStore"
+import type { Endpoint } from "@stint/contract/Endpoint"
+import {
+  type EndpointNotFound,
+  Forbidden,
+  problemMembers,
+  TooManyRequests,
+  type Unauthorized,
+  type Unavailable
+} from "@stint/contract/Problem"
+import type { EndpointStore } from "@stint/store/EndpointStore"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -20,24 +28,25 @@ import type * as Scope from "effect/Scope"
 import { Limits } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
+import { endpointFinder } from "../http/QueueProblems.ts"
 import { AccessKeys, type Caller, type KeyLookup } from "./AccessKeys.ts"
 import * as AuthErrors from "./AuthErrors.ts"
 import * as RateLimiter from "./RateLimiter.ts"
 
-/** The key in an `Authorization` header: what follows `Bearer`, or all of it. */
+/** The key in an `Authorization` header: the text after `Bearer`, or the whole value. */
 const keyOf = (credential: Redacted.Redacted): Redacted.Redacted =>
   Redacted.make(Redacted.value(credential).replace(/^bearer\s+/i, "").trim())
 
 const isMissing = (key: Redacted.Redacted): boolean => /^(?:bearer)?$/i.test(Redacted.value(key))
 
-const opens = ({ endpoints }: Caller, endpoint: string): boolean => endpoints === "all" || endpoints.includes(endpoint)
+const allowsEndpoint = ({ endpoints }: Caller, endpoint: string): boolean => endpoints === "all" || endpoints.includes(endpoint)
 
-/** Says how to come back with a key (RFC 9110, 11.6.1). */
+/** Adds the challenge that a 401 must carry (RFC 9110, 11.6.1). */
 const challenge = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "www-authenticate", "Bearer realm=\"stint\""))
 )
 
-/** What the guards of callers and operators share: why a key is nobody's. */
+/** Rejects a key that identifies no caller. Shared by the guards of callers and operators. */
 const makeRejectKey = Effect.map(Effect.all({ keys: AccessKeys, address: PublicAddress }), ({ address, keys }) => {
   const { baseUrl } = address
   return Effect.fnUntraced(function*(
@@ -48,40 +57,42 @@ const makeRejectKey = Effect.map(Effect.all({ keys: AccessKeys, address: PublicA
   ) {
     const key = keyOf(credential)
     if (presented._tag === "Unknown" && keys.hasWorkerKeyPrefix(key)) {
-      return yield* new Forbidden(explain(
-        `A worker's key does not open the ${surface}.`,
-        "Use a key with the scope for it, or the platform's API key. A worker's key is for job-take, job-done, job-stream, job-stop and " +
-          `ping of its own endpoint. This is ${baseUrl}.`
+      return yield* new Forbidden(problemMembers(
+        `A worker key cannot use the ${surface}.`,
+        "Use a key with the required scope, or the platform's API key. A worker key is valid for job-take, job-done, job-stream, job-stop " +
+          `and ping of its own endpoint. This is ${baseUrl}.`
       ))
     }
     yield* challenge
-    if (presented._tag === "Ended") return yield* AuthErrors.inactiveKey(baseUrl, presented)
+    if (presented._tag === "Inactive") return yield* AuthErrors.inactiveKey(baseUrl, presented)
     return yield* isMissing(key)
       ? AuthErrors.missingKey(baseUrl, yield* HttpServerRequest.HttpServerRequest)
       : AuthErrors.unknownKey(baseUrl, Redacted.value(credential), wanted)
   })
 })
 
-/** Tells load balancers and dashboards how things are; it is asked often, and costs nothing. */
+/** Exempt from rate limits: load balancers and dashboards poll it often, and it costs nothing. */
 const UNLIMITED = "health"
 
-/** `10 s`, `1 h`: the largest unit that says it exactly. */
+/** `10 s`, `1 h`: the largest unit that is exact. */
 const windowInWords = (millis: number): string => {
   const units = [[86_400_000, "d"], [3_600_000, "h"], [60_000, "min"]] as const
   const [size, unit] = units.find(([size]) => millis % size === 0) ?? [1_000, "s"]
   return `${millis / size} ${unit}`
 }
 
-const tooMany = (caller: Caller, { endpoint, operation }: RateLimiter.Subject, refused: RateLimiter.Rejection) => {
-  const { by, limit, retryAfter, why } = refused
+const tooMany = (caller: Caller, { endpoint, operation }: RateLimiter.Subject, rejection: RateLimiter.Rejection) => {
+  const { by, limit, retryAfter, why } = rejection
   const name = caller.name.charAt(0).toUpperCase() + caller.name.slice(1)
   const what = why === "open"
-    ? `have ${limit.concurrent} calls of ${operation} open at once on the endpoint "${endpoint}"`
-    : `call ${operation} of the endpoint "${endpoint}" ${limit.limit} times in ${windowInWords(limit.perMs)}`
+    ? `have at most ${limit.concurrent} open ${operation} ${
+      limit.concurrent === 1 ? "call" : "calls"
+    } on the endpoint "${endpoint}"`
+    : `call ${operation} on the endpoint "${endpoint}" at most ${limit.limit} times in ${windowInWords(limit.perMs)}`
   return new TooManyRequests({
-    ...explain(
-      `${name} may ${what}; this was one more.`,
-      `Send the request again in ${retryAfter} s. For more, an operator changes the rateLimit of the ${by}.`
+    ...problemMembers(
+      `${name} may ${what}; this call exceeds the limit.`,
+      `Send the request again in ${retryAfter} s. An operator can raise the rateLimit of the ${by}.`
     ),
     retryAfter
   })
@@ -92,73 +103,76 @@ const isStreamed = (exit: Exit.Exit<unknown, unknown>): boolean =>
 
 const makeCaller = Effect.gen(function*() {
   const keys = yield* AccessKeys
-  const refuse = yield* makeRejectKey
-  const endpoints = yield* EndpointStore
-  const limits = yield* RateLimiter.RateLimiter
+  const rejectKey = yield* makeRejectKey
+  const findEndpoint = yield* endpointFinder
+  const limiter = yield* RateLimiter.RateLimiter
   const { baseUrl } = yield* PublicAddress
 
-  /** The call, counted; or its refusal. */
+  /** Runs the call if the limits admit it, and releases its permit when the call has ended. */
   const limited = <A, E, R>(
     respond: Effect.Effect<A, E, R>,
     caller: Caller,
     subject: RateLimiter.Subject,
-    held: RateLimiter.Limits
+    applicable: RateLimiter.Limits
   ) =>
     Effect.acquireUseRelease(
-      Effect.sync(() => limits.acquire(subject, held)),
+      Effect.sync(() => limiter.acquire(subject, applicable)),
       (permit): Effect.Effect<A, E | TooManyRequests, R | HttpServerRequest.HttpServerRequest> => {
-        const { refused } = permit
-        const headers = refused === undefined ? permit.headers : { ...permit.headers, "retry-after": String(refused.retryAfter) }
-        const tell = HttpEffect.appendPreResponseHandler((_, response) =>
+        const { rejection } = permit
+        const headers = rejection === undefined
+          ? permit.headers
+          : { ...permit.headers, "retry-after": String(rejection.retryAfter) }
+        const addHeaders = HttpEffect.appendPreResponseHandler((_, response) =>
           Effect.succeed(HttpServerResponse.setHeaders(response, headers))
         )
-        return refused === undefined
-          ? Effect.andThen(tell, respond)
-          : Effect.andThen(tell, Effect.fail(tooMany(caller, subject, refused)))
+        return rejection === undefined
+          ? Effect.andThen(addHeaders, respond)
+          : Effect.andThen(addHeaders, Effect.fail(tooMany(caller, subject, rejection)))
       },
       (permit, exit) => {
         const release = Effect.sync(permit.release)
-        // A body that streams goes on after this: the call is over when the request is.
+        // A streamed body continues after this point: such a call ends with its request.
         return isStreamed(exit) ? Effect.addFinalizer(() => release) : release
       }
     )
 
   return Effect.fnUntraced(function*<A, E, R>(
-    respond: Effect.Effect<A, E, R>,
+    respond: (endpoint: Endpoint) => Effect.Effect<A, E, R>,
     credential: Redacted.Redacted,
-    endpoint: string,
+    id: string,
     operation: string
   ): Effect.fn.Return<
     A,
-    E | Unauthorized | Forbidden | TooManyRequests,
+    E | Unauthorized | Forbidden | EndpointNotFound | Unavailable | TooManyRequests,
     R | HttpServerRequest.HttpServerRequest | Scope.Scope
   > {
     const presented = yield* keys.identify(keyOf(credential))
     if (presented._tag !== "Caller") {
-      return yield* refuse(presented, credential, "jobs API", "a key that opens this endpoint, or the platform's API key")
+      return yield* rejectKey(
+        presented,
+        credential,
+        "jobs API",
+        "a key that is valid for this endpoint, or the platform's API key"
+      )
     }
     const { caller } = presented
     if (!caller.scopes.includes("admin")) {
       if (!caller.scopes.includes("jobs")) {
-        const hint = `Use a key with the scope "jobs" that opens the endpoint "${excerpt(endpoint)}".`
+        const hint = `Use a key with the scope "jobs" that is valid for the endpoint "${excerpt(id)}".`
         return yield* AuthErrors.wrongScope(baseUrl, caller, "jobs API", "jobs", hint)
       }
-      if (!opens(caller, endpoint)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
+      if (!allowsEndpoint(caller, id)) return yield* AuthErrors.wrongEndpoint(baseUrl, caller, id)
     }
-    // What fails or is missing here is the operation's to tell.
-    const known = yield* Effect.orElseSucceed(endpoints.get(endpoint), () => undefined)
-    if (known === undefined || (known.rateLimit === undefined && caller.rateLimit === undefined)) return yield* respond
-    if (operation === UNLIMITED) return yield* respond
-    return yield* limited(respond, caller, { key: caller.id, endpoint, operation }, {
-      endpoint: known.rateLimit,
-      key: caller.rateLimit
-    })
+    const endpoint = yield* findEndpoint(id)
+    const limits = { endpoint: endpoint.rateLimit, key: caller.rateLimit }
+    if (operation === UNLIMITED || (limits.endpoint === undefined && limits.key === undefined)) return yield* respond(endpoint)
+    return yield* limited(respond(endpoint), caller, { key: caller.id, endpoint: id, operation }, limits)
   })
 })
 
 const makeOperator = Effect.gen(function*() {
   const keys = yield* AccessKeys
-  const refuse = yield* makeRejectKey
+  const rejectKey = yield* makeRejectKey
   const { baseUrl } = yield* PublicAddress
 
   return Effect.fnUntraced(function*<A, E, R>(
@@ -167,7 +181,7 @@ const makeOperator = Effect.gen(function*() {
   ): Effect.fn.Return<A, E | Unauthorized | Forbidden, R | HttpServerRequest.HttpServerRequest> {
     const presented = yield* keys.identify(keyOf(credential))
     if (presented._tag !== "Caller") {
-      return yield* refuse(presented, credential, "control API", "the platform's API key, or a key with the scope \"admin\"")
+      return yield* rejectKey(presented, credential, "control API", "the platform's API key, or a key with the scope \"admin\"")
     }
     const { caller } = presented
     if (caller.scopes.includes("admin")) return yield* respond
@@ -184,19 +198,20 @@ const makeWorker = Effect.gen(function*() {
   const rejectionFor = Effect.fnUntraced(function*(credential: Redacted.Redacted, endpoint: string) {
     const key = keyOf(credential)
     const name = excerpt(endpoint)
-    const hint =
-      `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has a worker key of its own.`
+    const hint = `Give the worker the variables that \`stint worker-env ${name}\` prints. Each endpoint has its own worker key.`
     if (keys.hasWorkerKeyPrefix(key)) {
-      return new Forbidden(explain(`This key is not a worker key of the endpoint "${name}".`, `${hint} This is ${baseUrl}.`))
+      return new Forbidden(
+        problemMembers(`This key is not a worker key of the endpoint "${name}".`, `${hint} This is ${baseUrl}.`)
+      )
     }
     const presented = yield* keys.identify(key)
     if (presented._tag === "Caller") {
       const { caller } = presented
       if (!caller.scopes.includes("worker")) return AuthErrors.wrongScope(baseUrl, caller, "worker API", "worker", hint)
-      return opens(caller, endpoint) ? undefined : AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
+      return allowsEndpoint(caller, endpoint) ? undefined : AuthErrors.wrongEndpoint(baseUrl, caller, endpoint)
     }
     yield* challenge
-    if (presented._tag === "Ended") return AuthErrors.inactiveKey(baseUrl, presented)
+    if (presented._tag === "Inactive") return AuthErrors.inactiveKey(baseUrl, presented)
     if (isMissing(key)) return AuthErrors.missingKey(baseUrl, yield* HttpServerRequest.HttpServerRequest)
     const wanted = `the worker key of the endpoint "${name}" (\`stint worker-env ${name}\`)`
     return AuthErrors.unknownKey(baseUrl, Redacted.value(credential), wanted)
@@ -209,24 +224,24 @@ const makeWorker = Effect.gen(function*() {
   ): Effect.fn.Return<A, E | Unauthorized | Forbidden, R | HttpServerRequest.HttpServerRequest> {
     const key = keyOf(credential)
     if (keys.hasWorkerKeyPrefix(key) && keys.isWorkerKeyOf(endpoint, key)) return yield* respond
-    const refusal = yield* rejectionFor(credential, endpoint)
-    if (refusal === undefined) return yield* respond
-    return yield* Effect.delay(Effect.fail(refusal), limits.refusalWaitMs)
+    const rejection = yield* rejectionFor(credential, endpoint)
+    if (rejection === undefined) return yield* respond
+    return yield* Effect.delay(Effect.fail(rejection), limits.refusalWaitMs)
   })
 })
 
 const make = Effect.all({ caller: makeCaller, operator: makeOperator, worker: makeWorker })
 
 /**
- * The guards: each runs what it is given, or fails with the refusal.
+ * The guards. Each runs the given effect, or fails with a problem.
  *
- * - `caller`: who submits jobs and asks for them, on an endpoint, counted by operation.
- * - `operator`: who holds the admin scope.
- * - `worker`: who runs the jobs of an endpoint. A refusal is held back.
+ * - `caller`: requires a key for jobs of the endpoint. Looks up the endpoint, passes it to the effect, and applies rate limits per operation.
+ * - `operator`: requires the scope `admin`.
+ * - `worker`: requires a worker key of the endpoint. Delays its errors, because SDKs retry at once.
  */
 export class AuthGuards extends Context.Service<AuthGuards, Effect.Success<typeof make>>()("@stint/server/AuthGuards") {}
 
-/** The guards. Built once, whatever routes they stand before: what was called is counted here. */
+/** The guards. One instance serves all routes, because it holds the rate limits' counters. */
 export const layer: Layer.Layer<AuthGuards, never, AccessKeys | EndpointStore | PublicAddress> = Layer.effect(AuthGuards, make)
   .pipe(
     Layer.provide(RateLimiter.layer)

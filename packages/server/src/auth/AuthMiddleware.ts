@@ -1,9 +1,9 @@
 /**
- * The guards of the surfaces, where the `HttpApi` has them.
+ * The guards as middlewares of the `HttpApi`.
  */
-import { ControlAuthorization, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
+import { ControlAuthorization, CurrentEndpoint, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
-import { Forbidden, TooManyRequests, Unauthorized } from "@stint/contract/Problem"
+import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable } from "@stint/contract/Problem"
 import * as Effect from "effect/Effect"
 import { HttpRouter } from "effect/http"
 import type { HttpApiEndpoint } from "effect/http-api"
@@ -11,31 +11,36 @@ import * as Layer from "effect/Layer"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
 import { AuthGuards } from "./AuthGuards.ts"
 
-/** What a call does: the part of its path after the endpoint. GET and POST of the same are the same. */
+/** The operation of a call: the path segment after the endpoint. GET and POST of a path are one operation. */
 const operationOf = ({ path }: HttpApiEndpoint.Top): string => path.split("/")[3] ?? ""
 
-const endpointOf = Effect.map(HttpRouter.params, ({ endpoint = "" }) => endpoint)
+const endpointId = Effect.map(HttpRouter.params, ({ endpoint = "" }) => endpoint)
 
 const layerJobs = Layer.effect(
   JobsAuthorization,
   Effect.map(AuthGuards, ({ caller }) => ({
     key: (respond, { credential, endpoint }) =>
-      Effect.flatMap(endpointOf, (id) => caller(respond, credential, id, operationOf(endpoint)))
+      Effect.flatMap(
+        endpointId,
+        (id) => caller((found) => Effect.provideService(respond, CurrentEndpoint, found), credential, id, operationOf(endpoint))
+      )
   }))
 )
 
-const isRefusal = (error: unknown): error is Unauthorized | Forbidden | TooManyRequests =>
-  error instanceof Unauthorized || error instanceof Forbidden || error instanceof TooManyRequests
+const rejections = [Unauthorized, Forbidden, TooManyRequests, EndpointNotFound, Unavailable] as const
 
-/** The guard of the jobs API, refusing in OpenAI's shape. */
+const isRejection = (error: unknown): error is InstanceType<(typeof rejections)[number]> =>
+  rejections.some((rejection) => error instanceof rejection)
+
+/** The guard of the jobs API, with errors in OpenAI's shape. */
 const layerOpenAi = Layer.effect(
   OpenAiAuthorization,
   Effect.map(JobsAuthorization, ({ key }) => ({
     key: (respond, options) =>
       Effect.catchIf(
         key(respond, options),
-        isRefusal,
-        (refusal) => Effect.succeed(OpenAiErrorResponse.response(OpenAiErrorResponse.ofProblem(refusal)))
+        isRejection,
+        (rejection) => Effect.succeed(OpenAiErrorResponse.response(OpenAiErrorResponse.ofProblem(rejection)))
       )
   }))
 )
@@ -48,7 +53,7 @@ const layerControl = Layer.effect(
 const layerWorker = Layer.effect(
   WorkerAuthorization,
   Effect.map(AuthGuards, ({ worker }) => ({
-    key: (respond, { credential }) => Effect.flatMap(endpointOf, (id) => worker(respond, credential, id))
+    key: (respond, { credential }) => Effect.flatMap(endpointId, (id) => worker(respond, credential, id))
   }))
 )
 

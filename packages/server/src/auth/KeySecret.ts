@@ -1,34 +1,34 @@
 /**
- * The secrets of keys: how they are made, what is kept of them, and what a presented one is worth.
+ * Secrets of access keys: how they are created, what is stored, and how a presented secret is checked.
  *
  * ```
  *   stint_0123456789abcdef_Vm9y...         43 characters, 256 random bits
- *         `--- id -------´ `- random --´   the id leads to the one record to compare with, however many keys there are
+ *         `--- id -------´ `- random --´   the id finds the record to compare with, in constant time however many keys exist
  * ```
  *
- * Kept is the SHA-256 of the whole text. A slow hash would add nothing: it protects secrets that can be guessed, and nobody guesses 256
- * random bits (docs/decisions/0009-keys-at-rest.md).
+ * The store holds the SHA-256 of the whole text. A slow hash would add nothing: it protects secrets that can be guessed, and 256 random bits
+ * cannot be (docs/decisions/0009-keys-at-rest.md).
  */
 import { KeyId } from "@stint/contract/AccessKey"
 import type { KeyRecord } from "@stint/store/KeyStore"
 import { hash, randomBytes, timingSafeEqual } from "node:crypto"
 
-/** A secret that was just made. */
+/** A newly created secret. */
 export interface NewSecret {
   readonly secret: string
-  /** What people may see of it. */
+  /** The part that may be displayed. */
   readonly prefix: string
-  /** What is kept of it. */
+  /** The part that is stored. */
   readonly digest: string
 }
 
-/** The digest that keys are compared by. */
+/** The digest by which keys are compared. */
 export const digestOf = (text: string): Buffer => hash("sha256", text, "buffer")
 
 /** A new id. */
 export const newId = (): KeyId => KeyId.make(randomBytes(8).toString("hex"))
 
-/** A new secret of a key. */
+/** A new secret for a key. */
 export const mint = (id: KeyId): NewSecret => {
   const secret = `stint_${id}_${randomBytes(32).toString("base64url")}`
   return { secret, prefix: secret.slice(0, `stint_${id}_`.length + 4), digest: digestOf(secret).toString("hex") }
@@ -36,40 +36,40 @@ export const mint = (id: KeyId): NewSecret => {
 
 const SHAPE = /^stint_([0-9a-f]{16})_[A-Za-z0-9_-]{43}$/
 
-/** The id in a text that has the shape of a secret. */
+/** The key id in a text that has the shape of a secret, otherwise undefined. */
 export const idIn = (text: string): string | undefined => SHAPE.exec(text)?.[1]
 
 /** Compares in constant time. */
-const isDigest = (presented: Buffer, kept: string): boolean => {
-  const other = Buffer.from(kept, "hex")
+const isDigest = (presented: Buffer, stored: string): boolean => {
+  const other = Buffer.from(stored, "hex")
   return other.length === presented.length && timingSafeEqual(presented, other)
 }
 
-/** What a presented secret is worth. */
+/** The result of checking a presented secret. */
 export type SecretStatus =
   | { readonly _tag: "Active" }
-  /** It was the key's secret, or still is, but it does not open anything any more. `at`: since when. */
-  | { readonly _tag: "Ended"; readonly why: "revoked" | "expired" | "rotated"; readonly at: number }
-  /** It never was a secret of this key. */
-  | { readonly _tag: "Foreign" }
+  /** A secret of this key that no longer works. `at`: when it stopped working. */
+  | { readonly _tag: "Inactive"; readonly why: "revoked" | "expired" | "rotated"; readonly at: number }
+  /** Never a secret of this key. */
+  | { readonly _tag: "NoMatch" }
 
 const isOver = (time: number | undefined, now: number): time is number => time !== undefined && time <= now
 
-/** What the secret with this digest is worth to a key at a time. */
+/** Checks the secret with this digest against a key at a given time. */
 export const secretStatus = (key: KeyRecord, digest: Buffer, now: number): SecretStatus => {
   const isPresent = isDigest(digest, key.digest)
   const previous = isPresent ? undefined : key.previous.find((one) => isDigest(digest, one.digest))
-  if (!isPresent && previous === undefined) return { _tag: "Foreign" }
-  if (isOver(key.revokedAt, now)) return { _tag: "Ended", why: "revoked", at: key.revokedAt }
-  if (isOver(key.expiresAt, now)) return { _tag: "Ended", why: "expired", at: key.expiresAt }
-  if (isOver(previous?.until, now)) return { _tag: "Ended", why: "rotated", at: previous.until }
+  if (!isPresent && previous === undefined) return { _tag: "NoMatch" }
+  if (isOver(key.revokedAt, now)) return { _tag: "Inactive", why: "revoked", at: key.revokedAt }
+  if (isOver(key.expiresAt, now)) return { _tag: "Inactive", why: "expired", at: key.expiresAt }
+  if (isOver(previous?.until, now)) return { _tag: "Inactive", why: "rotated", at: previous.until }
   return { _tag: "Active" }
 }
 
-/** How many secrets are kept after their end, to tell whoever still uses one what happened. */
+/** Number of expired secrets to keep per key, so that a caller who still uses one gets a specific error. */
 const MAX_ENDED_SECRETS = 3
 
-/** A key after a rotation: every secret from before ends after `graceMs` at the latest. */
+/** The key after a rotation: all earlier secrets expire after `graceMs` or sooner. */
 export const rotated = (key: KeyRecord, minted: NewSecret, graceMs: number, now: number): KeyRecord => {
   const before = [{ digest: key.digest, until: now + graceMs }, ...key.previous].map(({ digest, until }) => ({
     digest,

@@ -3,43 +3,43 @@
  *
  * ```
  *   debt
- *    ^                  each admitted call adds `perMs`; each millisecond takes `limit` away
- *    |- - - - - - - -   capacity = limit * perMs: a call that would go above is refused, and adds nothing
+ *    ^                  each admitted call adds `perMs`; each millisecond removes `limit`
+ *    |- - - - - - - -   capacity = limit * perMs: a call that would exceed it is rejected and adds nothing
  *    |   /|  /|
  *    |  / |\/ |\___
  *    +------------------> time
  * ```
  *
- * From rest `limit` calls are admitted at once, then one every `perMs / limit` milliseconds: at most `limit + d * limit / perMs` in any time
- * `d`. In these units everything is a whole number below 2^53, so that no rounding ever admits one too many, or refuses somebody who
- * waited as long as was said.
+ * An idle meter admits `limit` calls at once, then one every `perMs / limit` milliseconds: at most `limit + d * limit / perMs` in any period
+ * `d`. All values in these units are whole numbers below 2^53, so rounding never admits an extra call, and never rejects a caller who waited
+ * for the announced time.
  */
 
-/** `limit` calls in `perMs` milliseconds. Whole numbers, of which the product stays below 2^53. */
+/** `limit` calls in `perMs` milliseconds. Both are whole numbers; their product must be below 2^53. */
 export interface Rate {
   readonly limit: number
   readonly perMs: number
 }
 
-/** What was used, as of a time in milliseconds. Undefined stands for nothing. */
+/** The debt at a time in milliseconds. Undefined means no debt. */
 export interface Meter {
   readonly debt: number
   readonly at: number
 }
 
-/** What the meter says to one more call. */
+/** The result of metering one call. */
 export interface Reading {
   readonly admitted: boolean
   readonly meter: Meter
-  /** How many more calls would be admitted now. */
+  /** Number of further calls that would be admitted now. */
   readonly remaining: number
-  /** How long until all of the limit is free again, in milliseconds. */
+  /** Time until the whole limit is available again, in milliseconds. */
   readonly resetMs: number
-  /** How long until one call is admitted, if nobody else calls meanwhile, in milliseconds. 0 where one is now. */
+  /** Time until the next call is admitted, in milliseconds, assuming no other calls. 0 when one is admitted now. */
   readonly waitMs: number
 }
 
-/** What is left of the debt. A clock that was set back takes nothing away. */
+/** The debt left at `now`. If the clock was set back, the debt does not shrink. */
 const debtAt = (rate: Rate, meter: Meter | undefined, now: number): number =>
   meter === undefined ? 0 : Math.max(0, meter.debt - Math.max(0, now - meter.at) * rate.limit)
 
@@ -54,14 +54,14 @@ const reading = (rate: Rate, debt: number, now: number, admitted: boolean): Read
   }
 }
 
-/** One call: admitted and counted, or refused and not. */
+/** Meters one call: adds its cost if it is admitted. */
 export const consume = (rate: Rate, meter: Meter | undefined, now: number): Reading => {
   const debt = debtAt(rate, meter, now)
   const admitted = debt + rate.perMs <= rate.limit * rate.perMs
   return reading(rate, admitted ? debt + rate.perMs : debt, now, admitted)
 }
 
-/** How things stand, without a call. */
+/** Reads the meter without a call. */
 export const peek = (rate: Rate, meter: Meter | undefined, now: number): Reading => {
   const debt = debtAt(rate, meter, now)
   return reading(rate, debt, now, debt + rate.perMs <= rate.limit * rate.perMs)

@@ -1,14 +1,14 @@
 /**
- * Rate limits of the jobs API: for each key, on each endpoint, for each kind of operation.
+ * Rate limits of the jobs API, per key, endpoint and operation.
  *
- * What was used is kept in this process's memory: a restart forgets it, and several servers in front of one queue each count on their own.
- * A shared count would cost every request a write to a database, which is more than most requests cost altogether
+ * Usage is applicable in this process's memory: a restart resets it, and several servers in front of one queue count independently.
+ * A shared count would cost a database write per request, which is more than the rest of most requests costs
  * (docs/decisions/0009-keys-at-rest.md).
  *
- * The endpoint's limit holds for every key, and a key's own limit beside it: a call has to be within both. One that is refused by either
- * is counted by neither.
+ * The endpoint's limit applies to every key, and a key's own limit applies as well: a call must be within both. A call rejected by either
+ * limit counts against neither.
  *
- * The headers follow draft-ietf-httpapi-ratelimit-headers-11; what is the key's own has `-key` in its name:
+ * The headers follow draft-ietf-httpapi-ratelimit-headers-11; names of the key's own limits contain `-key`:
  *
  * ```
  *   RateLimit-Policy: "run";q=1000;w=10, "run-open";q=200;qu="concurrent-requests", "run-key";q=100;w=10
@@ -22,7 +22,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as LeakyBucket from "./LeakyBucket.ts"
 
-/** What is counted together. */
+/** The unit that a limit counts. */
 export interface Subject {
   /** A key's id. */
   readonly key: string
@@ -31,43 +31,43 @@ export interface Subject {
   readonly operation: string
 }
 
-/** Whose limit it is. */
+/** The owner of a limit. */
 export type Owner = "endpoint" | "key"
 
-/** The limits that a call has to be within: of the endpoint, of the key, of both. */
+/** The limits that apply to a call: the endpoint's, the key's, or both. */
 export type Limits = { readonly [By in Owner]?: RateLimit | undefined }
 
-/** What a call was refused for. */
+/** Why a call was rejected. */
 export interface Rejection {
   readonly by: Owner
   readonly limit: RateLimit
-  /** Too often, or too many open at once. */
+  /** `rate`: too many calls in the window. `open`: too many concurrent calls. */
   readonly why: "rate" | "open"
-  /** When to come again, in whole seconds; 1 at least. Exact for the rate, a guess where too many calls are open. */
+  /** When to retry, in whole seconds; at least 1. Exact for the rate; an estimate for concurrent calls. */
   readonly retryAfter: number
 }
 
-/** The answer to one call. */
+/** The result of one call. */
 export interface Permit {
-  /** Undefined where the call was admitted. */
-  readonly refused: Rejection | undefined
-  /** What to tell the client about its limits. */
+  /** Undefined when the call was admitted. */
+  readonly rejection: Rejection | undefined
+  /** The rate limit headers of the response. */
   readonly headers: Readonly<Record<string, string>>
-  /** Has to be called once, when an admitted call is over. */
+  /** Must be called once, when an admitted call has ended. */
   readonly release: () => void
 }
 
 export class RateLimiter extends Context.Service<RateLimiter, {
-  /** Counts a call, or refuses it. */
+  /** Counts a call, or rejects it. */
   readonly acquire: (subject: Subject, limits: Limits) => Permit
-  /** How many subjects are remembered. */
+  /** Number of subjects applicable in memory. */
   readonly size: () => number
 }>()("@stint/server/RateLimiter") {}
 
-/** Below this many subjects nothing is swept. */
-const FEW = 1_024
+/** Idle subjects are not removed while there are fewer than this. */
+const SWEEP_THRESHOLD = 1_024
 
-/** What was used of one limit. */
+/** The usage of one limit. */
 interface Count {
   readonly rate: LeakyBucket.Rate
   meter: LeakyBucket.Meter | undefined
@@ -78,7 +78,7 @@ interface Usage {
   open: number
 }
 
-/** One limit, and how things stand with it. */
+/** One limit and its current reading. */
 interface LimitReading {
   readonly by: Owner
   readonly limit: RateLimit
@@ -103,7 +103,7 @@ const headersOf = (operation: string, readings: ReadonlyArray<LimitReading>, ope
   return { "ratelimit-policy": policies.join(", "), ratelimit: states.join(", ") }
 }
 
-/** What refuses the call; of several limits the one that does so for longest. */
+/** Why the limits reject the call, or undefined. When several reject it, the one with the longest wait. */
 const rejectionFor = (readings: ReadonlyArray<LimitReading>, open: number): Rejection | undefined =>
   readings.flatMap(({ by, limit, reading }): ReadonlyArray<Rejection> => {
     const isFull = limit.concurrent !== undefined && open >= limit.concurrent
@@ -111,23 +111,23 @@ const rejectionFor = (readings: ReadonlyArray<LimitReading>, open: number): Reje
     return [{ by, limit, why: isFull ? "open" : "rate", retryAfter: Math.max(1, seconds(reading.waitMs)) }]
   }).toSorted((a, b) => b.retryAfter - a.retryAfter)[0]
 
-/** Limits that are counted in memory. */
+/** Rate limits counted in memory. */
 export const layer: Layer.Layer<RateLimiter> = Layer.effect(
   RateLimiter,
   Effect.gen(function*() {
     const clock = yield* Clock.Clock
     const usages = new Map<string, Usage>()
-    let sweepAt = FEW
+    let sweepAt = SWEEP_THRESHOLD
 
     const isIdle = ({ counts, open }: Usage, now: number) =>
       open === 0 && [...counts.values()].every(({ meter, rate }) => LeakyBucket.peek(rate, meter, now).resetMs === 0)
 
-    /** Forgets whoever has used nothing for so long that it makes no difference. */
+    /** Removes subjects whose usage has drained to zero. */
     const sweep = (now: number) => {
       for (const [subject, usage] of usages) {
         if (isIdle(usage, now)) usages.delete(subject)
       }
-      sweepAt = Math.max(FEW, 2 * usages.size)
+      sweepAt = Math.max(SWEEP_THRESHOLD, 2 * usages.size)
     }
 
     const usageOf = (subject: string, now: number): Usage => {
@@ -139,7 +139,7 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
       return usage
     }
 
-    /** A limit that was changed starts anew; what is open stays open. */
+    /** A changed limit starts from zero; open calls still count. */
     const countOf = ({ counts }: Usage, by: Owner, { limit, perMs }: RateLimit): Count => {
       const known = counts.get(by)
       if (known !== undefined && known.rate.limit === limit && known.rate.perMs === perMs) return known
@@ -153,23 +153,27 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
       acquire: ({ endpoint, key, operation }, limits) => {
         const now = Math.floor(clock.currentTimeMillisUnsafe())
         const usage = usageOf(`${key} ${endpoint} ${operation}`, now)
-        const held = OWNERS.flatMap((by) => {
+        const applicable = OWNERS.flatMap((by) => {
           const limit = limits[by]
           return limit === undefined ? [] : [{ by, limit, count: countOf(usage, by, limit) }]
         })
-        const before = held.map(({ by, count, limit }) => ({ by, limit, reading: LeakyBucket.peek(limit, count.meter, now) }))
-        const refused = rejectionFor(before, usage.open)
-        if (refused !== undefined) {
-          return { refused, headers: headersOf(operation, before, usage.open), release: () => {} }
+        const before = applicable.map(({ by, count, limit }) => ({
+          by,
+          limit,
+          reading: LeakyBucket.peek(limit, count.meter, now)
+        }))
+        const rejection = rejectionFor(before, usage.open)
+        if (rejection !== undefined) {
+          return { rejection, headers: headersOf(operation, before, usage.open), release: () => {} }
         }
-        const after = held.map(({ by, count, limit }) => {
+        const after = applicable.map(({ by, count, limit }) => {
           const reading = LeakyBucket.consume(limit, count.meter, now)
           count.meter = reading.meter
           return { by, limit, reading }
         })
         usage.open += 1
         return {
-          refused: undefined,
+          rejection: undefined,
           headers: headersOf(operation, after, usage.open),
           release: () => {
             usage.open -= 1

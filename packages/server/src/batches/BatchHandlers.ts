@@ -1,22 +1,23 @@
 /**
  * Batches over the queue (docs/spec/batches.md#operations).
  *
- * Payloads cross as text, as those of `/run` do: a call's requests are cut out of its body, and results are spliced in as they are kept.
+ * Payloads stay text, as in `/run`: requests are cut out of the call's body, and results are spliced into the response as they are stored.
  */
 import { Api } from "@stint/contract/Api"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import { BatchChanges, BatchDraft, BatchRequest as BatchRequestBody, BatchRequests } from "@stint/contract/Batch"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
 import { jsonNull, type JsonText } from "@stint/contract/Json"
-import { explain, InvalidRequest } from "@stint/contract/Problem"
+import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import { BatchQueue } from "@stint/queue/BatchQueue"
-import { uuidV7At } from "@stint/queue/UuidV7"
 import { toWireBatch } from "@stint/store/BatchJson"
 import type { BatchRecord } from "@stint/store/BatchMachine"
 import type { BatchRequest } from "@stint/store/BatchStore"
 import { jobMembers } from "@stint/store/JobJson"
 import type { JobReport } from "@stint/store/JobRecord"
+import { uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
@@ -25,12 +26,12 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { elementTexts, memberText } from "../http/JsonMember.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
-import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
+import { mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, readJson } from "../http/RequestBody.ts"
 import { webhookOf } from "../jobs/SubmitRequest.ts"
 import { mapBatchChangeErrors, mapBatchLookupErrors, mapBatchStartErrors, tooManyRequests } from "./BatchProblems.ts"
 
-/** How many of a list where the caller does not say. */
+/** Default page size of a list. */
 const PAGE = 50
 
 const draftHint =
@@ -38,7 +39,7 @@ const draftHint =
 const requestsHint = "Send {\"requests\": [{\"input\": {\"name\": \"Ada\"}}]}."
 const changesHint = "Send {\"name\": \"nightly\"}, {\"webhook\": \"https://example.com/done\"}, or both."
 
-/** `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
+/** `input` came out of `JSON.parse`, so it needs no further validation. */
 const Requests = Schema.Array(Schema.Struct({ ...BatchRequestBody.fields, input: Schema.Unknown }))
 
 const decodeDraft = decoder(Schema.Struct({ ...BatchDraft.fields, requests: Schema.optionalKey(Requests) }), draftHint)
@@ -47,7 +48,7 @@ const decodeChanges = decoder(BatchChanges, changesHint)
 
 const ownRemedy = "Add the requests in several calls: POST /v2/{endpoint}/batch/{id}/requests."
 
-/** The requests of a body as they were sent, each as text. An array alone is the requests. */
+/** The requests of a body, each as the text that was sent. A body that is an array is the list of requests. */
 const textsOf = (value: unknown, text: string): ReadonlyArray<JsonText> =>
   elementTexts(Array.isArray(value) ? text : memberText(text, "requests") ?? "[]")
 
@@ -56,19 +57,19 @@ const rawRequests = (value: unknown): ReadonlyArray<unknown> => {
   return Array.isArray(requests) ? requests : []
 }
 
-/** A key of its own would stand for one job, and a request is one already. */
-const refuseKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, InvalidRequest> => {
+/** Rejects idempotency keys: each request of a batch is exactly one job already. */
+const rejectKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, InvalidRequest> => {
   const at = requests.findIndex((request) => Predicate.hasProperty(request, "idempotencyKey"))
   return at === -1 ? Effect.void : new InvalidRequest({
-    ...explain(
-      `requests[${at}].idempotencyKey: a request of a batch has no idempotency key`,
-      "Leave it out: each request of a batch is one job, and finalizing a batch twice runs nothing twice."
+    ...problemMembers(
+      `requests[${at}].idempotencyKey: not allowed in a request of a batch`,
+      "Omit the key: each request of a batch is one job, and finalizing a batch twice runs no request twice."
     ),
-    errors: [{ path: ["requests", at, "idempotencyKey"], message: "a request of a batch has no idempotency key" }]
+    errors: [{ path: ["requests", at, "idempotencyKey"], message: "not allowed in a request of a batch" }]
   })
 }
 
-/** A request and its result. Before it is a job it waits, as it does at first when it is one. */
+/** A request with its result. A request that is not a job yet is reported as IN_QUEUE. */
 const resultText = (id: string, job: JobReport | undefined, batch: BatchRecord, endpoint: Endpoint): string => {
   if (job === undefined) {
     return `{"id":${JSON.stringify(id)},"status":"${batch.status === "CANCELLED" ? "CANCELLED" : "IN_QUEUE"}"}`
@@ -88,11 +89,10 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function*(handlers) {
     const batches = yield* BatchQueue
     const limits = yield* Limits
-    const findEndpoint = yield* endpointFinder
     const remedy = remedyFor(ownRemedy, "STINT_LIMIT_BATCH", false, limits)
     const most = { requests: limits.batchRequests, open: limits.openBatches, queued: limits.batchQueued }
 
-    /** The body of a call and the requests in it; all are looked at before any is kept. */
+    /** Reads the body of a call and its requests. Validates all requests before any is stored. */
     const read = Effect.fnUntraced(function*<A extends { readonly requests?: (typeof Requests)["Type"] }>(
       request: HttpServerRequest.HttpServerRequest,
       decode: (value: unknown) => Effect.Effect<A, InvalidRequest>,
@@ -102,12 +102,12 @@ export const layer = HttpApiBuilder.group(
       const raw = rawRequests(value)
       if (raw.length > limits.batchRequests) return yield* tooManyRequests(limits.batchRequests)
       const body = yield* decode(Array.isArray(value) ? { requests: value } : value)
-      yield* refuseKeys(raw)
+      yield* rejectKeys(raw)
       const texts = textsOf(value, text)
       const trace = traceContextOf(request.headers)
       const requests = (body.requests ?? []).map(({ policy, priority, tags, webhook }, at): BatchRequest => {
         const own = texts[at] ?? "{}"
-        const told = webhookOf(webhook)
+        const longForm = webhookOf(webhook)
         return {
           id: JobId.make(uuidV7At(Date.now())),
           input: memberText(own, "input") ?? jsonNull,
@@ -116,7 +116,7 @@ export const layer = HttpApiBuilder.group(
             ...(policy === undefined ? {} : { policy }),
             ...(priority === undefined ? {} : { priority }),
             ...(tags === undefined ? {} : { tags }),
-            ...(told === undefined ? {} : { webhook: told }),
+            ...(longForm === undefined ? {} : { webhook: longForm }),
             ...trace
           }
         }
@@ -124,11 +124,11 @@ export const layer = HttpApiBuilder.group(
       return { body, requests }
     })
 
-    /** One job is read at a time, while the ones before are on their way: a page of large results never is in memory as a whole. */
+    /** Reads one job at a time while earlier ones are sent, so a page of large results is never in memory as a whole. */
     const results = (endpoint: Endpoint, batch: BatchRecord, ids: ReadonlyArray<JobId>, offset: number, limit: number) => {
       const requests = Stream.fromIterable(ids.entries()).pipe(
         Stream.mapEffect(([at, id]) =>
-          Effect.map(batches.job(id), (job) => `${at === 0 ? "" : ","}${resultText(id, job, batch, endpoint)}`)
+          Effect.map(batches.job(endpoint.id, id), (job) => `${at === 0 ? "" : ","}${resultText(id, job, batch, endpoint)}`)
         )
       )
       const rest = { total: batch.total, offset, limit, hasMore: offset + ids.length < batch.total }
@@ -136,7 +136,10 @@ export const layer = HttpApiBuilder.group(
         Stream.concat(requests),
         Stream.concat(Stream.make(`],${JSON.stringify(rest).slice(1)}`)),
         Stream.tapError((error) =>
-          Effect.logError(`The results of batch ${batch.id} were cut off. Whoever read them asks again.`, error)
+          Effect.logError(
+            `The response with the results of batch ${batch.id} was cut off. The caller must send its request again.`,
+            error
+          )
         ),
         Stream.map((text) => encoder.encode(text))
       )
@@ -145,8 +148,8 @@ export const layer = HttpApiBuilder.group(
     return handlers
       .handleRaw(
         "createBatch",
-        Effect.fnUntraced(function*({ params, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*({ request }) {
+          const endpoint = yield* CurrentEndpoint
           const { body: { name, policy, webhook }, requests } = yield* read(request, decodeDraft, draftHint)
           const { id, status } = yield* mapBatchStartErrors(batches.create({ endpoint, name, policy, webhook, requests }, most))
             .pipe(
@@ -157,8 +160,8 @@ export const layer = HttpApiBuilder.group(
       )
       .handle(
         "listBatches",
-        Effect.fnUntraced(function*({ params, query }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*({ query }) {
+          const endpoint = yield* CurrentEndpoint
           const found = yield* mapStoreErrors(batches.list(endpoint.id, query.offset ?? 0, query.limit ?? PAGE))
           return found.map(toWireBatch)
         })
@@ -166,22 +169,27 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "getBatch",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return toWireBatch(yield* mapBatchLookupErrors(batches.get(endpoint.id, params.id)))
         })
       )
       .handleRaw(
         "changeBatch",
         Effect.fnUntraced(function*({ params, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
-          const { value } = yield* readJson(request, limits.controlBytes, "A name and an address are short.", changesHint)
+          const endpoint = yield* CurrentEndpoint
+          const { value } = yield* readJson(
+            request,
+            limits.controlBytes,
+            "A name and a URL are small. Check that the body contains only settings.",
+            changesHint
+          )
           return toWireBatch(yield* mapBatchChangeErrors(batches.edit(endpoint.id, params.id, yield* decodeChanges(value))))
         })
       )
       .handleRaw(
         "addRequests",
         Effect.fnUntraced(function*({ params, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           const { requests } = yield* read(request, decodeRequests, requestsHint)
           return toWireBatch(yield* mapBatchChangeErrors(batches.add(endpoint.id, params.id, requests, most)))
         })
@@ -189,7 +197,7 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "batchRequests",
         Effect.fnUntraced(function*({ params, query }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           const { limit = PAGE, offset = 0 } = query
           const { batch, ids } = yield* mapBatchLookupErrors(batches.requests(endpoint.id, params.id, offset, limit))
           return HttpServerResponse.stream(results(endpoint, batch, ids, offset, limit), { contentType: "application/json" })
@@ -198,21 +206,21 @@ export const layer = HttpApiBuilder.group(
       .handle(
         "dropRequest",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return toWireBatch(yield* mapBatchChangeErrors(batches.drop(endpoint.id, params.id, params.request)))
         })
       )
       .handle(
         "finalizeBatch",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return toWireBatch(yield* mapBatchStartErrors(batches.finalize(endpoint, params.id, most)))
         })
       )
       .handle(
         "cancelBatch",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return toWireBatch(yield* mapBatchLookupErrors(batches.cancel(endpoint.id, params.id)))
         })
       )

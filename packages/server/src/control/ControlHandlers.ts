@@ -1,9 +1,9 @@
 /**
- * The control API: endpoints and what their workers need to join.
+ * The control API: endpoints and the environment variables of their workers.
  */
 import { Api } from "@stint/contract/Api"
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
-import { Conflict, explain } from "@stint/contract/Problem"
+import { Conflict, problemMembers } from "@stint/contract/Problem"
 import { pingIntervalOf, workerEnvironment } from "@stint/contract/WorkerProtocol"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { EndpointStore } from "@stint/store/EndpointStore"
@@ -36,9 +36,9 @@ export const layer = HttpApiBuilder.group(
     const findEndpoint = yield* endpointFinder
 
     const read = (request: HttpServerRequest.HttpServerRequest) =>
-      readJson(request, limits.controlBytes, "An endpoint's settings are short.", specHint)
+      readJson(request, limits.controlBytes, "Endpoint settings are small. Check that the body contains only settings.", specHint)
 
-    const keep = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
+    const save = Effect.fnUntraced(function*(spec: EndpointSpec, createdAt: number) {
       const endpoint: Endpoint = { ...spec, createdAt }
       yield* mapStoreErrors(endpoints.put(endpoint))
       return endpoint
@@ -52,8 +52,8 @@ export const layer = HttpApiBuilder.group(
           const spec = yield* decodeSpec((yield* read(request)).value)
           const endpoint: Endpoint = { ...spec, createdAt: yield* Clock.currentTimeMillis }
           if (yield* mapStoreErrors(endpoints.create(endpoint))) return endpoint
-          return yield* new Conflict(explain(
-            `There is an endpoint "${spec.id}" already.`,
+          return yield* new Conflict(problemMembers(
+            `The endpoint "${spec.id}" already exists.`,
             `Change it with PUT /api/v1/endpoints/${spec.id}, or choose another id.`
           ))
         })
@@ -65,7 +65,7 @@ export const layer = HttpApiBuilder.group(
           const { value } = yield* read(request)
           const spec = yield* decodeSpec(Predicate.isObject(value) ? { ...value, id: params.endpoint } : value)
           const known = yield* mapStoreErrors(endpoints.get(params.endpoint))
-          return yield* keep(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))
+          return yield* save(spec, known?.createdAt ?? (yield* Clock.currentTimeMillis))
         })
       )
       .handle(
@@ -74,9 +74,9 @@ export const layer = HttpApiBuilder.group(
           const endpoint = yield* findEndpoint(params.endpoint)
           if ((yield* mapStoreErrors(endpoints.remove(endpoint.id))) !== "busy") return
           const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
-          return yield* new Conflict(explain(
+          return yield* new Conflict(problemMembers(
             `The endpoint "${endpoint.id}" has ${depth.waiting + depth.delayed} waiting and ${depth.running} running jobs.`,
-            `Empty its queue first (POST /v2/${endpoint.id}/purge-queue), let the running jobs end or cancel them, then delete it.`
+            `Purge its queue (POST /v2/${endpoint.id}/purge-queue), wait for the running jobs or cancel them, then delete the endpoint.`
           ))
         })
       )

@@ -1,10 +1,10 @@
 /**
- * The control API's part for keys: made, shown, changed, rotated, revoked.
+ * The control API for access keys: create, list, change, rotate, revoke.
  */
 import type { AccessKey, KeyEndpoints } from "@stint/contract/AccessKey"
 import { DEFAULT_ROTATION_GRACE_MILLIS, KeyPatch, KeyRotation, KeySpec } from "@stint/contract/AccessKey"
 import { Api } from "@stint/contract/Api"
-import { Conflict, explain, InvalidRequest, KeyNotFound } from "@stint/contract/Problem"
+import { Conflict, InvalidRequest, KeyNotFound, problemMembers } from "@stint/contract/Problem"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -18,16 +18,16 @@ import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
 
 /**
- * How long a key that ended is still known, so that whoever uses it is told why it does not work any more. It is forgotten when the next
- * key is made after that.
+ * How long a revoked or expired key is stored, so that a caller who still uses it gets a specific error. It is deleted when the next key is
+ * created after that.
  */
 const ENDED_KEY_RETENTION_MILLIS = 30 * 86_400_000
 
 const specHint = "A key is a JSON object like {\"name\": \"ci\", \"scopes\": [\"jobs\"], \"endpoints\": [\"hello\"]}."
 const patchHint =
-  "Send what changes, for example {\"name\": \"ci\"} or {\"rateLimit\": {\"limit\": 100, \"perMs\": 10000}}; null takes a " +
-  "limit or an expiry away."
-const rotationHint = "Send nothing, or how long the present secret stays valid: {\"graceMs\": 3600000}."
+  "Send the members to change, for example {\"name\": \"ci\"} or {\"rateLimit\": {\"limit\": 100, \"perMs\": 10000}}; null removes " +
+  "a limit or an expiry."
+const rotationHint = "Send an empty body, or how long the current secret stays valid: {\"graceMs\": 3600000}."
 
 const strict = { unknown: "error" } as const
 const decodeSpec = decoder(KeySpec, specHint, strict)
@@ -50,29 +50,29 @@ const viewOf = (key: KeyRecord, now: number): AccessKey => {
   }
 }
 
-/** Answers with a secret are for the one who asked, not for a cache. */
-const unstored = HttpEffect.appendPreResponseHandler((_, response) =>
+/** Responses with a secret must not be cached. */
+const noStore = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "cache-control", "no-store"))
 )
 
 const invalid = (path: string, message: string, hint: string) =>
-  new InvalidRequest({ ...explain(`${path}: ${message}`, hint), errors: [{ path: [path], message }] })
+  new InvalidRequest({ ...problemMembers(`${path}: ${message}`, hint), errors: [{ path: [path], message }] })
 
 const keyMissing = (id: string) =>
-  new KeyNotFound(explain(
+  new KeyNotFound(problemMembers(
     `There is no key "${excerpt(id)}".`,
-    "A key goes by its id, the 16 characters after `stint_` in its secret: `stint keys list`. Keys that ended are forgotten after 30 days."
+    "Use the key's id, the 16 characters after `stint_` in its secret: `stint keys list`. Revoked and expired keys are deleted after 30 days."
   ))
 
-const ended = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
-  new Conflict(explain(
+const inactive = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
+  new Conflict(problemMembers(
     `The key "${key.name}" (${key.id}) is ${status}.`,
     status === "REVOKED"
-      ? "That is for good. Make another: `stint keys create NAME`."
-      : "Give it another expiry first (PATCH /api/v1/keys/{key} with expiresAt), or make another: `stint keys create NAME`."
+      ? "A revoked key cannot be restored. Create another: `stint keys create NAME`."
+      : "Set a later expiry first (PATCH /api/v1/keys/{key} with expiresAt), or create another: `stint keys create NAME`."
   ))
 
-/** When a key ended; undefined while it has not. */
+/** When a key was revoked or expires; undefined when neither. */
 const endOf = ({ expiresAt, revokedAt }: KeyRecord): number | undefined => revokedAt ?? expiresAt
 
 export const layer = HttpApiBuilder.group(
@@ -85,7 +85,7 @@ export const layer = HttpApiBuilder.group(
 
     const read = (request: HttpServerRequest.HttpServerRequest, hint: string, whenEmpty?: string) =>
       Effect.flatMap(
-        readText(request, limits.controlBytes, "A key's settings are short."),
+        readText(request, limits.controlBytes, "Key settings are small. Check that the body contains only settings."),
         (text) =>
           Effect.map(parseJson(whenEmpty !== undefined && text.trim() === "" ? whenEmpty : text, hint), ({ value }) => value)
       )
@@ -95,7 +95,7 @@ export const layer = HttpApiBuilder.group(
       return key ?? (yield* keyMissing(id))
     })
 
-    /** A misspelt endpoint would make a key that opens nothing, or one day something else. */
+    /** Rejects a misspelt endpoint: its key would be valid for nothing, or for an endpoint created later. */
     const checkEndpoints = (endpoints: KeyEndpoints | undefined) =>
       endpoints === undefined || endpoints === "all" ? Effect.void : Effect.forEach(endpoints, findEndpoint, { discard: true })
 
@@ -104,20 +104,20 @@ export const layer = HttpApiBuilder.group(
         ? Effect.fail(invalid("expiresAt", `${new Date(expiresAt).toISOString()} is not in the future`, hint))
         : Effect.void
 
-    /** What a new key may not be, a changed one may not become. */
+    /** A changed key must meet the same rules as a new one. */
     const checkScopes = ({ scopes }: KeyRecord, patch: KeyPatch) => {
       const isAdmin = (patch.scopes ?? scopes).includes("admin")
       if (isAdmin && patch.endpoints !== undefined && patch.endpoints !== "all") {
-        return Effect.fail(invalid("endpoints", "a key with the scope admin opens every endpoint", patchHint))
+        return Effect.fail(invalid("endpoints", "a key with the scope admin is valid for every endpoint", patchHint))
       }
       if (!isAdmin && scopes.includes("admin") && patch.endpoints === undefined) {
-        const message = "name the endpoints that the key opens without the scope admin, or say \"all\""
+        const message = "list the endpoints of a key without the scope admin, or send \"all\""
         return Effect.fail(invalid("endpoints", message, patchHint))
       }
       return Effect.void
     }
 
-    const forget = Effect.fnUntraced(function*(now: number) {
+    const deleteExpired = Effect.fnUntraced(function*(now: number) {
       for (const key of yield* store.list) {
         if ((endOf(key) ?? now) < now - ENDED_KEY_RETENTION_MILLIS) yield* store.remove(key.id)
       }
@@ -143,22 +143,22 @@ export const layer = HttpApiBuilder.group(
           const now = yield* Clock.currentTimeMillis
           yield* checkExpiry(expiresAt, now, specHint)
           yield* checkEndpoints(endpoints)
-          yield* mapStoreErrors(forget(now))
+          yield* mapStoreErrors(deleteExpired(now))
           const id = KeySecret.newId()
-          const { secret, ...kept } = KeySecret.mint(id)
+          const { secret, ...stored } = KeySecret.mint(id)
           const key: KeyRecord = {
             id,
             name,
             scopes: scopes ?? ["jobs"],
             endpoints: endpoints ?? "all",
             createdAt: now,
-            ...kept,
+            ...stored,
             previous: [],
             ...(expiresAt === undefined ? {} : { expiresAt }),
             ...(rateLimit === undefined ? {} : { rateLimit })
           }
           yield* mapStoreErrors(store.put(key))
-          yield* unstored
+          yield* noStore
           return { key: viewOf(key, now), secret }
         })
       )
@@ -174,7 +174,7 @@ export const layer = HttpApiBuilder.group(
           const patch = yield* decodePatch(yield* read(request, patchHint))
           const key = yield* find(params.key)
           const now = yield* Clock.currentTimeMillis
-          if (key.revokedAt !== undefined) return yield* ended(key, "REVOKED")
+          if (key.revokedAt !== undefined) return yield* inactive(key, "REVOKED")
           yield* checkScopes(key, patch)
           yield* checkExpiry(patch.expiresAt, now, patchHint)
           yield* checkEndpoints(patch.endpoints)
@@ -200,13 +200,13 @@ export const layer = HttpApiBuilder.group(
           const key = yield* find(params.key)
           const now = yield* Clock.currentTimeMillis
           const status = statusOf(key, now)
-          if (status !== "ACTIVE") return yield* ended(key, status)
+          if (status !== "ACTIVE") return yield* inactive(key, status)
           const minted = KeySecret.mint(key.id)
           const changed = yield* change(
             key.id,
             (before) => KeySecret.rotated(before, minted, graceMs ?? DEFAULT_ROTATION_GRACE_MILLIS, now)
           )
-          yield* unstored
+          yield* noStore
           return { key: viewOf(changed, now), secret: minted.secret }
         })
       )

@@ -1,9 +1,9 @@
 /**
- * The control API's part for webhooks: the delivery log, resending, and the secrets that deliveries are signed with.
+ * The control API for webhooks: the delivery log, resending, and signing secrets.
  */
 import { Api } from "@stint/contract/Api"
 import { JobId } from "@stint/contract/Ids"
-import { explain } from "@stint/contract/Problem"
+import { problemMembers } from "@stint/contract/Problem"
 import {
   DEFAULT_SECRET_GRACE_MILLIS,
   DeliveryNotFound,
@@ -11,7 +11,8 @@ import {
   WebhookSecretRotation,
   type WebhookSigningSecret
 } from "@stint/contract/WebhooksApi"
-import type { QueueError } from "@stint/store/QueueError"
+import { decodeListCursor, encodeListCursor } from "@stint/store/ListCursor"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookBodies } from "@stint/store/WebhookBodies"
 import { type WebhookSecret, WebhookSecretStore } from "@stint/store/WebhookSecretStore"
@@ -30,20 +31,20 @@ import { decoder, parseJson, readText } from "../http/RequestBody.ts"
 
 const PAGE = 50
 
-const rotationHint = "Send nothing, or how long the present secret signs too: {\"graceMs\": 3600000}."
+const rotationHint = "Send an empty body, or how long the current secret also signs: {\"graceMs\": 3600000}."
 const decodeRotation = decoder(WebhookSecretRotation, rotationHint, { unknown: "error" })
 const decodeBody = Schema.decodeSync(Schema.fromJsonString(Schema.Json))
 const isJobId = Schema.is(JobId)
 
-/** Answers with a secret are for the one who asked, not for a cache. */
-const unstored = HttpEffect.appendPreResponseHandler((_, response) =>
+/** Responses with a secret must not be cached. */
+const noStore = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "cache-control", "no-store"))
 )
 
 const deliveryMissing = (id: string, endpoint: string) =>
-  new DeliveryNotFound(explain(
+  new DeliveryNotFound(problemMembers(
     `There is no webhook delivery "${excerpt(id)}" on the endpoint "${endpoint}".`,
-    `Look for it with: stint webhooks list ${endpoint}. Deliveries are kept for seven days after they ended.`
+    `List deliveries with: stint webhooks list ${endpoint}. Ended deliveries are deleted after seven days.`
   ))
 
 const lineOf = (entry: WebhookEntry, attemptCount: number): WebhookDeliveryLine => ({
@@ -83,13 +84,13 @@ export const layer = HttpApiBuilder.group(
 
     const find = Effect.fnUntraced(function*(params: { readonly endpoint: string; readonly delivery: string }) {
       const endpoint = yield* findEndpoint(params.endpoint)
-      const delivery = yield* mapStoreErrors(store.get(params.delivery))
-      return delivery?.endpoint === endpoint.id ? delivery : yield* deliveryMissing(params.delivery, endpoint.id)
+      const delivery = yield* mapStoreErrors(store.get(endpoint.id, params.delivery))
+      return delivery ?? (yield* deliveryMissing(params.delivery, endpoint.id))
     })
 
-    const answer = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, QueueError, WebhookSecretStore>) {
+    const respondWithSecret = Effect.fnUntraced(function*(change: Effect.Effect<WebhookSecret, StoreError, WebhookSecretStore>) {
       const secret = yield* mapStoreErrors(Effect.provideService(change, WebhookSecretStore, secrets))
-      yield* unstored
+      yield* noStore
       return secretOf(secret, yield* Clock.currentTimeMillis)
     })
 
@@ -99,18 +100,18 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, query }) {
           const endpoint = yield* findEndpoint(params.endpoint)
           const { cursor, job, limit, state } = query
-          // What is no job's id is no job's delivery.
+          // An invalid job id has no deliveries.
           if (job !== undefined && !isJobId(job)) return { deliveries: [], cursor: null }
           const page = yield* mapStoreErrors(store.list({
             endpoint: endpoint.id,
             job,
             state,
             limit: limit ?? PAGE,
-            after: cursor === undefined ? undefined : Number(cursor)
+            after: cursor === undefined ? undefined : decodeListCursor(cursor)
           }))
           return {
             deliveries: yield* Effect.forEach(page.deliveries, toLine),
-            cursor: page.next === null ? null : String(page.next)
+            cursor: page.next === null ? null : encodeListCursor(page.next)
           }
         })
       )
@@ -130,24 +131,28 @@ export const layer = HttpApiBuilder.group(
         "resendDelivery",
         Effect.fnUntraced(function*({ params }) {
           const { endpoint, id } = yield* find(params)
-          const resent = yield* mapStoreErrors(store.resend(id, yield* Clock.currentTimeMillis))
+          const resent = yield* mapStoreErrors(store.resend(endpoint, id, yield* Clock.currentTimeMillis))
           return resent === undefined ? yield* deliveryMissing(id, endpoint) : yield* toLine(resent)
         })
       )
       .handle(
         "getSecret",
         Effect.fnUntraced(function*({ params }) {
-          return yield* answer(WebhookSecrets.current((yield* findEndpoint(params.endpoint)).id))
+          return yield* respondWithSecret(WebhookSecrets.current((yield* findEndpoint(params.endpoint)).id))
         })
       )
       .handleRaw(
         "rotateSecret",
         Effect.fnUntraced(function*({ params, request }) {
           const endpoint = yield* findEndpoint(params.endpoint)
-          const text = yield* readText(request, limits.controlBytes, "A rotation's settings are short.")
+          const text = yield* readText(
+            request,
+            limits.controlBytes,
+            "Rotation settings are small. Check that the body contains only settings."
+          )
           const { value } = yield* parseJson(text.trim() === "" ? "{}" : text, rotationHint)
           const { graceMs } = yield* decodeRotation(value)
-          return yield* answer(WebhookSecrets.rotate(endpoint.id, graceMs ?? DEFAULT_SECRET_GRACE_MILLIS))
+          return yield* respondWithSecret(WebhookSecrets.rotate(endpoint.id, graceMs ?? DEFAULT_SECRET_GRACE_MILLIS))
         })
       )
   })

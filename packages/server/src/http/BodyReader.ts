@@ -1,28 +1,29 @@
 /**
- * The bytes of a request's body as text.
+ * Reads the bytes of a request's body as text.
  *
- * They come with every job, so they are read from Node's stream as it is, which costs a third of reading them by way of the platform's
- * adapter. Where there is no such stream, or the client waits to be told to send (`Expect: 100-continue`), the adapter reads.
+ * Every job has a body, so this reads Node's stream directly, which costs a third of reading through the platform's adapter
+ * (docs/decisions/0014-fast-path.md). The adapter reads the body when there is no Node stream, and when the client sent
+ * `Expect: 100-continue`.
  */
 import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
 import { HttpServerRequest } from "effect/http"
 import { IncomingMessage } from "node:http"
 
-/** Why there is no text: it is longer than allowed, or the client never came to its end. */
-export type BodyReadError = "large" | "cut"
+/** Why reading failed: the body is longer than the limit, or the client disconnected before its end. */
+export type BodyReadError = "large" | "disconnected"
 
 const readByAdapter = (request: HttpServerRequest.HttpServerRequest, limit: number): Effect.Effect<string, BodyReadError> =>
   request.text.pipe(
     Effect.provideService(HttpServerRequest.MaxBodySize, ByteSize.bytes(limit)),
     Effect.mapError(({ reason }) =>
-      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? "large" as const : "cut" as const
+      reason._tag === "RequestParseError" && reason.reason === "BodyTooLarge" ? "large" as const : "disconnected" as const
     )
   )
 
 const BYTE_ORDER_MARK = 0xFEFF
 
-/** UTF-8, with what is none replaced; a byte order mark is no part of the text. */
+/** UTF-8 with invalid bytes replaced and without the byte order mark. */
 const decoded = (chunks: ReadonlyArray<Buffer>): string => {
   const [first] = chunks
   const text = (first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks)).toString()
@@ -33,7 +34,7 @@ const readFromStream = (source: IncomingMessage, limit: number): Effect.Effect<s
   Effect.callback((resume) => {
     const chunks: Array<Buffer> = []
     let bytes = 0
-    const leave = () => {
+    const removeListeners = () => {
       source.off("data", onData)
       source.off("end", onEnd)
       source.off("close", onClose)
@@ -42,30 +43,30 @@ const readFromStream = (source: IncomingMessage, limit: number): Effect.Effect<s
       chunks.push(chunk)
       bytes += chunk.length
       if (bytes <= limit) return
-      leave()
-      // The rest goes by unread, as much of it as the server has patience for.
+      removeListeners()
+      // Let Node discard the rest, within the server's request timeout.
       source.resume()
       resume(Effect.fail("large"))
     }
     const onEnd = () => {
-      leave()
+      removeListeners()
       resume(Effect.succeed(decoded(chunks)))
     }
     const onClose = () => {
-      leave()
-      resume(Effect.fail("cut"))
+      removeListeners()
+      resume(Effect.fail("disconnected"))
     }
-    if (source.destroyed) return resume(Effect.fail("cut"))
+    if (source.destroyed) return resume(Effect.fail("disconnected"))
     source.on("data", onData)
     source.on("end", onEnd)
     source.on("close", onClose)
     return Effect.sync(() => {
-      leave()
+      removeListeners()
       source.destroy()
     })
   })
 
-/** The text of a body of at most `limit` bytes. To be read once. */
+/** The text of a body of at most `limit` bytes. Can be read once. */
 export const readBodyText = (
   request: HttpServerRequest.HttpServerRequest,
   limit: number

@@ -2,13 +2,13 @@
  * Which web pages may call the platform (CORS): jobs API and OpenAI route only.
  *
  * ```
- *   a page of an allowed origin  --OPTIONS /v2/{endpoint}/run--> 204, what it may send      before any key is looked at
- *                                --POST /v2/{endpoint}/run-----> the answer, for the page to read
- *   a page of another origin     --the same-------------------> the answer, which its browser keeps from it
+ *   a page of an allowed origin  --OPTIONS /v2/{endpoint}/run--> 204, with what it may send     before any key is checked
+ *                                --POST /v2/{endpoint}/run-----> the response, readable by the page
+ *   a page of another origin     --the same-------------------> the response, hidden from the page by the browser
  * ```
  *
- * No cookie is read anywhere, so a page can do nothing without a key of its own, and any header may be sent: OpenAI's clients send a dozen.
- * Operators and workers do not call from web pages: their surfaces say nothing to browsers.
+ * The server reads no cookies, so a page can do nothing without its own key, and any request header is allowed: OpenAI's clients send a dozen.
+ * Operators and workers do not call from web pages: the control API and the worker API send no CORS headers.
  */
 import { Api } from "@stint/contract/Api"
 import { JobsAuthorization } from "@stint/contract/Authorization"
@@ -22,21 +22,21 @@ import { HttpApi } from "effect/http-api"
 /** `*`: every page. Otherwise origins as browsers send them: `https://app.example.com`, without a path. */
 export type AllowedOrigins = "*" | ReadonlyArray<string>
 
-/** Whose pages may call. Default: nobody's. */
+/** The origins that may call. Default: none. */
 export const Origins: Context.Reference<AllowedOrigins> = Context.Reference<AllowedOrigins>("@stint/server/Cors/Origins", {
   defaultValue: () => []
 })
 
-/** What a page may read of an answer, besides its body. */
+/** The response headers that a page may read. */
 const EXPOSED = [JOB_ID_HEADER, REQUEST_ID_HEADER, SHOULD_RETRY_HEADER, "RateLimit", "RateLimit-Policy", "Retry-After"]
 
-/** How long a browser remembers what it was told, in seconds. Longer saves it a request, shorter makes a changed setting count sooner. */
+/** How long browsers cache a preflight response, in seconds. Longer saves requests; shorter applies a changed setting sooner. */
 const MAX_AGE = 3_600
 
-/** Who guards the surfaces of callers. */
+/** The middlewares that guard callers' operations. */
 const GUARDS: ReadonlySet<string> = new Set([JobsAuthorization.key, OpenAiAuthorization.key])
 
-/** What callers call: the word after the endpoint of every operation, and the methods of all. */
+/** The first path segment after the endpoint of every caller operation, and their methods. */
 const { methods, operations } = (() => {
   const operations = new Set<string>()
   const methods = new Set<string>()
@@ -52,13 +52,13 @@ const { methods, operations } = (() => {
   return { operations, methods: [...methods].toSorted() }
 })()
 
-/** Whether an address is one of an operation that callers have. */
+/** Whether a URL belongs to a caller operation. */
 const isCallerUrl = (url: string): boolean => {
   const word = /^\/+v2\/+[^/?#;]+\/+([^/?#;]+)/.exec(url)?.[1]
   return word !== undefined && operations.has(word)
 }
 
-/** Answers browsers that ask, and tells them of every answer who may read it. */
+/** Answers preflight requests and adds CORS headers to responses. */
 export const layer = HttpRouter.middleware(
   Effect.gen(function*() {
     const origins = yield* Origins
@@ -69,7 +69,7 @@ export const layer = HttpRouter.middleware(
       maxAge: MAX_AGE
     })
     return (operation) => {
-      // An empty list would mean every origin to the middleware.
+      // The middleware treats an empty list as every origin.
       if (origins.length === 0) return operation
       const answered = withCors(operation)
       return Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) => isCallerUrl(url) ? answered : operation)

@@ -1,17 +1,17 @@
 /**
- * Answers whose head is sent before their body is known.
+ * Responses whose headers are sent before their body is known.
  *
- * A caller of `/runsync` that is cut off while it waits would not know what its job is called. So, when the wait gets longer than a moment,
- * the head goes out with the job's id in it, and the body follows:
+ * If a `/runsync` caller lost its connection while waiting, it would not know its job's id. So, after a short wait, the server sends the
+ * headers with the job's id first and the body later:
  *
  * ```
  *   POST runsync --> 200, x-job-id: sync-...        at once
  *                    ...                            the job runs
- *                    {"id":"sync-...", ...}         its end
+ *                    {"id":"sync-...", ...}         the result
  * ```
  *
- * The other way, an interim answer (103), is none: clients that read the first status line they see, as Python's `http.client` does, would
- * take it for the answer. And no byte is sent ahead of the body: a client's own time limit between two bytes means what it meant.
+ * An interim response (103) does not work: clients that read the first status line they see, such as Python's `http.client`, take it for the
+ * final one. The server sends no bytes before the body, so a client's read timeout keeps its meaning.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import * as Effect from "effect/Effect"
@@ -29,7 +29,7 @@ export const jsonWithEarlyHeaders = (
   headers: Readonly<Record<string, string>>
 ): HttpServerResponse.HttpServerResponse => {
   const flush = Effect.sync(() => {
-    // Served by something else than Node, the head goes out with the body.
+    // Without Node, the headers are sent with the body.
     if (!(request.source instanceof IncomingMessage)) return
     const response = NodeHttpServerRequest.toServerResponse(request)
     if (response instanceof ServerResponse) response.flushHeaders()
@@ -41,8 +41,8 @@ export const jsonWithEarlyHeaders = (
 }
 
 /**
- * 200 with these headers now and the JSON text later, with white space before it as long as `next` is empty: JSON may begin with any
- * amount of it, and proxies do not cut a connection on which something comes.
+ * 200 with these headers now and the JSON text later, preceded by white space as long as `next` is empty: JSON allows leading
+ * white space, and proxies do not close a connection that carries data.
  */
 export const jsonWithKeepAlive = (
   next: Effect.Effect<string>,

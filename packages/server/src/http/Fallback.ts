@@ -1,13 +1,13 @@
 /**
- * What is answered where no operation is, or where one fails in a way that it does not declare. Always JSON, always the same shape, but for
- * OpenAI's own under its route:
+ * Responses when no operation matches, or when an operation fails in an undeclared way. Always a JSON problem of the same shape, except under
+ * the OpenAI route, which uses OpenAI's error shape:
  *
  * ```
  *   no route matches       the path exists with other methods   405, with `allow`
  *                          the path is badly encoded            400
  *                          otherwise                            404
- *   a query does not fit   400 with the path of each offending value
- *   a defect               500, logged with its cause; the server goes on
+ *   an invalid query       400 with the path of each invalid value
+ *   a defect               500, logged with its cause; the server continues
  * ```
  */
 import { Api } from "@stint/contract/Api"
@@ -20,7 +20,7 @@ import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
 import { excerpt, PROBLEM_CONTENT_TYPE, problemJson } from "./ProblemJson.ts"
 import { issuesOf } from "./RequestBody.ts"
 
-/** Where the description of the API is, for everybody: it holds no data. */
+/** The path of the OpenAPI document. Needs no key: it holds no data. */
 export const OPENAPI_PATH = "/openapi.json"
 
 const respond = (url: string, problem: Parameters<typeof problemJson>[0], headers: Record<string, string> = {}) =>
@@ -28,13 +28,13 @@ const respond = (url: string, problem: Parameters<typeof problemJson>[0], header
     ? HttpServerResponse.setHeaders(OpenAiErrorResponse.response(OpenAiErrorResponse.ofProblem(problem)), headers)
     : HttpServerResponse.text(problemJson(problem), { status: problem.status, contentType: PROBLEM_CONTENT_TYPE, headers })
 
-/** Every path of the API and its methods, in the order of their declaration. */
+/** Every path of the API with its methods, in declaration order. */
 const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyArray<string> }> = (() => {
   const methods = new Map<string, Array<string>>([[OPENAPI_PATH, ["GET"]], [DOCS_PATH, ["GET"]]])
   HttpApi.reflect(Api, {
     onGroup: () => {},
     onEndpoint: ({ endpoint }) => {
-      // Which name a parameter has makes no difference here.
+      // The names of path parameters make no difference here.
       const pattern = endpoint.path.replaceAll(/:\w+/g, "[^/]+")
       methods.set(pattern, [...(methods.get(pattern) ?? []), endpoint.method])
     }
@@ -45,7 +45,7 @@ const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyA
   )
 })()
 
-/** The path of an address, in the form that the router compares: without doubled slashes and without one at the end. */
+/** The path of a URL, normalized as the router does: without doubled slashes and without a trailing one. */
 const pathOf = (url: string): string => {
   const end = url.search(/[?;#]/)
   const path = (end === -1 ? url : url.slice(0, end)).replaceAll(/\/{2,}/g, "/")
@@ -69,7 +69,7 @@ const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => 
       title: "Invalid request",
       type: "invalid-request",
       error: `The path "${excerpt(path)}" is not valid percent-encoding.`,
-      hint: "Encode each id with encodeURIComponent (in Python urllib.parse.quote); a percent sign of its own is %25."
+      hint: "Encode each id with encodeURIComponent (in Python urllib.parse.quote). A literal percent sign is %25."
     })
   }
   const methods = routes.find((route) => route.path.test(path))?.methods
@@ -79,7 +79,7 @@ const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => 
       status: 405,
       title: "Method not allowed",
       type: "method-not-allowed",
-      error: `${method} is not for ${excerpt(path)}.`,
+      error: `${excerpt(path)} does not support ${method}.`,
       hint: `Use ${allow}.`
     }, { allow })
   }
@@ -87,10 +87,10 @@ const routeNotFound = ({ method, url }: HttpServerRequest.HttpServerRequest) => 
     status: 404,
     title: "Not found",
     type: "route-not-found",
-    error: `Nothing is at ${method} ${excerpt(path)}.`,
+    error: `There is no operation ${method} ${excerpt(path)}.`,
     hint:
       "Callers use /v2/{endpoint}/run, runsync, status/{id}, stream/{id}, events/{id}, requests, cancel/{id}, retry/{id}, purge-queue, " +
-      `health and openai/v1/{route}; operators use /api/v1/endpoints and /api/v1/keys. All of it is described at ${DOCS_PATH} and ${OPENAPI_PATH}.`
+      `health and openai/v1/{route}; operators use /api/v1/endpoints and /api/v1/keys. See ${DOCS_PATH} and ${OPENAPI_PATH} for all operations.`
   })
 }
 
@@ -102,18 +102,18 @@ const undeclared = (url: string, defect: unknown) => {
       title: "Invalid request",
       type: "invalid-request",
       error: message,
-      hint: `The query is what follows the "?" of the address. What it may hold is described at ${OPENAPI_PATH}.`,
+      hint: `Correct the query, the part of the address after "?". Its parameters are described at ${OPENAPI_PATH}.`,
       errors
     }))
   }
   return Effect.as(
-    Effect.logError("A request failed through a fault of the platform.", Cause.die(defect)),
+    Effect.logError("A request failed because of a defect in the platform.", Cause.die(defect)),
     respond(url, {
       status: 500,
       title: "Internal server error",
       type: "internal",
-      error: "The request failed through a fault of the platform.",
-      hint: "Send it again. If it fails again, the platform's log says where; please report it."
+      error: "The request failed because of a defect in the platform.",
+      hint: "Send the request again. If it fails again, report it: the platform's log contains the cause."
     })
   )
 }
@@ -121,7 +121,7 @@ const undeclared = (url: string, defect: unknown) => {
 const isRouteNotFound = (error: unknown): boolean =>
   HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound"
 
-/** Answers what nothing else answers. */
+/** Answers requests that no operation answered. */
 export const layer = HttpRouter.middleware(
   (operation) =>
     operation.pipe(

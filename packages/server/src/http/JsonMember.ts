@@ -1,8 +1,8 @@
 /**
- * Finds a member's value in a JSON object as the text that it was sent as.
+ * Extracts a member of a JSON object as the text that was sent.
  *
- * A payload must cross the platform unchanged. Parsing and printing it would change it: `18446744073709551615` becomes another number,
- * `1e400` becomes `null`, keys like `"1"` move to the front. So a body is parsed to be sure that it is JSON, and its payload is cut out of
+ * A payload must cross the platform unchanged. Parsing and printing would change it: `18446744073709551615` becomes another number,
+ * `1e400` becomes `null`, keys like `"1"` move to the front. So the server parses a body to validate it, and cuts the payload out of
  * the text.
  */
 import { JsonText } from "@stint/contract/Json"
@@ -31,7 +31,7 @@ const endOfString = (json: string, from: number): number => {
     if (quote === -1) return json.length
     let before = quote - 1
     while (json.charCodeAt(before) === BACKSLASH) before--
-    // An even number of backslashes escape each other, an odd one escapes the quote.
+    // An even number of backslashes escape each other; an odd number escapes the quote.
     if ((quote - before) % 2 === 1) return quote + 1
   }
 }
@@ -49,7 +49,7 @@ const endOfValue = (json: string, from: number): number => {
     }
     if (code === OPEN_BRACE || code === OPEN_BRACKET) depth++
     else if (code === CLOSE_BRACE || code === CLOSE_BRACKET) {
-      // The end of the object around a number or a literal.
+      // The end of the enclosing object, after a number or a literal.
       if (depth === 0) return at
       depth--
       if (depth === 0) return at + 1
@@ -60,8 +60,8 @@ const endOfValue = (json: string, from: number): number => {
 }
 
 /**
- * The value of a member of a JSON object, as text; undefined where there is no such member, or no object. Of several of one name it is the
- * last, as with `JSON.parse`. The text has to be JSON: what is not gives no error but nonsense.
+ * The value of a member of a JSON object, as text; undefined when there is no such member or the text is not an object. Duplicate members
+ * yield the last, as with `JSON.parse`. The text must be valid JSON; the result is undefined behaviour otherwise.
  */
 export const memberText = (json: string, name: string): JsonText | undefined => {
   let at = skipSpace(json, 0)
@@ -81,7 +81,7 @@ export const memberText = (json: string, name: string): JsonText | undefined => 
   return found === undefined ? undefined : JsonText.make(found)
 }
 
-/** The elements of a JSON array, each as text; none where it is no array. The text has to be JSON, as above. */
+/** The elements of a JSON array, each as text; empty when the text is not an array. The text must be valid JSON. */
 export const elementTexts = (json: string): ReadonlyArray<JsonText> => {
   const texts: Array<JsonText> = []
   let at = skipSpace(json, 0)

@@ -1,13 +1,31 @@
 /**
- * Answers that are JSON text already.
+ * Responses whose body is JSON text.
  */
+import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
+import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
+import type * as Scope from "effect/Scope"
 
 const JSON_TEXT = { contentType: "application/json" } as const
 
-/** 200 with that JSON text. The content type is exactly the one that existing workers demand (docs/spec/worker-protocol.md#headers). */
+/** 200 with that JSON text. Existing workers require exactly this content type (docs/spec/worker-protocol.md#headers). */
 export const json = (
   text: string,
   headers?: Readonly<Record<string, string>>
 ): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.text(text, headers === undefined ? JSON_TEXT : { ...JSON_TEXT, headers })
+
+/** Reserves payload memory for a text until the request ends. */
+const reserve = (text: string): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.flatMap(PayloadMemoryBudget, (memory) => memory.reserve(text.length))
+
+/** 200 with that JSON text. A large text is counted in the payload memory until it is written. */
+export const trackedJson = (
+  text: string,
+  headers?: Readonly<Record<string, string>>
+): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
+  text.length < BUDGET_THRESHOLD_BYTES ? Effect.succeed(json(text, headers)) : Effect.as(reserve(text), json(text, headers))
+
+/** Counts a text that is produced after the response headers, as {@link trackedJson} does. */
+export const trackMemory = <E, R>(late: Effect.Effect<string, E, R>): Effect.Effect<string, E, R | Scope.Scope> =>
+  Effect.tap(late, (text) => text.length < BUDGET_THRESHOLD_BYTES ? Effect.void : reserve(text))

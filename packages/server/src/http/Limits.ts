@@ -1,11 +1,11 @@
 /**
- * How large a request may be, and how long one may wait. Defaults follow docs/spec/jobs-api.md#limits; they are settings, because a platform
- * on one's own machines may well allow more.
+ * Maximum sizes of requests and maximum waits. Defaults follow docs/spec/jobs-api.md#limits. They are settings because a self-hosted platform
+ * can often allow more.
  */
 import { HEARTBEAT_MILLIS } from "@stint/contract/JobEvents"
 import * as Context from "effect/Context"
 
-/** The sizes and the waits. */
+/** Sizes and waits. */
 export interface LimitSettings {
   /** Body of `/run`, in bytes. Default 10 MiB. */
   readonly runBytes: number
@@ -17,7 +17,7 @@ export interface LimitSettings {
   readonly chunkBytes: number
   /** Bodies of the control API, in bytes. Default 1 MiB. */
   readonly controlBytes: number
-  /** Whether large payloads have an object store to go to. Default: no. Says what a refusal advises. */
+  /** Whether large payloads go to an object store. Default: no. Determines the advice in errors about large bodies. */
   readonly objectStore: boolean
   /** Body of a call that adds requests to a batch, in bytes. Default 10 MiB. See docs/spec/batches.md#limits. */
   readonly batchBytes: number
@@ -26,45 +26,44 @@ export interface LimitSettings {
   /** Batches of an endpoint that have not ended, drafts included. Default 10. */
   readonly openBatches: number
   /**
-   * Jobs of an endpoint that may wait when a batch is finalized, its own requests included. Default 50,000. What waits costs disk space and
-   * little else; the limit is there to stop a loop that submits batches by mistake.
+   * Waiting jobs of an endpoint when a batch is finalized, its own requests included. Default 50,000. Waiting jobs cost disk space and
+   * little else; the limit stops a loop that submits batches by mistake.
    */
   readonly batchQueued: number
-  /** How long `/runsync` and `/status-sync` wait where the caller does not say. Default 90 s. */
+  /** How long `/runsync` and `/status-sync` wait when the caller sends no `wait`. Default 90 s. */
   readonly syncWaitMs: number
   /**
-   * How long `/runsync` may take before the head of its answer is sent, with the job's id, ahead of the waiting. A job that ends sooner is
+   * How long `/runsync` waits before it sends the response headers, with the job's id, ahead of the body. A job that ends sooner is
    * answered in one piece, which costs less. Default 250 ms.
    */
   readonly headWaitMs: number
   /**
-   * How long an OpenAI client's request may take before the head of its answer is sent. Until then a failure is answered with its own status,
-   * after that with 200 and an error in the body. Default 45 s: proxies cut connections on which nothing comes after 60 s.
+   * How long a request on the OpenAI route waits before its response headers are sent. Until then a failure is answered with its own status,
+   * after that with 200 and an error in the body. Default 45 s: proxies close idle connections after 60 s.
    */
   readonly openAiHeadWaitMs: number
-  /** After so long without an event a reader of `/events` is sent a comment. Default 15 s: proxies cut silent connections after 30 s and more. */
+  /** After this time without an event, `/events` sends a comment. Default 15 s: proxies close idle connections after 30 s or more. */
   readonly heartbeatMs: number
-  /** How long `/stream` waits where the caller does not say. Default 10 s. */
+  /** How long `/stream` waits when the caller sends no `wait`. Default 10 s. */
   readonly streamWaitMs: number
-  /** The least and the most that a caller may ask to wait. Default 1 s and 300 s. */
+  /** The range of the `wait` that a caller may send. Default 1 s to 300 s. */
   readonly minWaitMs: number
   readonly maxWaitMs: number
   /**
    * How long job-take and job-stop are held open. Longer means fewer idle requests; it must stay below the 90 s after which workers
-   * give up on the answer, and a job in it. Default 60 s.
+   * abandon the request, and a job in its response. Default 60 s.
    */
   readonly workerWaitMs: number
   /**
-   * How long a worker's call that is refused is held back. Existing SDKs take again at once and without end when a take fails
-   * (docs/spec/worker-protocol.md#taking-a-job),
-   * so that a worker with a wrong key would otherwise cost all of a core. Default 1 s.
+   * How long the response to a rejected worker call is delayed. Existing SDKs retry a failed take at once and without end
+   * (docs/spec/worker-protocol.md#taking-a-job), so without the delay a worker with a wrong key would use a whole core. Default 1 s.
    */
   readonly refusalWaitMs: number
 }
 
 const MEBIBYTE = 1024 * 1024
 
-/** What is in force where nobody says otherwise. Each value's reason stands in {@link LimitSettings}. */
+/** The default limits. {@link LimitSettings} explains each value. */
 export const defaults: LimitSettings = {
   runBytes: 10 * MEBIBYTE,
   runsyncBytes: 20 * MEBIBYTE,
@@ -92,7 +91,7 @@ export const Limits: Context.Reference<LimitSettings> = Context.Reference<LimitS
   defaultValue: () => defaults
 })
 
-/** The variables of the limits that an operator can raise. */
+/** The environment variables of the limits that an operator can raise. */
 export type LimitVariable =
   | "STINT_LIMIT_RUN"
   | "STINT_LIMIT_RUNSYNC"
@@ -101,8 +100,8 @@ export type LimitVariable =
   | "STINT_LIMIT_BATCH"
 
 /**
- * What to do about a body over its limit: what whoever sent it can do, and what the platform's operator can. `moves`: what was sent is of the
- * kind that an object store takes off the database.
+ * The hint for a body over its limit: what the caller can do (`own`), and what the platform's operator can do. `moves`: whether an object
+ * store would take this kind of payload out of the database.
  */
 export const remedyFor = (
   own: string,
@@ -111,10 +110,10 @@ export const remedyFor = (
   { objectStore }: Pick<LimitSettings, "objectStore">
 ): string =>
   moves && !objectStore
-    ? `${own} Or have the platform's operator give large payloads an object store (STINT_PAYLOADS), or raise the limit (${variable}).`
-    : `${own} Or have the platform's operator raise the limit (${variable}).`
+    ? `${own} The platform's operator can also configure an object store for large payloads (STINT_PAYLOADS) or raise the limit (${variable}).`
+    : `${own} The platform's operator can also raise the limit (${variable}).`
 
-/** A `wait` in milliseconds, pulled into the allowed range; the default where there is none or it is no number. */
+/** A `wait` in milliseconds, clamped to the allowed range; missing and non-numeric values use the default. */
 export const clampWait = (wait: string | undefined, fallback: number, limits: LimitSettings): number => {
   const asked = Number(wait)
   if (wait === undefined || wait.trim() === "" || Number.isNaN(asked)) return fallback

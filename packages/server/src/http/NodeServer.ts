@@ -1,13 +1,13 @@
 /**
- * A Node HTTP server that closes in time and answers what is no HTTP.
+ * A Node HTTP server that shuts down within a time limit and answers requests that are not valid HTTP.
  *
  * ```
  *   the scope closes
- *     |  waits are ended                        every long poll is answered            (Server.ts)
- *     |  answers carry `connection: close`      kept-alive connections end with them
+ *     |  waits complete                         every long poll is answered            (Server.ts)
+ *     |  responses carry `connection: close`    keep-alive connections end with them
  *     |  the listener closes                    new connections are refused
- *     v  requests in flight are waited for      gracefulShutdownTimeout
- *   what is still open is cut                   uploads that never end, connections that never asked
+ *     v  requests in flight may finish          gracefulShutdownTimeout
+ *   remaining connections are closed            unfinished uploads, idle connections
  * ```
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
@@ -19,28 +19,28 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Duplex } from "node:stream"
 import { PROBLEM_CONTENT_TYPE, problemJson } from "./ProblemJson.ts"
 
-/** Where to listen, and how patiently. */
+/** Where to listen, and the timeouts. */
 export interface ListenOptions {
-  /** Address to bind. Default 127.0.0.1: nothing outside this machine reaches the platform unless it is told to listen wider. */
+  /** Address to bind. Default 127.0.0.1: the platform is reachable only from this machine. */
   readonly host?: string
-  /** Default 4600; 0 takes a free one. */
+  /** Default 4600; 0 picks a free port. */
   readonly port?: number
-  /** How long requests in flight are waited for when the server closes. Default 5 s. */
+  /** How long the server waits for requests in flight when it closes. Default 5 s. */
   readonly gracefulShutdownTimeout?: Duration.Input
   /**
-   * How long a client may take to send a request, body included. Default 5 min: 20 MiB over a slow line, but no connection that is held
-   * open for ever. Longer is kinder to slow lines, shorter to the number of open connections.
+   * How long a client may take to send a request, body included. Default 5 min: enough for 20 MiB over a slow line, and no connection stays
+   * open forever. Longer suits slow lines; shorter reduces the number of open connections.
    */
   readonly requestTimeout?: Duration.Input
 }
 
-/** How long a connection is kept between requests. A worker keeps its own between long polls; a shorter time would cost it a reconnect a job. */
+/** How long idle connections stay open. A worker reuses its connection between long polls; a shorter time would cost a reconnect per job. */
 const KEEP_ALIVE_MILLIS = 120_000
 
-/** How often Node looks for requests that take too long. */
+/** How often Node checks for requests past their timeout. */
 const CHECK_MILLIS = 30_000
 
-/** How long a client that was refused has to read the answer before the connection is cut. */
+/** How long a rejected client has to read the response before the connection is closed. */
 const LINGER_MILLIS = 500
 
 const rejectionFor = (code: string | undefined): { readonly status: string; readonly body: string } => {
@@ -64,7 +64,7 @@ const rejectionFor = (code: string | undefined): { readonly status: string; read
           title: "Request timeout",
           type: "request-timeout",
           error: "The request did not arrive in time.",
-          hint: "Send it again. If the line is slow, put the data in an object store and send its address."
+          hint: "Send the request again. Over a slow line, put the data in an object store and send its URL."
         })
       }
     default:
@@ -74,20 +74,20 @@ const rejectionFor = (code: string | undefined): { readonly status: string; read
           status: 400,
           title: "Bad request",
           type: "bad-request",
-          error: `This is not an HTTP/1.1 request that the platform understands${code === undefined ? "" : ` (${code})`}.`,
-          hint: "Speak plain HTTP here, not TLS; a proxy in front of the platform can add https."
+          error: `The platform received data that is not an HTTP/1.1 request${code === undefined ? "" : ` (${code})`}.`,
+          hint: "Use plain HTTP, not TLS. Put a proxy in front of the platform for https."
         })
       }
   }
 }
 
-/** Answers what Node's parser refuses. `latest` holds the latest response of each connection. */
+/** Answers requests that Node's parser rejects. `latest` holds the latest response of each connection. */
 const answerRefusals = (server: Server, latest: ReadonlyMap<Duplex, ServerResponse>) => {
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // More of the same from a connection that was refused already.
+    // Further data from a connection that was already rejected.
     if (socket.writableEnded) return
     const response = latest.get(socket)
-    // A second answer within a first would be taken for a part of it.
+    // The client would read a second response inside the first as part of its body.
     if (
       !socket.writable || error.code === "ECONNRESET" ||
       (response !== undefined && response.headersSent && !response.writableEnded)
@@ -101,9 +101,9 @@ const answerRefusals = (server: Server, latest: ReadonlyMap<Duplex, ServerRespon
         Buffer.byteLength(body)
       }\r\nconnection: close\r\n\r\n${body}`
     )
-    // Cut at once, the client's unread bytes would reset the connection and take the answer with them.
-    const cut = setTimeout(() => socket.destroy(), LINGER_MILLIS)
-    socket.once("close", () => clearTimeout(cut))
+    // Closing at once would reset the connection because of unread bytes, and the client would lose the response.
+    const closeTimer = setTimeout(() => socket.destroy(), LINGER_MILLIS)
+    socket.once("close", () => clearTimeout(closeTimer))
   })
 }
 
@@ -115,19 +115,19 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     headersTimeout: Math.min(60_000, requestTimeout),
     connectionsCheckingInterval: Math.min(CHECK_MILLIS, requestTimeout)
   })
-  // By connection and not by request, because a listener a request would cost more than all else that is done here.
+  // Per connection rather than per request: a listener per request would cost more than the rest of this file.
   const latest = new Map<Duplex, ServerResponse>()
   let closing = false
   server.on("connection", (socket) => {
     socket.once("close", () => latest.delete(socket))
   })
-  const note = (request: IncomingMessage, response: ServerResponse) => {
+  const track = (request: IncomingMessage, response: ServerResponse) => {
     latest.set(request.socket, response)
     if (closing) response.shouldKeepAlive = false
   }
-  server.on("request", note)
-  // A client that asks first (`Expect: 100-continue`) comes by this event alone.
-  server.on("checkContinue", note)
+  server.on("request", track)
+  // Requests with `Expect: 100-continue` arrive only through this event.
+  server.on("checkContinue", track)
   answerRefusals(server, latest)
 
   const http = yield* NodeHttpServer.make(() => server, {
@@ -135,7 +135,7 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     port: options.port ?? 4600,
     gracefulShutdownTimeout: options.gracefulShutdownTimeout ?? "5 seconds"
   })
-  // Node closes the listener and then waits for connections; some of them would never end.
+  // Node closes the listener and then waits for connections, some of which would never end.
   yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
   const endKeepAlive = Effect.sync(() => {
     closing = true
@@ -151,6 +151,6 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
   })
 })
 
-/** A Node HTTP server on the given address, and what handlers of HTTP need besides. */
+/** A Node HTTP server on the given address, and the services that HTTP handlers need. */
 export const layer = (options: ListenOptions = {}) =>
   Layer.merge(Layer.effect(HttpServer.HttpServer, make(options)), NodeHttpServer.layerHttpServices)

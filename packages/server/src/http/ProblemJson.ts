@@ -1,18 +1,18 @@
 /**
- * Problems that no operation's contract knows, as JSON text: they arise before there is an operation, or in spite of it.
+ * Problems outside any operation's contract, as JSON text: for requests that match no operation, and for defects.
  */
-import { explain } from "@stint/contract/Problem"
+import { problemMembers } from "@stint/contract/Problem"
 
-/** The most of a text that a message repeats: enough to recognise it, too little to fill a log. */
+/** Maximum length of caller text in a message: enough to recognize it, short enough for a log. */
 const EXCERPT_LENGTH = 200
 
-/** A text from outside, fit for a message. */
+/** Caller text, shortened for a message. */
 export const excerpt = (text: string): string => (text.length <= EXCERPT_LENGTH ? text : `${text.slice(0, EXCERPT_LENGTH)}...`)
 
 /** The content type of every problem. */
 export const PROBLEM_CONTENT_TYPE = "application/problem+json"
 
-/** The body of a problem (contract, Problem.ts). `type` is its last part, like `route-not-found`. */
+/** The body of a problem (contract, Problem.ts). `type` is the last segment of its URL, such as `route-not-found`. */
 export const problemJson = (problem: {
   readonly status: number
   readonly title: string
@@ -26,7 +26,7 @@ export const problemJson = (problem: {
     type: `/problems/${type}`,
     title,
     status,
-    ...explain(error, hint),
+    ...problemMembers(error, hint),
     ...(errors === undefined ? {} : { errors })
   })
 }

@@ -1,11 +1,11 @@
 /**
- * Under which address workers and callers reach this platform.
+ * The address at which workers and callers reach this platform.
  *
  * ```
- *   it listens on      programs here call     others are told
+ *   listens on         local programs use     others use
  *   127.0.0.1:4600     127.0.0.1:4600         127.0.0.1:4600
  *   192.168.1.5:4600   192.168.1.5:4600       192.168.1.5:4600
- *   0.0.0.0:4600       127.0.0.1:4600         the first address of this machine that others can reach: a guess
+ *   0.0.0.0:4600       127.0.0.1:4600         the first external address of this machine: a guess
  *   [::]:4600          127.0.0.1:4600         the same
  * ```
  */
@@ -15,28 +15,28 @@ import { type NetworkInterfaceInfo, networkInterfaces } from "node:os"
 export class PublicAddress extends Context.Service<PublicAddress, {
   /** Without a trailing slash: `http://127.0.0.1:4600`. */
   readonly baseUrl: string
-  /** The address that the server listens on, where `baseUrl` is a guess from it. */
+  /** The address that the server listens on, when `baseUrl` is a guess derived from it. */
   readonly guessedFrom?: string
 }>()("@stint/server/PublicAddress") {}
 
-/** Every address of this machine: nothing that could be called. */
-const isEvery = ({ hostname }: URL): boolean => hostname === "0.0.0.0" || hostname === "[::]"
+/** Whether the server listens on every address. Such an address cannot be called. */
+const isWildcard = ({ hostname }: URL): boolean => hostname === "0.0.0.0" || hostname === "[::]"
 
 const withHost = (url: URL, hostname: string): string => `${url.protocol}//${hostname}${url.port === "" ? "" : `:${url.port}`}`
 
-/** The address that programs on this machine call, of a server that listens on `listening`. */
+/** The address for programs on this machine, for a server that listens on `listening`. */
 export const local = (listening: string): string => {
   const url = new URL(listening)
-  return isEvery(url) ? withHost(url, "127.0.0.1") : listening
+  return isWildcard(url) ? withHost(url, "127.0.0.1") : listening
 }
 
-/** What others are told where nobody said it, of a server that listens on `listening`. */
+/** The address for other machines, for a server that listens on `listening`. Used when none is configured. */
 export const guess = (
   listening: string,
   interfaces: NodeJS.Dict<ReadonlyArray<Pick<NetworkInterfaceInfo, "address" | "family" | "internal">>> = networkInterfaces()
 ): PublicAddress["Service"] => {
   const url = new URL(listening)
-  if (!isEvery(url)) return { baseUrl: listening }
-  const outer = Object.values(interfaces).flat().find((one) => one?.family === "IPv4" && !one.internal)
-  return { baseUrl: withHost(url, outer?.address ?? "127.0.0.1"), guessedFrom: listening }
+  if (!isWildcard(url)) return { baseUrl: listening }
+  const external = Object.values(interfaces).flat().find((one) => one?.family === "IPv4" && !one.internal)
+  return { baseUrl: withHost(url, external?.address ?? "127.0.0.1"), guessedFrom: listening }
 }

@@ -1,60 +1,56 @@
 /**
- * What the queue cannot do, in the words of the API.
+ * Maps the errors of stores and queue to the API's error responses.
+ *
+ * Each mapper accepts exactly the errors of its operations, so that a new error does not compile until it has a response here.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { Conflict, EndpointNotFound, explain, InvalidRequest, JobNotFound, Unavailable } from "@stint/contract/Problem"
+import { Conflict, EndpointNotFound, InvalidRequest, JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
+import type {
+  ChunkGap,
+  EndpointGone,
+  IdempotencyConflict,
+  InvalidCursor,
+  JobMissing,
+  LeaseLost,
+  NotRetryable
+} from "@stint/queue/JobErrors"
 import { EndpointStore } from "@stint/store/EndpointStore"
-import {
-  type ChunkGap,
-  type EndpointGone,
-  type IdempotencyConflict,
-  type InvalidCursor,
-  type LeaseLost,
-  type NotRetryable,
-  type PayloadMemoryFull,
-  type PayloadUnavailable,
-  QueueError,
-  type StoreUnavailable
-} from "@stint/store/QueueError"
+import type { PayloadUnavailable, StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import { memoryFull, setRetryAfter } from "./BodyAdmission.ts"
 import { excerpt } from "./ProblemJson.ts"
 
-const unavailable = (reason: StoreUnavailable) =>
+const storeUnavailable = ({ cause, operation }: StoreUnavailable) =>
   Effect.andThen(
-    Effect.logError(`The job store failed in ${reason.operation}. Nothing of this request was kept.`, reason.cause),
-    new Unavailable(explain(
-      "The platform cannot reach its job store; nothing of this request was kept.",
-      "Send the request again in a few seconds. If this lasts, look at the platform's log: the disk may be full."
+    Effect.logError(`The job store failed in ${operation}. Nothing of this request was stored.`, cause),
+    new Unavailable(problemMembers(
+      "The platform cannot reach its job store; nothing of this request was stored.",
+      "Send the request again in a few seconds. If the error persists, check the platform's log: the disk may be full."
     ))
   )
 
-/** The store of large payloads does not answer. */
 const payloadUnavailable = ({ operation, problem }: PayloadUnavailable) =>
   Effect.andThen(
     Effect.logError(
       `The object store failed in ${operation}: ${problem}. ${
-        operation === "put" ? "Nothing of this request was kept." : "What is kept there cannot be shown."
+        operation === "put" ? "Nothing of this request was stored." : "The payload cannot be returned."
       }`
     ),
     Effect.andThen(
       setRetryAfter(5),
-      new Unavailable(explain(
+      new Unavailable(problemMembers(
         operation === "put"
-          ? "The platform cannot reach its object store for large payloads; nothing of this request was kept."
-          : "The platform cannot reach its object store, where a large payload of this job is kept. The job itself is as it was.",
-        "Send the request again in a few seconds. If this lasts, look at the platform's log."
+          ? "The platform cannot reach its object store for large payloads; nothing of this request was stored."
+          : "The platform cannot reach its object store, which holds a large payload of this job. The job itself is unchanged.",
+        "Send the request again in a few seconds. If the error persists, check the platform's log."
       ))
     )
   )
 
-/** What cannot be done now, and may be soon. */
-const temporary = (
-  reason: StoreUnavailable | PayloadUnavailable | PayloadMemoryFull
-): Effect.Effect<never, Unavailable> => {
+const unavailable = ({ reason }: StoreError): Effect.Effect<never, Unavailable> => {
   switch (reason._tag) {
     case "StoreUnavailable":
-      return unavailable(reason)
+      return storeUnavailable(reason)
     case "PayloadUnavailable":
       return payloadUnavailable(reason)
     case "PayloadMemoryFull":
@@ -62,126 +58,110 @@ const temporary = (
   }
 }
 
-/** 404 for the id of a job. */
+/** 404 for a job id. */
 export const jobNotFound = (id: string): JobNotFound =>
-  new JobNotFound(explain(
+  new JobNotFound(problemMembers(
     `There is no job "${excerpt(id)}" on this endpoint.`,
-    "Check the id and the endpoint. Finished jobs are kept for the endpoint's retention (24 hours unless set otherwise), then forgotten."
+    "Check the id and the endpoint. Finished jobs are stored for the endpoint's retention (24 hours by default), then deleted."
   ))
 
-const leaseLost = (reason: LeaseLost) =>
-  new Conflict(explain(
-    `Worker "${excerpt(reason.worker)}" does not hold job "${reason.id}"${
-      reason.holder === null ? "" : `; worker "${reason.holder}" does`
-    }. What it sent was not kept.`,
-    "The worker was silent for longer than its lease, or the job was ended. Drop the job and take another."
+const leaseLost = ({ holder, id, worker }: LeaseLost) =>
+  new Conflict(problemMembers(
+    `Worker "${excerpt(worker)}" does not hold job "${id}"${
+      holder === null ? "" : `; worker "${holder}" does`
+    }. The request was not stored.`,
+    "The worker sent no heartbeat within its lease, or the job has ended. Drop the job and take another."
   ))
 
-const notRetryable = (reason: NotRetryable) =>
-  new Conflict(explain(
-    `Job "${reason.id}" is ${reason.status}; only FAILED and TIMED_OUT jobs can be retried.`,
+const notRetryable = ({ id, status }: NotRetryable) =>
+  new Conflict(problemMembers(
+    `Job "${id}" is ${status}; only FAILED and TIMED_OUT jobs can be retried.`,
     "Submit a new job with the same input."
   ))
 
-const keyTaken = (reason: IdempotencyConflict) =>
-  new Conflict(explain(
-    `The idempotency key "${excerpt(reason.key)}" stands for another request: job "${reason.id}" was made from it.`,
-    "Send the same request again to get that job, or choose another key for another request."
+const idempotencyConflict = ({ id, key }: IdempotencyConflict) =>
+  new Conflict(problemMembers(
+    `The idempotency key "${excerpt(key)}" belongs to a different request, which created job "${id}".`,
+    "Send the original request to get that job, or use another key for a different request."
   ))
 
-const chunkGap = (reason: ChunkGap) =>
-  new Conflict(explain(
-    `Chunk ${reason.chunk} of job "${reason.id}" came before chunk ${reason.expected}. It was not kept.`,
+const chunkGap = ({ chunk, expected, id }: ChunkGap) =>
+  new Conflict(problemMembers(
+    `Chunk ${chunk} of job "${id}" arrived before chunk ${expected}. It was not stored.`,
     "Send the missing chunk first."
   ))
 
-const endpointGone = (reason: EndpointGone) =>
-  new EndpointNotFound(explain(
-    `The endpoint "${excerpt(reason.endpoint)}" was deleted while the request was on its way. Nothing of it was kept.`,
-    "Create the endpoint anew, or send the request to another."
+const endpointGone = ({ endpoint }: EndpointGone) =>
+  new EndpointNotFound(problemMembers(
+    `The endpoint "${excerpt(endpoint)}" was deleted while the request was in flight. Nothing of the request was stored.`,
+    "Create the endpoint again, or send the request to another endpoint."
   ))
 
-/** For calls about one job. */
-export const mapJobErrors = <A, R>(
-  effect: Effect.Effect<A, QueueError, R>
-): Effect.Effect<A, Unavailable | JobNotFound | Conflict, R> =>
-  Effect.catchTag(effect, "QueueError", ({ reason }): Effect.Effect<never, Unavailable | JobNotFound | Conflict> => {
-    switch (reason._tag) {
-      case "StoreUnavailable":
-      case "PayloadUnavailable":
-      case "PayloadMemoryFull":
-        return temporary(reason)
-      case "JobMissing":
-        return Effect.fail(jobNotFound(reason.id))
-      case "LeaseLost":
-        return Effect.fail(leaseLost(reason))
-      case "NotRetryable":
-        return Effect.fail(notRetryable(reason))
-      case "IdempotencyConflict":
-        return Effect.fail(keyTaken(reason))
-      case "ChunkGap":
-        return Effect.fail(chunkGap(reason))
-      case "EndpointGone":
-      case "InvalidCursor":
-        // Of submissions and lists, which are not about one job.
-        return Effect.die(new QueueError({ reason }))
-    }
+/** For operations that fail only when a store fails. */
+export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, StoreError, R>): Effect.Effect<A, Unavailable, R> =>
+  Effect.catchTag(effect, "StoreError", unavailable)
+
+/** For operations that read or cancel one job. */
+export const mapLookupErrors = <A, R>(
+  effect: Effect.Effect<A, StoreError | JobMissing, R>
+): Effect.Effect<A, Unavailable | JobNotFound, R> =>
+  Effect.catchTags(effect, {
+    StoreError: unavailable,
+    JobMissing: ({ id }) => Effect.fail(jobNotFound(id))
   })
 
-/** For calls where nothing but the stores can fail. */
-export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, Unavailable, R> =>
-  Effect.catchTag(effect, "QueueError", (error): Effect.Effect<never, Unavailable> => {
-    switch (error.reason._tag) {
-      case "StoreUnavailable":
-      case "PayloadUnavailable":
-      case "PayloadMemoryFull":
-        return temporary(error.reason)
-      default:
-        return Effect.die(error)
-    }
+/** For operations that change one job: retries and the writes of workers. */
+export const mapJobErrors = <A, R>(
+  effect: Effect.Effect<A, StoreError | JobMissing | LeaseLost | NotRetryable | ChunkGap, R>
+): Effect.Effect<A, Unavailable | JobNotFound | Conflict, R> =>
+  Effect.catchTags(effect, {
+    StoreError: unavailable,
+    JobMissing: ({ id }) => Effect.fail(jobNotFound(id)),
+    LeaseLost: (error) => Effect.fail(leaseLost(error)),
+    NotRetryable: (error) => Effect.fail(notRetryable(error)),
+    ChunkGap: (error) => Effect.fail(chunkGap(error))
   })
 
 /** For submissions. */
 export const mapSubmitErrors = <A, R>(
-  effect: Effect.Effect<A, QueueError, R>
+  effect: Effect.Effect<A, StoreError | IdempotencyConflict | EndpointGone, R>
 ): Effect.Effect<A, Unavailable | EndpointNotFound | Conflict, R> =>
-  Effect.catchTag(effect, "QueueError", ({ reason }): Effect.Effect<never, Unavailable | EndpointNotFound | Conflict> => {
-    switch (reason._tag) {
-      case "EndpointGone":
-        return Effect.fail(endpointGone(reason))
-      case "IdempotencyConflict":
-        return Effect.fail(keyTaken(reason))
-      default:
-        return mapStoreErrors(Effect.fail(new QueueError({ reason })))
-    }
+  Effect.catchTags(effect, {
+    StoreError: unavailable,
+    IdempotencyConflict: (error) => Effect.fail(idempotencyConflict(error)),
+    EndpointGone: (error) => Effect.fail(endpointGone(error))
   })
 
-/** 400 for a cursor or a position that nobody gave out. */
-export const invalidCursor = ({ value, what }: Pick<InvalidCursor, "value" | "what">): InvalidRequest =>
+/** 400 for a list cursor that the platform did not issue. */
+const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): InvalidRequest =>
   new InvalidRequest({
-    ...explain(
-      `"${excerpt(value)}" is no ${what === "cursor" ? "cursor of a list" : "id of an event"} that this platform gave out.`,
-      what === "cursor"
-        ? "Send the `cursor` of the page before as it was, or none to begin anew."
-        : "Send the id of the last event as it was, or none to be told everything."
+    ...problemMembers(
+      `"${excerpt(value)}" is not a list cursor of this platform.`,
+      "Pass the `cursor` of the previous page unchanged, or omit it to start from the first page."
     ),
-    errors: [{ path: [what === "cursor" ? "cursor" : "Last-Event-ID"], message: `expected a ${what} of this platform` }]
+    errors: [{ path: ["cursor"], message: "expected a cursor of this platform" }]
+  })
+
+/** 400 for a Last-Event-ID that the platform did not issue. */
+export const invalidEventId = (value: string): InvalidRequest =>
+  new InvalidRequest({
+    ...problemMembers(
+      `"${excerpt(value)}" is not an event id of this platform.`,
+      "Pass the id of the last event unchanged, or omit it to receive all events."
+    ),
+    errors: [{ path: ["Last-Event-ID"], message: "expected an event id of this platform" }]
   })
 
 /** For lists. */
-export const mapListErrors = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, Unavailable | InvalidRequest, R> =>
-  Effect.catchTag(
-    effect,
-    "QueueError",
-    (error): Effect.Effect<never, Unavailable | InvalidRequest> =>
-      error.reason._tag === "InvalidCursor" ? Effect.fail(invalidCursor(error.reason)) : mapStoreErrors(Effect.fail(error))
-  )
+export const mapListErrors = <A, R>(
+  effect: Effect.Effect<A, StoreError | InvalidCursor, R>
+): Effect.Effect<A, Unavailable | InvalidRequest, R> =>
+  Effect.catchTags(effect, {
+    StoreError: unavailable,
+    InvalidCursor: (error) => Effect.fail(invalidListCursor(error))
+  })
 
-/** For calls about one job that need no lease and change nothing that could conflict. */
-export const mapLookupErrors = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, Unavailable | JobNotFound, R> =>
-  Effect.catchTag(mapJobErrors(effect), "Conflict", Effect.die)
-
-/** Finds the endpoint that a request names. */
+/** A lookup of the endpoint that a request names. */
 export const endpointFinder = Effect.map(
   EndpointStore,
   (endpoints) =>
@@ -189,7 +169,7 @@ export const endpointFinder = Effect.map(
       const endpoint = yield* mapStoreErrors(endpoints.get(id))
       if (endpoint !== undefined) return endpoint
       const known = (yield* mapStoreErrors(endpoints.list)).map((one) => one.id)
-      return yield* new EndpointNotFound(explain(
+      return yield* new EndpointNotFound(problemMembers(
         `There is no endpoint "${excerpt(id)}" here.`,
         known.length === 0
           ? "Create it: stint endpoints create NAME --handler FILE."

@@ -1,11 +1,10 @@
 /**
- * Reading JSON bodies: one way for all routes, whatever their content type says.
+ * Reads JSON bodies, in the same way for all routes and content types.
  *
- * Existing workers label raw JSON as a form
- * (docs/spec/worker-protocol.md#headers), and some clients send no content type at all, so the label is ignored and
- * the body is read as JSON. What is not JSON, not the right shape or too large is refused with a body that names the problem.
+ * Existing workers label raw JSON as a form (docs/spec/worker-protocol.md#headers), and some clients send no content type, so the server
+ * ignores the content type and reads the body as JSON. A body that is not JSON, has the wrong shape or is too large is rejected with a problem.
  */
-import { explain, InvalidRequest, PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
+import { InvalidRequest, PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
@@ -18,14 +17,14 @@ import { readBodyText } from "./BodyReader.ts"
 import { bytesInWords } from "./Limits.ts"
 import { excerpt } from "./ProblemJson.ts"
 
-/** The most offending values that an answer names: who has more, has them all from one mistake. */
+/** Maximum number of invalid values in one error: more usually share one cause. */
 const MAX_ISSUES = 20
 
 /** `requests[3].policy.ttl` */
 const pathInWords = (path: ReadonlyArray<string | number>): string =>
   path.map((key, at) => typeof key === "number" ? `[${key}]` : at === 0 ? key : `.${key}`).join("")
 
-/** What does not fit, each with its path, and all in one sentence. */
+/** The invalid values, each with its path, and one message for all. */
 export const issuesOf = (issue: SchemaIssue.Issue): {
   readonly errors: ReadonlyArray<{ readonly path: ReadonlyArray<string | number>; readonly message: string }>
   readonly message: string
@@ -42,13 +41,13 @@ export const issuesOf = (issue: SchemaIssue.Issue): {
   return { errors, message: sentences.join("; ") }
 }
 
-/** 413 for a body over its limit. `remedy` says what to do instead. */
+/** 413 for a body over its limit. `remedy` is the hint. */
 export const tooLarge = (limit: number, remedy: string): PayloadTooLarge =>
-  new PayloadTooLarge({ ...explain(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
+  new PayloadTooLarge({ ...problemMembers(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
 
 /**
- * The text of a request's body, read no further than `limit` bytes. Fails with 413 over it; `remedy` says what to do instead. A large one is
- * held in the payload memory until its request is over; where it does not fit, 503 comes before the body is read.
+ * The text of a request's body, up to `limit` bytes. Fails with 413 over the limit, with `remedy` as the hint. A large body reserves payload
+ * memory until its request ends; when the memory is full, the request fails with 503 before the body is read.
  */
 export const readText = Effect.fnUntraced(function*(
   request: HttpServerRequest.HttpServerRequest,
@@ -63,39 +62,39 @@ export const readText = Effect.fnUntraced(function*(
     (reason) =>
       reason === "large"
         ? tooLarge(limit, remedy)
-        : new InvalidRequest(explain("The body could not be read to its end.", "Send the request again."))
+        : new InvalidRequest(problemMembers("The connection closed before the end of the body.", "Send the request again."))
   )
-  // It did not say how long it would be.
+  // The request had no content-length.
   if (declared === 0 && text.length >= BUDGET_THRESHOLD_BYTES) {
     yield* Effect.flatMap(PayloadMemoryBudget, (memory) => memory.reserve(text.length))
   }
   return text
 })
 
-/** A JSON body: what it says, and how it was written. */
-export interface Body {
-  /** The parsed value, to look at. */
+/** A JSON body, parsed and as text. */
+export interface JsonBody {
+  /** The parsed value, for validation. */
   readonly value: unknown
-  /** The text, to keep: see JsonMember.ts. */
+  /** The original text, for storage: see JsonMember.ts. */
   readonly text: string
 }
 
-/** A text as JSON. Fails with 400 where it is none; `hint` says what to send. */
-export const parseJson = (text: string, hint: string): Effect.Effect<Body, InvalidRequest> =>
+/** Parses a text as JSON. Fails with 400 when it is not JSON; `hint` describes the expected body. */
+export const parseJson = (text: string, hint: string): Effect.Effect<JsonBody, InvalidRequest> =>
   Effect.try({
-    try: (): Body => ({ value: JSON.parse(text), text }),
+    try: (): JsonBody => ({ value: JSON.parse(text), text }),
     catch: (cause) =>
-      new InvalidRequest(explain(
+      new InvalidRequest(problemMembers(
         text.trim() === ""
-          ? "The body is empty; it has to be a JSON object."
+          ? "The body is empty, but a JSON object is required."
           : `The body is not JSON: ${excerpt(cause instanceof Error ? cause.message : String(cause))}.`,
         hint
       ))
   })
 
 /**
- * A decoder of JSON values that answers what does not fit with 400 and the path of each offending value. Members that the schema does not
- * know are dropped, or with `unknown: "error"` do not fit.
+ * A decoder of JSON values that fails with 400 and the path of each invalid value. Unknown members are dropped, or rejected with
+ * `unknown: "error"`.
  */
 export const decoder = <S extends Schema.ConstraintDecoder<unknown>>(
   schema: S,
@@ -106,15 +105,15 @@ export const decoder = <S extends Schema.ConstraintDecoder<unknown>>(
   return (value) =>
     Effect.mapError(decode(value), ({ issue }) => {
       const { errors, message } = issuesOf(issue)
-      return new InvalidRequest({ ...explain(message, hint), errors })
+      return new InvalidRequest({ ...problemMembers(message, hint), errors })
     })
 }
 
-/** A request's body as JSON. Fails with 413 over `limit` bytes, with 400 where it is no JSON. */
+/** A request's body as JSON. Fails with 413 over `limit` bytes and with 400 when the body is not JSON. */
 export const readJson = (
   request: HttpServerRequest.HttpServerRequest,
   limit: number,
   remedy: string,
   hint: string
-): Effect.Effect<Body, InvalidRequest | PayloadTooLarge | Unavailable, Scope.Scope> =>
+): Effect.Effect<JsonBody, InvalidRequest | PayloadTooLarge | Unavailable, Scope.Scope> =>
   Effect.flatMap(readText(request, limit, remedy), (text) => parseJson(text, hint))

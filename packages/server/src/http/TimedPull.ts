@@ -1,9 +1,9 @@
 /**
- * Reading a stream with a time limit on every wait.
+ * Reads a stream with a time limit on every pull.
  *
  * ```
- *   within(ms) --> what comes in time --> ...
- *              \-> nothing: the pull that is under way goes on, and the next call waits for it again
+ *   within(ms) --> elements in time --> ...
+ *              \-> timeout: the pull continues, and the next call waits for the same pull
  * ```
  */
 import type * as Cause from "effect/Cause"
@@ -13,10 +13,10 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 
-/** The next elements, or none where none came in so many milliseconds. Fails with `Done` at the end of the stream. */
+/** The next elements, or none when none arrive within `millis`. Fails with `Done` at the end of the stream. */
 export type TimedPull<A, E> = (millis: number) => Effect.Effect<Option.Option<readonly [A, ...Array<A>]>, E | Cause.Done>
 
-/** A reading of the stream, which ends with the scope. Only one call at a time may wait. */
+/** Reads the stream until the scope closes. Only one call may wait at a time. */
 export const make = <A, E>(stream: Stream.Stream<A, E>): Effect.Effect<TimedPull<A, E>, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.scope

@@ -1,17 +1,17 @@
 /**
- * A job's events as text of Server-Sent Events (contract, JobEvents.ts).
+ * A job's events as Server-Sent Events (contract, JobEvents.ts).
  *
  * ```
  *   JobQueue.follow --pulled--> text --pulled--> the connection
- *                      ^ silence: a comment        |
- *                      +-- a full connection: nothing is pulled, so nothing is read and nothing is held
+ *                      ^ no event: a comment       |
+ *                      +-- backpressure: a full connection stops the pulls, so the server reads and buffers nothing
  * ```
  *
- * A reader that is told nothing for a while gets a comment, without losing its place: the pull that is under way goes on.
+ * A client that receives no event for a while gets a comment. The pull in flight continues, so no event is lost.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
-import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { encodeEventCursor, type JobEvent } from "@stint/queue/JobEventCursor"
 import * as Effect from "effect/Effect"
 import { HttpServerResponse } from "effect/http"
 import * as Option from "effect/Option"
@@ -20,7 +20,7 @@ import * as TimedPull from "../http/TimedPull.ts"
 import { jobJson } from "./JobView.ts"
 import { logLineForCaller } from "./LogView.ts"
 
-/** JSON as lines of an event: it may have line breaks between its tokens, a line of `data` has none. */
+/** JSON as the `data` lines of an event. JSON may contain line breaks between tokens; a `data` line may not. */
 export const dataLines = (json: string): string => `data: ${json.replaceAll(/\r\n|\r|\n/g, "\ndata: ")}`
 
 const dataOf = (event: JobEvent, endpoint: Endpoint): string => {
@@ -44,18 +44,18 @@ const dataOf = (event: JobEvent, endpoint: Endpoint): string => {
 
 const KIND_OF = { Status: "status", Progress: "progress", Chunk: "chunk", Log: "log", End: "end" } as const
 
-/** Those of some kinds, the end in any case; all where nobody says which. */
+/** The events of the given kinds, plus the end event; all events when `kinds` is undefined. */
 export const filterKinds = <E>(
   events: Stream.Stream<JobEvent, E>,
   kinds: ReadonlyArray<JobEventKind> | undefined
 ): Stream.Stream<JobEvent, E> =>
   kinds === undefined ? events : Stream.filter(events, ({ _tag }) => _tag === "End" || kinds.includes(KIND_OF[_tag]))
 
-/** One event. */
-export const sseEvent = (event: JobEvent, endpoint: Endpoint): string =>
-  `id: ${event.position}\nevent: ${KIND_OF[event._tag]}\n${dataLines(dataOf(event, endpoint))}\n\n`
+/** One event as text. */
+const sseEvent = (event: JobEvent, endpoint: Endpoint): string =>
+  `id: ${encodeEventCursor(event.cursor)}\nevent: ${KIND_OF[event._tag]}\n${dataLines(dataOf(event, endpoint))}\n\n`
 
-/** A stream with `comment` between its elements, wherever there was none for `millis`. */
+/** A stream that emits `comment` after every `millis` without an element. */
 export const withHeartbeat = <E>(events: Stream.Stream<string, E>, millis: number, comment: string): Stream.Stream<string, E> =>
   Stream.unwrap(
     Effect.map(TimedPull.make(events), (within) =>
@@ -70,7 +70,7 @@ const ALIVE = ": alive\n\n"
 
 const encoder = new TextEncoder()
 
-/** The answer to one reader. What fails once it has begun ends it: the reader comes back and is told then. */
+/** The response for one client. An error after the first event ends the stream; the client reconnects and gets the error then. */
 export const response = <E>(
   events: Stream.Stream<JobEvent, E>,
   endpoint: Endpoint,
@@ -81,14 +81,14 @@ export const response = <E>(
       Stream.concat(withHeartbeat(Stream.map(events, (event) => sseEvent(event, endpoint)), heartbeatMs, ALIVE)),
       Stream.catch((error) =>
         Stream.fromEffectDrain(
-          Effect.logWarning(`A reader of a job's events was cut off: ${String(error)}. It comes back by itself.`)
+          Effect.logWarning(`An event stream was closed: ${String(error)}. The client reconnects automatically.`)
         )
       ),
       Stream.map((text) => encoder.encode(text))
     ),
     {
       contentType: "text/event-stream",
-      // The last one is for nginx, which holds answers back otherwise.
+      // x-accel-buffering is for nginx, which buffers responses otherwise.
       headers: { "cache-control": "no-cache", "x-accel-buffering": "no" }
     }
   )

@@ -1,15 +1,15 @@
 /**
- * Why a job is where it is, from what the queue and the registry of workers know. Pure.
+ * Explains why a job is in its state, from the state of the queue and the known workers. Pure.
  *
  * ```
- *   ended? running? backoff?          the job's own doing
+ *   ended? running? backoff?          decided by the job alone
  *        |  none
  *   an idle worker?                   next
- *   a worker on its way?              starting
- *   as many as may be?                behind, paused, external
- *   may one be started?               throttled, failing, low-priority
+ *   a worker starting?                starting
+ *   at the maximum?                   behind, paused, external
+ *   can one start?                    throttled, failing, low-priority
  *        |  yes
- *   others before it run?             behind
+ *   other jobs running?               behind
  *   otherwise                         next
  * ```
  */
@@ -22,10 +22,10 @@ import type { Ahead, Depth } from "@stint/store/JobStore"
 import { excerpt } from "../http/ProblemJson.ts"
 import { errorForCaller } from "./JobView.ts"
 
-/** What is known at one moment. */
+/** The known state at one moment. */
 export interface ExplainInput {
   readonly job: JobReport
-  /** How many ready jobs come before it; null where it is not ready itself. */
+  /** How many ready jobs are ahead of it; null when the job is not ready itself. */
   readonly ahead: Ahead | null
   readonly depth: Pick<Depth, "waiting">
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback">
@@ -33,7 +33,7 @@ export interface ExplainInput {
   readonly now: number
 }
 
-/** `350 ms`, `4.2 s`, `12 min`, `3.5 h`: as exact as a person needs it. */
+/** `350 ms`, `4.2 s`, `12 min`, `3.5 h`: rounded for reading. */
 const span = (millis: number): string => {
   const left = Math.max(0, Math.round(millis))
   if (left < 1_000) return `${left} ms`
@@ -55,70 +55,73 @@ const waitCause = (reason: WaitReason, words: string, rest: Omit<WaitCause, "rea
   ...rest
 })
 
-/** Where it stands in line, as the beginning of a sentence. */
+/** The job's position in the queue, as the start of a sentence. */
 const inLine = (ahead: Ahead | null): string => {
-  if (ahead === null) return "It waits"
-  if (ahead.jobs === 0) return "It is the first in line"
+  if (ahead === null) return "It is waiting"
+  if (ahead.jobs === 0) return "It is first in the queue"
   return `${ahead.more ? "More than " : ""}${count(ahead.jobs, "job")} ${
-    ahead.jobs === 1 && !ahead.more ? "comes" : "come"
-  } before it`
+    ahead.jobs === 1 && !ahead.more ? "is" : "are"
+  } ahead of it`
 }
 
-/** Of a job that waits for a worker. */
+/** For a job that waits for a worker. */
 const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCause => {
-  const of = (...states: ReadonlyArray<WorkerState>) => workers.filter(({ state }) => states.includes(state))
+  const inState = (...states: ReadonlyArray<WorkerState>) => workers.filter(({ state }) => states.includes(state))
   const { max } = endpoint.workers
   const external = endpoint.source.type === "external"
   const line = inLine(ahead)
-  const idle = of("idle").length
-  const busy = of("running").length
-  const starting = of("initializing")
-  const live = idle + busy + starting.length + of("draining").length
+  const idle = inState("idle").length
+  const busy = inState("running").length
+  const starting = inState("initializing")
+  const live = idle + busy + starting.length + inState("draining").length
 
   if (idle > 0) {
     return waitCause(
       "next",
-      `${line}; ${count(idle, "worker is idle and takes", "workers are idle and take")} the next job in a moment.`
+      `${line}; ${count(idle, "worker is", "workers are")} idle and will take the next job.`
     )
   }
   if (external && busy + starting.length === 0) {
     return waitCause(
       "external",
-      `${line}, and no worker is connected. The platform starts none for this endpoint: start one with the variables of ` +
-        `\`stint worker-env ${endpoint.id}\`.`
+      `${line}, and no worker is connected. The platform does not start workers for this endpoint. ` +
+        `Start one with the variables that \`stint worker-env ${endpoint.id}\` prints.`
     )
   }
   if (!external && max === 0) {
     return waitCause(
       "paused",
-      `${line}, and the endpoint is paused: its workers.max is 0. Set it to 1 or more and the job is run.`
+      `${line}, and the endpoint is paused: its workers.max is 0. Set workers.max to 1 or more to run the job.`
     )
   }
   if (starting.length > 0) {
     const since = Math.min(...starting.map(({ firstSeenAt }) => firstSeenAt))
     return waitCause(
       "starting",
-      `${line}; ${count(starting.length, "worker is", "workers are")} starting, the first for ${span(now - since)}.`
+      `${line}; ${count(starting.length, "worker is", "workers are")} starting, the oldest for ${span(now - since)}.`
     )
   }
   if (external) {
-    return waitCause("behind", `${line}; ${count(busy, "worker is", "workers are all")} busy. It is taken when one is free.`)
+    return waitCause(
+      "behind",
+      `${line}; ${count(busy, "worker is", "workers are all")} busy. The job starts when a worker is free.`
+    )
   }
   if (live >= max) {
     return waitCause(
       "behind",
-      `${line}, and all ${count(max, "worker")} that the endpoint may have (workers.max) ${max === 1 ? "is" : "are"} busy. ` +
-        "It is taken when one is free; a higher workers.max adds some."
+      `${line}, and the endpoint's maximum of ${count(max, "worker")} (workers.max) is busy. ` +
+        "The job starts when a worker is free; raise workers.max to add workers."
     )
   }
-  const [failed] = of("throttled", "unhealthy")
+  const [failed] = inState("throttled", "unhealthy")
   if (failed !== undefined && failed.reason !== null) {
     const { reason, retryAt, state } = failed
     const later = retryAt !== null && retryAt > now
-    const next = later ? `The next try is in ${span(retryAt - now)}.` : "The next try is under way."
+    const next = later ? `The next start is tried in ${span(retryAt - now)}.` : "The next start is in progress."
     return waitCause(
       state === "throttled" ? "throttled" : "failing",
-      `${line}, and ${state === "throttled" ? "there is no room for a worker" : "no worker starts"}: ${
+      `${line}, and ${state === "throttled" ? "there is no capacity for a worker" : "workers fail to start"}: ${
         firstLine(reason)
       }. ${next}`,
       { cause: reason, ...(later ? { nextRetryAt: retryAt } : {}) }
@@ -127,16 +130,18 @@ const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCaus
   if (job.lowPriority && busy === 0) {
     return waitCause(
       "low-priority",
-      `${line}. It was submitted with lowPriority and starts no worker: it waits for one that another job or workers.min starts.`
+      `${line}. It was submitted with lowPriority, so it does not start a worker. It waits for a worker that another job or workers.min starts.`
     )
   }
   if (busy > 0) {
     return waitCause(
       "behind",
-      `${line}; ${count(busy, "worker is", "workers are")} busy of at most ${max}, and the scaler adds one when it is time.`
+      `${line}; ${busy} of at most ${count(max, "worker")} ${
+        busy === 1 ? "is" : "are"
+      } busy, and the autoscaler adds one when needed.`
     )
   }
-  return waitCause("next", `${line}; a worker is being started for it.`)
+  return waitCause("next", `${line}; a worker is being started.`)
 }
 
 const waitCauseOf = (facts: ExplainInput): WaitCause => {
@@ -148,10 +153,10 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
   if (job.status === "IN_PROGRESS") {
     const silence = job.leaseExpiresAt === null
       ? ""
-      : ` It has to be heard of within ${span(job.leaseExpiresAt - now)}, or the job is lost to it.`
+      : ` The worker loses the job unless it sends a heartbeat within ${span(job.leaseExpiresAt - now)}.`
     return waitCause(
       "running",
-      `Worker ${excerpt(job.worker ?? "")} runs it (${tried}, for ${span(now - (job.startedAt ?? now))}).${silence}`
+      `Worker ${excerpt(job.worker ?? "")} is running it (${tried}, for ${span(now - (job.startedAt ?? now))}).${silence}`
     )
   }
   const cause = job.lastError === null ? undefined : errorForCaller(job.lastError, facts.endpoint)
@@ -159,7 +164,7 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
     const because = cause === undefined ? "" : `: ${firstLine(cause)}`
     return waitCause(
       "backoff",
-      `Attempt ${job.attempt} of ${job.maxAttempts} came to nothing${because}. The next begins in ${
+      `Attempt ${job.attempt} of ${job.maxAttempts} failed${because}. The next attempt starts in ${
         span(job.notBefore - now)
       } at the earliest.`,
       { nextRetryAt: job.notBefore, ...(cause === undefined ? {} : { cause }) }
@@ -168,24 +173,24 @@ const waitCauseOf = (facts: ExplainInput): WaitCause => {
   return { ...(cause === undefined ? {} : { cause }), ...waiting(facts) }
 }
 
-/** Says why. */
+/** Explains a job's state. */
 export const explain = (facts: ExplainInput): Explanation => {
   const { ahead, depth, endpoint, job, workers } = facts
-  const having = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
+  const countOf = (state: WorkerState) => workers.filter((worker) => worker.state === state).length
   const place = ahead === null ? undefined : ahead.jobs + 1
   const running = job.status === "IN_PROGRESS" && job.worker !== null && job.leaseExpiresAt !== null
   return {
     ...waitCauseOf(facts),
-    // The two were counted one after the other.
+    // The two numbers were counted one after the other, so `waiting` may be stale.
     ...(place === undefined ? {} : { position: { place, of: Math.max(place, depth.waiting), more: ahead?.more ?? false } }),
     workers: {
       max: endpoint.source.type === "external" ? null : endpoint.workers.max,
-      idle: having("idle"),
-      initializing: having("initializing"),
-      running: having("running"),
-      draining: having("draining"),
-      throttled: having("throttled"),
-      unhealthy: having("unhealthy")
+      idle: countOf("idle"),
+      initializing: countOf("initializing"),
+      running: countOf("running"),
+      draining: countOf("draining"),
+      throttled: countOf("throttled"),
+      unhealthy: countOf("unhealthy")
     },
     ...(running && job.worker !== null && job.leaseExpiresAt !== null
       ? { lease: { worker: job.worker, expiresAt: job.leaseExpiresAt, attempt: job.attempt } }

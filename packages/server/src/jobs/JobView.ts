@@ -1,8 +1,8 @@
 /**
  * Jobs as JSON text, for callers and for workers.
  *
- * Payloads are kept as JSON text and are spliced in as they are: parsing and printing a 20 MB result for every status call would be the
- * most expensive thing that the server does.
+ * Payloads are stored as JSON text and spliced into responses unchanged: parsing and printing a 20 MB result for every status call would be
+ * the most expensive work of the server.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Explanation } from "@stint/contract/Explanation"
@@ -16,13 +16,13 @@ import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/store/Job
 export const jobJson = (job: JobReport, endpoint: Endpoint): string => `{${jobMembers(job, endpoint).join(",")}}`
 
 /**
- * An error that is not the job's own or not all of it, without its traceback where the endpoint keeps tracebacks from callers. What was cut
- * off in the middle cannot be parsed, so everything from the traceback on is left out.
+ * An error that comes from another attempt or was shortened, without its traceback unless the endpoint shows tracebacks to callers. A
+ * shortened error may be invalid JSON, so everything from the traceback on is removed.
  */
 export const errorForCaller = (error: string, { errorTraceback }: Pick<Endpoint, "errorTraceback">): string =>
   errorTraceback === "full" ? error : error.split(/\s*\ntraceback: |,?\s*"error_traceback"/, 1)[0] ?? ""
 
-/** The answer to whoever submits a job or changes one. */
+/** The response to submitting or changing a job. */
 export const receiptJson = (job: JobHead): string => `{"id":${JSON.stringify(job.id)},"status":"${job.status}"}`
 
 /** A job in a list. */
@@ -47,20 +47,20 @@ export const jobListItem = (job: JobSummary, endpoint: Pick<Endpoint, "errorTrac
   }
 }
 
-/** The job object with why it is where it is. */
+/** The job object with its explanation. */
 export const explainedJobJson = (job: JobReport, endpoint: Endpoint, explanation: Explanation): string =>
   `{${[...jobMembers(job, endpoint), `"explain":${JSON.stringify(explanation)}`].join(",")}}`
 
 /**
- * The answer of `/stream`. While chunks are left to be read the job is not reported as ended: clients stop reading at that
+ * The response of `/stream`. The job is not reported as ended while unread chunks remain, because clients stop reading at an ended job
  * (docs/spec/streaming.md#end-of-a-stream).
  */
 export const streamJson = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {
-  const shown: JobReport = more && isTerminal(job.status)
+  const reported: JobReport = more && isTerminal(job.status)
     ? { ...job, status: "IN_PROGRESS", finishedAt: null, output: null, error: null }
     : job
   const stream = chunks.map((chunk) => `{"output":${chunk}}`).join(",")
-  return `{${[...jobMembers(shown, endpoint), `"stream":[${stream}]`].join(",")}}`
+  return `{${[...jobMembers(reported, endpoint), `"stream":[${stream}]`].join(",")}}`
 }
 
 /** The job as its worker receives it (docs/spec/worker-protocol.md#the-taken-job). */

@@ -1,10 +1,12 @@
 /**
  * The jobs API over the queue (docs/spec/jobs-api.md#operations).
  *
- * Bodies are read and written as text: the handlers are raw ones of the same `HttpApi` that OpenAPI and clients come from.
+ * Most handlers are raw, because they read and write bodies as text.
  */
 import { Api } from "@stint/contract/Api"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import type { Endpoint } from "@stint/contract/Endpoint"
+import { decodeEventCursor } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -12,19 +14,18 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
-import { answer } from "../http/BodyAdmission.ts"
-import { json } from "../http/JsonResponse.ts"
+import { json, trackedJson } from "../http/JsonResponse.ts"
 import { clampWait, Limits } from "../http/Limits.ts"
-import { endpointFinder, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { invalidEventId, mapJobErrors, mapListErrors, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { filterKinds, response as eventsResponse } from "./JobEventStream.ts"
 import { explain } from "./JobExplainer.ts"
 import { explainedJobJson, jobJson, jobListItem, receiptJson, streamJson } from "./JobView.ts"
 import { SubmitOperations } from "./SubmitOperations.ts"
 
-/** Whether `?explain` asks for it: named alone, or with any value that is no "no". */
+/** Whether `?explain` is set: without a value, or with any value except "false" and "0". */
 const wantsExplanation = (explain: string | undefined): boolean => explain !== undefined && explain !== "false" && explain !== "0"
 
-/** Where a reader of events was: a browser says it in a header, and an empty one is none. */
+/** The last event that a client received. Browsers send it in a header, which may be empty. */
 const lastEventIdOf = (request: HttpServerRequest.HttpServerRequest, lastEventId: string | undefined): string | undefined =>
   request.headers["last-event-id"] || lastEventId || undefined
 
@@ -36,7 +37,6 @@ export const layer = HttpApiBuilder.group(
     const queue = yield* JobQueue
     const registry = yield* WorkerRegistry
     const limits = yield* Limits
-    const findEndpoint = yield* endpointFinder
     const { run, runsync } = yield* SubmitOperations
 
     const receipt = (job: JobHead) => json(receiptJson(job))
@@ -46,40 +46,43 @@ export const layer = HttpApiBuilder.group(
       const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
       const workers = yield* registry.list(endpoint.id)
       const now = yield* Clock.currentTimeMillis
-      return yield* answer(explainedJobJson(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
+      return yield* trackedJson(explainedJobJson(job, endpoint, explain({ job, ahead, depth, endpoint, workers, now })))
     })
 
     const status = Effect.fnUntraced(function*({ params, query }: {
       readonly params: { readonly endpoint: string; readonly id: string }
       readonly query: { readonly explain?: string }
     }) {
-      const endpoint = yield* findEndpoint(params.endpoint)
+      const endpoint = yield* CurrentEndpoint
       if (wantsExplanation(query.explain)) return yield* explained(endpoint, params.id)
-      return yield* answer(jobJson(yield* mapLookupErrors(queue.get(endpoint.id, params.id)), endpoint))
+      return yield* trackedJson(jobJson(yield* mapLookupErrors(queue.get(endpoint.id, params.id)), endpoint))
     })
 
     const statusSync = Effect.fnUntraced(function*({ params, query }: {
       readonly params: { readonly endpoint: string; readonly id: string }
       readonly query: { readonly wait?: string }
     }) {
-      const endpoint = yield* findEndpoint(params.endpoint)
+      const endpoint = yield* CurrentEndpoint
       const wait = clampWait(query.wait, limits.syncWaitMs, limits)
-      return yield* answer(jobJson(yield* mapLookupErrors(queue.awaitEnd(endpoint.id, params.id, wait)), endpoint))
+      return yield* trackedJson(jobJson(yield* mapLookupErrors(queue.awaitEnd(endpoint.id, params.id, wait)), endpoint))
     })
 
     const stream = Effect.fnUntraced(function*({ params, query }: {
       readonly params: { readonly endpoint: string; readonly id: string }
       readonly query: { readonly wait?: string }
     }) {
-      const endpoint = yield* findEndpoint(params.endpoint)
+      const endpoint = yield* CurrentEndpoint
       const wait = clampWait(query.wait, limits.streamWaitMs, limits)
       const { chunks, job, more } = yield* mapLookupErrors(queue.drain(endpoint.id, params.id, wait))
-      return yield* answer(streamJson(job, endpoint, chunks, more))
+      return yield* trackedJson(streamJson(job, endpoint, chunks, more))
     })
 
     return handlers
-      .handleRaw("run", ({ params, request }) => run(params.endpoint, request))
-      .handleRaw("runsync", ({ params, query, request }) => runsync(params.endpoint, request, query.wait))
+      .handleRaw("run", ({ request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => run(endpoint, request)))
+      .handleRaw(
+        "runsync",
+        ({ query, request }) => Effect.flatMap(CurrentEndpoint, (endpoint) => runsync(endpoint, request, query.wait))
+      )
       .handleRaw("status", status)
       .handleRaw("statusByPost", status)
       .handleRaw("statusSync", statusSync)
@@ -89,12 +92,14 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "events",
         Effect.fnUntraced(function*({ params, query, request }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
-          const after = lastEventIdOf(request, query.lastEventId)
+          const endpoint = yield* CurrentEndpoint
+          const lastEventId = lastEventIdOf(request, query.lastEventId)
           const options = { logs: query.events?.includes("log") ?? true }
-          // Looked at here, so that what cannot be followed is refused while there is a status to say it with.
+          // Checked before the stream starts, while the response can still have an error status.
           const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
-          if (after !== undefined && (yield* mapListErrors(queue.isCaughtUp(job, after, options)))) {
+          const after = lastEventId === undefined ? undefined : decodeEventCursor(lastEventId)
+          if (lastEventId !== undefined && after === undefined) return yield* invalidEventId(lastEventId)
+          if (after !== undefined && (yield* mapStoreErrors(queue.isCaughtUp(job, after, options)))) {
             return HttpServerResponse.empty({ status: 204 })
           }
           const followed = queue.follow(endpoint.id, job.id, after, options)
@@ -103,8 +108,8 @@ export const layer = HttpApiBuilder.group(
       )
       .handle(
         "requests",
-        Effect.fnUntraced(function*({ params, query }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*({ query }) {
+          const endpoint = yield* CurrentEndpoint
           const { cursor, jobs } = yield* mapListErrors(queue.list(endpoint.id, query))
           return { requests: jobs.map((job) => jobListItem(job, endpoint)), cursor }
         })
@@ -112,28 +117,28 @@ export const layer = HttpApiBuilder.group(
       .handleRaw(
         "cancel",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return receipt(yield* mapLookupErrors(queue.cancel(endpoint.id, params.id)))
         })
       )
       .handleRaw(
         "retry",
         Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+          const endpoint = yield* CurrentEndpoint
           return receipt(yield* mapJobErrors(queue.retry(endpoint.id, params.id)))
         })
       )
       .handle(
         "purgeQueue",
-        Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*() {
+          const endpoint = yield* CurrentEndpoint
           return { removed: yield* mapStoreErrors(queue.purge(endpoint.id)), status: "completed" as const }
         })
       )
       .handle(
         "health",
-        Effect.fnUntraced(function*({ params }) {
-          const endpoint = yield* findEndpoint(params.endpoint)
+        Effect.fnUntraced(function*() {
+          const endpoint = yield* CurrentEndpoint
           const depth = yield* mapStoreErrors(queue.depth(endpoint.id))
           const workers = yield* registry.list(endpoint.id)
           const count = (...states: ReadonlyArray<string>) => workers.filter((worker) => states.includes(worker.state)).length

@@ -1,12 +1,13 @@
 /**
- * The jobs API's part for log lines.
+ * The jobs API's operation for log lines.
  */
 import { Api } from "@stint/contract/Api"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import { JobLogs } from "@stint/queue/JobLogs"
 import { JobQueue } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
 import { HttpApiBuilder } from "effect/http-api"
-import { endpointFinder, mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
+import { mapLookupErrors, mapStoreErrors } from "../http/QueueProblems.ts"
 import { logLineForCaller } from "./LogView.ts"
 
 /** The handlers of log lines. */
@@ -16,16 +17,15 @@ export const layer = HttpApiBuilder.group(
   Effect.fnUntraced(function*(handlers) {
     const queue = yield* JobQueue
     const logs = yield* JobLogs
-    const findEndpoint = yield* endpointFinder
 
     return handlers.handle(
       "logs",
       Effect.fnUntraced(function*({ params, query }) {
-        const endpoint = yield* findEndpoint(params.endpoint)
+        const endpoint = yield* CurrentEndpoint
         const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
-        // What came in before this call is told by it.
+        // The response includes all lines received before this call.
         yield* logs.flush
-        const { cursor, lines, more } = yield* mapStoreErrors(logs.read(job.id, query))
+        const { cursor, lines, more } = yield* mapStoreErrors(logs.read(job.endpoint, job.id, query))
         return { lines: lines.map(logLineForCaller), cursor, more }
       })
     )

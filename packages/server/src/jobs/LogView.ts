@@ -1,10 +1,10 @@
 /**
- * Log lines as callers see them.
+ * Log lines as callers receive them.
  */
 import type { JobLogLine } from "@stint/contract/JobLogLine"
 import type { LogLine } from "@stint/store/JobLogStore"
 
-/** A line of the wire. */
+/** A line in its wire format. */
 export const logLineForCaller = ({ attempt, level, message, number, source, time, worker }: LogLine): JobLogLine => ({
   number,
   time,

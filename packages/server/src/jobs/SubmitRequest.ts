@@ -1,13 +1,14 @@
 /**
- * What a caller may say of a job besides its input (contract, RunRequest): read here, decided on by the queue.
+ * Reads a submission: a job's input and options (contract, RunRequest). The queue applies them.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { JobId } from "@stint/contract/Ids"
+import { JobId } from "@stint/contract/Ids"
 import { IdempotencyKey, RunRequest, type Webhook } from "@stint/contract/Job"
 import { jsonNull } from "@stint/contract/Json"
 import type { InvalidRequest, PayloadTooLarge, Unavailable } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
+import { slotOfKey, uuidV7At } from "@stint/store/UuidV7"
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import * as Schema from "effect/Schema"
@@ -18,13 +19,13 @@ import { decoder, readJson } from "../http/RequestBody.ts"
 
 const runHint = "Send a JSON object with the key \"input\", for example {\"input\": {\"name\": \"Ada\"}}."
 
-/** The body of `/run`; `input` came out of `JSON.parse`, so that it is JSON needs no second look. */
+/** The body of `/run`. `input` came out of `JSON.parse`, so it needs no further validation. */
 const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
 
-/** What a body says that says nothing but its input, as most do. */
+/** The decoded options of a body that has only an input, as most do. */
 const INPUT_ALONE: typeof RunRequest.Type = { input: null }
 
-/** Whether a body is an object with an input and nothing else, so that there is nothing to decode. */
+/** Whether a body is an object with an input and nothing else. Such a body needs no decoding. */
 const isInputAlone = (body: unknown): boolean => {
   if (typeof body !== "object" || body === null || Array.isArray(body)) return false
   const keys = Object.keys(body)
@@ -35,10 +36,10 @@ const HEADER = "Idempotency-Key"
 
 const decodeKey = decoder(
   Schema.Struct({ [HEADER]: IdempotencyKey }),
-  `Send a key of your own making in ${HEADER}, for example a UUID, or leave the header out.`
+  `Send your own unique key in ${HEADER}, for example a UUID, or omit the header.`
 )
 
-/** The key that a request carries in its header. Fails with 400 where it cannot be one. */
+/** The key in a request's `Idempotency-Key` header. Fails with 400 when it is not a valid key. */
 export const readIdempotencyKey = (
   request: HttpServerRequest.HttpServerRequest
 ): Effect.Effect<string | undefined, InvalidRequest> => {
@@ -46,13 +47,13 @@ export const readIdempotencyKey = (
   return header === undefined ? Effect.undefined : Effect.map(decodeKey({ [HEADER]: header }), (keys) => keys[HEADER])
 }
 
-/** A webhook in its long form; the address alone is told of the end. */
+/** A webhook in its long form. A bare URL receives the `completed` event only. */
 export const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =>
   typeof webhook === "string" ? { url: webhook, events: ["completed"] } : webhook
 
-const remedy = "Send a link to the data instead of the data: put it in an object store and pass its address in \"input\"."
+const remedy = "Put the data in an object store and pass its URL in \"input\"."
 
-/** How large a request may be, and what its sender is told where it is larger. */
+/** The maximum size of a request, and the hint when it is larger. */
 export interface SubmissionLimit {
   readonly bytes: number
   readonly remedy: string
@@ -66,12 +67,18 @@ export const submissionLimits = (
   runsync: { bytes: limits.runsyncBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUNSYNC", true, limits) }
 })
 
-/** A job from a request. */
+/** A new id, in the slot of the idempotency key. */
+export const newJobId = (endpoint: Endpoint, idempotencyKey: string | undefined, prefix: "" | "sync-"): JobId =>
+  JobId.make(
+    prefix + uuidV7At(Date.now(), idempotencyKey === undefined ? undefined : slotOfKey(endpoint.id, idempotencyKey))
+  )
+
+/** Reads a submission from a request. */
 export const readSubmission = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,
   limit: SubmissionLimit,
-  id: JobId
+  prefix: "" | "sync-"
 ): Effect.fn.Return<
   Submission,
   InvalidRequest | PayloadTooLarge | Unavailable,
@@ -80,10 +87,11 @@ export const readSubmission = Effect.fnUntraced(function*(
   const key = yield* readIdempotencyKey(request)
   const body = yield* readJson(request, limit.bytes, limit.remedy, runHint)
   const alone = isInputAlone(body.value)
-  const { idempotencyKey, policy, priority, s3Config, tags, webhook } = alone ? INPUT_ALONE : yield* decodeRun(body.value)
+  const { policy, priority, s3Config, tags, webhook, ...own } = alone ? INPUT_ALONE : yield* decodeRun(body.value)
+  const idempotencyKey = key ?? own.idempotencyKey
   return {
     endpoint,
-    id,
+    id: newJobId(endpoint, idempotencyKey, prefix),
     input: memberText(body.text, "input") ?? jsonNull,
     s3Config: s3Config === undefined ? undefined : memberText(body.text, "s3Config"),
     policy,
@@ -91,6 +99,6 @@ export const readSubmission = Effect.fnUntraced(function*(
     tags,
     webhook: webhookOf(webhook),
     trace: traceContextOf(request.headers),
-    idempotencyKey: key ?? idempotencyKey
+    idempotencyKey
   }
 })

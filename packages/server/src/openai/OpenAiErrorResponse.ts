@@ -1,17 +1,17 @@
 /**
- * What goes wrong under `/v2/{endpoint}/openai`, in OpenAI's shape (docs/spec/openai-route.md#errors).
+ * Errors under `/v2/{endpoint}/openai`, in OpenAI's shape (docs/spec/openai-route.md#errors).
  *
  * ```
  *   a problem of the platform      its status     {"error": {"message", "type", "param", "code"}}
- *   a handler's error object       its own status where it names one (`status`, `status_code`, `code`), else by its type
+ *   a handler's error object       its own status if it has one (`status`, `status_code`, `code`), otherwise by its type
  *   any other error of a handler   500            type `worker_error`
  *   TIMED_OUT                      504
  *   CANCELLED                      499
  * ```
  *
- * A handler's error object comes as an object, as JSON text, or as the text that Python makes of an object. OpenAI's clients send a
- * request again by themselves at 408, 409, 429 and every 5xx. Where the platform has made the job's every attempt already, they are told
- * not to.
+ * A handler's error object arrives as an object, as JSON text, or as the `repr` of a Python object. OpenAI's clients retry
+ * 408, 409, 429 and every 5xx automatically. When the platform has used all attempts of the job, the response tells them not
+ * to retry.
  */
 import { type OpenAiErrorBody, REQUEST_ID_HEADER, SHOULD_RETRY_HEADER } from "@stint/contract/OpenAiApi"
 import type { JobReport } from "@stint/store/JobRecord"
@@ -20,16 +20,16 @@ import * as Predicate from "effect/Predicate"
 import { randomUUID } from "node:crypto"
 import * as PythonRepr from "./PythonRepr.ts"
 
-/** A failure, ready to be answered or to be told within a stream. */
+/** A failure, to be sent as a response or inside a stream. */
 export interface OpenAiErrorResponse {
   readonly status: number
   readonly error: OpenAiErrorBody
-  /** Another try would be another job with the same end: clients are told not to. */
+  /** Clients must not retry: another job would fail in the same way. */
   readonly final?: boolean
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** What this file needs of a problem (contract, Problem.ts). */
+/** The members of a problem that this file reads (contract, Problem.ts). */
 export interface ProblemLike {
   readonly status: number
   readonly type: string
@@ -44,14 +44,14 @@ const typeOf = (status: number): string => {
   return status >= 500 ? "server_error" : "invalid_request_error"
 }
 
-/** OpenAI's own words where it has some, which programs look for; else the problem's name. */
+/** OpenAI's own code where one exists, because programs compare it; otherwise the problem's name. */
 const codeOf = ({ status, type }: ProblemLike): string => {
   if (status === 401) return "invalid_api_key"
   if (status === 429) return "rate_limit_exceeded"
   return (type.split("/").at(-1) ?? "").replaceAll("-", "_")
 }
 
-/** A problem of the platform. */
+/** The response for a problem of the platform. */
 export const ofProblem = (problem: ProblemLike): OpenAiErrorResponse => ({
   status: problem.status,
   error: {
@@ -62,7 +62,7 @@ export const ofProblem = (problem: ProblemLike): OpenAiErrorResponse => ({
   }
 })
 
-/** How errors are called, and which status says the same. Names are compared without case, `_` and `Error`. */
+/** Error names and their statuses. Names are compared without case, `_` and the suffix `Error`. */
 const STATUSES: ReadonlyArray<readonly [name: RegExp, status: number]> = [
   [/^(?:badrequest|invalidrequest|validation|value|contextlengthexceeded)$/, 400],
   [/^(?:authentication|unauthorized|invalidapikey)$/, 401],
@@ -95,17 +95,17 @@ const parseJson = (text: string): unknown => {
   }
 }
 
-/** What a text stands for, where it is JSON or Python's way to write an object. */
+/** The value of a text that is JSON or a Python `repr` of an object. */
 const read = (text: string): unknown => {
   if (!/^\s*\{/.test(text)) return undefined
   return parseJson(text) ?? PythonRepr.parse(text)
 }
 
-/** `message` is what makes an object an error. */
+/** An object with a `message` is an error. */
 const isErrorObject = (value: unknown): value is Record<string, unknown> =>
   Predicate.isObject(value) && Predicate.isString(value["message"])
 
-/** A handler's error object: what it says, with a status that fits. */
+/** The response for a handler's error object: its own members and a matching status. */
 const ofObject = (inner: Record<string, unknown>, outer: Record<string, unknown> = inner): OpenAiErrorResponse => {
   const { code, message, object: _, param, type, ...rest } = inner
   const status = [inner["status"], inner["status_code"], code, outer["status"], outer["status_code"], outer["code"]]
@@ -125,8 +125,8 @@ const ofObject = (inner: Record<string, unknown>, outer: Record<string, unknown>
 }
 
 /**
- * The error that a value stands for: `{"error": {"message", ...}}` alone, or an object that calls itself an error. Undefined for everything
- * else: an object of OpenAI's own kinds may have a member `error`.
+ * The error in a handler's output: `{"error": {"message", ...}}` alone, or an object with `object: "error"`. Undefined for everything
+ * else: OpenAI's own response objects may have a member `error`.
  */
 export const ofValue = (value: unknown): OpenAiErrorResponse | undefined => {
   if (!Predicate.isObject(value)) return undefined
@@ -135,7 +135,7 @@ export const ofValue = (value: unknown): OpenAiErrorResponse | undefined => {
   return "object" in value || !isErrorObject(error) ? undefined : ofObject(error, value)
 }
 
-/** What was told as an error is one without saying so. */
+/** The error in a thrown value, which needs no marker to be one. */
 const ofThrown = (value: unknown): OpenAiErrorResponse | undefined => isErrorObject(value) ? ofObject(value) : ofValue(value)
 
 const plain = (message: string): OpenAiErrorResponse => ({
@@ -145,8 +145,8 @@ const plain = (message: string): OpenAiErrorResponse => ({
 })
 
 /**
- * A handler's error, as the queue keeps it (docs/spec/handler.md#exceptions, docs/spec/worker-protocol.md#result-bodies). Tracebacks are left out:
- * they are in the job's status.
+ * The response for a handler's error as the queue stores it (docs/spec/handler.md#exceptions, docs/spec/worker-protocol.md#result-bodies),
+ * without its traceback: the job's status shows that.
  */
 export const ofError = (text: string): OpenAiErrorResponse => {
   const value = read(text)
@@ -156,7 +156,7 @@ export const ofError = (text: string): OpenAiErrorResponse => {
   return ofThrown(value) ?? plain(text)
 }
 
-/** What became of a job that did not end well; undefined where it did. */
+/** The response for a job that did not complete; undefined for a completed one. */
 export const ofJob = ({ error, id, status }: Pick<JobReport, "error" | "id" | "status">): OpenAiErrorResponse | undefined => {
   switch (status) {
     case "FAILED":
@@ -164,7 +164,7 @@ export const ofJob = ({ error, id, status }: Pick<JobReport, "error" | "id" | "s
     case "TIMED_OUT":
       return {
         status: 504,
-        error: { message: error ?? `Job ${id} took longer than it may.`, type: "timeout_error", param: null, code: "timed_out" },
+        error: { message: error ?? `Job ${id} timed out.`, type: "timeout_error", param: null, code: "timed_out" },
         final: true
       }
     case "CANCELLED":
@@ -178,10 +178,10 @@ export const ofJob = ({ error, id, status }: Pick<JobReport, "error" | "id" | "s
   }
 }
 
-/** The body. */
+/** The response body. */
 export const textOf = ({ error }: OpenAiErrorResponse): string => JSON.stringify({ error })
 
-/** The answer. Without a job it gets an id of its own. */
+/** The HTTP response. Without a job it gets a request id of its own. */
 export const response = (
   failure: OpenAiErrorResponse,
   headers: Readonly<Record<string, string>> = { [REQUEST_ID_HEADER]: `req_${randomUUID()}` }
@@ -196,5 +196,5 @@ export const response = (
     }
   })
 
-/** Whether an address is one whose errors have OpenAI's shape. */
+/** Whether errors of a URL have OpenAI's shape. */
 export const isOpenAiUrl = (url: string): boolean => /^\/+v2\/+[^/?#;]+\/+openai(?:[/?#;]|$)/.test(url)

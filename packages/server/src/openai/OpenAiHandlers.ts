@@ -2,25 +2,23 @@
  * The OpenAI route over the queue (docs/spec/openai-route.md#requests).
  *
  * ```
- *   request --> a durable job --follow--> [ up to 45 s: the head is kept back ]
+ *   request --> a durable job --follow--> [ up to 45 s without response headers ]
  *                                           ended: status and body         first chunk: 200, text/event-stream
  *                                           else:  200, white space ...    else:        200, comments ...
  *                                                  then the body                        then the chunks
- *   the caller hangs up --> the job is cancelled, unless an Idempotency-Key leads back to it
+ *   the caller disconnects --> the job is cancelled, unless it has an Idempotency-Key
  * ```
  *
- * A status can be said only before anything else, so it waits as long as proxies do. Whoever sends no key of its own can never ask for the
- * answer again, and a model that writes for nobody costs as much as one that is read.
+ * The status precedes everything else, so the server delays it for as long as proxies allow. A caller without an Idempotency-Key cannot
+ * fetch the result later, and generating output that is never read costs as much as any other.
  */
 import { Api } from "@stint/contract/Api"
-import type { Endpoint } from "@stint/contract/Endpoint"
-import { JobId } from "@stint/contract/Ids"
+import { CurrentEndpoint } from "@stint/contract/Authorization"
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
 import { REQUEST_ID_HEADER } from "@stint/contract/OpenAiApi"
-import { explain, type JobNotFound, Unavailable } from "@stint/contract/Problem"
+import { type JobNotFound, problemMembers, Unavailable } from "@stint/contract/Problem"
 import type { JobEvent } from "@stint/queue/JobEventCursor"
 import { JobQueue } from "@stint/queue/JobQueue"
-import { uuidV7At } from "@stint/queue/UuidV7"
 import type { JobHead } from "@stint/store/JobRecord"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -30,10 +28,10 @@ import { HttpApiBuilder } from "effect/http-api"
 import * as Option from "effect/Option"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { answer, countMemory } from "../http/BodyAdmission.ts"
 import { jsonWithKeepAlive } from "../http/EarlyHeaders.ts"
+import { trackedJson, trackMemory } from "../http/JsonResponse.ts"
 import { Limits } from "../http/Limits.ts"
-import { endpointFinder, mapLookupErrors, mapSubmitErrors } from "../http/QueueProblems.ts"
+import { mapLookupErrors, mapSubmitErrors } from "../http/QueueProblems.ts"
 import * as TimedPull from "../http/TimedPull.ts"
 import * as OpenAiErrorResponse from "./OpenAiErrorResponse.ts"
 import * as OpenAiRequest from "./OpenAiRequest.ts"
@@ -43,37 +41,37 @@ import * as OpenAiResponse from "./OpenAiResponse.ts"
 interface Call {
   readonly job: JobHead
   readonly headers: Readonly<Record<string, string>>
-  /** What is told of the job next; nothing where there was nothing in so many milliseconds. */
+  /** The job's next events; empty when none arrive within `millis`. */
   readonly next: (millis: number) => Effect.Effect<ReadonlyArray<JobEvent>, Unavailable | JobNotFound>
-  /** The job's end was told. */
+  /** Whether the end event was received. */
   ended: boolean
 }
 
-const SHUTTING_DOWN = new Unavailable(explain(
-  "The platform is going down before the job has ended.",
+const SHUTTING_DOWN = new Unavailable(problemMembers(
+  "The platform is shutting down before the job has ended.",
   "Send the request again in a few seconds. The job was cancelled, unless the request had an Idempotency-Key."
 ))
 
-/** A HEAD would run a job and throw its answer away. */
+/** HEAD is rejected: it would run a job and discard its result. */
 const HEAD: OpenAiErrorResponse.OpenAiErrorResponse = OpenAiErrorResponse.ofProblem({
   status: 405,
   type: "method-not-allowed",
-  error: "HEAD is not for this address.",
+  error: "The OpenAI route does not support HEAD.",
   hint: "Use GET."
 })
 
 const NO_ROUTE: OpenAiErrorResponse.OpenAiErrorResponse = OpenAiErrorResponse.ofProblem({
   status: 404,
   type: "route-not-found",
-  error: "Nothing is at /openai/v1 itself.",
-  hint: "Add a route, for example /openai/v1/chat/completions or /openai/v1/models."
+  error: "The address ends at /openai/v1 and names no route.",
+  hint: "Append a route, for example /openai/v1/chat/completions or /openai/v1/models."
 })
 
 const encoder = new TextEncoder()
 
-/** What is sent of a saying: while there is nothing to say, that the connection lives. */
-const shown = ({ over, state, text }: OpenAiResponse.StreamStep): string =>
-  text === "" && !over ? OpenAiResponse.keepAlive(state) : text
+/** The text to send for a step: a comment when the step has no text and more follows. */
+const textOrKeepAlive = ({ ended, state, text }: OpenAiResponse.StreamStep): string =>
+  text === "" && !ended ? OpenAiResponse.keepAlive(state) : text
 
 /** The handlers of the OpenAI route. */
 export const layer = HttpApiBuilder.group(
@@ -83,16 +81,15 @@ export const layer = HttpApiBuilder.group(
     const queue = yield* JobQueue
     const limits = yield* Limits
     const size = OpenAiRequest.submissionLimit(limits)
-    const findEndpoint = yield* endpointFinder
 
     const cancel = (job: JobHead) =>
       Effect.catch(
         queue.cancel(job.endpoint, job.id),
-        (error) => Effect.logWarning(`Job ${job.id} goes on although its caller hung up: ${error.message}.`)
+        (error) => Effect.logWarning(`Could not cancel job ${job.id} after its caller disconnected: ${error.message}.`)
       )
 
-    /** The job of a request, and its reading. Whatever ends the request before the job ends the job, too. */
-    const open = Effect.fnUntraced(function*({ submission }: OpenAiRequest.OpenAiSubmission) {
+    /** Submits the job of a request and follows its events. If the request ends before the job, the job is cancelled. */
+    const submitAndFollow = Effect.fnUntraced(function*({ submission }: OpenAiRequest.OpenAiSubmission) {
       const { idempotencyKey } = submission
       const call = yield* Effect.acquireRelease(
         Effect.map(mapSubmitErrors(queue.submit(submission)), (job) => ({ job, ended: false })),
@@ -113,13 +110,13 @@ export const layer = HttpApiBuilder.group(
             if (event.some(({ _tag }) => _tag === "End")) call.ended = true
             return event
           },
-          // A job that is followed to its end is left there: whoever comes here was sent away before.
+          // The event stream ended before the job did, which happens only at shutdown.
           Effect.catchIf(Cause.isDone, () => Effect.fail(SHUTTING_DOWN))
         )
       })
     })
 
-    /** Hears a job out, for so long; undefined while it has not ended. */
+    /** Waits up to `millis` for the job's response; undefined while the job has not ended. */
     const responseReader = (call: Call) => {
       let collected = OpenAiResponse.NO_CHUNKS
       return Effect.fnUntraced(function*(millis: number): Effect.fn.Return<
@@ -138,12 +135,12 @@ export const layer = HttpApiBuilder.group(
       })
     }
 
-    const whole = Effect.fnUntraced(function*(call: Call) {
+    const respondOnce = Effect.fnUntraced(function*(call: Call) {
       const collect = responseReader(call)
       const first = yield* collect(limits.openAiHeadWaitMs)
       if (first !== undefined) {
         return "text" in first
-          ? yield* answer(first.text, call.headers)
+          ? yield* trackedJson(first.text, call.headers)
           : OpenAiErrorResponse.response(first.failure, call.headers)
       }
       const later = collect(limits.heartbeatMs).pipe(
@@ -154,10 +151,10 @@ export const layer = HttpApiBuilder.group(
         })
       )
       const scope = yield* Effect.scope
-      return jsonWithKeepAlive(Effect.provideService(countMemory(later), Scope.Scope, scope), call.headers)
+      return jsonWithKeepAlive(Effect.provideService(trackMemory(later), Scope.Scope, scope), call.headers)
     })
 
-    /** Listens until there is something to say, for so long at most. */
+    /** Waits up to `millis` for the next text to send. */
     const nextOutput = Effect.fnUntraced(
       function*(call: Call, before: OpenAiResponse.StreamState, millis: number): Effect.fn.Return<
         OpenAiResponse.StreamStep,
@@ -172,48 +169,47 @@ export const layer = HttpApiBuilder.group(
           for (const one of yield* call.next(left)) {
             const next = OpenAiResponse.nextStep(state, one)
             text += next.text
-            if (next.over) return { ...next, text }
+            if (next.ended) return { ...next, text }
             state = next.state
           }
         }
-        return { state, text, over: false }
+        return { state, text, ended: false }
       }
     )
 
-    const streamed = Effect.fnUntraced(function*(call: Call) {
+    const respondStream = Effect.fnUntraced(function*(call: Call) {
       const first = yield* nextOutput(call, OpenAiResponse.EMPTY_STREAM, limits.openAiHeadWaitMs)
-      // Nothing was said yet, so that it can still be said by a status.
+      // Nothing was sent yet, so the response can still have an error status.
       if (first.failure !== undefined && first.state.chunks === 0) {
         return OpenAiErrorResponse.response(first.failure, call.headers)
       }
       const rest = Stream.paginate(
         first,
-        Effect.fnUntraced(function*({ over, state }) {
-          if (over) return [[], Option.none()] as const
+        Effect.fnUntraced(function*({ ended, state }) {
+          if (ended) return [[], Option.none()] as const
           const next = yield* Effect.catch(
             nextOutput(call, state, limits.heartbeatMs),
             (problem) => Effect.succeed(OpenAiResponse.fail(state, OpenAiErrorResponse.ofProblem(problem)))
           )
-          return [[shown(next)], Option.some(next)] as const
+          return [[textOrKeepAlive(next)], Option.some(next)] as const
         })
       )
       return HttpServerResponse.stream(
-        Stream.make(shown(first)).pipe(
+        Stream.make(textOrKeepAlive(first)).pipe(
           Stream.concat(rest),
           Stream.filter((text) => text !== ""),
           Stream.map((text) => encoder.encode(text))
         ),
         {
           contentType: "text/event-stream",
-          // The last one is for nginx, which holds answers back otherwise.
+          // x-accel-buffering is for nginx, which buffers responses otherwise.
           headers: { ...call.headers, "cache-control": "no-cache", "x-accel-buffering": "no" }
         }
       )
     })
 
     const respond = Effect.fnUntraced(
-      function*({ params, request }: {
-        readonly params: { readonly endpoint: string }
+      function*({ request }: {
         readonly request: HttpServerRequest.HttpServerRequest
       }) {
         if (request.method === "HEAD") {
@@ -222,14 +218,13 @@ export const layer = HttpApiBuilder.group(
         const { "*": rest = "" } = yield* HttpRouter.params
         const route = rest.replace(/\/+$/, "")
         if (route === "") return OpenAiErrorResponse.response(NO_ROUTE)
-        const endpoint: Endpoint = yield* findEndpoint(params.endpoint)
+        const endpoint = yield* CurrentEndpoint
         if (OpenAiRequest.isMultipart(request)) return OpenAiErrorResponse.response(OpenAiRequest.MULTIPART_UNSUPPORTED)
-        const id = JobId.make(`sync-${uuidV7At(Date.now())}`)
-        const asked = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size, id)
-        const call = yield* open(asked)
-        const answered = asked.streamed ? streamed(call) : whole(call)
+        const parsed = yield* OpenAiRequest.read(endpoint, request, `/v1/${route}`, size)
+        const call = yield* submitAndFollow(parsed)
+        const response = parsed.streamed ? respondStream(call) : respondOnce(call)
         return yield* Effect.catch(
-          answered,
+          response,
           (problem) => Effect.succeed(OpenAiErrorResponse.response(OpenAiErrorResponse.ofProblem(problem), call.headers))
         )
       },

@@ -1,5 +1,5 @@
 /**
- * An OpenAI client's request as a job (docs/spec/openai-route.md#handler-input).
+ * Converts an OpenAI client's request to a job (docs/spec/openai-route.md#handler-input).
  *
  * ```
  *   POST /v1/chat/completions  {"model": ...}    {"openai_route": "/v1/chat/completions", "openai_input": {"model": ...}}
@@ -8,12 +8,11 @@
  *   DELETE /v1/models/m                          {"openai_route": "/v1/models/m", "openai_method": "DELETE"}
  * ```
  *
- * The first two members are what existing handlers know. The other two say what would be lost otherwise, and are there only then.
+ * Existing handlers read the first two members. The other two appear only when the first two would lose information.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import type { JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
-import { explain, InvalidRequest, type PayloadTooLarge, type Unavailable } from "@stint/contract/Problem"
+import { InvalidRequest, type PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { traceContextOf } from "@stint/contract/TraceContext"
 import type { Submission } from "@stint/queue/JobQueue"
 import * as Effect from "effect/Effect"
@@ -22,45 +21,45 @@ import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import { type LimitSettings, remedyFor } from "../http/Limits.ts"
 import { parseJson, readText } from "../http/RequestBody.ts"
-import { readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
+import { newJobId, readIdempotencyKey, type SubmissionLimit } from "../jobs/SubmitRequest.ts"
 import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 
-/** What a request asks for. */
+/** A parsed request. */
 export interface OpenAiSubmission {
   readonly submission: Submission
-  /** The caller wants the chunks as they come. */
+  /** Whether the caller asked for a stream of chunks. */
   readonly streamed: boolean
 }
 
 const HINT =
   "Send a JSON object, for example {\"model\": \"echo\", \"messages\": [{\"role\": \"user\", \"content\": \"Hello\"}]}."
 
-/** How large a request may be: as large as one of `/runsync`. */
+/** The maximum size of a request: the same as for `/runsync`. */
 export const submissionLimit = (limits: LimitSettings): SubmissionLimit => ({
   bytes: limits.runsyncBytes,
-  remedy: remedyFor("Put large files in an object store and send their addresses.", "STINT_LIMIT_RUNSYNC", true, limits)
+  remedy: remedyFor("Put large files in an object store and send their URLs.", "STINT_LIMIT_RUNSYNC", true, limits)
 })
 
-/** 415 for a body with files: a job's input is JSON. */
+/** 415 for a multipart body: a job's input is JSON. */
 export const MULTIPART_UNSUPPORTED: OpenAiErrorResponse = {
   status: 415,
   error: {
     message:
-      "The body is a form with files; only JSON can be handed to a handler. Send a file's address, or its content as base64 in JSON.",
+      "The body is multipart form data, but handlers accept only JSON. Send the file's URL, or its content as base64 in JSON.",
     type: "invalid_request_error",
     param: null,
     code: "unsupported_media_type"
   }
 }
 
-/** Whether the body is a form with files. */
+/** Whether the body is multipart form data. */
 export const isMultipart = (request: HttpServerRequest.HttpServerRequest): boolean =>
   /^multipart\//i.test(request.headers["content-type"] ?? "")
 
 const parameter = (name: string, value: string): InvalidRequest =>
-  new InvalidRequest({ ...explain(value, HINT), errors: [{ path: [name], message: value }] })
+  new InvalidRequest({ ...problemMembers(value, HINT), errors: [{ path: [name], message: value }] })
 
-/** The query of an address; undefined where it has none. Of several values of one name it is a list. */
+/** The query of a URL; undefined when it is empty. A repeated name yields a list of values. */
 const queryOf = (url: string): Record<string, string | ReadonlyArray<string>> | undefined => {
   const at = url.indexOf("?")
   const params = new URLSearchParams(at === -1 ? "" : url.slice(at + 1))
@@ -73,29 +72,28 @@ const queryOf = (url: string): Record<string, string | ReadonlyArray<string>> | 
   )
 }
 
-/** The body of a request, which is a JSON object; undefined where there is none. */
+/** The body of a request, a JSON object; undefined when the request has none. */
 const readBody = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, limit: SubmissionLimit) {
   if (request.method === "GET") return undefined
   const text = yield* readText(request, limit.bytes, limit.remedy)
   if (text.trim() === "") return undefined
   const body = yield* parseJson(text, HINT)
   if (!Predicate.isObject(body.value)) {
-    return yield* new InvalidRequest(explain("The body has to be a JSON object.", HINT))
+    return yield* new InvalidRequest(problemMembers("The body must be a JSON object.", HINT))
   }
   const { stream } = body.value
   if (stream !== undefined && stream !== null && !Predicate.isBoolean(stream)) {
-    return yield* parameter("stream", "stream has to be true or false.")
+    return yield* parameter("stream", "stream must be true or false.")
   }
   return { text, streamed: stream === true }
 })
 
-/** A job from a request. `route` is the path from `/v1` on. */
+/** Reads a job from a request. `route` is the path from `/v1` on. */
 export const read = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,
   route: string,
-  limit: SubmissionLimit,
-  id: JobId
+  limit: SubmissionLimit
 ): Effect.fn.Return<
   OpenAiSubmission,
   InvalidRequest | PayloadTooLarge | Unavailable,
@@ -114,7 +112,7 @@ export const read = Effect.fnUntraced(function*(
   return {
     submission: {
       endpoint,
-      id,
+      id: newJobId(endpoint, idempotencyKey, "sync-"),
       input: JsonText.make(`{${members.join(",")}}`),
       trace: traceContextOf(request.headers),
       idempotencyKey

@@ -1,21 +1,21 @@
 /**
- * What a job says to an OpenAI client, from what the queue tells of it (docs/spec/openai-route.md#responses-without-a-stream). Pure.
+ * Converts a job's events to a response for an OpenAI client (docs/spec/openai-route.md#responses-without-a-stream). Pure.
  *
  * ```
  *   not streamed   value                     value
  *                  [value], or one chunk     value
  *                  text that is JSON         that JSON
- *                  several chunks            502: nobody asked for a stream
+ *                  several chunks            502: the request did not ask for a stream
  *
- *   streamed       chunk that is text        as it is: the handler writes the events, split or joined as it likes
+ *   streamed       chunk that is text        unchanged: the handler writes the events, split across chunks or joined
  *                  text that is JSON alone   data: {...}
  *                  any other chunk           data: {...}, and data: [DONE] at the end
  *                  no chunk, a value         data: {...}, data: [DONE]
  *                  failed, lost, cut off     data: {"error": ...}
  * ```
  *
- * A stream is one attempt. What a lost attempt has said cannot be taken back, and the next one would say it again, in other words: so the
- * stream ends with an error, unless nothing was said yet.
+ * A stream covers one attempt. Chunks of a lost attempt cannot be taken back, and the next attempt would repeat them with other content. So
+ * the stream ends with an error when an attempt is lost after its first chunk.
  */
 import type { JobEvent } from "@stint/queue/JobEventCursor"
 import type { JobReport } from "@stint/store/JobRecord"
@@ -31,16 +31,16 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** The text of the only element of a JSON array, cut out of the array's text. */
+/** The text of the only element of a JSON array. */
 const onlyElement = (array: string): string => array.trim().slice(1, -1).trim()
 
-/** An object or an array, in a text that holds nothing else. */
+/** Whether a text is exactly one JSON object or array. */
 const isStructure = (text: string): boolean => /^\s*[[{]/.test(text) && Predicate.isObjectOrArray(parse(text))
 
-/** Either the JSON text of an answer, or why there is none. */
+/** The JSON text of a response, or the failure. */
 export type Answer = { readonly text: string } | { readonly failure: OpenAiErrorResponse }
 
-/** A value that a handler produced, as JSON text: out of its list, and out of its string. */
+/** A handler's output as JSON text. Unwraps a list of one element and a string of JSON. */
 const answerOf = (output: string): Answer => {
   let text = output
   let value = parse(text)
@@ -56,16 +56,16 @@ const answerOf = (output: string): Answer => {
   return failure === undefined ? { text } : { failure }
 }
 
-/** What was heard of a job that nobody asked to stream: how many chunks there are, and the first. */
+/** The chunks received for a request without a stream: their number and the first one. */
 export interface CollectedChunks {
   readonly chunks: number
   readonly first: string | undefined
 }
 
-/** Nothing yet. */
+/** No chunks. */
 export const NO_CHUNKS: CollectedChunks = { chunks: 0, first: undefined }
 
-/** One telling more; an attempt that was lost was never heard. */
+/** Adds an event. A new attempt discards the chunks of the previous one. */
 export const collect = (collected: CollectedChunks, event: JobEvent): CollectedChunks => {
   if (event._tag === "Status") return NO_CHUNKS
   return event._tag === "Chunk" ? { chunks: collected.chunks + 1, first: collected.first ?? event.output } : collected
@@ -74,8 +74,8 @@ export const collect = (collected: CollectedChunks, event: JobEvent): CollectedC
 const tooMany = (job: JobReport, chunks: number): OpenAiErrorResponse => ({
   status: 502,
   error: {
-    message: `The handler of job ${job.id} streamed ${chunks} chunks for a request that asked for one answer. ` +
-      "Let it yield one object unless openai_input.stream is true, or send \"stream\": true.",
+    message: `The handler of job ${job.id} streamed ${chunks} chunks, but the request did not ask for a stream. ` +
+      "Change the handler to yield one object unless openai_input.stream is true, or send \"stream\": true.",
     type: "server_error",
     param: "stream",
     code: "unexpected_stream"
@@ -85,53 +85,53 @@ const tooMany = (job: JobReport, chunks: number): OpenAiErrorResponse => ({
 
 const isEmptyList = (output: string): boolean => /^\s*\[\s*\]\s*$/.test(output)
 
-/** The answer of a job that has ended. */
+/** The response for a job that has ended. */
 export const answer = (job: JobReport, { chunks, first }: CollectedChunks): Answer => {
   const failure = ofJob(job)
   if (failure !== undefined) return { failure }
   if (chunks > 1) return { failure: tooMany(job, chunks) }
-  // A generator whose chunks nobody collected ends with an empty list (docs/spec/worker-protocol.md#result-bodies).
+  // A generator without return_aggregate_stream ends with an empty list (docs/spec/worker-protocol.md#result-bodies).
   const output = job.output === null || (isEmptyList(job.output) && first !== undefined) ? first : job.output
   return output === undefined ? { text: "{}" } : answerOf(output)
 }
 
-/** How far a stream is. */
+/** The progress of a stream. */
 export interface StreamState {
-  /** How many chunks were passed on. */
+  /** How many chunks were sent. */
   readonly chunks: number
-  /** One of them was put into an event here, so that the end is told here too. */
+  /** Whether the server formatted a chunk as an event. Then the server also sends the end mark. */
   readonly wrapped: boolean
-  /** The last bit of what was passed on: whether an event is open, and whether the end was told. */
+  /** The end of the text sent so far: shows whether an event is incomplete and whether the end mark was sent. */
   readonly tail: string
 }
 
-/** Nothing yet. */
+/** A stream before its first chunk. */
 export const EMPTY_STREAM: StreamState = { chunks: 0, wrapped: false, tail: "" }
 
-/** What to pass on. `over`: nothing follows; `failure`: why it ended so, told in `text` already. */
+/** The next text to send. `ended`: nothing follows. `failure`: why the stream failed; `text` already contains it. */
 export interface StreamStep {
   readonly state: StreamState
   readonly text: string
-  readonly over: boolean
+  readonly ended: boolean
   readonly failure?: OpenAiErrorResponse
 }
 
 const DONE = "data: [DONE]\n\n"
 
-/** Long enough for the end mark, however it is written. */
+/** Long enough for the end mark in every notation. */
 const TAIL = 32
 
 const endsWithDone = (tail: string): boolean => /(?:^|[\r\n])data: ?\[DONE\]\s*$/.test(tail)
 
-/** Whether the next text begins an event. */
+/** Whether the stream is between events. */
 const isBetween = (tail: string): boolean => tail === "" || /(?:\n\n|\r\n\r\n|\r\r)$/.test(tail)
 
-/** Ends the event that a handler has left open. */
+/** Completes an event that the handler left incomplete. */
 const closing = (tail: string): string => isBetween(tail) ? "" : "\n\n"
 
 const eventOf = (json: string): string => `${dataLines(json)}\n\n`
 
-const more = (state: StreamState, text: string, wrapped: boolean): StreamState => ({
+const advance = (state: StreamState, text: string, wrapped: boolean): StreamState => ({
   chunks: state.chunks + 1,
   wrapped: state.wrapped || wrapped,
   tail: (state.tail + text).slice(-TAIL)
@@ -141,63 +141,63 @@ const chunk = (state: StreamState, json: string): StreamStep => {
   const value = parse(json)
   const wrapped = (json: string): StreamStep => {
     const text = closing(state.tail) + eventOf(json)
-    return { state: more(state, text, true), text, over: false }
+    return { state: advance(state, text, true), text, ended: false }
   }
   if (!Predicate.isString(value)) return wrapped(json)
-  // No line of an event begins like this: it is a chunk's JSON that was not put into an event.
+  // No line of an event starts with `{` or `[`: the chunk is JSON that the handler did not format as an event.
   if (isBetween(state.tail) && isStructure(value)) return wrapped(value.trim())
-  return { state: more(state, value, false), text: value, over: false }
+  return { state: advance(state, value, false), text: value, ended: false }
 }
 
-/** The end of a stream by a failure. */
+/** Ends a stream with a failure. */
 export const fail = (state: StreamState, failure: OpenAiErrorResponse): StreamStep => ({
   state,
   text: `${closing(state.tail)}${eventOf(textOf(failure))}`,
-  over: true,
+  ended: true,
   failure
 })
 
 const done = (state: StreamState): string => state.wrapped && !endsWithDone(state.tail) ? closing(state.tail) + DONE : ""
 
 const completed = (state: StreamState, job: JobReport): StreamStep => {
-  if (state.chunks > 0 || job.output === null) return { state, text: done(state), over: true }
-  // A handler that returned: its value is all there is to say, and a list of them are the chunks that it would have streamed.
+  if (state.chunks > 0 || job.output === null) return { state, text: done(state), ended: true }
+  // A handler that returned a value: send it. If the value is a list, its elements are the chunks that a generator would have streamed.
   const value = parse(job.output)
   const parts = Array.isArray(value) ? value.map((one) => JSON.stringify(one)) : [job.output]
   const [only] = parts
   const error = parts.length === 1 && only !== undefined ? answerOf(only) : undefined
   if (error !== undefined && "failure" in error) return fail(state, error.failure)
-  let step: StreamStep = { state, text: "", over: true }
+  let step: StreamStep = { state, text: "", ended: true }
   for (const part of parts) {
     const next = chunk(step.state, part)
-    step = { state: next.state, text: step.text + next.text, over: true }
+    step = { state: next.state, text: step.text + next.text, ended: true }
   }
   return { ...step, text: step.text + done(step.state) }
 }
 
-/** Why the attempt before came to nothing, in a line. */
+/** The first line of the previous attempt's error, as part of a sentence. */
 const causeOf = ({ lastError }: JobReport): string => {
   const [line = ""] = lastError === null ? [] : ofError(lastError).error.message.split("\n", 1)
-  // An exception that was cut off in the middle is nothing to read.
+  // An exception that was cut off in the middle is not readable.
   return line === "" || line.startsWith("{") ? "" : `: ${line.replace(/\.$/, "")}`
 }
 
 const lost = (job: JobReport): OpenAiErrorResponse => ({
   status: 502,
   error: {
-    message: `The worker of job ${job.id} was lost after a part of the answer was sent${causeOf(job)}. ` +
-      "Send the request again for a whole answer.",
+    message: `The worker of job ${job.id} was lost after part of the response was sent${causeOf(job)}. ` +
+      "Send the request again for a complete response.",
     type: "server_error",
     param: null,
     code: "attempt_lost"
   }
 })
 
-/** One telling more. */
+/** Advances the stream by one event. */
 export const nextStep = (state: StreamState, event: JobEvent): StreamStep => {
   switch (event._tag) {
     case "Status":
-      return state.chunks === 0 ? { state, text: "", over: false } : fail(state, lost(event.job))
+      return state.chunks === 0 ? { state, text: "", ended: false } : fail(state, lost(event.job))
     case "Chunk":
       return chunk(state, event.output)
     case "End": {
@@ -205,11 +205,11 @@ export const nextStep = (state: StreamState, event: JobEvent): StreamStep => {
       return failure === undefined ? completed(state, event.job) : fail(state, failure)
     }
     default:
-      return { state, text: "", over: false }
+      return { state, text: "", ended: false }
   }
 }
 
-/** What to send while the job says nothing; nothing where the handler has left a line open. */
+/** A comment that keeps an idle connection open; empty while the handler has an incomplete line. */
 export const keepAlive = ({ tail }: StreamState): string => {
   if (isBetween(tail)) return ": alive\n\n"
   return /[\r\n]$/.test(tail) ? ": alive\n" : ""

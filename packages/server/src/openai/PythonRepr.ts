@@ -1,10 +1,10 @@
 /**
- * Reads what Python's `repr` writes of plain data: `{'message': "can't", 'code': 400, 'param': None}`.
+ * Parses the output of Python's `repr` for plain data: `{'message': "can't", 'code': 400, 'param': None}`.
  *
- * Existing SDKs turn a generator's error object into such a text (docs/spec/openai-route.md#errors), which no JSON parser reads.
+ * Existing SDKs convert a generator's error object to such a text (docs/spec/openai-route.md#errors), which JSON parsers reject.
  */
 
-/** How deep values may be nested. An error is flat; a hostile text is not to use up the stack. */
+/** Maximum nesting depth. Errors are flat; the limit keeps hostile input from overflowing the stack. */
 const MAX_DEPTH = 32
 
 const ESCAPES: Readonly<Record<string, string>> = {
@@ -28,7 +28,7 @@ const WORD = /[A-Za-z_]\w*/y
 const SPACE = /\s*/y
 const HEX = /x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})/y
 
-/** Thrown within this file only: the text is no repr of plain data. */
+/** Internal to this file: the text is not the repr of plain data. */
 class ReprSyntaxError extends Error {}
 
 const reader = (text: string) => {
@@ -41,7 +41,7 @@ const reader = (text: string) => {
     return found
   }
 
-  /** Whether this character is next; if so, it is read. */
+  /** Consumes the character if it is next, after white space. */
   const take = (character: string): boolean => {
     match(SPACE)
     if (text[at] !== character) return false
@@ -121,7 +121,7 @@ const reader = (text: string) => {
   }
 }
 
-/** The value that the text is the repr of; undefined where it is none of plain data. Tuples become arrays, keys strings. */
+/** The value whose repr is the text; undefined when it is not plain data. Tuples become arrays, keys become strings. */
 export const parse = (text: string): unknown => {
   try {
     return reader(text).read()

@@ -1,62 +1,62 @@
 /**
- * Handing a job to a worker over a connection that may be gone.
+ * Returns jobs to the queue when the response that carries them did not reach the worker.
  *
- * The protocol has no acknowledgement (docs/spec/worker-protocol.md#acknowledgement): the platform writes the job and hopes. What can be known is
- * used:
+ * The protocol has no acknowledgement (docs/spec/worker-protocol.md#acknowledgement). The platform infers a lost response from the
+ * connection:
  *
  * ```
- *   claimed --> [ one turn of the event loop ] --> written --> [ watched for a second ] --> the worker's
- *                 | the worker had hung up            | the connection was reset: bytes were left unread
+ *   claimed --> [ one turn of the event loop ] --> written --> [ watched for a second ] --> assumed delivered
+ *                 | the worker disconnected           | the connection was reset: bytes were left unread
  *                 +-------------------> back to the queue, unstarted <---+
  * ```
  *
- * The watch ends with the next request on the connection: who sends one has read the answer before it.
+ * The watch ends with the next request on the connection: a client that sends one has read the previous response.
  *
- * A connection that ends in order after the job was written says nothing: a worker that makes a connection for each call does just that.
- * What is lost all the same comes back with the worker's next take, if it says there that it holds nothing, or with the end of the lease.
+ * A connection that closes normally after the job was written proves nothing: a worker that opens a connection per call closes it the same
+ * way. A job lost despite the watch returns with the worker's next take, if that take reports no job in progress, or when the lease expires.
  */
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import { IncomingMessage } from "node:http"
 import type { Socket } from "node:net"
 
-/** How long after a job was written a reset of the connection means that it did not arrive. */
+/** How long after the write a connection reset means that the job did not arrive. */
 const WATCH_MILLIS = 1_000
 
-/** Lets the event loop look at what has arrived: a hang-up that is there already interrupts this request. */
+/** Yields to the event loop, so that a disconnect already received interrupts this request. */
 const turn = Effect.callback<void>((resume) => {
   const immediate = setImmediate(() => resume(Effect.void))
   return Effect.sync(() => clearImmediate(immediate))
 })
 
-/** The answer that was last written to a connection. */
+/** The last response written to a connection. */
 interface Written {
   readonly returnJobs: Effect.Effect<void>
   readonly until: number
-  /** Bytes that had come over the connection by then. */
+  /** Bytes received over the connection at that time. */
   readonly read: number
 }
 
 /**
- * To be run between the claim of jobs and the answer that carries them. `returnJobs` is run when the answer did not arrive; the request is
- * interrupted where that is known at once.
+ * Run between claiming jobs and sending the response with them. Runs `returnJobs` when the response did not arrive, and interrupts the
+ * request when that is known before the response is written.
  */
 export type DeliveryWatch = (
   request: HttpServerRequest.HttpServerRequest,
   returnJobs: Effect.Effect<void>
 ) => Effect.Effect<void>
 
-/** Hand-overs of one server. */
+/** The delivery watch of one server. */
 export const make: Effect.Effect<DeliveryWatch> = Effect.sync(() => {
-  // One listener a connection: a worker uses one for thousands of takes.
+  // One listener per connection: a worker uses a connection for thousands of takes.
   const last = new WeakMap<Socket, Written>()
   return Effect.fnUntraced(function*(request, returnJobs) {
     yield* Effect.interruptible(turn).pipe(Effect.onInterrupt(() => returnJobs))
     const { source } = request
-    // Served by something else than Node, there is no connection to watch.
+    // Without Node there is no connection to watch.
     if (!(source instanceof IncomingMessage)) return
     const { socket } = source
-    // The client's FIN was read, and Node has answered with its own: what is written now goes nowhere.
+    // The client closed the connection and Node has closed its side: a write would be discarded.
     if (!socket.writable) {
       yield* returnJobs
       return yield* Effect.interrupt

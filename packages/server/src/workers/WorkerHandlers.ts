@@ -1,5 +1,5 @@
 /**
- * The worker API of the `HttpApi`: each operation of {@link WorkerOperations} by its name.
+ * Binds each operation of {@link WorkerOperations} to the worker API of the `HttpApi`.
  */
 import { Api } from "@stint/contract/Api"
 import * as Effect from "effect/Effect"

@@ -1,14 +1,14 @@
 /**
- * What workers may do, over the queue (docs/spec/worker-protocol.md#overview): tolerant of how existing SDKs call, strict about whose job it is.
+ * The worker API over the queue (docs/spec/worker-protocol.md#overview): tolerant of how existing SDKs call, strict about leases.
  *
- * Each operation is a request's answer, or its problem. Who may call, and by which route a request comes here, is for others to say:
- * `WorkerHandlers` has them in the `HttpApi`, `HotRoutes` beside it.
+ * Each operation returns a response or fails with a problem. Callers of these operations check the key and match the route:
+ * `WorkerHandlers` for the `HttpApi`, `FastPath` for the fast path.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { JobId, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
-import { explain, InvalidRequest } from "@stint/contract/Problem"
+import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
 import { Ping, pingJobs } from "@stint/contract/WorkerProtocol"
 import { JobQueue, type LeaseHolder } from "@stint/queue/JobQueue"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -19,9 +19,8 @@ import { type HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
-import { answer } from "../http/BodyAdmission.ts"
 import { memberText } from "../http/JsonMember.ts"
-import { json } from "../http/JsonResponse.ts"
+import { json, trackedJson } from "../http/JsonResponse.ts"
 import { Limits, remedyFor } from "../http/Limits.ts"
 import { excerpt } from "../http/ProblemJson.ts"
 import { endpointFinder, jobNotFound, mapJobErrors, mapStoreErrors } from "../http/QueueProblems.ts"
@@ -33,7 +32,7 @@ import { parseWorkerUrl, type WorkerUrl } from "./WorkerUrl.ts"
 const resultHint =
   "A result is a JSON object like {\"output\": ...} or {\"error\": \"...\"}. NaN and Infinity are not JSON: send null instead."
 
-/** The body of job-done. Its values came out of `JSON.parse`, so only its shape is in question. */
+/** The body of job-done. Its values came out of `JSON.parse`, so only the shape needs validation. */
 const decodeDone = decoder(
   Schema.Struct({
     output: Schema.optionalKey(Schema.Unknown),
@@ -44,7 +43,7 @@ const decodeDone = decoder(
   resultHint
 )
 
-/** Whether what cannot be read was meant as progress and not as a result. */
+/** Whether an invalid body was meant as progress rather than as a result. */
 const looksLikeProgress = (text: string): boolean => /"status"\s*:\s*"IN_PROGRESS"/.test(text)
 
 const chunkHint = "A chunk is a JSON object like {\"output\": ...}. NaN and Infinity are not JSON: send null instead."
@@ -60,13 +59,13 @@ const isJobId = Schema.is(JobId)
 const isWorkerId = Schema.is(WorkerId)
 
 const noContent = HttpServerResponse.empty({ status: 204 })
-/** Its length is said, because Node would send an empty body in chunks otherwise. */
+/** Sets content-length, because Node sends an empty body with chunked encoding otherwise. */
 const accepted = HttpServerResponse.empty({ status: 200, headers: { "content-length": "0" } })
 
-/** The most jobs that one batch take hands out. */
+/** Maximum number of jobs in one batch take. */
 const MAX_BATCH = 1_000
 
-/** The most of an unhealthy worker's reason that is kept: it is shown and logged. */
+/** Maximum stored length of an unhealthy worker's reason, which is displayed and logged. */
 const REASON_LENGTH = 1_000
 
 /** `error` on the wire is a string; `null` is what some SDKs send for "none" (docs/spec/rulings.md#error-on-the-wire). */
@@ -78,26 +77,26 @@ const attemptOf = (address: WorkerUrl): number | undefined => {
   return Number.isInteger(attempt) && attempt > 0 ? attempt : undefined
 }
 
-/** Which chunk it is, where the worker counts them; a number that cannot be one is refused, for it would lose or double a chunk. */
+/** The chunk's number, if the worker sends one. An invalid number is rejected, because it would lose or duplicate a chunk. */
 const chunkOf = (address: WorkerUrl): Effect.Effect<number | undefined, InvalidRequest> => {
   const text = address.get("chunk")
   if (text === undefined) return Effect.succeed(undefined)
   if (/^[1-9]\d{0,8}$/.test(text)) return Effect.succeed(Number(text))
   return new InvalidRequest({
-    ...explain(`"${excerpt(text)}" is no number of a chunk.`, "Count the chunks of an attempt from 1, or leave `chunk` out."),
+    ...problemMembers(`Invalid chunk number "${excerpt(text)}".`, "Number the chunks of an attempt from 1, or omit `chunk`."),
     errors: [{ path: ["chunk"], message: "expected a whole number from 1" }]
   })
 }
 
-/** The worker that an address names. */
+/** The worker's id in a URL. */
 const workerOf = (address: WorkerUrl): Effect.Effect<string, InvalidRequest> =>
   isWorkerId(address.last)
     ? Effect.succeed(address.last)
-    : new InvalidRequest(explain(
+    : new InvalidRequest(problemMembers(
       address.last === ""
-        ? "The address names no worker."
-        : `The worker's id has ${address.last.length} characters; at most 256 are allowed.`,
-      "A worker's address ends in its id, like .../job-take/my-worker. Its SDK takes the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
+        ? "The address contains no worker id."
+        : `The worker id has ${address.last.length} characters; at most 256 are allowed.`,
+      "A worker's address ends with its id, such as .../job-take/my-worker. SDKs read the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
     ))
 
 const pingOf = (address: WorkerUrl) => {
@@ -110,8 +109,8 @@ const pingOf = (address: WorkerUrl) => {
   return ping
 }
 
-const single = (jobs: ReadonlyArray<JobRecord>) => jobs.map(claimedJobJson).join("")
-const many = (jobs: ReadonlyArray<JobRecord>) => `[${jobs.map(claimedJobJson).join(",")}]`
+const renderOne = (jobs: ReadonlyArray<JobRecord>) => jobs.map(claimedJobJson).join("")
+const renderMany = (jobs: ReadonlyArray<JobRecord>) => `[${jobs.map(claimedJobJson).join(",")}]`
 
 const batchSize = (address: WorkerUrl) => {
   const size = Math.trunc(Number(address.get("batch_size")))
@@ -134,26 +133,26 @@ const make = Effect.gen(function*() {
   const findEndpointNow = yield* endpointFinder
   const watchDelivery = yield* DeliveryWatch.make
   const resultRemedy = remedyFor(
-    "Upload the result to an object store and return its address.",
+    "Upload the result to an object store and return its URL.",
     "STINT_LIMIT_RESULT",
     true,
     limits
   )
   const chunkRemedy = remedyFor("Yield smaller chunks.", "STINT_LIMIT_CHUNK", false, limits)
   const progressRemedy = remedyFor(
-    "Send shorter progress: it is what callers see until the result is there.",
+    "Send less data per progress update.",
     "STINT_LIMIT_CHUNK",
     false,
     limits
   )
 
-  /** An existing SDK takes again at once and without end when a take fails (docs/spec/worker-protocol.md#taking-a-job): the refusal is held back. */
+  /** Delays an error response: an existing SDK retries a failed take at once and without end (docs/spec/worker-protocol.md#taking-a-job). */
   const delayRefusal = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     Effect.tapError(effect, () => Effect.interruptible(Effect.sleep(limits.refusalWaitMs)))
 
   const findEndpoint = (id: string) => delayRefusal(findEndpointNow(id))
 
-  /** Jobs that did not reach their worker go back, unless they have moved on meanwhile. */
+  /** Returns jobs that did not reach their worker to the queue, unless another attempt has started since. */
   const returnUnstarted = (endpoint: Endpoint, worker: string, jobs: ReadonlyArray<JobRecord>) =>
     Effect.forEach(
       jobs,
@@ -180,7 +179,7 @@ const make = Effect.gen(function*() {
       })))
       if (jobs.length === 0) return noContent
       yield* watchDelivery(request, returnUnstarted(endpoint, worker, jobs))
-      return yield* answer(render(jobs))
+      return yield* trackedJson(render(jobs))
     }, Effect.uninterruptible)
 
   const holderOf = Effect.fnUntraced(function*({ params, request }: JobRequest): Effect.fn.Return<
@@ -194,13 +193,13 @@ const make = Effect.gen(function*() {
   })
 
   /**
-   * A result that cannot be kept fails its job with that reason, so that nobody waits for it and nobody runs the job again for another
-   * result of the kind (docs/spec/rulings.md#large-results).
+   * Fails a job whose result cannot be stored, so that callers stop waiting and no worker runs the job again for another such result
+   * (docs/spec/rulings.md#large-results).
    */
   const failResult = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
     Effect.ignore(queue.finish(holder, {
       output: null,
-      error: `The worker delivered a result that cannot be kept. ${problem.error} ${problem.hint}`
+      error: `The worker delivered a result that cannot be stored. ${problem.error} ${problem.hint}`
     }))
 
   const done = Effect.fnUntraced(function*(call: JobRequest) {
@@ -217,15 +216,15 @@ const make = Effect.gen(function*() {
       if (Buffer.byteLength(text) > limits.chunkBytes) {
         return yield* tooLarge(limits.chunkBytes, progressRemedy)
       }
-      // Progress that comes late is no fault of anybody's: it may overtake, or be overtaken by, the result
+      // Late progress is not an error: a progress update may overtake the result, or arrive after it
       // (docs/spec/worker-protocol.md#delivering-progress).
       yield* queue.progress(holder, output ?? jsonNull).pipe(
-        Effect.catchReason("QueueError", "LeaseLost", () => Effect.void),
+        Effect.catchTag("LeaseLost", () => Effect.void),
         mapJobErrors
       )
       return accepted
     }
-    // Told before the result ends the job, so that the worker is given no other one in between.
+    // Drain before the result ends the job, so that the worker gets no other job in between.
     if (body.stopPod === true) yield* queue.drainWorker(holder.endpoint, holder.worker)
     yield* mapJobErrors(queue.finish(holder, { output, error: errorText(body.error, text) }))
     return accepted
@@ -240,7 +239,7 @@ const make = Effect.gen(function*() {
     return accepted
   })
 
-  const hear = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping) {
+  const recordPing = Effect.fnUntraced(function*(endpoint: Endpoint, worker: string, ping: Ping) {
     if (ping.status === "unhealthy") {
       const reason = `fitness check ${ping.check ?? "(unnamed)"} failed: ${ping.reason ?? "no reason given"}`.slice(
         0,
@@ -261,7 +260,7 @@ const make = Effect.gen(function*() {
     const worker = yield* delayRefusal(workerOf(parseWorkerUrl(request.url)))
     const stopSignals = yield* delayRefusal(mapStoreErrors(queue.stopSignals(endpoint.id, worker, limits.workerWaitMs)))
     if (stopSignals.length === 0) return noContent
-    // Told once: what did not arrive is told with the next call, and not with a heartbeat that may be far away.
+    // A stop signal is sent once. If the response is lost, requeue the signal for the next call: the next heartbeat may be far away.
     yield* watchDelivery(request, queue.requeueStopSignals(endpoint.id, worker, stopSignals))
     return json(JSON.stringify({ jobsToStop: stopSignals }))
   }, Effect.uninterruptible)
@@ -270,25 +269,29 @@ const make = Effect.gen(function*() {
     const address = parseWorkerUrl(request.url)
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* workerOf(address)
-    return yield* hear(endpoint, worker, yield* decodePing(pingOf(address)))
+    return yield* recordPing(endpoint, worker, yield* decodePing(pingOf(address)))
   })
 
   const pingByPost = Effect.fnUntraced(function*({ params, request }: WorkerRequest) {
     const address = parseWorkerUrl(request.url)
     const endpoint = yield* findEndpoint(params.endpoint)
     const worker = yield* workerOf(address)
-    const text = yield* readText(request, limits.chunkBytes, "A heartbeat names jobs; it carries no data.")
-    // The query form, sent by POST, has no body.
+    const text = yield* readText(
+      request,
+      limits.chunkBytes,
+      "A heartbeat contains only job ids. Send data with job-stream or job-done."
+    )
+    // A POST may carry the heartbeat in its query and have no body.
     const { value } = text.trim() === "" ? { value: {} } : yield* parseJson(text, pingHint)
     const ping = yield* decodePing(Predicate.isObject(value) ? { ...pingOf(address), ...value } : value)
-    return yield* hear(endpoint, worker, ping)
+    return yield* recordPing(endpoint, worker, ping)
   })
 
   return {
-    /** Run it uninterruptibly: it opens up where it waits. */
-    take: take(() => 1, single),
+    /** Run uninterruptibly: it is interruptible only while it waits. */
+    take: take(() => 1, renderOne),
     /** The same. */
-    takeBatch: take(batchSize, many),
+    takeBatch: take(batchSize, renderMany),
     done,
     chunk,
     stop,
@@ -297,10 +300,10 @@ const make = Effect.gen(function*() {
   }
 })
 
-/** What workers may do. Built once, whatever routes lead to it: it watches the connections that jobs were handed over. */
+/** The operations of the worker API. One instance serves all routes, because it watches the connections that carry jobs. */
 export class WorkerOperations extends Context.Service<WorkerOperations, Effect.Success<typeof make>>()(
   "@stint/server/WorkerOperations"
 ) {}
 
-/** The operations over the queue. */
+/** The worker operations over the queue. */
 export const layer = Layer.effect(WorkerOperations, make)

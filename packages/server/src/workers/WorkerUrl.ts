@@ -1,6 +1,6 @@
 /**
- * The sloppy addresses of existing worker SDKs: they append `&key=value` to the address that they were given, with or without a `?` in
- * it, so that a query may stand in the last path segment (docs/spec/worker-protocol.md#appended-queries).
+ * Parses the non-standard URLs of existing worker SDKs: they append `&key=value` to the configured URL whether or not it contains a `?`,
+ * so the last path segment may contain a query (docs/spec/worker-protocol.md#appended-queries).
  *
  * ```
  *   job-take/w-1?gpu=none&job_in_progress=0      last "w-1", gpu, job_in_progress
@@ -8,16 +8,16 @@
  *   job-take/w%26x&job_in_progress=0             last "w&x", job_in_progress
  * ```
  *
- * The address is read as it was sent: a router decodes a segment before anybody can see which `&` was part of an id.
+ * This parses the raw URL: a router decodes a segment first, and an `&` that belongs to an id could no longer be recognized.
  */
 
-/** What the end of an address says. */
+/** The end of a worker URL. */
 export interface WorkerUrl {
-  /** The last path segment without its tail: a worker's or a job's id. */
+  /** The last path segment without the appended query: a worker's or a job's id. */
   readonly last: string
-  /** The value of a key; of several the last. A key of the real query counts over one of the tail. */
+  /** The last value of a key. The real query takes precedence over the appended one. */
   readonly get: (key: string) => string | undefined
-  /** All values of a key, from the real query where it has any. */
+  /** All values of a key: those of the real query if it has the key, otherwise those of the appended one. */
   readonly all: (key: string) => ReadonlyArray<string>
 }
 
@@ -25,12 +25,12 @@ const decoded = (segment: string): string => {
   try {
     return decodeURIComponent(segment)
   } catch {
-    // No route matches such an address, so this is for the types only.
+    // Unreachable: no route matches such a URL.
     return segment
   }
 }
 
-/** Reads the address of a request: its path and its query. */
+/** Parses the URL of a request: its path and its query. */
 export const parseWorkerUrl = (url: string): WorkerUrl => {
   const end = url.search(/[?#;]/)
   const path = (end === -1 ? url : url.slice(0, end)).replace(/\/+$/, "")

@@ -1,24 +1,30 @@
 /**
- * The history of a sequence of commands, and the readers that follow jobs through it: what they are told, over connections that are cut
- * between any two looks, is part of that history.
+ * Records the history of a sequence of commands, including what each job's reader receives over connections that are cut between reads.
  */
 import type { JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
-import { decodeEventCursor, diff, type JobEvent, type JobEventCursor, START_CURSOR } from "@stint/queue/JobEventCursor"
+import {
+  decodeEventCursor,
+  diff,
+  encodeEventCursor,
+  type JobEvent,
+  type JobEventCursor,
+  START_CURSOR
+} from "@stint/queue/JobEventCursor"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import type { ApplyResult, PeekResult } from "@stint/store/JobStore"
 import * as History from "./History.ts"
 
-/** One who reads a job from its beginning. */
+/** A reader that reads a job from its beginning. */
 interface Reader {
   cursor: JobEventCursor
   progress: JsonText | null
-  /** Of the last telling: all that is left when the connection is cut. */
-  position: string | undefined
+  /** The text of its last cursor: all that remains when the connection is cut. */
+  encodedCursor: string | undefined
 }
 
-/** Records what readers are told. `at` is asked for each event. */
+/** Records the events that a reader received. `at` is called for each event. */
 export const recordReads = (
   history: History.History,
   at: () => number,
@@ -29,16 +35,16 @@ export const recordReads = (
   for (const one of events) {
     if (one._tag === "Chunk") {
       const { attempt, number, output } = one
-      history.record({ _tag: "Told", at: at(), job, reader, attempt, number, output })
+      history.record({ _tag: "ChunkRead", at: at(), job, reader, attempt, number, output })
     }
-    // A job that ended while it waited has forgotten the chunks of the attempt before.
+    // A job that ended while it waited has lost the chunks of its last attempt.
     if (one._tag === "End") {
       history.record({ _tag: "EndRead", at: at(), job, reader, attempt: one.job.startedAt === null ? 0 : one.attempt })
     }
   }
 }
 
-/** The history of one sequence. */
+/** A recorder without events. */
 export const make = () => {
   const history = History.make()
   const readers = new Map<JobId, Reader>()
@@ -46,7 +52,7 @@ export const make = () => {
   const at = () => clock++
 
   const readerOf = (id: JobId): Reader => {
-    const reader = readers.get(id) ?? { cursor: START_CURSOR, progress: null, position: undefined }
+    const reader = readers.get(id) ?? { cursor: START_CURSOR, progress: null, encodedCursor: undefined }
     readers.set(id, reader)
     return reader
   }
@@ -100,22 +106,29 @@ export const make = () => {
       history.record({ _tag: "Seen", at: at(), job: id, status, attempt, output })
     },
 
-    /** Where the reader of a job is. `cut`: it comes back over another connection. */
+    /** The cursor of a job's reader. `cut`: the reader resumes over a new connection. */
     cursorOf: (id: JobId, cut: boolean): JobEventCursor => {
       const reader = readerOf(id)
       if (cut) {
-        reader.cursor = reader.position === undefined ? START_CURSOR : decodeEventCursor(reader.position) ?? START_CURSOR
+        reader.cursor = reader.encodedCursor === undefined
+          ? START_CURSOR
+          : decodeEventCursor(reader.encodedCursor) ?? START_CURSOR
         reader.progress = null
       }
       return reader.cursor
     },
 
-    /** The reader is shown what it asked for. Whether there may be more. */
+    /** The reader receives the result of its read. True when there may be more. */
     read: (id: JobId, peeked: PeekResult): boolean => {
       const reader = readerOf(id)
       const { done, cursor, progress, events } = diff(reader.cursor, reader.progress, peeked)
       recordReads(history, at, "the reader", events, id)
-      Object.assign(reader, { cursor, progress, position: events.at(-1)?.position ?? reader.position })
+      const last = events.at(-1)
+      Object.assign(reader, {
+        cursor,
+        progress,
+        encodedCursor: last === undefined ? reader.encodedCursor : encodeEventCursor(last.cursor)
+      })
       return events.length > 0 && !done
     },
 

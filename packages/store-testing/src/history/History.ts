@@ -1,17 +1,19 @@
 /**
- * What happened to jobs, as seen from outside, and whether that is allowed.
+ * Records what happened to jobs as seen from outside, and checks it against the invariants of the queue.
  *
- * A test records what it submitted, what workers were handed and delivered, what callers were told, in the order in which it learned of
- * it. {@link check} then holds the whole against the invariants of the queue
- * (R1 to R5 and R8 to R10, docs/spec/figures.md#reliability). It knows nothing of stores,
- * clocks or processes, so that one checker serves model tests, simulations and tests that kill real processes.
+ * ```
+ *   callers, workers, readers, webhooks --record--> events, in the order observed --check--> violations of R1 to R5, R8 to R10
+ * ```
+ *
+ * The checker depends on no store, clock or process, so that one checker serves model tests, simulations and tests that kill real processes.
+ * The invariants: docs/spec/figures.md#reliability.
  */
 import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import * as StreamReads from "./StreamReads.ts"
 
 /**
- * One observation. `at` is when the observer learned of it, by any clock that only goes forward; `askedAt`, where the answer may have
- * been on its way for a while, is when the question was asked. What it tells of was true at some time between the two.
+ * One observation. `at` is when the observer received it, by any monotonic clock. `askedAt` is when the request was sent, if the response
+ * took time. The observation was true at some time between the two.
  */
 export type HistoryEvent =
   /** The submission was acknowledged. */
@@ -19,16 +21,16 @@ export type HistoryEvent =
     readonly _tag: "Submitted"
     readonly at: number
     readonly job: string
-    /** What it stands for, where it was submitted with an idempotency key: one job a key (R3). */
+    /** The idempotency key, if any: one job per key (R3). */
     readonly key?: string
-    /** Errors are tried again: so many attempts may come to nothing. Absent: an error ends the job. */
+    /** Errors are retried: the number of attempts that may fail. Absent: an error ends the job. */
     readonly attempts?: number
-    /** Its end is told to a webhook (R10). */
+    /** A webhook receives its end (R10). */
     readonly webhook?: boolean
   }
-  /** A worker was handed the job. */
+  /** A worker took the job. */
   | { readonly _tag: "Started"; readonly at: number; readonly job: string; readonly worker: string; readonly attempt: number }
-  /** A worker was told what became of its result. */
+  /** A worker received the response to its result. */
   | {
     readonly _tag: "Delivered"
     readonly at: number
@@ -36,19 +38,19 @@ export type HistoryEvent =
     readonly worker: string
     readonly attempt: number
     readonly askedAt?: number
-    /** `answered`: by the wire, which does not tell whether the result was accepted or changed nothing. */
+    /** `answered`: over HTTP, whose response does not show whether the result was accepted or ignored. */
     readonly verdict: "accepted" | "answered" | "ignored" | "refused"
     /** An error was delivered, with or without an output. */
     readonly failed?: boolean
     readonly output: string | null
   }
-  /** A cancel was answered with CANCELLED. */
+  /** A cancel returned CANCELLED. */
   | { readonly _tag: "Cancelled"; readonly at: number; readonly job: string }
-  /** A handler that was running saw that its job is to stop. */
+  /** A running handler received the signal to stop. */
   | { readonly _tag: "Interrupted"; readonly at: number; readonly job: string }
-  /** A retry was acknowledged: the job begins a new life. */
+  /** A retry was acknowledged: the job starts a new life. */
   | { readonly _tag: "Retried"; readonly at: number; readonly job: string }
-  /** Somebody looked at the job. `attempt` where the observer can see it. */
+  /** A caller read the job. `attempt`: if the observer can see it. */
   | {
     readonly _tag: "Seen"
     readonly at: number
@@ -58,9 +60,9 @@ export type HistoryEvent =
     readonly attempt?: number
     readonly output: string | null
   }
-  /** Somebody looked, and the job was not there. */
+  /** A caller read the job, and it did not exist. */
   | { readonly _tag: "Unknown"; readonly at: number; readonly job: string }
-  /** A webhook came and told of the end of the job. `accepted`: the receiver answered that it has it. */
+  /** A webhook delivered the job's end. `accepted`: the receiver acknowledged it. */
   | {
     readonly _tag: "Notified"
     readonly at: number
@@ -71,35 +73,35 @@ export type HistoryEvent =
   }
   | StreamReads.StreamReadEvent
 
-/** What to expect. */
+/** What to expect of a history. */
 export interface Expectations {
-  /** The work is over: every job has to have ended by now. Default: true. */
+  /** The work is done: every job must have ended. Default: true. */
   readonly ended?: boolean
-  /** Nothing failed and nobody cancelled: every job has to have started exactly once (R4). Default: false. */
+  /** Nothing failed and nothing was cancelled: every job must have started exactly once (R4). Default: false. */
   readonly faultless?: boolean
   /** Retention may have removed jobs. Default: false. */
   readonly mayForget?: boolean
   /**
-   * How long after the answer to a cancel the news of a start may still arrive, in units of `at`: the worker's answer may have been on
-   * its way. Default: 0, for observers inside the process.
+   * How long after the response to a cancel a start may still be observed, in units of `at`: the worker's response may have been in flight.
+   * Default: 0, for observers inside the process.
    */
   readonly cancelGrace?: number
-  /** By when every job has to have been seen to be ended (R5), in units of `at`. Default: no time. */
+  /** When every job must have been observed as ended (R5), in units of `at`. Default: no limit. */
   readonly endedBy?: number
-  /** How long after the answer to a cancel a running handler may go on (R8), in units of `at`. Default: as long as it likes. */
+  /** How long after the response to a cancel a running handler may continue (R8), in units of `at`. Default: no limit. */
   readonly interruptWithin?: number
-  /** The end of every job with a webhook has to have been told, and accepted, by now (R10). Default: false. */
+  /** A receiver must have accepted the end of every job with a webhook (R10). Default: false. */
   readonly notified?: boolean
 }
 
-/** A rule that was broken, and by which job. */
+/** A broken rule, and the job that broke it. */
 export interface Violation {
   readonly rule: string
   readonly job: string
   readonly text: string
 }
 
-/** A history that grows. */
+/** A history that records events. */
 export interface History {
   readonly record: (event: HistoryEvent) => void
   readonly events: () => ReadonlyArray<HistoryEvent>
@@ -108,25 +110,25 @@ export interface History {
 
 type EventOf<Tag extends HistoryEvent["_tag"]> = Extract<HistoryEvent, { readonly _tag: Tag }>
 
-/** What the checker knows of a job while it goes through the events. */
+/** What the checker has seen of a job. */
 interface Trace {
   submitted: EventOf<"Submitted"> | undefined
-  /** Attempts that were handed out, in all lives. */
+  /** Attempts that workers took, in all lives of the job. */
   readonly attempts: Set<number>
   highestAttempt: number
-  /** When the highest attempt was learned of. */
+  /** When the highest attempt was observed. */
   highestAt: number
   last: EventOf<"Seen"> | EventOf<"Unknown"> | undefined
-  /** When the current life was known to have begun. */
+  /** When the current life was observed to have started. */
   bornAt: number
-  /** Of a webhook that told of the end. */
+  /** The first webhook that delivered an end. */
   notified: EventOf<"Notified"> | undefined
   hasNotified: boolean
-  /** The outputs that workers delivered and the wire answered, by attempt. */
+  /** The outputs that workers delivered over HTTP, by attempt. */
   readonly answered: Map<number, string | null>
-  /** All below: of the current life. */
+  /** From here on: of the current life. */
   starts: number
-  /** Attempts whose errors were accepted and are tried again. */
+  /** Attempts whose errors were accepted and are retried. */
   readonly errors: Set<number>
   interrupted: EventOf<"Interrupted"> | undefined
   ended: EventOf<"Seen"> | undefined
@@ -152,7 +154,7 @@ const newTrace = (): Trace => ({
   cancelled: undefined
 })
 
-/** Holds events, in the order in which they were observed, against the rules. Empty when all is well. */
+/** Checks events in the order in which they were observed. Empty when no rule is broken. */
 export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expectations = {}): ReadonlyArray<Violation> => {
   const { cancelGrace = 0, ended = true, endedBy, faultless = false, interruptWithin, mayForget = false, notified = false } =
     expectations
@@ -160,11 +162,11 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
   const traces = new Map<string, Trace>()
   /** The job of each idempotency key. */
   const keys = new Map<string, string>()
-  /** A worker may have delivered before the caller is told that there is a job. */
+  /** Collected first: a worker may deliver before the caller receives the response to its submission. */
   const allowed = new Map(
     events.flatMap((event) => event._tag === "Submitted" && event.attempts !== undefined ? [[event.job, event.attempts]] : [])
   )
-  const tellings = StreamReads.make()
+  const reads = StreamReads.make()
 
   const traceOf = (job: string): Trace => {
     let trace = traces.get(job)
@@ -175,7 +177,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     return trace
   }
 
-  const broken = (rule: string, job: string, text: string) => {
+  const violate = (rule: string, job: string, text: string) => {
     violations.push({ rule, job, text })
   }
 
@@ -186,12 +188,12 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
   }
 
   const started = (trace: Trace, { at, attempt, job, worker }: EventOf<"Started">) => {
-    if (trace.attempts.has(attempt)) broken("R2", job, `attempt ${attempt} was handed out twice, the second time to ${worker}`)
+    if (trace.attempts.has(attempt)) violate("R2", job, `attempt ${attempt} was handed out twice, the second time to ${worker}`)
     trace.attempts.add(attempt)
     reached(trace, attempt, at)
     trace.starts += 1
     if (trace.cancelled !== undefined && at > trace.cancelled.at + cancelGrace) {
-      broken("R8", job, `attempt ${attempt} started at ${at}, after the cancel was acknowledged at ${trace.cancelled.at}`)
+      violate("R8", job, `attempt ${attempt} started at ${at}, after the cancel was acknowledged at ${trace.cancelled.at}`)
     }
   }
 
@@ -200,16 +202,16 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     if (event.key === undefined) return
     const known = keys.get(event.key)
     if (known !== undefined && known !== event.job) {
-      broken("R3", event.job, `the key ${event.key} stands for job ${known} already`)
+      violate("R3", event.job, `the key ${event.key} already belongs to job ${known}`)
     }
     keys.set(event.key, event.job)
   }
 
-  /** An error that was accepted of a job whose errors are tried again: the end of the attempt, and not yet of the job. */
+  /** An accepted error of a job whose errors are retried: it ends the attempt, not the job. */
   const erred = (trace: Trace, { attempt, job }: EventOf<"Delivered">, most: number) => {
-    if (trace.errors.has(attempt)) broken("R2", job, `the error of attempt ${attempt} was accepted twice`)
+    if (trace.errors.has(attempt)) violate("R2", job, `the error of attempt ${attempt} was accepted twice`)
     trace.errors.add(attempt)
-    if (trace.errors.size > most) broken("R2", job, `${trace.errors.size} attempts came to nothing, where ${most} are allowed`)
+    if (trace.errors.size > most) violate("R2", job, `${trace.errors.size} attempts failed, and ${most} are allowed`)
   }
 
   const delivered = (trace: Trace, event: EventOf<"Delivered">) => {
@@ -219,33 +221,33 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     if (event.verdict === "answered") {
       if (!failed) trace.answered.set(attempt, event.output)
       if (attempt < trace.highestAttempt && askedAt >= trace.highestAt && !retried) {
-        broken("R2", job, `the result of attempt ${attempt} was taken when attempt ${trace.highestAttempt} had started`)
+        violate("R2", job, `the result of attempt ${attempt} was answered after attempt ${trace.highestAttempt} had started`)
       }
     }
     if (event.verdict !== "accepted") return
     if (trace.accepted !== undefined) {
-      broken("R2", job, `two results were accepted: of attempt ${trace.accepted.attempt} and of attempt ${attempt} (${worker})`)
+      violate("R2", job, `two results were accepted: of attempt ${trace.accepted.attempt} and of attempt ${attempt} (${worker})`)
     }
     if (attempt < trace.highestAttempt && askedAt >= trace.highestAt) {
-      broken("R2", job, `the result of attempt ${attempt} was accepted when attempt ${trace.highestAttempt} had started`)
+      violate("R2", job, `the result of attempt ${attempt} was accepted after attempt ${trace.highestAttempt} had started`)
     }
-    if (trace.errors.has(attempt) && !retried) broken("R2", job, `attempt ${attempt} ended with an error and then with a result`)
+    if (trace.errors.has(attempt) && !retried) violate("R2", job, `attempt ${attempt} ended with an error and then with a result`)
     if (retried) erred(trace, event, attempts)
     else trace.accepted = event
   }
 
-  /** Looks at a status that somebody was told, beside what a webhook had told. Retried jobs end more than once. */
+  /** Compares an observed status with the status that a webhook delivered before. Retried jobs are skipped: they end more than once. */
   const agrees = (trace: Trace, { at, job }: HistoryEvent, status: JobStatus, askedAt = at) => {
     const { notified } = trace
     if (notified === undefined || trace.bornAt !== -Infinity) return
     if (status === notified.status || (!isTerminal(status) && askedAt < notified.at)) return
-    broken("R10", job, `a webhook told that it is ${notified.status}, and then it was ${status}`)
+    violate("R10", job, `a webhook delivered ${notified.status}, and then the job was ${status}`)
   }
 
   const notify = (trace: Trace, event: EventOf<"Notified">) => {
     const { accepted, job, signed, status } = event
-    if (!signed) broken("R10", job, "the signature of its webhook is wrong")
-    if (!isTerminal(status)) broken("R10", job, `a webhook told of its end, and it is ${status}`)
+    if (!signed) violate("R10", job, "the signature of its webhook is wrong")
+    if (!isTerminal(status)) violate("R10", job, `a webhook delivered its end while it was ${status}`)
     if (trace.ended !== undefined) agrees({ ...trace, notified: event }, event, trace.ended.status)
     agrees(trace, event, status)
     trace.notified ??= event
@@ -254,32 +256,36 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
 
   const seen = (trace: Trace, event: EventOf<"Seen">) => {
     const { askedAt = event.at, attempt, job, output, status } = event
-    // Asked before the answer to a retry: it may tell of either life.
+    // Requested before the response to a retry: the answer may be of either life.
     if (askedAt < trace.bornAt) return
     const { accepted, cancelled, ended } = trace
-    const looks = `${status} with ${output}`
+    const state = `${status} with ${output}`
     if (attempt !== undefined) {
       if (attempt < trace.highestAttempt && askedAt >= trace.highestAt) {
-        broken("R2", job, `its attempt shrank from ${trace.highestAttempt} to ${attempt}`)
+        violate("R2", job, `its attempt shrank from ${trace.highestAttempt} to ${attempt}`)
       }
       reached(trace, attempt, event.at)
     }
     if (
       ended !== undefined && (isTerminal(status) || askedAt >= ended.at) && (ended.status !== status || ended.output !== output)
     ) {
-      broken("R2", job, `it had ended ${ended.status} with ${ended.output} and was then ${looks}`)
+      violate("R2", job, `it had ended ${ended.status} with ${ended.output} and was then ${state}`)
     }
     if (accepted !== undefined && (isTerminal(status) || askedAt >= accepted.at)) {
       if ((status !== "COMPLETED" && status !== "FAILED") || output !== accepted.output) {
-        broken("R2", job, `the result of attempt ${accepted.attempt} was accepted (${accepted.output}), and then it was ${looks}`)
+        violate(
+          "R2",
+          job,
+          `the result of attempt ${accepted.attempt} was accepted (${accepted.output}), and then it was ${state}`
+        )
       }
     }
     if (cancelled !== undefined && status !== "CANCELLED" && (isTerminal(status) || askedAt >= cancelled.at)) {
-      broken("R8", job, `its cancel was acknowledged, and then it was ${looks}`)
+      violate("R8", job, `its cancel was acknowledged, and then it was ${state}`)
     }
     agrees(trace, event, status, askedAt)
     if (status === "COMPLETED" && trace.answered.size > 0 && ![...trace.answered.values()].includes(output)) {
-      broken("R2", job, `it ${looks}, which no worker delivered`)
+      violate("R2", job, `it is ${state}, which no worker delivered`)
     }
     if (isTerminal(status)) trace.ended ??= event
   }
@@ -303,7 +309,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
         Object.assign(trace, { bornAt: event.at, starts: 0, ended: undefined, accepted: undefined, cancelled: undefined })
         trace.interrupted = undefined
         trace.errors.clear()
-        tellings.retried(event.job)
+        reads.retried(event.job)
         break
       case "Interrupted":
         trace.interrupted ??= event
@@ -312,16 +318,16 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
         notify(trace, event)
         break
       case "ChunkWritten":
-      case "Told":
+      case "ChunkRead":
       case "EndRead":
-        tellings.record(event)
+        reads.record(event)
         break
       case "Seen":
         seen(trace, event)
         trace.last = event
         break
       case "Unknown":
-        if (trace.submitted !== undefined && !mayForget) broken("R1", event.job, "it was acknowledged and is not there")
+        if (trace.submitted !== undefined && !mayForget) violate("R1", event.job, "it was acknowledged and does not exist")
         trace.last = event
         break
     }
@@ -330,26 +336,26 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
   for (const [job, trace] of traces) {
     if (trace.submitted === undefined) continue
     if (trace.last === undefined) {
-      broken("R1", job, "it was acknowledged and nobody looked for it afterwards")
+      violate("R1", job, "it was acknowledged and never read afterwards")
     } else if (ended && trace.last._tag === "Seen" && !isTerminal(trace.last.status)) {
-      broken("R1", job, `it was acknowledged and is still ${trace.last.status}`)
+      violate("R1", job, `it was acknowledged and is still ${trace.last.status}`)
     }
-    if (faultless && trace.starts !== 1) broken("R4", job, `it started ${trace.starts} times where nothing failed`)
+    if (faultless && trace.starts !== 1) violate("R4", job, `it started ${trace.starts} times although nothing failed`)
     if (endedBy !== undefined && (trace.ended === undefined || trace.ended.at > endedBy)) {
-      broken("R5", job, `it should have ended by ${endedBy} and was seen to at ${trace.ended?.at ?? "no time"}`)
+      violate("R5", job, `it should have ended by ${endedBy}; it was observed as ended at ${trace.ended?.at ?? "no time"}`)
     }
     const { cancelled, interrupted } = trace
     if (interruptWithin !== undefined && cancelled !== undefined && trace.starts > 0) {
-      if (interrupted === undefined) broken("R8", job, "its cancel was acknowledged, and its handler was never interrupted")
+      if (interrupted === undefined) violate("R8", job, "its cancel was acknowledged, and its handler was never interrupted")
       else if (interrupted.at > cancelled.at + interruptWithin) {
-        broken("R8", job, `its handler was interrupted ${interrupted.at - cancelled.at} after the cancel was acknowledged`)
+        violate("R8", job, `its handler was interrupted ${interrupted.at - cancelled.at} after the cancel was acknowledged`)
       }
     }
     if (notified && trace.submitted.webhook === true && !trace.hasNotified) {
-      broken("R10", job, "its end was told to nobody who accepted it")
+      violate("R10", job, "no receiver accepted its end")
     }
   }
-  for (const { job, text } of tellings.violations()) broken("R9", job, text)
+  for (const { job, text } of reads.violations()) violate("R9", job, text)
   return violations
 }
 

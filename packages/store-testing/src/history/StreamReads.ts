@@ -1,12 +1,11 @@
 /**
- * What readers of a job's stream were told, held against what its workers wrote
- * (R9, docs/spec/figures.md#reliability): every chunk of the attempt that ended,
- * once, in order, whatever connections they were told over. A part of {@link History.check}.
+ * Checks what the readers of a job's stream received against what its workers wrote: every chunk of the attempt that ended, once and in
+ * order, over any number of connections (R9, docs/spec/figures.md#reliability). A part of {@link History.check}.
  */
 
-/** What belongs to a job's stream. `reader` is one who reads from the beginning, over as many connections as it takes. */
+/** An event of a job's stream. `reader` reads from the beginning, over any number of connections. */
 export type StreamReadEvent =
-  /** A worker was told that its chunk is kept. */
+  /** A worker received the acknowledgement of its chunk. */
   | {
     readonly _tag: "ChunkWritten"
     readonly at: number
@@ -15,9 +14,9 @@ export type StreamReadEvent =
     readonly number: number
     readonly output: string
   }
-  /** A reader was told of a chunk. */
+  /** A reader received a chunk. */
   | {
-    readonly _tag: "Told"
+    readonly _tag: "ChunkRead"
     readonly at: number
     readonly job: string
     readonly reader: string
@@ -25,102 +24,101 @@ export type StreamReadEvent =
     readonly number: number
     readonly output: string
   }
-  /** A reader was told of the end, which `attempt` led to; 0 where the job ended while it waited for one. */
+  /** A reader received the end, which `attempt` led to; 0: the job ended before its first attempt. */
   | { readonly _tag: "EndRead"; readonly at: number; readonly job: string; readonly reader: string; readonly attempt: number }
 
-/** What a reader was told of one job. */
+/** What a reader has received of one job. */
 interface ReaderState {
   readonly job: string
   readonly reader: string
   attempt: number
   number: number
-  /** Ends since the job's life began. */
+  /** Ends received in the job's current life. */
   ends: number
-  /** The attempts that it was told had led to an end, and how many chunks it had of them. */
+  /** The attempts whose end it received, and how many of their chunks it had received by then. */
   readonly ended: Map<number, number>
 }
 
-/** A rule that was broken. */
-interface Broken {
+/** A violation. */
+interface StreamViolation {
   readonly job: string
   readonly text: string
 }
 
-/** The readings of one history. */
+/** The checker of the reads of one history. */
 export interface StreamReads {
   readonly record: (event: StreamReadEvent) => void
-  /** The job begins a new life, and ends once more. */
+  /** The job was retried: it may end once more. */
   readonly retried: (job: string) => void
-  /** When all is recorded. */
-  readonly violations: () => ReadonlyArray<Broken>
+  /** Call once all events are recorded. */
+  readonly violations: () => ReadonlyArray<StreamViolation>
 }
 
-const place = (job: string, attempt: number, number: number) => `${job}\n${attempt}\n${number}`
+const chunkKey = (job: string, attempt: number, number: number) => `${job}\n${attempt}\n${number}`
 
-/** Nothing was told yet. */
+/** A checker without events. */
 export const make = (): StreamReads => {
-  const readings = new Map<string, ReaderState>()
-  /** What was kept, by place, and how much of each attempt. */
-  const kept = new Map<string, string>()
+  const readers = new Map<string, ReaderState>()
+  /** The stored chunks, and the number of chunks of each attempt. */
+  const written = new Map<string, string>()
   const counts = new Map<string, number>()
-  /** What was told, by place: the workers' own words may be recorded after them. */
-  const told: Array<{ readonly job: string; readonly reader: string; readonly place: string; readonly output: string }> = []
-  const broken: Array<Broken> = []
+  /** The chunks that were read. They are checked last: a worker's acknowledgement may be recorded after the read. */
+  const read: Array<{ readonly job: string; readonly reader: string; readonly key: string; readonly output: string }> = []
+  const violations: Array<StreamViolation> = []
 
-  const readingOf = (job: string, reader: string): ReaderState => {
+  const readerOf = (job: string, reader: string): ReaderState => {
     const key = `${reader}\n${job}`
-    const reading = readings.get(key) ?? { job, reader, attempt: 0, number: 0, ends: 0, ended: new Map() }
-    readings.set(key, reading)
-    return reading
+    const state = readers.get(key) ?? { job, reader, attempt: 0, number: 0, ends: 0, ended: new Map() }
+    readers.set(key, state)
+    return state
   }
 
   const record = (event: StreamReadEvent) => {
     const { attempt, job } = event
     if (event._tag === "ChunkWritten") {
-      kept.set(place(job, attempt, event.number), event.output)
-      const attemptKey = place(job, attempt, 0)
+      written.set(chunkKey(job, attempt, event.number), event.output)
+      const attemptKey = chunkKey(job, attempt, 0)
       counts.set(attemptKey, Math.max(counts.get(attemptKey) ?? 0, event.number))
       return
     }
-    const reading = readingOf(job, event.reader)
+    const state = readerOf(job, event.reader)
     if (event._tag === "EndRead") {
-      reading.ends += 1
-      if (reading.ends > 1) broken.push({ job, text: `${event.reader} was told of its end twice` })
-      reading.ended.set(attempt, reading.attempt === attempt ? reading.number : 0)
+      state.ends += 1
+      if (state.ends > 1) violations.push({ job, text: `${event.reader} received its end twice` })
+      state.ended.set(attempt, state.attempt === attempt ? state.number : 0)
       return
     }
-    const expected = attempt > reading.attempt ? 1 : reading.number + 1
-    if (attempt < reading.attempt || event.number !== expected) {
-      broken.push({
+    const expected = attempt > state.attempt ? 1 : state.number + 1
+    if (attempt < state.attempt || event.number !== expected) {
+      violations.push({
         job,
-        text:
-          `${event.reader} was told of chunk ${event.number} of attempt ${attempt} after chunk ${reading.number} of attempt ` +
-          `${reading.attempt}: a gap, a repetition or another order`
+        text: `${event.reader} received chunk ${event.number} of attempt ${attempt} after chunk ${state.number} of attempt ` +
+          `${state.attempt}: a gap, a repetition or a wrong order`
       })
     }
-    reading.attempt = attempt
-    reading.number = event.number
-    told.push({ job, reader: event.reader, place: place(job, attempt, event.number), output: event.output })
+    state.attempt = attempt
+    state.number = event.number
+    read.push({ job, reader: event.reader, key: chunkKey(job, attempt, event.number), output: event.output })
   }
 
   return {
     record,
     retried: (job) => {
-      for (const reading of readings.values()) if (reading.job === job) reading.ends = 0
+      for (const state of readers.values()) if (state.job === job) state.ends = 0
     },
     violations: () => {
-      const found = [...broken]
-      for (const { job, output, place, reader } of told) {
-        const written = kept.get(place)
-        if (written !== undefined && written !== output) {
-          found.push({ job, text: `${reader} was told of a chunk ${output}, and the worker had written ${written}` })
+      const found = [...violations]
+      for (const { job, key, output, reader } of read) {
+        const expected = written.get(key)
+        if (expected !== undefined && expected !== output) {
+          found.push({ job, text: `${reader} received a chunk ${output}, and the worker had written ${expected}` })
         }
       }
-      for (const { ended, job, reader } of readings.values()) {
+      for (const { ended, job, reader } of readers.values()) {
         for (const [attempt, number] of ended) {
-          const count = counts.get(place(job, attempt, 0))
+          const count = counts.get(chunkKey(job, attempt, 0))
           if (count !== undefined && number < count) {
-            found.push({ job, text: `${reader} was told of its end after ${number} of ${count} chunks of attempt ${attempt}` })
+            found.push({ job, text: `${reader} received its end after ${number} of ${count} chunks of attempt ${attempt}` })
           }
         }
       }

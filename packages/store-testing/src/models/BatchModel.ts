@@ -1,7 +1,7 @@
 /**
- * Model testing of batches: random commands, after each of which every batch must say what counting its requests says.
+ * Model testing of batches: after each random command, the counts of every batch must equal the counts of its requests.
  *
- * Every command is one step of the store, and a sequence stops wherever it likes between two: as a crash does.
+ * Each command is one operation of the store, so that a sequence may end between any two, as a crash does.
  */
 import { it } from "@effect/vitest"
 import { BatchId } from "@stint/contract/Batch"
@@ -13,7 +13,7 @@ import { submitted } from "@stint/store/JobMachine"
 import type { JobMachineEvent } from "@stint/store/JobMachine"
 import type { JobRecord, JobReport } from "@stint/store/JobRecord"
 import { type ApplyResult, JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { StoreError } from "@stint/store/StoreError"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
@@ -24,16 +24,16 @@ const ENDPOINT = EndpointId.make("red")
 const WORKERS = ["ann", "bob"] as const
 const RETENTION = 5_000
 const LIMITS = { maxOpen: 4, maxRequests: 12 }
-const MOST_QUEUED = 25
+const MAX_QUEUED = 25
 
 type Command =
   | { readonly _tag: "Create"; readonly count: number }
   | { readonly _tag: "Add"; readonly batch: number; readonly count: number }
   | { readonly _tag: "Drop"; readonly batch: number; readonly request: number }
-  | { readonly _tag: "Finalize" | "Feed" | "Cancel"; readonly batch: number; readonly limit: number }
+  | { readonly _tag: "Finalize" | "Enqueue" | "Cancel"; readonly batch: number; readonly limit: number }
   | { readonly _tag: "Submit" }
   | { readonly _tag: "Claim"; readonly worker: number; readonly limit: number }
-  | { readonly _tag: "Say"; readonly job: number; readonly what: "finish" | "fail" | "lose" | "return" | "progress" }
+  | { readonly _tag: "WorkerWrite"; readonly job: number; readonly kind: "finish" | "fail" | "lose" | "return" | "progress" }
   | { readonly _tag: "CancelJob" | "RetryJob"; readonly job: number }
   | { readonly _tag: "Purge" | "Tick" | "Sweep"; readonly limit: number }
   | { readonly _tag: "Pass"; readonly millis: number }
@@ -47,16 +47,16 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Add" as const), batch: number, count: fc.nat({ max: 14 }) }) },
   { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Drop" as const), batch: number, request: number }) },
   { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Finalize" as const), batch: number, limit: few }) },
-  { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Feed" as const), batch: number, limit: few }) },
+  { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Enqueue" as const), batch: number, limit: few }) },
   { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Cancel" as const), batch: number, limit: few }) },
   { weight: 1, arbitrary: fc.constant({ _tag: "Submit" as const }) },
   { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), worker, limit: few }) },
   {
     weight: 9,
     arbitrary: fc.record({
-      _tag: fc.constant("Say" as const),
+      _tag: fc.constant("WorkerWrite" as const),
       job: number,
-      what: fc.constantFrom("finish", "finish", "fail", "lose", "return", "progress")
+      kind: fc.constantFrom("finish", "finish", "fail", "lose", "return", "progress")
     })
   },
   {
@@ -73,33 +73,33 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Pass" as const), millis: fc.constantFrom(1, 900, 2_500, 6_000) }) }
 )
 
-/** What the test knows of a batch besides what the store says. */
+/** What the test knows of a batch in addition to the store. */
 interface Known {
   readonly id: BatchId
-  /** Every request that was added and not taken out, in order. */
+  /** Every request that was added and not removed, in order. */
   requests: Array<JobId>
   started: boolean
-  /** Cancelled, and with no job left that waits. */
-  withdrawn: boolean
-  /** How often its end should have been told. */
-  told: number
+  /** The batch was cancelled, and none of its jobs waits. */
+  cancelled: boolean
+  /** How often its end should have been delivered. */
+  deliveries: number
   endedAt: number | null
-  gone: boolean
+  removed: boolean
 }
 
 const count = (jobs: ReadonlyArray<JobReport | undefined>, ...statuses: ReadonlyArray<JobReport["status"]>) =>
   jobs.filter((job) => job !== undefined && statuses.includes(job.status)).length
 
-/** What the counts of a batch have to be. */
+/** The counts that a batch must have. */
 const counted = (batch: BatchRecord, jobs: ReadonlyArray<JobReport | undefined>) => {
-  const aside = jobs.filter((job) => job === undefined).length
+  const withoutJob = jobs.filter((job) => job === undefined).length
   return {
     total: jobs.length,
-    notEnqueued: batch.status === "FINALIZED" ? aside : 0,
+    notEnqueued: batch.status === "FINALIZED" ? withoutJob : 0,
     running: count(jobs, "IN_PROGRESS"),
     completed: count(jobs, "COMPLETED"),
     failed: count(jobs, "FAILED", "TIMED_OUT"),
-    cancelled: count(jobs, "CANCELLED") + (batch.status === "CANCELLED" ? aside : 0)
+    cancelled: count(jobs, "CANCELLED") + (batch.status === "CANCELLED" ? withoutJob : 0)
   }
 }
 
@@ -118,14 +118,14 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
   const outbox = yield* WebhookStore
   const known: Array<Known> = []
   const jobs: Array<JobId> = []
-  const begun = new Set<JobId>()
+  const started = new Set<JobId>()
   let now = 0
-  let made = 0
+  let requestCount = 0
 
   const requestsOf = (count: number): ReadonlyArray<BatchRequest> =>
     Array.from(
       { length: count },
-      () => ({ id: JobId.make(`job-${++made}`), input: toJsonText(made), s3Config: null, options: {} })
+      () => ({ id: JobId.make(`job-${++requestCount}`), input: toJsonText(requestCount), s3Config: null, options: {} })
     )
 
   const toJob = (batch: BatchRecord | null, { id, input, s3Config }: BatchRequest): JobRecord =>
@@ -148,16 +148,16 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
 
   const pick = <A>(from: ReadonlyArray<A>, at: number): A | undefined => from.length === 0 ? undefined : from[at % from.length]
 
-  const live = () => known.filter(({ gone }) => !gone)
+  const live = () => known.filter(({ removed }) => !removed)
 
-  /** Counts what an ended batch of a retried job has to tell again. */
+  /** A retried job of an ended, cancelled batch is cancelled at once, so the batch's end is delivered again. */
   const retried = (applied: ApplyResult) => {
     if (applied._tag !== "Changed" || applied.after.status !== "CANCELLED") return
     const batch = known.find(({ id }) => id === applied.after.batchId)
-    if (batch !== undefined && batch.endedAt !== null) batch.told += 1
+    if (batch !== undefined && batch.endedAt !== null) batch.deliveries += 1
   }
 
-  const step = Effect.fnUntraced(function*(command: Command): Effect.fn.Return<void, QueueError> {
+  const step = Effect.fnUntraced(function*(command: Command): Effect.fn.Return<void, StoreError> {
     switch (command._tag) {
       case "Create": {
         const id = BatchId.make(`batch_${known.length}`)
@@ -173,16 +173,16 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
           retentionMs: RETENTION
         })
         const answer = yield* batches.create(batch, requests, LIMITS)
-        assert.equal(answer._tag, open >= LIMITS.maxOpen ? "TooMany" : "Kept")
-        if (answer._tag !== "Kept") return
+        assert.equal(answer._tag, open >= LIMITS.maxOpen ? "TooMany" : "Created")
+        if (answer._tag !== "Created") return
         known.push({
           id,
           requests: requests.map((one) => one.id),
           started: false,
-          withdrawn: false,
-          told: 0,
+          cancelled: false,
+          deliveries: 0,
           endedAt: null,
-          gone: false
+          removed: false
         })
         jobs.push(...requests.map((one) => one.id))
         return
@@ -215,22 +215,22 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
         const notEnqueued = yield* Effect.forEach(live(), ({ id }) => batches.get(ENDPOINT, id))
         const queued = waiting + delayed + notEnqueued.reduce((sum, one) => sum + (one?.notEnqueued ?? 0), 0)
         const before = yield* batches.get(ENDPOINT, batch.id)
-        const answer = yield* batches.finalize(ENDPOINT, batch.id, now, MOST_QUEUED)
-        const tooMany = before?.status === "DRAFT" && queued + before.total > MOST_QUEUED
+        const answer = yield* batches.finalize(ENDPOINT, batch.id, now, MAX_QUEUED)
+        const tooMany = before?.status === "DRAFT" && queued + before.total > MAX_QUEUED
         assert.equal(answer._tag === "QueueFull", tooMany)
         if (answer._tag === "Changed") batch.started = true
         return
       }
-      case "Feed": {
+      case "Enqueue": {
         const batch = pick(known, command.batch)
-        if (batch !== undefined) yield* batches.enqueue(batch.id, command.limit, toJob)
+        if (batch !== undefined) yield* batches.enqueue(ENDPOINT, batch.id, command.limit, toJob)
         return
       }
       case "Cancel": {
         const batch = pick(live(), command.batch)
         if (batch === undefined) return
         const answer = yield* batches.cancel(ENDPOINT, batch.id, now, command.limit)
-        if (answer.batch?.status === "CANCELLED" && !answer.more) batch.withdrawn = true
+        if (answer.batch?.status === "CANCELLED" && !answer.more) batch.cancelled = true
         return
       }
       case "Submit": {
@@ -244,24 +244,26 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
         const worker = WORKERS[command.worker] ?? WORKERS[0]
         const claimed = yield* store.claim(ENDPOINT, command.limit, { _tag: "Claim", now, worker })
         for (const job of claimed.jobs) {
-          assert.equal(job.attempt > 1, begun.has(job.id), `${job.id} is run as if for the first time, again`)
-          begun.add(job.id)
+          assert.equal(job.attempt > 1, started.has(job.id), `${job.id} was started twice as a first attempt`)
+          started.add(job.id)
         }
         return
       }
-      case "Say": {
-        const running = (yield* Effect.forEach(jobs, (id) => store.get(id))).filter((job) => job?.status === "IN_PROGRESS")
+      case "WorkerWrite": {
+        const running = (yield* Effect.forEach(jobs, (id) => store.get(ENDPOINT, id))).filter((job) =>
+          job?.status === "IN_PROGRESS"
+        )
         const job = pick(running, command.job)
         if (job === undefined || job.worker === null) return
-        const speaker = { now, endpoint: ENDPOINT, worker: job.worker }
+        const fence = { now, endpoint: ENDPOINT, worker: job.worker }
         const events = {
-          finish: { _tag: "Finish", output: toJsonText(1), error: null, ...speaker },
-          fail: { _tag: "Finish", output: null, error: "no", ...speaker },
-          lose: { _tag: "LoseLease", cause: "The worker is gone.", ...speaker },
-          return: { _tag: "Return", ...speaker },
-          progress: { _tag: "Progress", output: toJsonText(1), ...speaker }
+          finish: { _tag: "Finish", output: toJsonText(1), error: null, ...fence },
+          fail: { _tag: "Finish", output: null, error: "no", ...fence },
+          lose: { _tag: "LoseLease", cause: "The worker is gone.", ...fence },
+          return: { _tag: "Return", ...fence },
+          progress: { _tag: "Progress", output: toJsonText(1), ...fence }
         } satisfies Record<string, JobMachineEvent>
-        const applied = yield* store.apply(job.id, events[command.what])
+        const applied = yield* store.apply(ENDPOINT, job.id, events[command.kind])
         assert.equal(applied._tag, "Changed")
         return
       }
@@ -270,7 +272,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
         const id = pick(jobs, command.job)
         if (id === undefined) return
         const _tag = command._tag === "CancelJob" ? "Cancel" : "Retry"
-        const applied = yield* store.apply(id, { _tag, now, endpoint: ENDPOINT })
+        const applied = yield* store.apply(ENDPOINT, id, { _tag, now, endpoint: ENDPOINT })
         if (_tag === "Retry") retried(applied)
         return
       }
@@ -291,14 +293,14 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
   const check = Effect.fnUntraced(function*(batch: Known) {
     const record = yield* batches.get(ENDPOINT, batch.id)
     if (record === undefined) {
-      assert.ok(batch.endedAt !== null && batch.endedAt + RETENTION <= now, `${batch.id} went too early`)
-      batch.gone = true
+      assert.ok(batch.endedAt !== null && batch.endedAt + RETENTION <= now, `${batch.id} was removed before its retention ended`)
+      batch.removed = true
       return
     }
     const { ids } = (yield* batches.requests(ENDPOINT, batch.id, 0, 100)) ?? { ids: [] }
     assert.deepEqual([...ids], batch.requests)
-    const reports = yield* Effect.forEach(ids, (id) => store.get(id))
-    // A batch whose retention is over may have let some go.
+    const reports = yield* Effect.forEach(ids, (id) => store.get(ENDPOINT, id))
+    // A batch whose retention has ended may have lost some of its jobs.
     const removing = record.endedAt !== null && record.endedAt + RETENTION <= now
     if (!removing) {
       for (const job of reports) assert.ok(job === undefined || job.batchId === batch.id)
@@ -309,11 +311,11 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
     if (record.status === "COMPLETED") assert.ok(record.completed > 0 || record.total === 0)
     if (record.status === "FAILED") assert.ok(record.completed === 0 && record.total > 0)
     if (record.status === "FINALIZED") assert.equal(record.endedAt, null)
-    if (batch.withdrawn && !removing) assert.equal(count(reports, "IN_QUEUE"), 0, `${batch.id} was cancelled, and waits`)
-    if (batch.endedAt === null && record.endedAt !== null) batch.told += 1
+    if (batch.cancelled && !removing) assert.equal(count(reports, "IN_QUEUE"), 0, `${batch.id} was cancelled, and a job waits`)
+    if (batch.endedAt === null && record.endedAt !== null) batch.deliveries += 1
     batch.endedAt = record.endedAt
     const { deliveries } = yield* outbox.list({ job: JobId.make(batch.id), limit: 100 })
-    assert.equal(deliveries.length, batch.told, `how often the end of ${batch.id} was told`)
+    assert.equal(deliveries.length, batch.deliveries, `how often the end of ${batch.id} was delivered`)
   })
 
   const checkAll = Effect.suspend(() => Effect.forEach(live(), check, { discard: true }))
@@ -323,30 +325,30 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
     yield* checkAll
   }
 
-  // R5: whatever was left half done, going on with it brings every batch to its end, and time removes it.
+  // R5: the sweep continues every interrupted batch to its end, and time removes it.
   for (let round = 0; round < 200 && live().length > 0; round++) {
     for (const { id, started } of live()) {
       if (!started) yield* batches.cancel(ENDPOINT, id, now, 100)
     }
     const { pending, cancelling } = yield* batches.sweep(now, 100)
-    for (const { id } of pending) yield* batches.enqueue(id, 3, toJob)
+    for (const { id } of pending) yield* batches.enqueue(ENDPOINT, id, 3, toJob)
     for (const { id } of cancelling) yield* batches.cancel(ENDPOINT, id, now, 3)
     yield* step({ _tag: "Claim", worker: 0, limit: 5 })
-    for (let said = 0; said < 10; said++) yield* step({ _tag: "Say", job: 0, what: "finish" })
+    for (let writes = 0; writes < 10; writes++) yield* step({ _tag: "WorkerWrite", job: 0, kind: "finish" })
     yield* checkAll
     now += 600
     yield* store.tick({ _tag: "Tick", now }, 1_000)
   }
   assert.deepEqual(live().map(({ id }) => id), [], "R5: batches that do not end")
-  // Jobs without a batch: the longest way is lease, ttl, retention.
+  // Jobs without a batch: the longest sequence is lease, ttl, retention.
   for (let round = 0; round < 4; round++) {
     now += DRAFT_MILLIS
     yield* store.tick({ _tag: "Tick", now }, 1_000)
   }
-  for (const id of jobs) assert.equal(yield* store.get(id), undefined, `job ${id} is still there after its batch`)
+  for (const id of jobs) assert.equal(yield* store.get(ENDPOINT, id), undefined, `job ${id} still exists after its batch`)
 })
 
-/** How many sequences to run, and where to start: as for the model of the job store. */
+/** How many sequences to run, and the seed: as for the model of the job store. */
 const runsOf = (asked: number): number => Number(process.env["STINT_PROPERTY_RUNS"] ?? asked)
 const seed = process.env["STINT_PROPERTY_SEED"]
 
@@ -356,7 +358,7 @@ export const batchModelRule = <E>(
   runs: number
 ): void => {
   it.live(
-    "R1, R5: counts and ends are what counting says, whatever happens in whatever order, and all comes to its end",
+    "R1, R5: keeps the counts and the end of every batch consistent with its requests, for every sequence of commands",
     () =>
       Effect.promise(() =>
         fc.assert(

@@ -1,16 +1,21 @@
 /**
- * Model testing of a job store: random commands, run against the store and against {@link JobStoreModel}, which must answer alike.
+ * Model testing of a job store: runs random commands against the store and against {@link JobStoreModel}, and compares their answers.
  *
- * A command names jobs by their number and workers by their role, so that a sequence keeps its sense while fast-check shortens it.
+ * ```
+ *   command --> model answer == store answer? --> rules of every change --> Liveness --> at the end: History.check, and time ends all jobs
+ * ```
+ *
+ * A command selects a job by number and a worker by role, so that a sequence keeps its meaning while fast-check shrinks it.
  */
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal, JobStatus } from "@stint/contract/Job"
 import { JsonText } from "@stint/contract/Json"
 import { dueAt, isReady, type JobMachineEvent, submitted, type WorkerEvent } from "@stint/store/JobMachine"
-import type { JobPage, ListCursor } from "@stint/store/JobQuery"
+import type { JobPage } from "@stint/store/JobQuery"
 import type { JobHead, JobSummary } from "@stint/store/JobRecord"
 import type { ApplyResult, JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import type { ListCursor } from "@stint/store/ListCursor"
+import type { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as fc from "fast-check"
 import assert from "node:assert/strict"
@@ -19,15 +24,15 @@ import * as Liveness from "../history/Liveness.ts"
 import * as JobStoreModel from "./JobStoreModel.ts"
 
 const ENDPOINTS = [EndpointId.make("red"), EndpointId.make("blue")] as const
-/** The same names on both endpoints, on purpose. */
+/** The same worker names on both endpoints, on purpose. */
 const WORKERS = ["ann", "bob"] as const
 
 const TAGS = ["urgent", "nightly"]
 
-/** Which job a command is about: by number, among those for which it makes sense or, not `aimed`, among all that ever were. */
-interface Which {
+/** Selects a job by number: among the jobs the command applies to if `applicable`, or else among all jobs ever submitted. */
+interface JobSelector {
   readonly job: number
-  readonly aimed: boolean
+  readonly applicable: boolean
 }
 
 /** One step of a sequence. */
@@ -42,10 +47,10 @@ export type JobCommand =
     readonly maxAttempts: number
     readonly retention: number
     readonly priority: number
-    /** A retry rule: none, or one that makes errors wait, at once or for so many milliseconds. */
+    /** The retry rule's backoff in milliseconds; undefined: no backoff. */
     readonly backoff: number | undefined
     readonly onError: boolean
-    /** One of few keys, so that they meet, and one of two requests. */
+    /** Few keys and two requests, so that submissions collide. */
     readonly key: number | undefined
     readonly request: number
     readonly tags: ReadonlyArray<string>
@@ -53,75 +58,81 @@ export type JobCommand =
   }
   | { readonly _tag: "Claim"; readonly blue: boolean; readonly worker: number; readonly limit: number }
   | {
-    readonly _tag: "Say"
-    readonly which: Which
-    readonly what: WorkerEvent["_tag"]
-    /** Who says it: the worker that holds the job, another one, or the holder's namesake on the other endpoint. */
-    readonly who: "holder" | "stranger" | "namesake"
+    readonly _tag: "WorkerWrite"
+    readonly selector: JobSelector
+    readonly kind: WorkerEvent["_tag"]
+    /** The writer: the worker that holds the job, another worker, or a worker of the holder's name on the other endpoint. */
+    readonly writer: "holder" | "stranger" | "namesake"
     readonly attempt: "none" | "current" | "earlier"
     readonly fails: boolean
-    /** Of a chunk: the next, one that was sent before, one too far, or uncounted. */
+    /** The number of a chunk: the next, a repeated one, one after a gap, or none. */
     readonly number: "next" | "none" | "repeated" | "gap"
     readonly random: number
   }
-  | { readonly _tag: "Cancel" | "Retry"; readonly which: Which; readonly elsewhere: boolean }
-  | { readonly _tag: "Drain"; readonly which: Which; readonly limit: number }
-  | { readonly _tag: "Peek"; readonly which: Which; readonly limit: number; readonly earlier: boolean; readonly chunk: number }
-  /** The reader that follows the job looks once; `cut`: over another connection than before. */
-  | { readonly _tag: "Follow"; readonly which: Which; readonly limit: number; readonly cut: boolean }
+  | { readonly _tag: "Cancel" | "Retry"; readonly selector: JobSelector; readonly elsewhere: boolean }
+  | { readonly _tag: "Drain"; readonly selector: JobSelector; readonly limit: number }
+  | {
+    readonly _tag: "Peek"
+    readonly selector: JobSelector
+    readonly limit: number
+    readonly earlier: boolean
+    readonly chunk: number
+  }
+  /** The job's reader reads once. `cut`: over a new connection. */
+  | { readonly _tag: "Follow"; readonly selector: JobSelector; readonly limit: number; readonly cut: boolean }
   | {
     readonly _tag: "List"
     readonly blue: boolean
     readonly status: JobStatus | undefined
     readonly tag: string | undefined
     readonly limit: number
-    /** Of the times at which jobs were submitted. */
+    /** The submission times of two jobs, as the range of the list. */
     readonly window: readonly [number, number] | undefined
   }
-  | { readonly _tag: "Ahead"; readonly which: Which; readonly limit: number }
-  | { readonly _tag: "Gone"; readonly blue: boolean; readonly worker: number; readonly inOrder: boolean }
+  | { readonly _tag: "Ahead"; readonly selector: JobSelector; readonly limit: number }
+  | { readonly _tag: "WorkerGone"; readonly blue: boolean; readonly worker: number; readonly inOrder: boolean }
   | { readonly _tag: "Purge"; readonly blue: boolean; readonly limit: number }
   | { readonly _tag: "Recover" }
   | { readonly _tag: "Pass"; readonly millis: number }
   | { readonly _tag: "Tick"; readonly limit: number }
 
-/** Mostly the first, now and then one of the others. */
-const mostly = <A>(usual: A, ...others: ReadonlyArray<A>): fc.Arbitrary<A> =>
+/** An arbitrary that yields the first value five times out of six. */
+const usually = <A>(usual: A, ...others: ReadonlyArray<A>): fc.Arbitrary<A> =>
   fc.oneof({ weight: 5, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) })
 
 const worker = fc.nat({ max: WORKERS.length - 1 })
 const limit = fc.integer({ min: 1, max: 4 })
-const which: fc.Arbitrary<Which> = fc.record({ job: fc.nat({ max: 30 }), aimed: mostly<boolean>(true, false) })
+const selector: fc.Arbitrary<JobSelector> = fc.record({ job: fc.nat({ max: 30 }), applicable: usually<boolean>(true, false) })
 
-/** One random command. Times are short and few, so that they meet. */
-export const command: fc.Arbitrary<JobCommand> = fc.oneof(
+/** One random command. Durations are short and few, so that they coincide. */
+const command: fc.Arbitrary<JobCommand> = fc.oneof(
   {
     weight: 5,
     arbitrary: fc.record({
       _tag: fc.constant("Submit" as const),
       blue: fc.boolean(),
-      lowPriority: mostly<boolean>(false, true),
+      lowPriority: usually<boolean>(false, true),
       ttl: fc.constantFrom(5_000, 60_000, 60_000),
       executionTimeout: fc.constantFrom(3_000, 60_000, 60_000),
       lease: fc.constantFrom(1_000, 5_000),
       maxAttempts: fc.integer({ min: 1, max: 3 }),
       retention: fc.constantFrom(1_000, 20_000),
-      priority: mostly(0, -100, 1, 100),
-      backoff: mostly<number | undefined>(undefined, 0, 1_000, 4_000),
-      onError: mostly<boolean>(false, true),
-      key: mostly<number | undefined>(undefined, 0, 1),
-      request: mostly<number>(0, 1),
+      priority: usually(0, -100, 1, 100),
+      backoff: usually<number | undefined>(undefined, 0, 1_000, 4_000),
+      onError: usually<boolean>(false, true),
+      key: usually<number | undefined>(undefined, 0, 1),
+      request: usually<number>(0, 1),
       tags: fc.subarray(TAGS),
-      webhook: mostly<boolean>(false, true)
+      webhook: usually<boolean>(false, true)
     })
   },
   { weight: 5, arbitrary: fc.record({ _tag: fc.constant("Claim" as const), blue: fc.boolean(), worker, limit }) },
   {
     weight: 12,
     arbitrary: fc.record({
-      _tag: fc.constant("Say" as const),
-      which,
-      what: fc.constantFrom<WorkerEvent["_tag"]>(
+      _tag: fc.constant("WorkerWrite" as const),
+      selector,
+      kind: fc.constantFrom<WorkerEvent["_tag"]>(
         "Heartbeat",
         "Progress",
         "Chunk",
@@ -132,42 +143,48 @@ export const command: fc.Arbitrary<JobCommand> = fc.oneof(
         "LoseLease",
         "Return"
       ),
-      who: mostly<"holder" | "stranger" | "namesake">("holder", "stranger", "namesake"),
-      attempt: mostly<"none" | "current" | "earlier">("current", "none", "earlier"),
+      writer: usually<"holder" | "stranger" | "namesake">("holder", "stranger", "namesake"),
+      attempt: usually<"none" | "current" | "earlier">("current", "none", "earlier"),
       fails: fc.boolean(),
-      number: mostly<"next" | "none" | "repeated" | "gap">("next", "none", "repeated", "gap"),
+      number: usually<"next" | "none" | "repeated" | "gap">("next", "none", "repeated", "gap"),
       random: fc.constantFrom(0, 0.25, 0.999)
     })
   },
-  { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Cancel" as const), which, elsewhere: mostly<boolean>(false, true) }) },
-  { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Retry" as const), which, elsewhere: mostly<boolean>(false, true) }) },
-  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Drain" as const), which, limit }) },
+  {
+    weight: 1,
+    arbitrary: fc.record({ _tag: fc.constant("Cancel" as const), selector, elsewhere: usually<boolean>(false, true) })
+  },
+  {
+    weight: 2,
+    arbitrary: fc.record({ _tag: fc.constant("Retry" as const), selector, elsewhere: usually<boolean>(false, true) })
+  },
+  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Drain" as const), selector, limit }) },
   {
     weight: 2,
     arbitrary: fc.record({
       _tag: fc.constant("Peek" as const),
-      which,
+      selector,
       limit,
-      earlier: mostly<boolean>(false, true),
+      earlier: usually<boolean>(false, true),
       chunk: fc.nat({ max: 4 })
     })
   },
-  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Follow" as const), which, limit, cut: fc.boolean() }) },
+  { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Follow" as const), selector, limit, cut: fc.boolean() }) },
   {
     weight: 1,
     arbitrary: fc.record({
       _tag: fc.constant("List" as const),
       blue: fc.boolean(),
-      status: mostly<JobStatus | undefined>(undefined, ...JobStatus.literals),
-      tag: mostly<string | undefined>(undefined, ...TAGS),
+      status: usually<JobStatus | undefined>(undefined, ...JobStatus.literals),
+      tag: usually<string | undefined>(undefined, ...TAGS),
       limit,
       window: fc.option(fc.tuple(fc.nat({ max: 30 }), fc.nat({ max: 30 })), { nil: undefined })
     })
   },
-  { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Ahead" as const), which, limit }) },
+  { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Ahead" as const), selector, limit }) },
   {
     weight: 1,
-    arbitrary: fc.record({ _tag: fc.constant("Gone" as const), blue: fc.boolean(), worker, inOrder: fc.boolean() })
+    arbitrary: fc.record({ _tag: fc.constant("WorkerGone" as const), blue: fc.boolean(), worker, inOrder: fc.boolean() })
   },
   { weight: 1, arbitrary: fc.record({ _tag: fc.constant("Purge" as const), blue: fc.boolean(), limit }) },
   { weight: 1, arbitrary: fc.constant({ _tag: "Recover" as const }) },
@@ -181,27 +198,27 @@ export const command: fc.Arbitrary<JobCommand> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Tick" as const), limit }) }
 )
 
-/** Sequences of commands. */
+/** Random sequences of commands. */
 export const commands: fc.Arbitrary<ReadonlyArray<JobCommand>> = fc.array(command, {
   minLength: 1,
   maxLength: 100,
   size: "max"
 })
 
-/** Of what a store answers for several jobs at once, the order does not matter unless the seam says so. */
+/** Sorts answers by job: for operations on several jobs, the contract leaves the order open. */
 const byJob = (all: ReadonlyArray<ApplyResult>): ReadonlyArray<ApplyResult> => {
   const key = (one: ApplyResult) => one._tag === "Rejected" ? one.job.id : one._tag === "Missing" ? "" : one.before.id
   return [...all].sort((a, b) => (key(a) < key(b) ? -1 : 1))
 }
 
-/** The rules that hold for every change, whatever led to it (R2 and R5, docs/spec/figures.md#reliability). */
-const assertLawful = (applied: ApplyResult, event: JobMachineEvent) => {
+/** Checks the rules of every change (R2 and R5, docs/spec/figures.md#reliability). */
+const assertRules = (applied: ApplyResult, event: JobMachineEvent) => {
   if (applied._tag !== "Changed") return
   const { after, before } = applied
   assert.ok(Number.isFinite(dueAt(after)), `R5: job ${after.id} has no next event`)
-  assert.ok(after.attempt >= before.attempt, `R2: the attempt of job ${after.id} shrank`)
+  assert.ok(after.attempt >= before.attempt, `R2: the attempt of job ${after.id} decreased`)
   assert.ok(!isTerminal(before.status) || event._tag === "Retry", `R2: ${event._tag} changed job ${after.id}, which had ended`)
-  assert.equal(after.finishedAt !== null, isTerminal(after.status), `R5: job ${after.id} is ${after.status} and has ended or not`)
+  assert.equal(after.finishedAt !== null, isTerminal(after.status), `R5: finishedAt of job ${after.id}, which is ${after.status}`)
   assert.equal(
     after.leaseExpiresAt !== null,
     after.status === "IN_PROGRESS",
@@ -210,63 +227,66 @@ const assertLawful = (applied: ApplyResult, event: JobMachineEvent) => {
   assert.ok(after.notBefore === null || after.status === "IN_QUEUE", `R5: job ${after.id} is ${after.status} and in a backoff`)
   assert.ok(
     after.notBefore === null || after.notBefore < after.expiresAt,
-    `R5: the backoff of job ${after.id} is longer than its life`
+    `R5: the backoff of job ${after.id} ends after its ttl`
   )
-  assert.equal(after.createdAt, before.createdAt, `job ${after.id} was submitted once`)
+  assert.equal(after.createdAt, before.createdAt, `createdAt of job ${after.id} changed`)
   assert.ok(
     event._tag !== "Claim" || after.status !== "IN_PROGRESS" || event.now < before.expiresAt,
-    `job ${after.id} was handed out after its time`
+    `job ${after.id} was claimed after its ttl`
   )
 }
 
 /**
- * Runs a sequence against a store that is empty. Fails with an `AssertionError` where the store and the model answer differently, where a
- * change breaks a rule, where after a step a job waits for nothing (unless not `everyStep`: that asks the store much), where the history of all of it breaks a rule, and where, after all the
- * time in the world, a job is left that no timer ends.
+ * Runs a sequence against an empty store. Fails with an `AssertionError` when the store and the model answer differently, when a change or
+ * the history breaks a rule, when a job has no next event after a step (`everyStep: false` skips this check, which reads much), and when
+ * time alone does not end and remove every job.
  */
 export const run = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   sequence: ReadonlyArray<JobCommand>,
   { everyStep = true }: { readonly everyStep?: boolean } = {}
-): Effect.fn.Return<void, QueueError> {
+): Effect.fn.Return<void, StoreError> {
   const model = JobStoreModel.make()
   const history = CommandHistory.make()
   const ids: Array<JobId> = []
-  /** When each was submitted. */
+  /** The endpoint of each job. */
+  const endpoints = new Map<JobId, EndpointId>()
+  const endpointOf = (id: JobId) => endpoints.get(id) ?? ENDPOINTS[0]
+  /** The submission time of each job. */
   const created: Array<number> = []
   let now = 1_700_000_000_000
   let steps = 0
 
-  /** Asks both, and compares what they say. */
+  /** Runs an operation on both stores and compares the answers. */
   const both = Effect.fnUntraced(function*<A>(
-    what: string,
-    ask: (store: JobStore["Service"]) => Effect.Effect<A, QueueError>,
+    title: string,
+    ask: (store: JobStore["Service"]) => Effect.Effect<A, StoreError>,
     comparable: (answer: A) => unknown = (answer) => answer
   ) {
     const expected = yield* ask(model)
     const actual = yield* ask(store)
-    assert.deepStrictEqual(comparable(actual), comparable(expected), what)
+    assert.deepStrictEqual(comparable(actual), comparable(expected), title)
     return expected
   })
 
-  const applyOne = Effect.fnUntraced(function*(id: JobId, event: JobMachineEvent) {
-    const what = `${event._tag} of ${id}`
-    // No two alike, so that a reader who is told the wrong one is noticed.
+  const applyOne = Effect.fnUntraced(function*(endpoint: EndpointId, id: JobId, event: JobMachineEvent) {
+    const title = `${event._tag} of ${id}`
+    // Each chunk is different, so that a wrong chunk is noticed.
     const body = JsonText.make(`"chunk ${steps}"`)
     const applied = event._tag === "Chunk"
-      ? yield* both(what, (store) => store.append(id, event, body))
-      : yield* both(what, (store) => store.apply(id, event))
-    assertLawful(applied, event)
+      ? yield* both(title, (store) => store.append(endpoint, id, event, body))
+      : yield* both(title, (store) => store.apply(endpoint, id, event))
+    assertRules(applied, event)
     history.applied(event, applied, body)
-    history.seen(id, yield* both(`the report of ${id}`, (store) => store.get(id)))
+    history.seen(id, yield* both(`the report of ${id}`, (store) => store.get(endpointOf(id), id)))
   })
 
   const applyMany = Effect.fnUntraced(function*(
     event: JobMachineEvent,
-    apply: (store: JobStore["Service"]) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
+    apply: (store: JobStore["Service"]) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
   ) {
     const applied = yield* both(`${event._tag} of many`, apply, byJob)
-    for (const one of applied) assertLawful(one, event)
+    for (const one of applied) assertRules(one, event)
     return applied
   })
 
@@ -275,14 +295,15 @@ export const run = Effect.fnUntraced(function*(
     return applyMany(event, (store) => store.tick(event, limit))
   }
 
-  const pick = ({ aimed, job }: Which, makesSense: (head: JobHead) => boolean): JobId | undefined => {
-    const candidates = aimed ? model.heads().filter(makesSense).map((head) => head.id) : ids
+  const pick = ({ applicable, job }: JobSelector, applies: (head: JobHead) => boolean): JobId | undefined => {
+    const candidates = applicable ? model.heads().filter(applies).map((head) => head.id) : ids
     return candidates[job % candidates.length]
   }
 
   const submit = (options: Extract<JobCommand, { readonly _tag: "Submit" }>) => {
     const id = JobId.make(`job-${ids.length}`)
     ids.push(id)
+    endpoints.set(id, ENDPOINTS[options.blue ? 1 : 0])
     created.push(now)
     const record = submitted({
       id,
@@ -312,47 +333,47 @@ export const run = Effect.fnUntraced(function*(
     })
     const key = options.key === undefined ? undefined : { key: `key ${options.key}`, fingerprint: `request ${options.request}` }
     return both(`submit ${id}`, (store) => store.insert(record, key)).pipe(
-      Effect.tap(({ _tag }) => Effect.sync(() => _tag === "Kept" && history.submitted(record)))
+      Effect.tap(({ _tag }) => Effect.sync(() => _tag === "Inserted" && history.submitted(record)))
     )
   }
 
-  /** The reader of a job looks. True when there may be more to see. */
+  /** Reads once for a job's reader. True when there may be more to read. */
   const follow = Effect.fnUntraced(function*(id: JobId, limit: number, cut: boolean) {
     const cursor = history.cursorOf(id, cut)
-    const peeked = yield* both(`follow ${id}`, (store) => store.peek(id, cursor, limit))
+    const peeked = yield* both(`follow ${id}`, (store) => store.peek(endpointOf(id), id, cursor, limit))
     return peeked !== undefined && history.read(id, peeked)
   })
 
-  const say = (
-    { attempt, fails, number, random, what, who }: Extract<JobCommand, { readonly _tag: "Say" }>,
+  const workerEvent = (
+    { attempt, fails, kind, number, random, writer }: Extract<JobCommand, { readonly _tag: "WorkerWrite" }>,
     head: JobHead
   ): WorkerEvent => {
     const other = (name: string) => (name === WORKERS[0] ? WORKERS[1] : WORKERS[0])
-    const speaker = {
+    const fence = {
       now,
-      endpoint: (head.endpoint === ENDPOINTS[0]) === (who === "namesake") ? ENDPOINTS[1] : ENDPOINTS[0],
-      worker: who === "stranger" ? other(head.worker ?? WORKERS[0]) : head.worker ?? WORKERS[0],
+      endpoint: (head.endpoint === ENDPOINTS[0]) === (writer === "namesake") ? ENDPOINTS[1] : ENDPOINTS[0],
+      worker: writer === "stranger" ? other(head.worker ?? WORKERS[0]) : head.worker ?? WORKERS[0],
       ...(attempt === "none" ? {} : { attempt: attempt === "current" ? head.attempt : head.attempt - 1 })
     }
-    const text = JsonText.make(`{"by":"${speaker.worker}","at":${now}}`)
-    switch (what) {
+    const text = JsonText.make(`{"by":"${fence.worker}","at":${now}}`)
+    switch (kind) {
       case "Progress":
-        return { _tag: what, output: text, ...speaker }
+        return { _tag: kind, output: text, ...fence }
       case "Finish":
-        return { _tag: what, output: fails ? null : text, error: fails ? "it failed" : null, random, ...speaker }
+        return { _tag: kind, output: fails ? null : text, error: fails ? "it failed" : null, random, ...fence }
       case "LoseLease":
-        return { _tag: what, cause: "The worker is gone.", random, ...speaker }
+        return { _tag: kind, cause: "The worker is gone.", random, ...fence }
       case "Chunk": {
         const numbers = { next: head.chunks + 1, repeated: head.chunks, gap: head.chunks + 2, none: undefined }
         const chosen = numbers[number]
-        return { _tag: what, ...(chosen === undefined ? {} : { number: chosen }), ...speaker }
+        return { _tag: kind, ...(chosen === undefined ? {} : { number: chosen }), ...fence }
       }
       default:
-        return { _tag: what, ...speaker }
+        return { _tag: kind, ...fence }
     }
   }
 
-  /** All pages of a list, each store by its own cursors. */
+  /** All pages of a list. Each store uses its own cursors. */
   const listAll = ({ blue, limit, status, tag, window }: Extract<JobCommand, { readonly _tag: "List" }>) => {
     const times = window?.map((job) => created[job % created.length])
     const query = { status, tag, createdAfter: times?.[0], createdBefore: times?.[1], limit }
@@ -379,49 +400,51 @@ export const run = Effect.fnUntraced(function*(
         const { blue, limit, worker } = command
         const event = { _tag: "Claim", now, worker: WORKERS[worker] ?? WORKERS[0] } as const
         const claimed = yield* both("claim", (store) => store.claim(ENDPOINTS[blue ? 1 : 0], limit, event))
-        for (const one of claimed.expired) assertLawful(one, event)
-        for (const job of claimed.jobs) assert.ok(now < job.expiresAt, `job ${job.id} was handed out after its time`)
+        for (const one of claimed.expired) assertRules(one, event)
+        for (const job of claimed.jobs) assert.ok(now < job.expiresAt, `job ${job.id} was claimed after its ttl`)
         history.claimed(claimed.jobs)
         return
       }
-      case "Say": {
-        const head = model.heads().find((head) => head.id === pick(command.which, (head) => head.status === "IN_PROGRESS"))
-        if (head !== undefined) yield* applyOne(head.id, say(command, head))
+      case "WorkerWrite": {
+        const head = model.heads().find((head) => head.id === pick(command.selector, (head) => head.status === "IN_PROGRESS"))
+        if (head !== undefined) yield* applyOne(head.endpoint, head.id, workerEvent(command, head))
         return
       }
       case "Cancel":
       case "Retry": {
-        const id = pick(command.which, (head) => isTerminal(head.status) === (command._tag === "Retry"))
-        const own = model.heads().find((head) => head.id === id)?.endpoint ?? ENDPOINTS[0]
+        const id = pick(command.selector, (head) => isTerminal(head.status) === (command._tag === "Retry"))
+        if (id === undefined) return
+        const own = endpointOf(id)
         const other = own === ENDPOINTS[0] ? ENDPOINTS[1] : ENDPOINTS[0]
-        if (id !== undefined) yield* applyOne(id, { _tag: command._tag, now, endpoint: command.elsewhere ? other : own })
+        const endpoint = command.elsewhere ? other : own
+        yield* applyOne(endpoint, id, { _tag: command._tag, now, endpoint })
         return
       }
       case "Drain": {
-        const id = pick(command.which, (head) => head.chunks > head.drained)
-        if (id !== undefined) yield* both(`drain ${id}`, (store) => store.drain(id, command.limit))
+        const id = pick(command.selector, (head) => head.chunks > head.drained)
+        if (id !== undefined) yield* both(`drain ${id}`, (store) => store.drain(endpointOf(id), id, command.limit))
         return
       }
       case "Peek": {
-        const head = model.heads().find((head) => head.id === pick(command.which, (head) => head.chunks > 0))
+        const head = model.heads().find((head) => head.id === pick(command.selector, (head) => head.chunks > 0))
         if (head === undefined) return
         const after = { attempt: head.attempt - (command.earlier ? 1 : 0), chunk: command.chunk }
-        yield* both(`peek ${head.id}`, (store) => store.peek(head.id, after, command.limit))
+        yield* both(`peek ${head.id}`, (store) => store.peek(head.endpoint, head.id, after, command.limit))
         return
       }
       case "Follow": {
-        const id = pick(command.which, (head) => head.attempt > 0)
+        const id = pick(command.selector, (head) => head.attempt > 0)
         if (id !== undefined) yield* follow(id, command.limit, command.cut)
         return
       }
       case "List":
         return yield* listAll(command)
       case "Ahead": {
-        const id = pick(command.which, isReady)
-        if (id !== undefined) yield* both(`the place of ${id}`, (store) => store.ahead(id, command.limit))
+        const id = pick(command.selector, isReady)
+        if (id !== undefined) yield* both(`the position of ${id}`, (store) => store.ahead(endpointOf(id), id, command.limit))
         return
       }
-      case "Gone": {
+      case "WorkerGone": {
         const filter = { endpoint: ENDPOINTS[command.blue ? 1 : 0], worker: WORKERS[command.worker] ?? WORKERS[0] }
         const event: JobMachineEvent = command.inOrder
           ? { _tag: "Return", now, ...filter }
@@ -453,21 +476,21 @@ export const run = Effect.fnUntraced(function*(
     yield* step(command)
     for (const endpoint of ENDPOINTS) {
       yield* both(`the depth of ${endpoint}`, (store) => store.depth(endpoint))
-      // Where the model has none, and the store counts none, there is nothing that could wait.
+      // Skip endpoints without jobs in the model: the depth comparison has shown that the store has none either.
       if (!everyStep || !model.heads().some((head) => head.endpoint === endpoint && !isTerminal(head.status))) continue
       assert.deepStrictEqual(yield* Liveness.violations(store, endpoint, now), [], `R5: after ${command._tag}`)
     }
   }
   for (const id of history.readers()) while (yield* follow(id, 4, false));
 
-  // R5: time alone ends every job and then removes it. The longest way is lease, backoff, ttl, retention.
+  // R5: time alone ends and removes every job. The longest sequence is lease, backoff, ttl, retention.
   for (let round = 0; round < 4 && model.heads().length > 0; round++) {
     now = Math.max(now, ...model.heads().map(dueAt))
     yield* tick(1_000)
   }
   assert.deepStrictEqual(model.heads(), [], "R5: jobs that no timer ends")
   for (const id of ids) {
-    assert.equal(yield* store.get(id), undefined, `job ${id} is still there after its retention`)
+    assert.equal(yield* store.get(endpointOf(id), id), undefined, `job ${id} still exists after its retention`)
     history.seen(id, undefined)
   }
   assert.deepStrictEqual(history.violations(), [])

@@ -1,6 +1,6 @@
 /**
- * The simplest job store that can be right: a list of jobs, looked through from start to end for every question. Model tests hold the
- * real stores against it, the memory store included.
+ * The simplest correct job store: an array of jobs that every operation scans. Model tests compare all stores with it, including the memory
+ * store.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
@@ -23,16 +23,17 @@ interface Entry {
   readonly input: JobInput
   chunks: ReadonlyArray<JsonText>
   readonly key: SubmissionKey | undefined
-  /** Place in line. */
+  /** Position in the order of submission. */
   readonly seq: number
 }
 
-/** An empty model. `heads` are all jobs, in order of submission. */
+/** An empty model. `heads` returns all jobs in order of submission. */
 export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyArray<JobHead> } => {
   let entries: ReadonlyArray<Entry> = []
   let seq = 0
 
-  const find = (id: JobId) => entries.find((entry) => entry.head.id === id)
+  const find = (endpoint: EndpointId, id: JobId) =>
+    entries.find((entry) => entry.head.id === id && entry.head.endpoint === endpoint)
 
   const apply = (entry: Entry, event: JobMachineEvent): ApplyResult => {
     const before = entry.head
@@ -52,7 +53,7 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
 
   const queued = (endpoint: EndpointId) => matching((head) => head.status === "IN_QUEUE" && head.endpoint === endpoint)
 
-  /** In the order in which they are claimed. */
+  /** Ready jobs in the order in which they are claimed. */
   const waiting = (endpoint: EndpointId) =>
     matching((head) => isReady(head) && head.endpoint === endpoint).sort((a, b) =>
       b.head.priority - a.head.priority || a.seq - b.seq
@@ -76,8 +77,8 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
         )
         if (known !== undefined) {
           return known.key?.fingerprint === key?.fingerprint
-            ? { _tag: "Known", job: record(known) }
-            : { _tag: "KeyTaken", id: known.head.id }
+            ? { _tag: "Duplicate", job: record(known) }
+            : { _tag: "KeyConflict", id: known.head.id }
         }
         const { error, input, lastError, output, progress, s3Config, traceparent, tracestate, ...head } = job
         const outcome = { progress, output, error, lastError }
@@ -89,16 +90,16 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           key,
           seq: ++seq
         }]
-        return { _tag: "Kept" }
+        return { _tag: "Inserted" }
       }),
-    apply: (id, event) =>
+    apply: (endpoint, id, event) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
       }),
-    append: (id, event, body) =>
+    append: (endpoint, id, event, body) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return { _tag: "Missing" }
         const applied = apply(entry, event)
         if (applied._tag === "Changed") entry.chunks = [...entry.chunks, body]
@@ -132,22 +133,22 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
       ),
     applyWaiting: (endpoint, event, limit) =>
       Effect.sync(() => queued(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
-    get: (id) =>
+    get: (endpoint, id) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? undefined : { ...entry.head, ...entry.outcome }
       }),
-    drain: (id, limit) =>
+    drain: (endpoint, id, limit) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return undefined
         const chunks = read(entry, entry.head.drained, limit)
         entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
         return { job: { ...entry.head, ...entry.outcome }, chunks, more: entry.head.drained < entry.chunks.length }
       }),
-    peek: (id, after, limit) =>
+    peek: (endpoint, id, after, limit) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return undefined
         const start = after.attempt === entry.head.attempt ? after.chunk : 0
         const chunks = read(entry, start, limit)
@@ -161,18 +162,18 @@ export const make = (): JobStore["Service"] & { readonly heads: () => ReadonlyAr
           .filter(({ head }) => tag === undefined || head.tags.includes(tag))
           .filter(({ head }) => createdAfter === undefined || head.createdAt >= createdAfter)
           .filter(({ head }) => createdBefore === undefined || head.createdAt < createdBefore)
-          .sort((a, b) => b.head.createdAt - a.head.createdAt || b.seq - a.seq)
-        const place = found.findIndex((entry) => entry.seq === after?.seq)
+          .sort((a, b) => b.head.createdAt - a.head.createdAt || (a.head.id < b.head.id ? 1 : -1))
+        const place = found.findIndex((entry) => entry.head.id === after?.id)
         const page = found.slice(place + 1).slice(0, limit)
         const last = page.at(-1)
         return {
           jobs: page.map(({ head, outcome }) => ({ ...head, error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null })),
-          next: last === undefined || last === found.at(-1) ? null : { createdAt: last.head.createdAt, seq: last.seq }
+          next: last === undefined || last === found.at(-1) ? null : { createdAt: last.head.createdAt, id: last.head.id }
         }
       }),
-    ahead: (id, limit) =>
+    ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
-        const entry = find(id)
+        const entry = find(endpoint, id)
         if (entry === undefined || !isReady(entry.head)) return undefined
         const jobs = waiting(entry.head.endpoint).indexOf(entry)
         return { jobs: Math.min(jobs, limit), more: jobs > limit }

@@ -1,5 +1,5 @@
 /**
- * Rules of what callers can do to a job: cancel, retry, purge.
+ * Rules of the callers' operations on a job: cancel, retry, purge.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -11,7 +11,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const callerRules = (rule: Rule): void => {
-  rule("R8: a cancelled job that waits is never handed out", () =>
+  rule("R8: never hands out a waiting job that was cancelled", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make()
       const job = yield* submit()
@@ -21,7 +21,7 @@ export const callerRules = (rule: Rule): void => {
       assert.deepStrictEqual({ error, finishedAt, output }, { error: null, finishedAt: 0, output: null })
     }))
 
-  rule("R8: the worker of a cancelled job is told to stop, and its result is ignored", () =>
+  rule("R8: sends the worker of a cancelled job a stop signal, and ignores its result", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started, status } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -33,11 +33,11 @@ export const callerRules = (rule: Rule): void => {
       assert.strictEqual((yield* Fiber.join(waiting)).status, "CANCELLED")
       assert.strictEqual(yield* finish(job), "ignored")
       assert.strictEqual(yield* status(job.id), "CANCELLED")
-      // Told once.
+      // The stop signal is sent once.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     }))
 
-  rule("a cancel after the end changes nothing and says how it ended", () =>
+  rule("changes nothing on a cancel after the end, and returns the ended job", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -47,7 +47,7 @@ export const callerRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.get(endpoint.id, job.id), before)
     }))
 
-  rule("R2: a cancel and a result that meet: one of them wins, and everybody agrees which", () =>
+  rule("R2: lets either a cancel or a concurrent result win, and reports the same winner to both", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       for (let round = 0; round < 10; round++) {
@@ -61,7 +61,7 @@ export const callerRules = (rule: Rule): void => {
       }
     }))
 
-  rule("a failed job that is retried runs again from the start, as a later attempt", () =>
+  rule("runs a retried job again from the start, as a later attempt", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, finish, started, takeOne } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -84,7 +84,7 @@ export const callerRules = (rule: Rule): void => {
       assert.strictEqual((yield* queue.get(endpoint.id, job.id)).output, `"new"`)
     }))
 
-  rule("a retry wakes a worker that waits", () =>
+  rule("wakes a waiting worker on a retry", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, started, take } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -95,7 +95,7 @@ export const callerRules = (rule: Rule): void => {
       assert.deepStrictEqual((yield* Fiber.join(taking)).map((one) => one.id), [job.id])
     }))
 
-  rule("a job that timed out can be retried, and has its whole time again", () =>
+  rule("gives a retried TIMED_OUT job its full time again", () =>
     Effect.gen(function*() {
       const { queue, endpoint, status, submit } = yield* Scenario.make()
       const job = yield* submit({ policy: { ttl: 10_000 } })
@@ -111,7 +111,7 @@ export const callerRules = (rule: Rule): void => {
       assert.strictEqual(yield* status(job.id), "TIMED_OUT")
     }))
 
-  rule("only failed and timed-out jobs can be retried", () =>
+  rule("retries only FAILED and TIMED_OUT jobs", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
       const running = yield* started("ann")
@@ -127,7 +127,7 @@ export const callerRules = (rule: Rule): void => {
       assert.strictEqual(yield* Scenario.reasonOf(queue.retry(endpoint.id, running.id)), "NotRetryable")
     }))
 
-  rule("a purge cancels what waits on its endpoint, and nothing else", () =>
+  rule("cancels only the waiting jobs of the endpoint on a purge", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, status, submit, take } = yield* Scenario.make()
       const neighbour = yield* Scenario.make({ id: "numbers" })
@@ -145,7 +145,7 @@ export const callerRules = (rule: Rule): void => {
       assert.strictEqual(yield* queue.purge(endpoint.id), 0)
     }))
 
-  rule("a purge cancels any number of jobs", () =>
+  rule("cancels any number of jobs on a purge", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       yield* Effect.replicateEffect(submit(), 1_100, { concurrency: "unbounded", discard: true })

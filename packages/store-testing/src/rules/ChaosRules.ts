@@ -1,18 +1,19 @@
 /**
- * Hours at a queue whose store fails: callers, workers, timers and readers at once, and of every write a share that fails, and a share that
- * is kept and told as failed. Then the faults stop, and everything has to come to its end.
+ * A long run of the queue over a failing store: callers, workers, timers and readers work concurrently while a share of the writes fails and
+ * a share is stored but reported as failed. Then the faults stop, and every job must end.
  *
- * Unlike the simulation beside it, time goes by itself here (the queue's timers run), workers wait in long polls as real ones do, and
- * everybody sends again what was not answered, as real ones do.
+ * Unlike SimulationRules, time passes on its own (the queue's timers run), workers wait in long polls, and every request is repeated until it
+ * is answered, as in production.
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
+import type { JobEvent } from "@stint/queue/JobEventCursor"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as JobTimers from "@stint/queue/JobTimers"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { JobRecord } from "@stint/store/JobRecord"
 import { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -29,23 +30,25 @@ const ATTEMPTS = 3
 
 const WORKERS = ["ann", "bob", "cid", "dee"]
 
-/** Of all writes: what fails, and what is kept and told as failed. */
+/** The share of all writes that fail, and that are stored but reported as failed. */
 const SHARES = { failed: 0.04, lost: 0.04 }
 
-/** A store that misbehaves is asked again after so many milliseconds. */
+/** How long to wait before a failed request is repeated. Milliseconds. */
 const RETRY_DELAY_MILLIS = 50
 
-/** Sends again until the store answers. */
-const retryUntilAnswered = <A, R>(effect: Effect.Effect<A, QueueError, R>): Effect.Effect<A, QueueError, R> =>
+/** Repeats a request until the store answers. */
+const retryUntilAnswered = <A, E extends { readonly _tag: string }, R>(
+  effect: Effect.Effect<A, E | StoreError, R>
+): Effect.Effect<A, E | StoreError, R> =>
   Effect.catch(
     effect,
     (error) =>
-      error.reason._tag === "StoreUnavailable"
+      error instanceof StoreError && error.reason._tag === "StoreUnavailable"
         ? Effect.andThen(Effect.sleep(RETRY_DELAY_MILLIS), retryUntilAnswered(effect))
         : Effect.fail(error)
   )
 
-/** How much of it. */
+/** The length of a run. */
 interface Size {
   readonly steps: number
   readonly seed: number
@@ -65,7 +68,7 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
   const history = History.make()
   let clock = 0
   const at = () => clock++
-  let stormy = true
+  let injectFaults = true
   const ids: Array<string> = []
   let readers = 0
 
@@ -82,17 +85,20 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     if (random() < 0.4) yield* follow(id)
   })
 
-  /** Reads a job from its beginning over connections that are cut after a few tellings. */
+  /** Reads a job from its beginning over connections that are cut after a few events. */
   const follow = Effect.fnUntraced(function*(id: string) {
     const reader = `reader ${++readers}`
-    let position: string | undefined
+    let last: JobEvent | undefined
     while (true) {
-      const told = [
-        ...yield* queue.follow(endpoint.id, id, position).pipe(Stream.take(1 + Math.floor(random() * 4)), Stream.runCollect)
+      const events = [
+        ...yield* queue.follow(endpoint.id, id, Scenario.resumeAfter(last)).pipe(
+          Stream.take(1 + Math.floor(random() * 4)),
+          Stream.runCollect
+        )
       ]
-      recordReads(history, at, reader, told, (yield* queue.get(endpoint.id, id)).id)
-      position = told.at(-1)?.position ?? position
-      if (told.length === 0 || told.at(-1)?._tag === "End") return
+      recordReads(history, at, reader, events, (yield* queue.get(endpoint.id, id)).id)
+      last = events.at(-1) ?? last
+      if (events.length === 0 || events.at(-1)?._tag === "End") return
     }
   })
 
@@ -120,23 +126,25 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     const count = Math.floor(random() * 4)
     for (let number = 1; number <= count; number++) {
       const output = toJsonText(`${job.attempt}.${number}`)
-      const kept = yield* Effect.exit(retryUntilAnswered(queue.append(Scenario.holderOf(job), output, number)))
-      if (kept._tag === "Failure" || kept.value !== "accepted") return
+      const appended = yield* Effect.exit(retryUntilAnswered(queue.append(Scenario.holderOf(job), output, number)))
+      if (appended._tag === "Failure" || appended.value !== "accepted") return
       history.record({ _tag: "ChunkWritten", at: at(), job: job.id, attempt: job.attempt, number, output })
     }
   })
 
   const work = Effect.fnUntraced(function*(worker: string, job: JobRecord) {
     yield* stream(job)
-    const dice = stormy ? random() : 0
-    if (dice < 0.5) return yield* deliver(job, false)
-    if (dice < 0.7) return yield* deliver(job, true)
-    if (dice < 0.8) return yield* Effect.ignore(queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`))
-    // It falls silent.
-    if (dice < 0.88) return
-    // It is frozen past its lease, and goes on as if nothing had been.
-    if (dice < 0.94) return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
-    for (let beats = 0; beats < 6; beats++) {
+    const chance = injectFaults ? random() : 0
+    if (chance < 0.5) return yield* deliver(job, false)
+    if (chance < 0.7) return yield* deliver(job, true)
+    if (chance < 0.8) {
+      return yield* Effect.ignore(queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`))
+    }
+    // The worker stops sending heartbeats.
+    if (chance < 0.88) return
+    // The worker is frozen past its lease, and then continues.
+    if (chance < 0.94) return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
+    for (let sent = 0; sent < 6; sent++) {
       yield* Effect.sleep(LEASE / 4)
       yield* Effect.ignore(queue.heartbeat(endpoint.id, worker, [job.id]))
     }
@@ -151,8 +159,8 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     }
   })
 
-  /** What is wrong twice is wrong: between two looks at the store it may have changed. */
-  const look = Effect.gen(function*() {
+  /** A violation counts if it is found twice: a single check may see a change between two reads of the store. */
+  const checkLiveness = Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     const first = yield* Liveness.violations(store, endpoint.id, now)
     if (first.length === 0) return
@@ -166,19 +174,19 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
   for (let step = 0; step < steps; step++) {
     for (let count = Math.floor(random() * 3); count > 0; count--) {
       const n = submitted++
-      // Two who do not know of each other, now and then.
+      // Now and then two callers submit the same order concurrently.
       for (let times = random() < 0.3 ? 2 : 1; times > 0; times--) yield* Effect.forkChild(submit(n))
     }
     yield* Scenario.pass(Math.floor(random() * 400))
-    yield* look
+    yield* checkLiveness
   }
 
-  // The faults stop. A lease is the longest that anything may be in the hands of nobody.
+  // The faults stop. A lease is the longest time that a job can be without a worker.
   yield* failRandomly({ failed: 0, lost: 0 }, random)
-  stormy = false
+  injectFaults = false
   for (let passed = 0; passed < LEASE + 5_000; passed += 250) {
     yield* Scenario.pass(250)
-    yield* look
+    yield* checkLiveness
   }
   for (const id of ids) {
     const askedAt = at()
@@ -199,8 +207,8 @@ export const chaosRules = <E>(store: Layer.Layer<JobStore, E>): void => {
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer))
   )
   it.effect(
-    "R1, R2, R3, R5, R8, R9: over a store that fails and loses answers every job waits for something, and has ended a lease and 5 s " +
-      "after the faults stop",
+    "R1, R2, R3, R5, R8, R9: gives every job a next event over a store that fails and loses answers, and ends all jobs within a lease " +
+      "and 5 s after the faults stop",
     () => {
       const minutes = chaosMinutes()
       const one = (seed: number) => Effect.scoped(chaos({ seed, steps: 150 })).pipe(Effect.provide(world, { local: true }))

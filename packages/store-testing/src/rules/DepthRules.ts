@@ -1,5 +1,5 @@
 /**
- * Rules of the gauges that the autoscaler goes by.
+ * Rules of the gauges that the autoscaler uses.
  */
 import { assert } from "@effect/vitest"
 import type { Depth } from "@stint/store/JobStore"
@@ -22,7 +22,7 @@ const empty: Depth = {
 
 /** Registers the rules. */
 export const depthRules = (rule: Rule): void => {
-  rule("the depth counts jobs by state, endpoint by endpoint", () =>
+  rule("counts jobs by state for each endpoint", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, finish, started, submit } = yield* Scenario.make()
       const depth = queue.depth(endpoint.id)
@@ -61,7 +61,7 @@ export const depthRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.depth(Scenario.elsewhere), empty)
     }))
 
-  rule("the oldest wait counts from when a job last came into the queue", () =>
+  rule("measures the oldest wait from the time a job last entered the queue", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, submit, take } = yield* Scenario.make()
       const first = yield* started("ann")
@@ -77,7 +77,7 @@ export const depthRules = (rule: Rule): void => {
       assert.strictEqual(yield* oldest, null)
     }))
 
-  rule("whoever watches the demand is woken by new, freed and ended jobs, and by nothing else", () =>
+  rule("wakes watchers of the demand for new, returned and ended jobs only", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, submit, take } = yield* Scenario.make()
       const neighbour = yield* Scenario.make({ id: "numbers" })
@@ -94,9 +94,9 @@ export const depthRules = (rule: Rule): void => {
       const ended = yield* watch
       if (job !== undefined) yield* finish(job)
       yield* Fiber.join(ended)
-      const gone = yield* watch
+      const watching = yield* watch
       yield* queue.workerGone(endpoint.id, "ann", undefined)
-      yield* Fiber.join(gone)
+      yield* Fiber.join(watching)
       const nothing = yield* watch
       yield* Scenario.pass(60_000)
       yield* Fiber.join(nothing)

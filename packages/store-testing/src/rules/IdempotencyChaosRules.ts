@@ -1,5 +1,5 @@
 /**
- * Thousands of idempotency keys, each submitted by several at once, on two queues over one store, which loses answers: one job a key
+ * Thousands of idempotency keys, each submitted concurrently on two queues over one store that loses answers: one job per key
  * (R3, docs/spec/figures.md#reliability).
  */
 import { assert, it } from "@effect/vitest"
@@ -8,7 +8,7 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { JobRecord } from "@stint/store/JobRecord"
 import type { JobStore } from "@stint/store/JobStore"
-import type { QueueError } from "@stint/store/QueueError"
+import { StoreError } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as History from "../history/History.ts"
@@ -16,28 +16,34 @@ import * as Scenario from "../Scenario.ts"
 import { chaosMinutes, runSeed, seededRandom } from "../SeededRandom.ts"
 import * as StoreFaults from "../StoreFaults.ts"
 
-/** Of all writes: what fails, and what is kept and told as failed. */
+/** The share of all writes that fail, and that are stored but reported as failed. */
 const SHARES = { failed: 0.01, lost: 0.01 }
 
-/** How many submit each key at once. */
+/** The number of concurrent submissions per key. */
 const CALLERS = 4
 
-/** How many keys are on their way at once. */
+/** The number of keys in flight. */
 const WIDTH = 32
 
-/** The keys of a long run; the figure of R3 (docs/spec/figures.md#reliability). */
+/** The number of keys in a long run: the figure of R3 (docs/spec/figures.md#reliability). */
 const MANY = 100_000
 
-/** Sends again until there is an answer. */
-const retryUntilAnswered = (submit: Effect.Effect<JobRecord, QueueError>): Effect.Effect<JobRecord, QueueError> =>
-  Effect.catch(submit, (error) => error.reason._tag === "StoreUnavailable" ? retryUntilAnswered(submit) : Effect.fail(error))
+/** Repeats a submission until it is answered. */
+const retryUntilAnswered = <E extends { readonly _tag: string }>(
+  submit: Effect.Effect<JobRecord, E | StoreError>
+): Effect.Effect<JobRecord, E | StoreError> =>
+  Effect.catch(
+    submit,
+    (error) =>
+      error instanceof StoreError && error.reason._tag === "StoreUnavailable" ? retryUntilAnswered(submit) : Effect.fail(error)
+  )
 
 /** Registers the rule. */
 export const idempotencyChaosRules = <E>(store: Layer.Layer<JobStore, E>, asked: number): void => {
   const keys = chaosMinutes() === undefined ? asked : MANY
   const queue = JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer))
   it.effect(
-    `R3: of keys that four submit at once, on two servers over a store that loses 1 % of its answers, each makes one job (${keys} keys)`,
+    `R3: creates one job per key for four concurrent submissions on two servers over a store that loses 1 % of its answers (${keys} keys)`,
     () =>
       Effect.gen(function*() {
         const seed = runSeed()
@@ -68,7 +74,7 @@ export const idempotencyChaosRules = <E>(store: Layer.Layer<JobStore, E>, asked:
         assert.strictEqual(depth.waiting, keys, `seed ${seed}: jobs and keys`)
         const doubled = history.check({ ended: false }).filter(({ rule }) => rule === "R3")
         assert.deepStrictEqual(doubled, [], `seed ${seed}`)
-        // The faults were there.
+        // Proves that faults were injected.
         assert.isAbove(failed, keys * CALLERS * 0.01)
       }).pipe(Effect.provide(StoreFaults.layer(store))),
     60_000 + (chaosMinutes() === undefined ? 0 : 600_000)

@@ -11,7 +11,7 @@ import type { Rule } from "./StoreRule.ts"
 /** Registers the rules. */
 export const idempotencyRules = (rule: Rule): void => {
   rule(
-    "R3: of submissions with one key, however many at once, one job is made, and all are told of it",
+    "R3: creates one job for concurrent submissions with one key, and returns it to all of them",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, submit, take } = yield* Scenario.make()
@@ -19,7 +19,7 @@ export const idempotencyRules = (rule: Rule): void => {
         assert.strictEqual(new Set(jobs.map((job) => job.id)).size, 1)
         assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
         assert.strictEqual((yield* take("ann", { limit: 10 })).length, 1)
-        // Also while it runs, and when it has ended.
+        // Also while the job runs, and after its end.
         const again = yield* submit({ idempotencyKey: "order 17" })
         assert.strictEqual(again.id, jobs[0]?.id)
         assert.deepInclude(again, { status: "IN_PROGRESS", input: toJsonText({ text: "hello" }) })
@@ -28,7 +28,7 @@ export const idempotencyRules = (rule: Rule): void => {
       })
   )
 
-  rule("a key with another request is refused, with the job that it stands for", () =>
+  rule("refuses a used key with a different request, and names the job of the key", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const job = yield* submit({ idempotencyKey: "order 17", tags: ["a"] })
@@ -42,12 +42,12 @@ export const idempotencyRules = (rule: Rule): void => {
       ]
       for (const other of others) {
         const error = yield* Effect.flip(submit({ ...other, idempotencyKey: "order 17" }))
-        assert.deepInclude(error.reason, { _tag: "IdempotencyConflict", key: "order 17", id: job.id })
+        assert.deepInclude(error, { _tag: "IdempotencyConflict", key: "order 17", id: job.id })
       }
       assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
     }))
 
-  rule("keys are an endpoint's own, and submissions without one are all different", () =>
+  rule("scopes keys to their endpoint, and creates a job for each submission without a key", () =>
     Effect.gen(function*() {
       const { submit } = yield* Scenario.make()
       const neighbour = yield* Scenario.make({ id: "numbers" })
@@ -61,7 +61,7 @@ export const idempotencyRules = (rule: Rule): void => {
       assert.strictEqual(new Set(jobs.map((job) => job.id)).size, 5)
     }))
 
-  rule("a key is free again when its job is forgotten", () =>
+  rule("frees a key when its job is removed", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, status, submit, takeOne } = yield* Scenario.make()
       const first = yield* submit({ idempotencyKey: "k" })

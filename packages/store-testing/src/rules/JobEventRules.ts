@@ -1,9 +1,9 @@
 /**
- * Rules of following a job: everything once, in order, also across connections.
+ * Rules of `follow`: every event once and in order, also across connections.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
-import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { decodeEventCursor, type JobEvent } from "@stint/queue/JobEventCursor"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Stream from "effect/Stream"
@@ -11,26 +11,26 @@ import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
-/** A telling in few words. */
-const brief = (told: JobEvent): string => {
-  switch (told._tag) {
+/** An event in short form. */
+const summarize = (event: JobEvent): string => {
+  switch (event._tag) {
     case "Status":
-      return `${told.status} ${told.attempt}`
+      return `${event.status} ${event.attempt}`
     case "Progress":
-      return `progress ${told.output}`
+      return `progress ${event.output}`
     case "Chunk":
-      return `${told.attempt}.${told.number} ${told.output}`
+      return `${event.attempt}.${event.number} ${event.output}`
     case "Log":
-      return `log ${told.line.number} ${told.line.message}`
+      return `log ${event.line.number} ${event.line.message}`
     case "End":
-      return told.job.status
+      return event.job.status
   }
 }
 
 /** Registers the rules. */
 export const jobEventRules = (rule: Rule): void => {
   rule(
-    "a follower is told of every status, every chunk and the end, and takes nothing from the stream",
+    "sends a follower every status, every chunk and the end, and takes nothing from the stream",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, finish, submit, takeOne } = yield* Scenario.make()
@@ -46,8 +46,8 @@ export const jobEventRules = (rule: Rule): void => {
         yield* queue.progress(Scenario.holderOf(job), toJsonText("half"))
         yield* Scenario.settle
         yield* finish(job, "whole")
-        const told = yield* Fiber.join(following)
-        assert.deepStrictEqual([...told].map(brief), [
+        const events = yield* Fiber.join(following)
+        assert.deepStrictEqual([...events].map(summarize), [
           "IN_QUEUE 0",
           "IN_PROGRESS 1",
           `1.1 "chunk 1"`,
@@ -55,16 +55,16 @@ export const jobEventRules = (rule: Rule): void => {
           `progress "half"`,
           "COMPLETED"
         ])
-        const end = told.at(-1)
+        const end = events.at(-1)
         assert.strictEqual(end?._tag === "End" ? end.job.output : undefined, `"whole"`)
         assert.deepStrictEqual((yield* queue.drain(endpoint.id, id, 0)).chunks.map(String), [`"chunk 1"`, `"chunk 2"`])
-        // And the other way round: a reading takes nothing from followers.
+        // Followers and `drain` are independent in both directions.
         const late = yield* Stream.runCollect(queue.follow(endpoint.id, id))
-        assert.deepStrictEqual([...late].map(brief), ["IN_PROGRESS 1", `1.1 "chunk 1"`, `1.2 "chunk 2"`, "COMPLETED"])
+        assert.deepStrictEqual([...late].map(summarize), ["IN_PROGRESS 1", `1.1 "chunk 1"`, `1.2 "chunk 2"`, "COMPLETED"])
       })
   )
 
-  rule("R9: a follower that is cut off anywhere and comes back gets every chunk once, in order", () =>
+  rule("R9: sends a follower that reconnects anywhere every chunk once and in order", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -76,32 +76,39 @@ export const jobEventRules = (rule: Rule): void => {
         }
         yield* finish(job)
       }))
-      const told: Array<JobEvent> = []
-      for (let cut = 0; told.at(-1)?._tag !== "End"; cut++) {
-        // One connection sees a few tellings and is lost.
-        const connection = queue.follow(endpoint.id, job.id, told.at(-1)?.position).pipe(Stream.take(1 + (cut * 5) % 17))
-        told.push(...yield* Stream.runCollect(connection))
+      const events: Array<JobEvent> = []
+      for (let cut = 0; events.at(-1)?._tag !== "End"; cut++) {
+        // Each connection receives a few events and is lost.
+        const connection = queue.follow(endpoint.id, job.id, Scenario.resumeAfter(events.at(-1))).pipe(
+          Stream.take(1 + (cut * 5) % 17)
+        )
+        events.push(...yield* Stream.runCollect(connection))
       }
       yield* Fiber.join(writing)
       assert.deepStrictEqual(
-        told.flatMap((one) => one._tag === "Chunk" ? [one.number, Number(one.output)] : []),
+        events.flatMap((one) => one._tag === "Chunk" ? [one.number, Number(one.output)] : []),
         Array.from({ length: count }, (_, index) => [index + 1, index + 1]).flat()
       )
-      assert.strictEqual(told.filter((one) => one._tag === "Status").length, 1)
-      assert.strictEqual(told.filter((one) => one._tag === "End").length, 1)
-      // Whoever knows the end is told nothing more.
-      assert.deepStrictEqual([...yield* Stream.runCollect(queue.follow(endpoint.id, job.id, told.at(-1)?.position))], [])
+      assert.strictEqual(events.filter((one) => one._tag === "Status").length, 1)
+      assert.strictEqual(events.filter((one) => one._tag === "End").length, 1)
+      // A reader that has received the end receives nothing more.
+      assert.deepStrictEqual(
+        [...yield* Stream.runCollect(queue.follow(endpoint.id, job.id, Scenario.resumeAfter(events.at(-1))))],
+        []
+      )
     }))
 
-  rule("a new attempt announces itself, and its chunks start anew", () =>
+  rule("sends a status for a new attempt, whose chunks start again at 1", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, submit, takeOne } = yield* Scenario.make()
       const { id } = yield* submit()
       const first = yield* takeOne("ann")
       for (const n of [1, 2]) yield* queue.append(Scenario.holderOf(first), toJsonText(`lost ${n}`))
       const before = yield* Stream.runCollect(queue.follow(endpoint.id, id).pipe(Stream.take(3)))
-      assert.deepStrictEqual([...before].map(brief), ["IN_PROGRESS 1", `1.1 "lost 1"`, `1.2 "lost 2"`])
-      const following = yield* Effect.forkChild(Stream.runCollect(queue.follow(endpoint.id, id, before.at(-1)?.position)))
+      assert.deepStrictEqual([...before].map(summarize), ["IN_PROGRESS 1", `1.1 "lost 1"`, `1.2 "lost 2"`])
+      const following = yield* Effect.forkChild(
+        Stream.runCollect(queue.follow(endpoint.id, id, Scenario.resumeAfter(before.at(-1))))
+      )
       yield* Scenario.settle
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
       yield* Scenario.settle
@@ -109,66 +116,69 @@ export const jobEventRules = (rule: Rule): void => {
       yield* queue.append(Scenario.holderOf(second), toJsonText("kept"))
       yield* finish(second)
       const expected = ["IN_PROGRESS 2", `2.1 "kept"`, "COMPLETED"]
-      assert.deepStrictEqual([...yield* Fiber.join(following)].map(brief), ["IN_QUEUE 1", ...expected])
-      // Who was away meanwhile is told of the attempt too.
-      const away = yield* Stream.runCollect(queue.follow(endpoint.id, id, before.at(-1)?.position))
-      assert.deepStrictEqual([...away].map(brief), expected)
+      assert.deepStrictEqual([...yield* Fiber.join(following)].map(summarize), ["IN_QUEUE 1", ...expected])
+      // A reader that was disconnected receives the new attempt too.
+      const away = yield* Stream.runCollect(queue.follow(endpoint.id, id, Scenario.resumeAfter(before.at(-1))))
+      assert.deepStrictEqual([...away].map(summarize), expected)
     }))
 
-  rule("a job that is retried after its end goes on for those who saw that end", () =>
+  rule("continues with a retried job for a reader that has received its end", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, finish, started, takeOne } = yield* Scenario.make()
       const job = yield* started("ann")
       yield* fail(job, "no such city")
       const first = yield* Stream.runCollect(queue.follow(endpoint.id, job.id))
-      assert.deepStrictEqual([...first].map(brief), ["IN_PROGRESS 1", "FAILED"])
+      assert.deepStrictEqual([...first].map(summarize), ["IN_PROGRESS 1", "FAILED"])
       yield* TestClock.adjust(1_000)
       yield* queue.retry(endpoint.id, job.id)
       const following = yield* Effect.forkChild(
-        Stream.runCollect(queue.follow(endpoint.id, job.id, first.at(-1)?.position))
+        Stream.runCollect(queue.follow(endpoint.id, job.id, Scenario.resumeAfter(first.at(-1))))
       )
       yield* Scenario.settle
       yield* finish(yield* takeOne("bob"))
-      const told = [...yield* Fiber.join(following)].map(brief)
-      assert.strictEqual(told[0], "IN_QUEUE 1")
-      assert.strictEqual(told.at(-1), "COMPLETED")
+      const events = [...yield* Fiber.join(following)].map(summarize)
+      assert.strictEqual(events[0], "IN_QUEUE 1")
+      assert.strictEqual(events.at(-1), "COMPLETED")
     }))
 
-  rule("of progress a follower is told the latest", () =>
+  rule("sends a follower only the latest progress", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
       for (let n = 0; n < 50; n++) yield* queue.progress(Scenario.holderOf(job), toJsonText(n))
-      const told = yield* Stream.runCollect(queue.follow(endpoint.id, job.id).pipe(Stream.take(2)))
-      assert.deepStrictEqual([...told].map(brief), ["IN_PROGRESS 1", "progress 49"])
+      const events = yield* Stream.runCollect(queue.follow(endpoint.id, job.id).pipe(Stream.take(2)))
+      assert.deepStrictEqual([...events].map(summarize), ["IN_PROGRESS 1", "progress 49"])
     }))
 
-  rule("a follower of nothing is told so, and of a wrong position too", () =>
+  rule("refuses to follow a missing job, and decodes no invalid cursor", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const { id } = yield* submit()
-      const reason = (endpointId: typeof endpoint.id, job: string, after?: string) =>
-        Scenario.reasonOf(Stream.runDrain(queue.follow(endpointId, job, after)))
+      const reason = (endpointId: typeof endpoint.id, job: string) =>
+        Scenario.reasonOf(Stream.runDrain(queue.follow(endpointId, job)))
       assert.strictEqual(yield* reason(endpoint.id, "unknown"), "JobMissing")
       assert.strictEqual(yield* reason(Scenario.elsewhere, id), "JobMissing")
-      for (const position of ["", "1", "1.2.x", "1.-2.r", "1.2.r\n", "99999999999.1.r"]) {
-        assert.strictEqual(yield* reason(endpoint.id, id, position), "InvalidCursor", position)
+      for (const text of ["", "1", "1.2.x", "1.-2.r", "1.2.r\n", "99999999999.1.r"]) {
+        assert.isUndefined(decodeEventCursor(text), text)
       }
     }))
 
-  rule("followers are let go when the queue ends its waits, and when the job is forgotten", () =>
-    Effect.gen(function*() {
-      const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
-      const { id } = yield* started("ann")
-      const waiting = yield* submit()
-      const following = yield* Effect.forkChild(Stream.runCollect(queue.follow(endpoint.id, waiting.id)))
-      yield* Scenario.settle
-      assert.isFalse(Scenario.isDone(following))
-      yield* finish(yield* queue.get(endpoint.id, id))
-      yield* TestClock.adjust(600_000)
-      yield* queue.tick
-      assert.strictEqual(yield* Scenario.reasonOf(Stream.runDrain(queue.follow(endpoint.id, id))), "JobMissing")
-      yield* queue.completeWaits
-      yield* Fiber.join(following)
-    }))
+  rule(
+    "ends the stream of a follower when the queue completes its waits, and when the job is removed",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
+        const { id } = yield* started("ann")
+        const waiting = yield* submit()
+        const following = yield* Effect.forkChild(Stream.runCollect(queue.follow(endpoint.id, waiting.id)))
+        yield* Scenario.settle
+        assert.isFalse(Scenario.isDone(following))
+        yield* finish(yield* queue.get(endpoint.id, id))
+        yield* TestClock.adjust(600_000)
+        yield* queue.tick
+        assert.strictEqual(yield* Scenario.reasonOf(Stream.runDrain(queue.follow(endpoint.id, id))), "JobMissing")
+        yield* queue.completeWaits
+        yield* Fiber.join(following)
+      })
+  )
 }

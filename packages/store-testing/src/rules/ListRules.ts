@@ -1,5 +1,5 @@
 /**
- * Rules of lists: which jobs, in which order, page by page.
+ * Rules of lists: selection, order and pages.
  */
 import { assert } from "@effect/vitest"
 import type { ListOptions } from "@stint/queue/JobQueue"
@@ -10,7 +10,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const listRules = (rule: Rule): void => {
-  rule("a list shows an endpoint's jobs, newest first, by status, tag and time", () =>
+  rule("lists an endpoint's jobs newest first, filtered by status, tag and time", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make()
       const neighbour = yield* Scenario.make({ id: "numbers" })
@@ -39,7 +39,7 @@ export const listRules = (rule: Rule): void => {
       assert.deepStrictEqual((yield* queue.list(endpoint.id, { status: "FAILED" })).jobs[0]?.tags, ["red", "blue"])
     }))
 
-  rule("following the cursor shows every job that was there once, whatever happens meanwhile", () =>
+  rule("lists every existing job exactly once over the pages, whatever changes in between", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, submit, takeOne } = yield* Scenario.make()
       const pages = Effect.fnUntraced(function*(options: ListOptions, between: Effect.Effect<unknown, unknown>) {
@@ -54,7 +54,7 @@ export const listRules = (rule: Rule): void => {
         }
       })
       const ids: Array<string> = []
-      // Several at one instant.
+      // Several jobs have the same submission time.
       for (let n = 0; n < 23; n++) {
         ids.unshift((yield* submit({ tags: ["all"] })).id)
         if (n % 4 === 0) yield* TestClock.adjust(1)
@@ -70,7 +70,7 @@ export const listRules = (rule: Rule): void => {
       }
     }))
 
-  rule("a list carries no payloads, and of errors the beginning", () =>
+  rule("lists jobs without payloads and with truncated errors", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, started } = yield* Scenario.make()
       yield* fail(yield* started("ann"), "e".repeat(2_000))
@@ -79,7 +79,7 @@ export const listRules = (rule: Rule): void => {
       for (const key of ["input", "output", "progress", "s3Config"]) assert.notProperty(jobs[0], key)
     }))
 
-  rule("a page is 50 jobs unless asked otherwise, and 200 at most", () =>
+  rule("returns pages of 50 jobs by default and of 200 at most", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       yield* Effect.replicateEffect(submit(), 210, { concurrency: "unbounded", discard: true })
@@ -87,7 +87,7 @@ export const listRules = (rule: Rule): void => {
       assert.deepStrictEqual([yield* count(), yield* count(1_000), yield* count(0)], [50, 200, 1])
     }))
 
-  rule("what is no cursor is refused", () =>
+  rule("refuses a cursor that the queue did not issue", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       yield* submit()
@@ -96,7 +96,7 @@ export const listRules = (rule: Rule): void => {
       }
     }))
 
-  rule("what is forgotten is listed no more, by its tags neither", () =>
+  rule("omits removed jobs from lists, also when filtered by tag", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const { id } = yield* submit({ tags: ["red"] })

@@ -1,10 +1,10 @@
 /**
- * Rules of following a job that logs: every line once, in order, among the other events, also across connections
+ * Rules of following a job that logs: every line once and in order among the other events, also across connections
  * (R9, docs/spec/figures.md#reliability).
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
-import type { JobEvent } from "@stint/queue/JobEventCursor"
+import { decodeEventCursor, encodeEventCursor, type JobEvent } from "@stint/queue/JobEventCursor"
 import { JobLogs } from "@stint/queue/JobLogs"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -14,18 +14,18 @@ import * as fc from "fast-check"
 import * as Scenario from "../Scenario.ts"
 import type { LogRule, LogWorld } from "./LogRule.ts"
 
-const brief = (told: JobEvent): string => {
-  switch (told._tag) {
+const summarize = (event: JobEvent): string => {
+  switch (event._tag) {
     case "Status":
-      return `${told.status} ${told.attempt}`
+      return `${event.status} ${event.attempt}`
     case "Progress":
-      return `progress ${told.output}`
+      return `progress ${event.output}`
     case "Chunk":
-      return `chunk ${told.output}`
+      return `chunk ${event.output}`
     case "Log":
-      return `log ${told.line.message}`
+      return `log ${event.line.message}`
     case "End":
-      return told.job.status
+      return event.job.status
   }
 }
 
@@ -33,13 +33,13 @@ const all = Effect.fnUntraced(function*(stream: Stream.Stream<JobEvent, unknown>
   return [...yield* Stream.runCollect(stream)]
 })
 
-/** What a worker does in one attempt: the letter of each step. */
+/** The steps of a worker in one attempt. */
 const steps = fc.array(fc.constantFrom("chunk", "log", "log", "flush", "progress"), { maxLength: 30 })
 
 /** Registers the rules. */
 export const logEventRules = (rule: LogRule): void => {
   rule(
-    "a follower is told each line behind the chunk that was the latest, live and afterwards alike",
+    "sends a follower each line after the chunk that preceded it, live and on replay",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs
@@ -48,54 +48,57 @@ export const logEventRules = (rule: LogRule): void => {
         const following = yield* Effect.forkChild(all(queue.follow(endpoint.id, id)))
         yield* Scenario.settle
         const job = yield* takeOne("ann")
-        const say = (message: string) =>
+        const log = (message: string) =>
           Effect.andThen(
             logs.write({ endpoint: endpoint.id, worker: "ann", job: id, level: "INFO", source: "log", message }),
             Effect.andThen(logs.flush, Scenario.settle)
           )
         const send = (n: number) => Effect.andThen(queue.append(Scenario.holderOf(job), toJsonText(n)), Scenario.settle)
-        yield* say("a")
+        yield* log("a")
         yield* send(1)
         yield* send(2)
-        yield* say("b")
-        yield* say("c")
+        yield* log("b")
+        yield* log("c")
         yield* send(3)
         yield* finish(job)
-        const course = ["IN_PROGRESS 1", "log a", "chunk 1", "chunk 2", "log b", "log c", "chunk 3", "COMPLETED"]
-        assert.deepStrictEqual((yield* Fiber.join(following)).map(brief), ["IN_QUEUE 0", ...course])
-        assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, id))).map(brief), course)
-        // Who wants no lines is told the rest.
+        const expected = ["IN_PROGRESS 1", "log a", "chunk 1", "chunk 2", "log b", "log c", "chunk 3", "COMPLETED"]
+        assert.deepStrictEqual((yield* Fiber.join(following)).map(summarize), ["IN_QUEUE 0", ...expected])
+        assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, id))).map(summarize), expected)
+        // A reader without log lines receives the other events.
         assert.deepStrictEqual(
-          (yield* all(queue.follow(endpoint.id, id, undefined, { logs: false }))).map(brief),
-          course.filter((one) => !one.startsWith("log"))
+          (yield* all(queue.follow(endpoint.id, id, undefined, { logs: false }))).map(summarize),
+          expected.filter((one) => !one.startsWith("log"))
         )
       })
   )
 
-  rule("the lines of an attempt that was lost come before the next attempt", () =>
+  rule("sends the lines of a lost attempt before the next attempt", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs
       const { endpoint, finish, queue, started, takeOne } = yield* Scenario.make()
       const job = yield* started("ann")
-      const say = (worker: string, message: string) =>
+      const log = (worker: string, message: string) =>
         logs.write({ endpoint: endpoint.id, worker, job: job.id, level: "INFO", source: "log", message })
-      yield* say("ann", "first")
+      yield* log("ann", "first")
       yield* queue.append(Scenario.holderOf(job), toJsonText("lost"))
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
       yield* logs.flush
       const before = yield* all(queue.follow(endpoint.id, job.id).pipe(Stream.take(2)))
-      assert.deepStrictEqual(before.map(brief), ["log first", "IN_QUEUE 1"])
+      assert.deepStrictEqual(before.map(summarize), ["log first", "IN_QUEUE 1"])
       const again = yield* takeOne("bob")
       yield* queue.append(Scenario.holderOf(again), toJsonText("kept"))
-      yield* say("bob", "second")
+      yield* log("bob", "second")
       yield* finish(again)
       yield* logs.flush
       const rest = ["IN_PROGRESS 2", "chunk \"kept\"", "log second", "COMPLETED"]
-      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id))).map(brief), ["log first", ...rest])
-      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id, before.at(-1)?.position))).map(brief), rest)
+      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id))).map(summarize), ["log first", ...rest])
+      assert.deepStrictEqual(
+        (yield* all(queue.follow(endpoint.id, job.id, Scenario.resumeAfter(before.at(-1))))).map(summarize),
+        rest
+      )
     }))
 
-  rule("a position of a reader that was told no lines is accepted, and it is told them", () =>
+  rule("accepts the cursor of a reader without log lines, and then sends it the lines", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs
       const { endpoint, finish, queue, started } = yield* Scenario.make()
@@ -104,29 +107,28 @@ export const logEventRules = (rule: LogRule): void => {
       yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: job.id, level: "INFO", source: "log", message: "a" })
       yield* finish(job)
       yield* logs.flush
-      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id, "1.1.r"))).map(brief), [
+      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id, decodeEventCursor("1.1.r")))).map(summarize), [
         "chunk 2",
         "log a",
         "COMPLETED"
       ])
-      for (const position of ["1.2.r.", "1.2.r.x", "1.2.r.-1", "1.2.r.1.1", "1.2.r.1234567890"]) {
-        const follow = queue.follow(endpoint.id, job.id, position)
-        assert.strictEqual(yield* Scenario.reasonOf(Stream.runDrain(follow)), "InvalidCursor", position)
+      for (const cursor of ["1.2.r.", "1.2.r.x", "1.2.r.-1", "1.2.r.1.1", "1.2.r.1234567890"]) {
+        assert.isUndefined(decodeEventCursor(cursor), cursor)
       }
     }))
 
-  rule("the end waits for what its worker wrote before it", () =>
+  rule("sends the end after the lines that the worker wrote before it", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs
       const { endpoint, finish, queue, started } = yield* Scenario.make()
       const job = yield* started("ann")
       const following = yield* Effect.forkChild(all(queue.follow(endpoint.id, job.id)))
       yield* Scenario.settle
-      // Nothing but the follower's wait for the end writes these lines: time does not pass.
+      // Time does not pass: only the follower's wait for the end writes these lines.
       yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: job.id, level: "INFO", source: "log", message: "last word" })
       yield* finish(job)
       yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: job.id, level: "INFO", source: "log", message: "came late" })
-      assert.deepStrictEqual((yield* Fiber.join(following)).map(brief), [
+      assert.deepStrictEqual((yield* Fiber.join(following)).map(summarize), [
         "IN_PROGRESS 1",
         "log last word",
         "log came late",
@@ -134,25 +136,25 @@ export const logEventRules = (rule: LogRule): void => {
       ])
     }))
 
-  rule("a line that comes after the end was told is told to whoever comes back, once", () =>
+  rule("sends a line stored after the end once to a reader that resumes", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs
       const { endpoint, finish, queue, started } = yield* Scenario.make()
       const job = yield* started("ann")
       yield* finish(job)
-      const told = yield* all(queue.follow(endpoint.id, job.id))
-      const position = told.at(-1)?.position ?? ""
+      const events = yield* all(queue.follow(endpoint.id, job.id))
+      const cursor = Scenario.resumeAfter(events.at(-1))
       const report = yield* queue.get(endpoint.id, job.id)
-      assert.isTrue(yield* queue.isCaughtUp(report, position))
+      assert.isTrue(yield* queue.isCaughtUp(report, cursor))
       yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: job.id, level: "INFO", source: "stderr", message: "late" })
       yield* logs.flush
-      assert.isFalse(yield* queue.isCaughtUp(report, position))
-      assert.isTrue(yield* queue.isCaughtUp(report, position, { logs: false }))
-      const late = yield* all(queue.follow(endpoint.id, job.id, position))
-      assert.deepStrictEqual(late.map(brief), ["log late"])
-      assert.isTrue(yield* queue.isCaughtUp(report, late.at(-1)?.position ?? ""))
-      assert.deepStrictEqual(yield* all(queue.follow(endpoint.id, job.id, late.at(-1)?.position)), [])
-      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id))).map(brief), [
+      assert.isFalse(yield* queue.isCaughtUp(report, cursor))
+      assert.isTrue(yield* queue.isCaughtUp(report, cursor, { logs: false }))
+      const late = yield* all(queue.follow(endpoint.id, job.id, cursor))
+      assert.deepStrictEqual(late.map(summarize), ["log late"])
+      assert.isTrue(yield* queue.isCaughtUp(report, Scenario.resumeAfter(late.at(-1))))
+      assert.deepStrictEqual(yield* all(queue.follow(endpoint.id, job.id, Scenario.resumeAfter(late.at(-1)))), [])
+      assert.deepStrictEqual((yield* all(queue.follow(endpoint.id, job.id))).map(summarize), [
         "IN_PROGRESS 1",
         "log late",
         "COMPLETED"
@@ -160,7 +162,7 @@ export const logEventRules = (rule: LogRule): void => {
     }))
 
   rule(
-    "R9: whatever is logged and streamed, and wherever a follower is cut off, it is told all of it once and in order",
+    "R9: sends a follower all lines and chunks once and in order, wherever it reconnects",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs
@@ -172,11 +174,11 @@ export const logEventRules = (rule: LogRule): void => {
           let lines = 0
           const chunks: Array<string> = []
           const working = yield* Effect.forkChild(Effect.gen(function*() {
-            for (const [index, course] of attempts.entries()) {
+            for (const [index, steps] of attempts.entries()) {
               const worker = `w${index}`
               const job = yield* takeOne(worker)
               chunks.length = 0
-              for (const step of course) {
+              for (const step of steps) {
                 if (step === "chunk") {
                   chunks.push(`${chunks.length + 1}`)
                   yield* queue.append(Scenario.holderOf(job), toJsonText(chunks.length))
@@ -198,25 +200,25 @@ export const logEventRules = (rule: LogRule): void => {
               else yield* finish(job)
             }
           }))
-          const told: Array<JobEvent> = []
-          for (let turn = 0; told.at(-1)?._tag !== "End"; turn++) {
-            const after = told.at(-1)?.position
-            told.push(...yield* all(queue.follow(endpoint.id, id, after).pipe(Stream.take(cuts[turn % cuts.length] ?? 1))))
+          const events: Array<JobEvent> = []
+          for (let turn = 0; events.at(-1)?._tag !== "End"; turn++) {
+            const after = Scenario.resumeAfter(events.at(-1))
+            events.push(...yield* all(queue.follow(endpoint.id, id, after).pipe(Stream.take(cuts[turn % cuts.length] ?? 1))))
           }
           yield* Fiber.join(working)
           assert.deepStrictEqual(
-            told.flatMap((one) => one._tag === "Log" ? [one.line.message] : []),
+            events.flatMap((one) => one._tag === "Log" ? [one.line.message] : []),
             Array.from({ length: lines }, (_, n) => `${n + 1}`)
           )
           const attempt = attempts.length
           assert.deepStrictEqual(
-            told.flatMap((one) => one._tag === "Chunk" && one.attempt === attempt ? [String(one.output)] : []),
+            events.flatMap((one) => one._tag === "Chunk" && one.attempt === attempt ? [String(one.output)] : []),
             chunks
           )
-          assert.strictEqual(told.filter((one) => one._tag === "End").length, 1)
-          // The latest progress is told again to who comes back.
-          const positions = told.filter((one) => one._tag !== "Progress").map((one) => one.position)
-          assert.strictEqual(new Set(positions).size, positions.length)
+          assert.strictEqual(events.filter((one) => one._tag === "End").length, 1)
+          // A reader that resumes receives the latest progress again.
+          const cursors = events.filter((one) => one._tag !== "Progress").map((one) => encodeEventCursor(one.cursor))
+          assert.strictEqual(new Set(cursors).size, cursors.length)
           yield* TestClock.adjust(1)
         })
 

@@ -1,5 +1,5 @@
 /**
- * The shape of a rule of log lines, and what it may use.
+ * Registers the rules of log lines as tests.
  */
 import type { JobLogs } from "@stint/queue/JobLogs"
 import type { JobQueue } from "@stint/queue/JobQueue"
@@ -8,8 +8,8 @@ import type { JobLogStore, LogQuotas } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type * as Effect from "effect/Effect"
 
-/** What a rule of log lines may use. */
+/** The services that a rule of log lines may use. */
 export type LogWorld = JobStore | JobLogStore | JobLogs | JobQueue | WorkerRegistry
 
-/** Registers one rule as a test, with shares that differ from the defaults where it says so. */
+/** Registers one rule as a test, optionally with quotas that differ from the defaults. */
 export type LogRule = (title: string, body: () => Effect.Effect<void, unknown, LogWorld>, quotas?: Partial<LogQuotas>) => void

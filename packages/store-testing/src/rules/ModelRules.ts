@@ -1,5 +1,5 @@
 /**
- * The store under test against the model, on random sequences of commands.
+ * Compares the store under test with a model, on random sequences of commands.
  */
 import { it } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
@@ -9,17 +9,17 @@ import * as fc from "fast-check"
 import * as JobCommands from "../models/JobCommands.ts"
 
 /**
- * How many sequences to run; `STINT_PROPERTY_RUNS` sets it. More find rarer faults and take longer. Backends that write to disk run fewer:
- * what is wrong with the machine shows in memory, at a tenth of the time.
+ * How many sequences to run; `STINT_PROPERTY_RUNS` overrides it. More sequences find rarer faults and take longer. Stores that write to disk
+ * run fewer: faults of the state machine show in memory in a tenth of the time.
  */
 const runsOf = (asked: number): number => Number(process.env["STINT_PROPERTY_RUNS"] ?? asked)
 
-/** Where to start; `STINT_PROPERTY_SEED` sets it, to run a failed sequence again. A failure prints its seed. */
+/** The seed; `STINT_PROPERTY_SEED` sets it to repeat a failed sequence. A failure prints its seed. */
 const seed = process.env["STINT_PROPERTY_SEED"]
 
 /** Registers the rule. */
 export const modelRules = <E>(store: Layer.Layer<JobStore, E>, runs: number): void => {
-  it.live("answers as the model does, whatever is asked in whatever order", () =>
+  it.live("answers as the model does for every sequence of commands", () =>
     Effect.promise(() =>
       fc.assert(
         fc.asyncProperty(JobCommands.commands, (commands) =>

@@ -1,5 +1,5 @@
 /**
- * Rules of priority and of places in line.
+ * Rules of priority and of positions in the queue.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ const ids = (jobs: ReadonlyArray<{ readonly id: string }>) => jobs.map((job) => 
 
 /** Registers the rules. */
 export const priorityRules = (rule: Rule): void => {
-  rule("the highest priority is handed out first, equals in order of submission", () =>
+  rule("claims the highest priority first, and equal priorities in order of submission", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const jobs = yield* Effect.forEach([0, -100, 5, 100, 5, 0], (priority) => submit({ priority }))
@@ -22,7 +22,7 @@ export const priorityRules = (rule: Rule): void => {
     }))
 
   rule(
-    "a job that comes back keeps its place: before all that were submitted after it, behind all that go before it",
+    "returns a job to its former position: before later submissions, after jobs that precede it",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, submit, take, takeOne } = yield* Scenario.make()
@@ -37,7 +37,7 @@ export const priorityRules = (rule: Rule): void => {
       })
   )
 
-  rule("a job of low priority is one that starts no worker, wherever it stands in line", () =>
+  rule("counts a job of low priority as starting no worker, whatever its position", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make()
       const plain = yield* submit()
@@ -48,7 +48,7 @@ export const priorityRules = (rule: Rule): void => {
     }))
 
   rule(
-    "the place in line counts the ready jobs before, by priority and submission, and nothing else",
+    "counts only the ready jobs that precede a job by priority and submission as its position",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
@@ -71,7 +71,7 @@ export const priorityRules = (rule: Rule): void => {
   )
 
   rule(
-    "a job whose time is over is never handed out: it times out, and the next is handed out instead",
+    "times out a job whose ttl has ended instead of handing it out, and hands out the next",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, submit, take } = yield* Scenario.make()
@@ -79,7 +79,7 @@ export const priorityRules = (rule: Rule): void => {
         const next = yield* submit()
         const ending = yield* Effect.forkChild(queue.awaitEnd(endpoint.id, old[7]?.id ?? "", 600_000))
         yield* Scenario.settle
-        // No sweep of the timers has seen it yet.
+        // The timers have not swept it yet.
         yield* TestClock.adjust(10_000)
         assert.deepStrictEqual(ids(yield* take("ann", { limit: 3 })), [next.id])
         assert.strictEqual((yield* Fiber.join(ending)).status, "TIMED_OUT")

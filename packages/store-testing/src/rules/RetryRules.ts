@@ -1,5 +1,5 @@
 /**
- * Rules of retries: who is tried again, how often, and when.
+ * Rules of retries: which attempts are retried, how often, and when.
  */
 import { assert } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
@@ -13,13 +13,13 @@ import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
-/** Errors are retried, after 8 s at first. */
+/** Errors are retried, the first time after 8 s. */
 const patient = { onError: true, backoff: { initialMs: 8_000, factor: 2, maxMs: 60_000 } } as const
 
 /** Registers the rules. */
 export const retryRules = (rule: Rule): void => {
   rule(
-    "an error is retried where the request asks for it, with what it said, and is final after the last attempt",
+    "retries an error when the request asks for it, keeps its text, and fails the job after the last attempt",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make()
@@ -50,7 +50,7 @@ export const retryRules = (rule: Rule): void => {
   )
 
   rule(
-    "the request's rules go before the endpoint's, part by part, and `maxAttempts` of old counts where both are silent",
+    "prefers each part of the request's retry rule to the endpoint's, and falls back to the endpoint's `maxAttempts`",
     () =>
       Effect.gen(function*() {
         const plain = yield* Scenario.make({ maxAttempts: 7 })
@@ -70,14 +70,14 @@ export const retryRules = (rule: Rule): void => {
           maxAttempts: 3,
           retry: { onError: false, backoff: own.retry.backoff }
         })
-        // Endpoints that were kept before there were such rules.
+        // Endpoints stored before retry rules existed.
         const { retry: _, ...old } = Schema.encodeSync(Endpoint)(plain.endpoint)
         assert.strictEqual(Schema.decodeUnknownSync(Endpoint)(old).maxAttempts, 7)
       })
   )
 
   rule(
-    "a retry with backoff is for nobody until its time, counts for no worker, and wakes one then",
+    "hides a retried job until its backoff ends, starts no worker for it, and then wakes one",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({ retry: patient })
@@ -101,12 +101,12 @@ export const retryRules = (rule: Rule): void => {
         yield* queue.tick
         const [job] = yield* Fiber.join(taking)
         assert.strictEqual(job?.id, id)
-        // The wait on purpose is no delay of the queue's.
+        // A backoff does not count as queue delay.
         assert.strictEqual(job?.queuedAt, notBefore)
       })
   )
 
-  rule("R1, R5: a backoff survives a restart of the platform", () =>
+  rule("R1, R5: keeps a backoff over a restart of the platform", () =>
     Effect.gen(function*() {
       const { endpoint, fail, submit, takeOne } = yield* Scenario.make({ retry: patient })
       const { id } = yield* submit()
@@ -122,26 +122,29 @@ export const retryRules = (rule: Rule): void => {
       }).pipe(Effect.provide(world, { local: true }))
     }))
 
-  rule("a lost worker's job waits too, an unstarted one and one that a caller retries do not", () =>
-    Effect.gen(function*() {
-      const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({ retry: patient, maxAttempts: 2 })
-      const { id } = yield* submit()
-      yield* takeOne("ann")
-      yield* queue.workerGone(endpoint.id, "ann", undefined)
-      assert.strictEqual((yield* takeOne("bob")).id, id)
-      yield* queue.workerGone(endpoint.id, "bob", "Worker bob was killed by SIGKILL.")
-      const lost = yield* queue.get(endpoint.id, id)
-      assert.isNotNull(lost.notBefore)
-      assert.strictEqual(lost.lastError, "Worker bob was killed by SIGKILL.")
-      yield* TestClock.adjust(8_000)
-      yield* queue.tick
-      yield* fail(yield* takeOne("cid"), "busy")
-      assert.strictEqual((yield* queue.get(endpoint.id, id)).status, "FAILED")
-      yield* queue.retry(endpoint.id, id)
-      assert.deepStrictEqual((yield* take("dee")).map((job) => job.id), [id])
-    }))
+  rule(
+    "applies the backoff to a lost worker's job, but not to an unstarted job or a caller's retry",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({ retry: patient, maxAttempts: 2 })
+        const { id } = yield* submit()
+        yield* takeOne("ann")
+        yield* queue.workerGone(endpoint.id, "ann", undefined)
+        assert.strictEqual((yield* takeOne("bob")).id, id)
+        yield* queue.workerGone(endpoint.id, "bob", "Worker bob was killed by SIGKILL.")
+        const lost = yield* queue.get(endpoint.id, id)
+        assert.isNotNull(lost.notBefore)
+        assert.strictEqual(lost.lastError, "Worker bob was killed by SIGKILL.")
+        yield* TestClock.adjust(8_000)
+        yield* queue.tick
+        yield* fail(yield* takeOne("cid"), "busy")
+        assert.strictEqual((yield* queue.get(endpoint.id, id)).status, "FAILED")
+        yield* queue.retry(endpoint.id, id)
+        assert.deepStrictEqual((yield* take("dee")).map((job) => job.id), [id])
+      })
+  )
 
-  rule("R8: a job in its backoff can be cancelled and purged", () =>
+  rule("R8: cancels and purges a job in its backoff", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, status, submit, takeOne } = yield* Scenario.make({ retry: patient })
       const jobs = yield* Effect.replicateEffect(submit(), 2)
@@ -159,7 +162,7 @@ export const retryRules = (rule: Rule): void => {
       ])
     }))
 
-  rule("R2: a result that was refused once is retried once, however often it is delivered", () =>
+  rule("R2: retries a failed attempt once, however often its error is delivered", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, submit, takeOne } = yield* Scenario.make({ retry: { onError: true }, maxAttempts: 10 })
       const { id } = yield* submit()

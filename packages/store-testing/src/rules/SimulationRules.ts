@@ -1,5 +1,5 @@
 /**
- * A day at the queue: callers, workers, timers and faults at once, in an order that nobody chose. Afterwards the history is checked.
+ * A simulation of the queue: callers, workers, timers and faults, interleaved at random. Afterwards the recorded history is checked.
  */
 import { assert } from "@effect/vitest"
 import { isTerminal } from "@stint/contract/Job"
@@ -12,12 +12,12 @@ import * as History from "../history/History.ts"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
-/** What becomes of a job in a worker's hands. */
-type JobFate = "finish" | "fail" | "die" | "fall silent" | "return late"
+/** What a worker does with a job. */
+type WorkerAction = "finish" | "fail" | "crash" | "stop heartbeats" | "deliver late"
 
-const fates: ReadonlyArray<JobFate> = ["finish", "finish", "finish", "fail", "die", "fall silent", "return late"]
+const actions: ReadonlyArray<WorkerAction> = ["finish", "finish", "finish", "fail", "crash", "stop heartbeats", "deliver late"]
 
-/** An observer of one world: does things, and writes down what it saw. Its clock counts observations. */
+/** Performs the steps of one simulation and records what it observes. Its clock counts observations. */
 const observer = (scenario: Scenario.Scenario) => {
   const history = History.make()
   const { queue } = scenario
@@ -55,7 +55,7 @@ const observer = (scenario: Scenario.Scenario) => {
     })
   })
 
-  const look = Effect.fnUntraced(function*(id: string) {
+  const observe = Effect.fnUntraced(function*(id: string) {
     const askedAt = now()
     const job = yield* queue.get(scenario.endpoint.id, id)
     const { attempt, output, status } = job
@@ -68,14 +68,14 @@ const observer = (scenario: Scenario.Scenario) => {
     if (status === "CANCELLED") history.record({ _tag: "Cancelled", at: now(), job: id })
   })
 
-  return { history, submit, take, deliver, look, cancel }
+  return { history, submit, take, deliver, observe, cancel }
 }
 
 /** Registers the rules. */
 export const simulationRules = (rule: Rule): void => {
-  rule("R4: where nothing fails, every job starts once and ends", () =>
+  rule("R4: starts every job once and ends it when nothing fails", () =>
     Effect.gen(function*() {
-      const { deliver, history, look, submit, take } = observer(yield* Scenario.make())
+      const { deliver, history, observe, submit, take } = observer(yield* Scenario.make())
       const count = 60
       const worker = Effect.fnUntraced(function*(name: string) {
         while (true) {
@@ -87,26 +87,26 @@ export const simulationRules = (rule: Rule): void => {
       const submitted = yield* Effect.replicateEffect(submit, count, { concurrency: 8 })
       const { queue, endpoint } = yield* Scenario.make()
       for (const id of submitted) yield* queue.awaitEnd(endpoint.id, id, 60_000)
-      for (const id of submitted) yield* look(id)
+      for (const id of submitted) yield* observe(id)
       assert.deepStrictEqual(history.check({ faultless: true }), [])
       assert.strictEqual(history.events().filter((event) => event._tag === "Started").length, count)
       for (const fiber of workers) assert.isFalse(Scenario.isDone(fiber))
     }))
 
   rule(
-    "R1, R2, R5, R8: whatever fails, nothing is lost, nothing ends twice, and time ends everything",
+    "R1, R2, R5, R8: loses no job, ends none twice, and ends all in time, whatever fails",
     () =>
       Effect.gen(function*() {
         const scenario = yield* Scenario.make({ leaseMs: 1_000, maxAttempts: 3 })
         const { queue, endpoint } = scenario
-        const { cancel, deliver, history, look, submit, take } = observer(scenario)
+        const { cancel, deliver, history, observe, submit, take } = observer(scenario)
         const seed = Number(process.env["STINT_PROPERTY_SEED"] ?? Date.now() % 2 ** 31)
-        const [days] = fc.sample(
+        const [steps] = fc.sample(
           fc.array(
             fc.record({
               submissions: fc.integer({ min: 0, max: 4 }),
               worker: fc.constantFrom("ann", "bob", "cid"),
-              fate: fc.constantFrom(...fates),
+              action: fc.constantFrom(...actions),
               cancels: fc.nat({ max: 9 }),
               passes: fc.constantFrom(0, 100, 600, 1_000, 2_500)
             }),
@@ -117,15 +117,15 @@ export const simulationRules = (rule: Rule): void => {
         const ids: Array<string> = []
         const late: Array<JobHead> = []
 
-        const work = Effect.fnUntraced(function*(worker: string, fate: JobFate) {
+        const work = Effect.fnUntraced(function*(worker: string, action: WorkerAction) {
           for (const job of yield* take(worker, 0)) {
-            if (fate === "finish" || fate === "fail") yield* deliver(job, fate === "fail")
-            if (fate === "die") yield* queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`)
-            if (fate === "return late") late.push(job)
+            if (action === "finish" || action === "fail") yield* deliver(job, action === "fail")
+            if (action === "crash") yield* queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`)
+            if (action === "deliver late") late.push(job)
           }
         })
 
-        for (const { cancels, fate, passes, submissions, worker } of days ?? []) {
+        for (const { cancels, action, passes, submissions, worker } of steps ?? []) {
           const submitting = Effect.replicateEffect(Effect.map(submit, (id) => ids.push(id)), submissions)
           const cancelling = Effect.suspend(() => {
             const id = ids[ids.length - 1 - cancels]
@@ -135,22 +135,22 @@ export const simulationRules = (rule: Rule): void => {
             const job = late.length > 3 ? late.shift() : undefined
             return job === undefined ? Effect.void : deliver(job, false)
           })
-          const looking = Effect.suspend(() => Effect.forEach(ids.slice(-5), look))
-          yield* Effect.all([submitting, work(worker, fate), cancelling, returning, looking, queue.tick], {
+          const observing = Effect.suspend(() => Effect.forEach(ids.slice(-5), observe))
+          yield* Effect.all([submitting, work(worker, action), cancelling, returning, observing, queue.tick], {
             concurrency: "unbounded",
             discard: true
           })
           yield* TestClock.adjust(passes)
         }
-        // R5: nobody works any more. The next timer is always known, and in the end every job has ended.
+        // R5: no worker is left. A next timer always exists, and in the end every job has ended.
         for (let sweep = 0; sweep < 10; sweep++) {
-          const jobs = yield* Effect.forEach(ids, look)
+          const jobs = yield* Effect.forEach(ids, observe)
           const next = Math.min(...jobs.filter((job) => !isTerminal(job.status)).map(dueAt))
           if (next === Infinity) break
           yield* TestClock.setTime(Math.max(next, ...jobs.filter((job) => !isTerminal(job.status)).map(dueAt)))
           while (yield* queue.tick);
         }
-        yield* Effect.forEach(ids, look)
+        yield* Effect.forEach(ids, observe)
         assert.isAbove(ids.length, 100)
         assert.deepStrictEqual(history.check(), [], `seed ${seed}: set STINT_PROPERTY_SEED to run it again`)
       })

@@ -1,5 +1,5 @@
 /**
- * Rules for a store that is slow or failing, and for callers who hang up meanwhile.
+ * Rules for a store that is slow or fails, and for callers that disconnect meanwhile.
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -22,7 +22,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
     it.effect(title, () => Effect.provide(body, world))
 
   rule(
-    "R5: a caller who hangs up during a submission leaves no job that nobody is woken for",
+    "R5: wakes a worker for the job of a caller that disconnects during its submission",
     Effect.gen(function*() {
       const { freeze, thaw } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, submit, take } = yield* Scenario.make()
@@ -36,14 +36,14 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       yield* Scenario.settle
       yield* thaw
       yield* Fiber.join(hangingUp)
-      // The job was kept; no time passes, so only its wake-ups can end these.
+      // The job was stored. No time passes, so only its notifications can end these waits.
       assert.strictEqual((yield* Fiber.join(taking)).length, 1)
       yield* Fiber.join(watching)
     })
   )
 
   rule(
-    "a worker that hangs up during its delivery leaves nobody waiting for the result",
+    "wakes the caller that waits for a result whose worker disconnects during its delivery",
     Effect.gen(function*() {
       const { freeze, thaw } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started } = yield* Scenario.make()
@@ -64,7 +64,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R11: what the store cannot keep is not acknowledged, and works again when the store does",
+    "R11: acknowledges nothing that the store cannot write, and works again when the store does",
     Effect.gen(function*() {
       const { failNextWrites } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started, submit, take } = yield* Scenario.make()
@@ -77,7 +77,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(queue.progress(Scenario.holderOf(job), toJsonText(1))), "StoreUnavailable")
       assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, "IN_PROGRESS")
       assert.strictEqual(yield* finish(job), "accepted")
-      // A take that fails gives its place in line away.
+      // A take that fails unregisters its waiter.
       const next = yield* submit()
       yield* failNextWrites(1)
       assert.strictEqual(yield* Scenario.reasonOf(take("ann", { waitMs: 60_000 })), "StoreUnavailable")
@@ -86,7 +86,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R3: a submission whose answer was lost and that is sent again makes no second job",
+    "R3: creates no second job for a submission that is repeated after a lost answer",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, submit } = yield* Scenario.make()
@@ -103,7 +103,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R2, R9: a chunk and a result whose answers were lost are kept once when they are sent again",
+    "R2, R9: stores a chunk and a result once when they are repeated after a lost answer",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started } = yield* Scenario.make()
@@ -123,7 +123,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: a backoff that could not be ended because the store failed ends with the next sweep",
+    "R5: ends a backoff with the next sweep when the store failed in the first",
     Effect.gen(function*() {
       const { failNextWrites } = yield* StoreFaults.StoreFaults
       const { queue, fail, submit, take, takeOne } = yield* Scenario.make({
@@ -141,7 +141,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: a submission that was kept and told as failed is taken by a worker that waits, at once",
+    "R5: gives a waiting worker a stored job at once, even if its submission was reported as failed",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, submit, take } = yield* Scenario.make()
@@ -157,7 +157,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: an end that was kept and told as failed ends the waits for it, at once",
+    "R5: completes waits for a stored result at once, even if its delivery was reported as failed",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, finish, started } = yield* Scenario.make()
@@ -169,7 +169,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "StoreUnavailable")
       assert.strictEqual((yield* Fiber.join(ending)).status, "COMPLETED")
       yield* Fiber.join(following)
-      // The worker sends it again, and is free from then on: it can be drained when there is no more to do.
+      // The worker repeats the result. From then on it is idle, and can be drained.
       assert.strictEqual(yield* finish(job), "ignored")
       const [worker] = yield* (yield* WorkerRegistry.WorkerRegistry).list(endpoint.id)
       assert.deepInclude(worker, { state: "idle", jobs: [] })
@@ -177,7 +177,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R5: a lost worker's job, and one whose backoff is over, are taken at once by workers that wait, although nobody was told",
+    "R5: gives waiting workers a lost worker's job and one after its backoff at once, even if the sweep's answer was lost",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({
@@ -202,7 +202,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
   )
 
   rule(
-    "R8: a cancel that was kept and told as failed stops the running handler when it is sent again",
+    "R8: stops the running handler when a stored cancel that was reported as failed is repeated",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, started } = yield* Scenario.make()
@@ -213,14 +213,14 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(queue.cancel(endpoint.id, job.id)), "StoreUnavailable")
       assert.strictEqual((yield* queue.cancel(endpoint.id, job.id)).status, "CANCELLED")
       assert.deepStrictEqual(yield* Fiber.join(stopping), [job.id])
-      // Once: the next cancel finds nobody who has the job.
+      // Once only: the next cancel finds no worker that runs the job.
       yield* queue.cancel(endpoint.id, job.id)
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     })
   )
 
   rule(
-    "R2: an error whose answer was lost, and which is retried already, is taken once more and changes nothing",
+    "R2: accepts a repeated error whose answer was lost and whose job is already retried, and changes nothing",
     Effect.gen(function*() {
       const { dropNextAnswers } = yield* StoreFaults.StoreFaults
       const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make({
@@ -235,15 +235,15 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(retried.retries, 1)
       assert.strictEqual(yield* fail(job, "busy"), "ignored")
       assert.deepStrictEqual(yield* queue.get(endpoint.id, id), retried)
-      // Anything else of that attempt is refused: it is over.
+      // Any other result of that attempt is refused: the attempt has ended.
       assert.strictEqual(yield* Scenario.reasonOf(fail(job, "another error")), "LeaseLost")
       assert.strictEqual(yield* Scenario.reasonOf(finish(job, 1)), "LeaseLost")
-      // Also while the next attempt runs, and without harm to it.
+      // Also while the next attempt runs, without effect on it.
       const next = yield* takeOne("bob")
       assert.strictEqual(yield* fail(job, "busy"), "ignored")
       assert.strictEqual(yield* Scenario.reasonOf(fail({ ...next, worker: "ann" }, "busy")), "LeaseLost")
       assert.strictEqual(yield* finish(next, 2), "accepted")
-      // An attempt that was lost is not one that was delivered.
+      // A lost attempt is not a delivered one.
       yield* submit()
       const frozen = yield* takeOne("ann")
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")

@@ -1,5 +1,5 @@
 /**
- * How a rule of the conformance suite becomes a test: each with a store and a queue of its own.
+ * Registers the rules of the conformance suite as tests, each with its own store and queue.
  */
 import { it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
@@ -8,13 +8,13 @@ import type { JobStore } from "@stint/store/JobStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** What a rule may use. */
+/** The services that a rule may use. */
 export type World = JobStore | JobQueue.JobQueue | WorkerRegistry.WorkerRegistry
 
 /** Registers one rule as a test. */
 export type Rule = (title: string, body: () => Effect.Effect<void, unknown, World>) => void
 
-/** Rules over stores of this kind. `TestClock` is the clock of all of them. */
+/** Registers rules over stores of this layer, on the test clock. */
 export const storeRule = <E>(store: Layer.Layer<JobStore, E>): Rule => {
   const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(store, WorkerRegistry.layer)))
   return (title, body) => it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(world)))

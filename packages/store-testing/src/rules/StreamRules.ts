@@ -1,5 +1,5 @@
 /**
- * Rules of streams: every chunk once, in order, and none of an attempt that was lost.
+ * Rules of streams: every chunk once and in order, and none of a lost attempt.
  */
 import { assert } from "@effect/vitest"
 import { JsonText, toJsonText } from "@stint/contract/Json"
@@ -12,7 +12,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const streamRules = (rule: Rule): void => {
-  rule("R9: each reading gives what nobody has read, in order, also after the end", () =>
+  rule("R9: each read returns the unread chunks in order, also after the job's end", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -33,7 +33,7 @@ export const streamRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* drain, [])
     }))
 
-  rule("R9: readers that come at once share the chunks and get none twice", () =>
+  rule("R9: concurrent readers share the chunks and receive none twice", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -44,7 +44,7 @@ export const streamRules = (rule: Rule): void => {
       assert.deepStrictEqual(read.flatMap(({ chunks }) => chunks.map(Number)).sort((a, b) => a - b), [1, 2, 3, 4, 5, 6, 7, 8])
     }))
 
-  rule("a reader that waits is woken by a chunk", () =>
+  rule("wakes a waiting reader when a chunk arrives", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -55,7 +55,7 @@ export const streamRules = (rule: Rule): void => {
       assert.strictEqual((yield* Fiber.join(reading)).chunks.join(), `"first"`)
     }))
 
-  rule("a reader that waits is woken by the end, or comes back when its time is over", () =>
+  rule("wakes a waiting reader when the job ends, or when its wait times out", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -69,7 +69,7 @@ export const streamRules = (rule: Rule): void => {
       assert.strictEqual((yield* Fiber.join(patient)).job.status, "COMPLETED")
     }))
 
-  rule("chunks start the lease anew", () =>
+  rule("renews the lease with each chunk", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -78,7 +78,7 @@ export const streamRules = (rule: Rule): void => {
       assert.strictEqual((yield* queue.get(endpoint.id, job.id)).leaseExpiresAt, 19_000)
     }))
 
-  rule("the chunks of a lost attempt are forgotten", () =>
+  rule("removes the chunks of a lost attempt", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, takeOne } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -93,7 +93,7 @@ export const streamRules = (rule: Rule): void => {
       assert.strictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.join(), `"kept"`)
     }))
 
-  rule("a reading takes no more than it is asked for, and not too much text", () =>
+  rule("limits one read to the requested number of chunks and to a maximum size", () =>
     Effect.gen(function*() {
       const { queue, started } = yield* Scenario.make()
       const store = yield* JobStore
@@ -103,7 +103,7 @@ export const streamRules = (rule: Rule): void => {
         yield* queue.append(Scenario.holderOf(job), chunk)
       }
       const read = (limit: number) =>
-        Effect.map(store.drain(job.id, limit), (drained) => ({
+        Effect.map(store.drain(job.endpoint, job.id, limit), (drained) => ({
           lengths: drained?.chunks.map((chunk) => chunk.length),
           more: drained?.more
         }))
@@ -112,7 +112,7 @@ export const streamRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* read(100), { lengths: [large.length], more: false })
     }))
 
-  rule("a chunk that is sent again is accepted and kept once, and one that is too far is refused", () =>
+  rule("accepts a repeated chunk and stores it once, and refuses a chunk after a gap", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, takeOne } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -123,17 +123,17 @@ export const streamRules = (rule: Rule): void => {
       const before = yield* queue.get(endpoint.id, job.id)
       assert.strictEqual(yield* append(1, "again"), "accepted")
       const gap = yield* Effect.flip(append(4))
-      assert.deepInclude(gap.reason, { _tag: "ChunkGap", chunk: 4, expected: 3 })
+      assert.deepInclude(gap, { _tag: "ChunkGap", chunk: 4, expected: 3 })
       assert.strictEqual(yield* Scenario.reasonOf(append(0)), "ChunkGap")
       assert.deepStrictEqual(yield* queue.get(endpoint.id, job.id), before)
-      // At once, as a client that gave up waiting and sent again.
+      // Concurrently, as a client that timed out and sent the chunk again.
       yield* Effect.all([append(3), append(3), append(3)], { concurrency: "unbounded" })
       assert.deepStrictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.map(String), [
         `"chunk 1"`,
         `"chunk 2"`,
         `"chunk 3"`
       ])
-      // The numbers are the attempt's own.
+      // Chunk numbers are per attempt.
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
       const again = yield* takeOne("bob")
       assert.strictEqual(yield* queue.append(Scenario.holderOf(again), toJsonText("new"), 1), "accepted")

@@ -1,5 +1,5 @@
 /**
- * Rules of submission: what is kept is what was sent.
+ * Rules of submission: the stored job is what the caller sent.
  */
 import { assert } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"
@@ -14,12 +14,12 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const submitRules = (rule: Rule): void => {
-  rule("the queue is as durable as its store", () =>
+  rule("reports the durability of its store", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* JobQueue).durability, (yield* JobStore).durability)
     }))
 
-  rule("a submitted job waits, with the endpoint's limits and the caller's over them", () =>
+  rule("queues a submitted job with the endpoint's limits, overridden by the caller's", () =>
     Effect.gen(function*() {
       yield* TestClock.adjust(1_000)
       const { queue, endpoint, submit } = yield* Scenario.make()
@@ -73,7 +73,7 @@ export const submitRules = (rule: Rule): void => {
       })
     }))
 
-  rule("payloads come back letter by letter, however large or odd", () =>
+  rule("returns payloads byte by byte, whatever their size and content", () =>
     Effect.gen(function*() {
       const scenario = yield* Scenario.make()
       const texts = [
@@ -99,7 +99,7 @@ export const submitRules = (rule: Rule): void => {
       }
     }))
 
-  rule("the caller's span goes with the job to each worker that is handed it", () =>
+  rule("passes the caller's span to each worker that takes the job", () =>
     Effect.gen(function*() {
       const { endpoint, queue, submit, take } = yield* Scenario.make()
       const traceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
@@ -120,7 +120,7 @@ export const submitRules = (rule: Rule): void => {
       assert.isNull(untraced?.traceparent)
     }))
 
-  rule("a job is found on its own endpoint and nowhere else", () =>
+  rule("finds a job on its own endpoint only", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const job = yield* submit()
@@ -138,7 +138,7 @@ export const submitRules = (rule: Rule): void => {
       assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, "IN_QUEUE")
     }))
 
-  rule("an id that is used twice is a defect and changes nothing", () =>
+  rule("treats a duplicate job id as a defect that changes nothing", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make()
       const id = JobId.make("once")

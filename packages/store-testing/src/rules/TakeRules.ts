@@ -1,5 +1,5 @@
 /**
- * Rules of taking: who gets which job, and when.
+ * Rules of taking: which worker receives which job, and when.
  */
 import { assert } from "@effect/vitest"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -13,7 +13,7 @@ const ids = (jobs: ReadonlyArray<{ readonly id: string }>) => jobs.map((job) => 
 
 /** Registers the rules. */
 export const takeRules = (rule: Rule): void => {
-  rule("jobs are handed out in order of submission, as many as asked for", () =>
+  rule("claims jobs in order of submission, as many as requested", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const submitted = yield* Effect.replicateEffect(submit(), 5)
@@ -23,7 +23,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* take("ann", { limit: 10 }), [])
     }))
 
-  rule("a taken job is in progress, with its worker, its attempt and a lease", () =>
+  rule("marks a taken job as in progress, with its worker, its attempt and a lease", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, takeOne } = yield* Scenario.make()
       yield* submit()
@@ -41,7 +41,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(workers.map(({ jobs, state }) => ({ jobs, state })), [{ jobs: [job.id], state: "running" }])
     }))
 
-  rule("a worker gets jobs of its own endpoint only", () =>
+  rule("gives a worker jobs of its own endpoint only", () =>
     Effect.gen(function*() {
       const { queue, submit } = yield* Scenario.make()
       yield* submit()
@@ -49,7 +49,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.take({ endpoint: Scenario.elsewhere, ...options }), [])
     }))
 
-  rule("a waiting take is woken by a submission", () =>
+  rule("wakes a waiting take when a job is submitted", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
@@ -59,7 +59,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(ids(yield* Fiber.join(taking)), [job.id])
     }))
 
-  rule("a waiting take comes back empty when its time is over, and not before", () =>
+  rule("returns no job from a waiting take when it times out, and not before", () =>
     Effect.gen(function*() {
       const { take } = yield* Scenario.make()
       const taking = yield* Effect.forkChild(take("ann", { waitMs: 10_000 }))
@@ -70,7 +70,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* Fiber.join(taking), [])
     }))
 
-  rule("who waits longest is served first, and one job wakes one worker", () =>
+  rule("gives a job to the worker that has waited longest, and wakes only that worker", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const first = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
@@ -85,7 +85,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(ids(yield* Fiber.join(second)), [b.id])
     }))
 
-  rule("two workers never get the same job, and every job is got", () =>
+  rule("gives every job to exactly one of two workers", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const jobs = yield* Effect.replicateEffect(submit(), 40)
@@ -97,11 +97,11 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(ids(taken.flat()).sort(), ids(jobs).sort())
     }))
 
-  rule("no wake-up is lost, whoever comes first", () =>
+  rule("loses no wake-up, whichever of submission and take comes first", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const count = 24
-      // Takes and submissions interleave as the scheduler likes; no time passes, so only a wake-up can end a wait.
+      // Takes and submissions interleave at random. No time passes, so only a wake-up can end a wait.
       const both = yield* Effect.forEach(
         Array.from({ length: 2 * count }, (_, n) => n),
         (n): Effect.Effect<ReadonlyArray<{ readonly id: string }>, unknown> =>
@@ -113,7 +113,7 @@ export const takeRules = (rule: Rule): void => {
       assert.strictEqual(new Set(ids(both.flat())).size, count)
     }))
 
-  rule("a waiting take that is interrupted takes nothing with it", () =>
+  rule("claims no job for a waiting take that is interrupted", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make()
       const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
@@ -125,18 +125,18 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(ids(yield* take("bob", { waitMs: 60_000 })), [job.id])
     }))
 
-  rule("a wake-up that meets an interruption goes to the next in line", () =>
+  rule("passes a wake-up that meets an interruption to the next waiting take", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
-      const gone = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+      const interrupted = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
       yield* Scenario.settle
       const next = yield* Effect.forkChild(take("bob", { waitMs: 60_000 }))
       yield* Scenario.settle
       const submitting = yield* Effect.forkChild(submit())
-      yield* Fiber.interrupt(gone)
+      yield* Fiber.interrupt(interrupted)
       const job = yield* Fiber.join(submitting)
-      const exit = gone.pollUnsafe()
-      // Either the interruption came first, and then the next one is woken; or the job did, and then it is with ann.
+      const exit = interrupted.pollUnsafe()
+      // If the interruption came first, the next worker was woken; if the job did, ann has it.
       if (exit?._tag === "Success") {
         assert.deepStrictEqual(ids(exit.value), [job.id])
         yield* Fiber.interrupt(next)
@@ -145,7 +145,7 @@ export const takeRules = (rule: Rule): void => {
       }
     }))
 
-  rule("a worker that holds nothing loses what it was handed and never got", () =>
+  rule("counts a job as lost when its worker reports that it runs none", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take, takeOne } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -153,7 +153,7 @@ export const takeRules = (rule: Rule): void => {
       assert.strictEqual(again.id, job.id)
       assert.strictEqual(again.attempt, 2)
       assert.strictEqual(again.retries, 1)
-      // And is not told to stop what it has just been given anew.
+      // It receives no stop signal for the job that it has just taken again.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
       assert.deepStrictEqual(yield* take("ann", { holding: false }), [])
       const ended = yield* queue.get(endpoint.id, job.id)
@@ -162,7 +162,7 @@ export const takeRules = (rule: Rule): void => {
       assert.include(ended.error ?? "", "attempt 2 of 2")
     }))
 
-  rule("a worker that holds jobs keeps them when it asks for more", () =>
+  rule("keeps the jobs of a worker that runs them when it takes more", () =>
     Effect.gen(function*() {
       const { started, status, take } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -170,7 +170,7 @@ export const takeRules = (rule: Rule): void => {
       assert.strictEqual(yield* status(job.id), "IN_PROGRESS")
     }))
 
-  rule("what one worker lost, another that waits gets at once", () =>
+  rule("gives the lost job of one worker to a waiting one at once", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -181,7 +181,7 @@ export const takeRules = (rule: Rule): void => {
     }))
 
   rule(
-    "a take of a worker that drains already is held for a second, so that asking on and on costs little",
+    "delays the take of a draining worker by a second, so that repeated takes cost little",
     () =>
       Effect.gen(function*() {
         const { endpoint, queue, submit, take } = yield* Scenario.make()
@@ -197,7 +197,7 @@ export const takeRules = (rule: Rule): void => {
       })
   )
 
-  rule("a draining worker gets nothing, and its open take ends at once", () =>
+  rule("gives a draining worker no job, and ends its open take at once", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, submit, take, status } = yield* Scenario.make()
       const running = yield* started("ann")
@@ -214,7 +214,7 @@ export const takeRules = (rule: Rule): void => {
       assert.strictEqual(yield* status(running.id), "IN_PROGRESS")
     }))
 
-  rule("a queue that closes ends every wait", () =>
+  rule("ends every wait when the queue closes", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make()
       const job = yield* started("ann")

@@ -1,5 +1,5 @@
 /**
- * Rules of time: leases, limits and retention. The queue's timers fire in `tick`; who calls it, and how often, is not the store's business.
+ * Rules of time: leases, limits and retention. The store fires due work in `tick`; the queue's timers call it.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -14,7 +14,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const timerRules = (rule: Rule): void => {
-  rule("nothing fires before it is due", () =>
+  rule("fires nothing before it is due", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, submit } = yield* Scenario.make()
       const running = yield* started("ann")
@@ -25,7 +25,7 @@ export const timerRules = (rule: Rule): void => {
       assert.deepStrictEqual([yield* queue.get(endpoint.id, running.id), yield* queue.get(endpoint.id, waiting.id)], before)
     }))
 
-  rule("R5: the job of a silent worker goes back, to its old place in line", () =>
+  rule("R5: returns the job of a silent worker to its former position in the queue", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, submit, take } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -40,12 +40,12 @@ export const timerRules = (rule: Rule): void => {
       assert.strictEqual(lost.progress, null)
       assert.strictEqual(lost.queuedAt, 10_000)
       assert.strictEqual(lost.startedAt, null)
-      // Should it live after all, it is told to leave the job alone.
+      // If the worker is still alive, it receives a stop signal for the job.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [job.id])
       assert.deepStrictEqual((yield* take("bob", { limit: 2 })).map((one) => one.id), [job.id, later.id])
     }))
 
-  rule("a job that loses its last worker fails and says why", () =>
+  rule("fails a job that loses its last attempt, with the cause", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make({ maxAttempts: 3 })
       const job = yield* started("ann")
@@ -61,7 +61,7 @@ export const timerRules = (rule: Rule): void => {
       assert.strictEqual(failed.attempt, 3)
     }))
 
-  rule("heartbeats keep the job, for as long as they come", () =>
+  rule("keeps a job with its worker as long as heartbeats arrive", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, status } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -76,7 +76,7 @@ export const timerRules = (rule: Rule): void => {
       assert.strictEqual(yield* status(job.id), "IN_QUEUE")
     }))
 
-  rule("an attempt that runs too long times out, heartbeats or not", () =>
+  rule("times out an attempt that runs too long, even with heartbeats", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make({ leaseMs: 30_000, executionTimeoutMs: 40_000 })
       const job = yield* started("ann")
@@ -93,7 +93,7 @@ export const timerRules = (rule: Rule): void => {
       assert.strictEqual(yield* finish(job), "ignored")
     }))
 
-  rule("a job that waits longer than it may live times out", () =>
+  rule("times out a job that waits beyond its ttl", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make()
       const job = yield* submit({ policy: { ttl: 10_000 } })
@@ -105,7 +105,7 @@ export const timerRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* take("ann"), [])
     }))
 
-  rule("a job that runs longer than it may live times out, and its worker is told", () =>
+  rule("times out a job that runs beyond its ttl, and sends its worker a stop signal", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make({ leaseMs: 30_000 })
       const { id } = yield* submit({ policy: { ttl: 12_000 } })
@@ -119,7 +119,7 @@ export const timerRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [id])
     }))
 
-  rule("R15: what has ended is forgotten when its retention is over, chunks and all", () =>
+  rule("R15: removes an ended job and its chunks when its retention ends", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started, status } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -137,7 +137,7 @@ export const timerRules = (rule: Rule): void => {
       assert.strictEqual(completed, 0)
     }))
 
-  rule("a sweep says whether there may be more, and repeated sweeps fire everything", () =>
+  rule("reports whether more may be due after a sweep, and fires everything over repeated sweeps", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       yield* Effect.replicateEffect(submit(), 1_200, { concurrency: "unbounded", discard: true })
@@ -149,13 +149,13 @@ export const timerRules = (rule: Rule): void => {
     }))
 
   rule(
-    "R1: a queue that starts anew finds its jobs, and gives running ones their whole lease again",
+    "R1: finds its jobs after a restart, and renews the full leases of running ones",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, finish, started, submit } = yield* Scenario.make()
         const running = yield* started("ann")
         const waiting = yield* submit()
-        // The platform is away for longer than the lease; no worker could beat.
+        // The platform is down for longer than the lease, so no worker could send heartbeats.
         yield* TestClock.adjust(25_000)
         const world = JobQueue.layer.pipe(Layer.provide(WorkerRegistry.layer))
         yield* Effect.gen(function*() {

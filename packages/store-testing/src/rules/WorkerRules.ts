@@ -1,5 +1,5 @@
 /**
- * Rules of workers: what they are told, and what becomes of their jobs when they go.
+ * Rules of workers: their stop signals, and their jobs when they exit.
  */
 import { assert } from "@effect/vitest"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -11,7 +11,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const workerRules = (rule: Rule): void => {
-  rule("a heartbeat that names a job that is not the worker's has it told to stop", () =>
+  rule("sends a stop signal for a job that the heartbeat names but the worker does not hold", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, submit } = yield* Scenario.make()
       const others = yield* started("bob")
@@ -26,7 +26,7 @@ export const workerRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.get(endpoint.id, others.id), before)
     }))
 
-  rule("a heartbeat that crosses the worker's own result stops nothing", () =>
+  rule("sends no stop signal when a heartbeat crosses the worker's own result", () =>
     Effect.gen(function*() {
       const { queue, endpoint, fail, finish, started } = yield* Scenario.make()
       const done = yield* started("ann")
@@ -37,7 +37,7 @@ export const workerRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     }))
 
-  rule("a stop that was missed is repeated with the next heartbeat", () =>
+  rule("repeats a missed stop signal after the next heartbeat", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -48,7 +48,7 @@ export const workerRules = (rule: Rule): void => {
     }))
 
   rule(
-    "R8: a stop whose answer was lost is sent again every second, until a heartbeat omits the job",
+    "R8: repeats a stop signal every second until a heartbeat omits the job",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, started } = yield* Scenario.make()
@@ -68,7 +68,7 @@ export const workerRules = (rule: Rule): void => {
       })
   )
 
-  rule("R8: a stop is sent again until the worker delivers a result for the job", () =>
+  rule("R8: repeats a stop signal until the worker delivers a result for the job", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -80,7 +80,7 @@ export const workerRules = (rule: Rule): void => {
     }))
 
   rule(
-    "R8: a stop is not repeated for more than 30 s; a later heartbeat that names the job sends it again",
+    "R8: stops repeating a stop signal after 30 s, and sends it again when a later heartbeat names the job",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, started } = yield* Scenario.make()
@@ -94,7 +94,7 @@ export const workerRules = (rule: Rule): void => {
       })
   )
 
-  rule("a stop for an earlier attempt does not hit the worker's next one", () =>
+  rule("does not stop the worker's next attempt with a stop signal of an earlier one", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -105,7 +105,7 @@ export const workerRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     }))
 
-  rule("a wait for stops ends when its time is over, draining or not", () =>
+  rule("ends a wait for stop signals when it times out, whether or not the worker is draining", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -122,7 +122,7 @@ export const workerRules = (rule: Rule): void => {
     }))
 
   rule(
-    "R6: the jobs of a worker that died go back and count an attempt, with the cause when it was the last",
+    "R6: returns the jobs of a dead worker with one attempt counted, and fails them with the cause after the last",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, started, take } = yield* Scenario.make()
@@ -133,17 +133,17 @@ export const workerRules = (rule: Rule): void => {
         assert.strictEqual(lost.retries, 1)
         assert.deepStrictEqual(yield* (yield* WorkerRegistry).list(endpoint.id), [])
         yield* take("bob")
-        yield* queue.workerGone(endpoint.id, "bob", "Worker bob exited with code 137. Its last words: out of memory.")
+        yield* queue.workerGone(endpoint.id, "bob", "Worker bob exited with code 137. Last output: out of memory.")
         const failed = yield* queue.get(endpoint.id, job.id)
         assert.strictEqual(failed.status, "FAILED")
         assert.strictEqual(
           failed.error,
-          "Worker bob exited with code 137. Its last words: out of memory. This was attempt 2 of 2."
+          "Worker bob exited with code 137. Last output: out of memory. This was attempt 2 of 2."
         )
       })
   )
 
-  rule("the only attempt is called that", () =>
+  rule("describes the loss of an only attempt as such", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make({ maxAttempts: 1 })
       const job = yield* started("ann")
@@ -154,7 +154,7 @@ export const workerRules = (rule: Rule): void => {
       )
     }))
 
-  rule("the jobs of a worker that left in order go back and cost nothing", () =>
+  rule("returns the jobs of a worker that exited in order without counting an attempt", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make({ maxAttempts: 1 })
       const job = yield* started("ann")
@@ -166,7 +166,7 @@ export const workerRules = (rule: Rule): void => {
       assert.strictEqual(again?.attempt, 2)
     }))
 
-  rule("a worker that goes takes only its own jobs with it", () =>
+  rule("changes only the jobs of the worker that exited", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, status } = yield* Scenario.make()
       const neighbour = yield* Scenario.make({ id: "numbers" })
@@ -178,7 +178,7 @@ export const workerRules = (rule: Rule): void => {
       assert.strictEqual(yield* neighbour.status(namesakes.id), "IN_PROGRESS")
     }))
 
-  rule("jobs that are given back wait again, unstarted, and their worker is free", () =>
+  rule("returns undelivered jobs to the queue as unstarted, and frees their worker", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, status, take } = yield* Scenario.make({ maxAttempts: 1 })
       const job = yield* started("ann")
@@ -192,17 +192,17 @@ export const workerRules = (rule: Rule): void => {
       assert.deepStrictEqual((yield* take("cid")).map((one) => one.retries), [0])
     }))
 
-  rule("a worker that leaves keeps what it names, and gives back the rest", () =>
+  rule("leaves an exiting worker the jobs it names, and returns the others to the queue", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, started, status, submit, take } = yield* Scenario.make()
-      const kept = yield* started("ann")
+      const named = yield* started("ann")
       const missed = yield* started("ann")
       yield* TestClock.adjust(5_000)
-      yield* queue.workerExiting(endpoint.id, "ann", [kept.id])
-      assert.strictEqual((yield* queue.get(endpoint.id, kept.id)).leaseExpiresAt, 15_000)
+      yield* queue.workerExiting(endpoint.id, "ann", [named.id])
+      assert.strictEqual((yield* queue.get(endpoint.id, named.id)).leaseExpiresAt, 15_000)
       assert.strictEqual(yield* status(missed.id), "IN_QUEUE")
       yield* submit()
       assert.deepStrictEqual(yield* take("ann"), [])
-      assert.strictEqual(yield* finish(kept), "accepted")
+      assert.strictEqual(yield* finish(named), "accepted")
     }))
 }

@@ -1,5 +1,5 @@
 /**
- * What endpoints and jobs have to do with each other, where one backend keeps both.
+ * The conformance suite of removing endpoints from a store of endpoints and jobs.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Scenario from "../Scenario.ts"
 
-/** The rules of removing endpoints. The layer is built anew for every test. */
+/** Registers the rules of removing endpoints. The layer is built for every test. */
 export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStore | EndpointStore, E>): void => {
   const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(store, WorkerRegistry.layer)))
   const rule = (title: string, body: Effect.Effect<void, unknown, JobQueue.JobQueue | EndpointStore>) =>
@@ -18,7 +18,7 @@ export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStor
 
   describe(`removal of endpoints: ${name}`, () => {
     rule(
-      "an endpoint with jobs that have not ended stays",
+      "refuses to remove an endpoint with jobs that have not ended",
       Effect.gen(function*() {
         const endpoints = yield* EndpointStore
         const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make({
@@ -42,7 +42,7 @@ export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStor
     )
 
     rule(
-      "a submission to an endpoint that was removed is refused, until it is created anew",
+      "refuses a submission to a removed endpoint until it is created again",
       Effect.gen(function*() {
         const endpoints = yield* EndpointStore
         const { queue, endpoint, submit } = yield* Scenario.make()
@@ -58,7 +58,7 @@ export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStor
     )
 
     rule(
-      "of a removal and a submission that meet one wins: there is never a job without its endpoint",
+      "lets either a removal or a concurrent submission win, so that no job is without its endpoint",
       Effect.gen(function*() {
         const endpoints = yield* EndpointStore
         const { queue, endpoint, submit } = yield* Scenario.make()
@@ -72,7 +72,7 @@ export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStor
           })
           const isThere = (yield* endpoints.get(endpoint.id)) !== undefined
           const { waiting } = yield* queue.depth(endpoint.id)
-          assert.isTrue(isThere || waiting === 0, `round ${round}: ${waiting} jobs of an endpoint that is gone`)
+          assert.isTrue(isThere || waiting === 0, `round ${round}: ${waiting} jobs of a removed endpoint`)
           yield* queue.purge(endpoint.id)
         }
       })

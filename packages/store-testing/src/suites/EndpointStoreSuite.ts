@@ -25,14 +25,14 @@ const everything = Schema.decodeUnknownSync(Endpoint)({
   createdAt: 1_700_000_000_000
 })
 
-/** Everything that an endpoint store has to do. The layer is built anew for every test. */
+/** Registers the rules of an endpoint store. The layer is built for every test. */
 export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointStore, E>): void => {
   const rule = (title: string, body: Effect.Effect<void, unknown, EndpointStore>) =>
     it.effect(title, () => Effect.provide(body, store))
 
   describe(`endpoint store: ${name}`, () => {
     rule(
-      "an endpoint comes back as it was put, with every setting",
+      "returns a stored endpoint unchanged, with every setting",
       Effect.gen(function*() {
         const store = yield* EndpointStore
         for (const endpoint of [everything, Scenario.endpoint()]) {
@@ -43,17 +43,17 @@ export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointS
     )
 
     rule(
-      "what is not there is undefined",
+      "returns undefined for an unknown id",
       Effect.gen(function*() {
         const store = yield* EndpointStore
-        assert.strictEqual(yield* store.get("nobody"), undefined)
+        assert.strictEqual(yield* store.get("unknown"), undefined)
         assert.strictEqual(yield* store.get("constructor"), undefined)
         assert.deepStrictEqual(yield* store.list, [])
       })
     )
 
     rule(
-      "the list is by id, whatever the order of creation",
+      "lists endpoints by id, whatever the order of creation",
       Effect.gen(function*() {
         const store = yield* EndpointStore
         for (const id of ["b", "c", "a", "B"]) yield* store.put(Scenario.endpoint({ id }))
@@ -62,7 +62,7 @@ export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointS
     )
 
     rule(
-      "a second put replaces the first",
+      "replaces the stored value on a second put",
       Effect.gen(function*() {
         const store = yield* EndpointStore
         yield* store.put(Scenario.endpoint({ leaseMs: 1_000 }))
@@ -72,7 +72,7 @@ export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointS
     )
 
     rule(
-      "of those who create an endpoint at once one is told that it was created, and its settings are kept",
+      "reports success to exactly one of several concurrent creates, and stores its settings",
       Effect.gen(function*() {
         const store = yield* EndpointStore
         const created = yield* Effect.forEach(
@@ -89,7 +89,7 @@ export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointS
     )
 
     rule(
-      "what was removed is gone, and only that",
+      "removes exactly the given id",
       Effect.gen(function*() {
         const store = yield* EndpointStore
         yield* store.put(Scenario.endpoint({ id: "a" }))

@@ -1,5 +1,5 @@
 /**
- * The conformance suite of log lines: the store that keeps them, and the way to it from a worker and from it to a follower.
+ * The conformance suite of log lines: their store, and their path from a worker to a follower.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { JobId } from "@stint/contract/Ids"
@@ -10,7 +10,7 @@ import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import { defaultLogQuotas, JobLogStore, type LogEntry, LogLimits, type LogQuotas } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
-import { QueueError, StoreUnavailable } from "@stint/store/QueueError"
+import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { TestClock } from "effect/testing"
@@ -31,22 +31,25 @@ const entry = (message: string, changes: Partial<LogEntry> = {}): LogEntry => ({
 const entries = (from: number, to: number): ReadonlyArray<LogEntry> =>
   Array.from({ length: to - from + 1 }, (_, index) => entry(`line ${from + index}`))
 
+/** The endpoint of every scenario in this file. */
+const ENDPOINT = Scenario.endpoint().id
+
 const storeRules = (rule: LogRule): void => {
-  rule("lines come back as they were, in order, numbered from 1 over all that was written", () =>
+  rule("returns lines unchanged and in order, numbered from 1 across all writes", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      assert.deepStrictEqual(yield* store.read(id, 0, 10), { lines: [], more: false, last: 0 })
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, id, 0, 10), { lines: [], more: false, last: 0 })
       const first = entry("näive ✓ \u0000 \"quoted\"\n{}", {
         level: "ERROR",
         source: "stderr",
         worker: null,
         time: 1_790_000_000_000
       })
-      yield* store.append([{ job: id, missed: 0, lines: [first, entry("two")] }])
-      yield* store.append([{ job: id, missed: 0, lines: [entry("three", { attempt: 2 })] }])
-      assert.deepStrictEqual(yield* store.read(id, 0, 10), {
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [first, entry("two")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry("three", { attempt: 2 })] }])
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, id, 0, 10), {
         lines: [
           { ...first, number: 1, chunk: 0 },
           { ...entry("two"), number: 2, chunk: 0 },
@@ -57,120 +60,137 @@ const storeRules = (rule: LogRule): void => {
       })
     }))
 
-  rule("a reading goes on after any number, and says whether there is more", () =>
+  rule("reads on after any line number, and reports whether more lines follow", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      yield* store.append([{ job: id, missed: 0, lines: entries(1, 700) }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(1, 700) }])
       const seen: Array<string> = []
       let after = 0
       for (let more = true; more;) {
-        const page = yield* store.read(id, after, 33)
+        const page = yield* store.read(ENDPOINT, id, after, 33)
         assert.isAtMost(page.lines.length, 33)
         seen.push(...page.lines.map((line) => line.message))
         after = page.lines.at(-1)?.number ?? after
         more = page.more
       }
       assert.deepStrictEqual(seen, entries(1, 700).map((line) => line.message))
-      // One reading of long lines is short.
-      yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 100 }, () => entry("x".repeat(4_096))) }])
-      const long = yield* store.read(id, 700, 1_000)
+      // One read of long lines returns few of them.
+      yield* store.append([{
+        endpoint: ENDPOINT,
+        job: id,
+        missed: 0,
+        lines: Array.from({ length: 100 }, () => entry("x".repeat(4_096)))
+      }])
+      const long = yield* store.read(ENDPOINT, id, 700, 1_000)
       assert.isTrue(long.more)
       assert.isBelow(long.lines.length, 80)
     }))
 
-  rule("a line knows how many chunks of its attempt came before it", () =>
+  rule("records with each line how many chunks of its attempt came before it", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { queue, started } = yield* Scenario.make()
       const job = yield* started("ann")
-      yield* store.append([{ job: job.id, missed: 0, lines: [entry("a")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: [entry("a")] }])
       for (const n of [1, 2]) yield* queue.append(Scenario.holderOf(job), toJsonText(n))
-      yield* store.append([{ job: job.id, missed: 0, lines: [entry("b"), entry("late", { attempt: 0 })] }])
-      assert.deepStrictEqual((yield* store.read(job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: [entry("b"), entry("late", { attempt: 0 })] }])
+      assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
     }))
 
-  rule("beyond a job's lines its oldest go, and the numbers of the others stay", () =>
+  rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the others", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      for (let n = 0; n < 30; n++) yield* store.append([{ job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
-      const { last, lines } = yield* store.read(id, 0, 1_000)
+      for (let n = 0; n < 30; n++) {
+        yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
+      }
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 1_000)
       assert.strictEqual(last, 300)
       assert.isAtMost(lines.length, 100)
       assert.isAtLeast(lines.length, 80)
-      assert.deepStrictEqual(lines.map((line) => line.message), lines.map((line) => `line ${line.number}`))
+      assert.deepStrictEqual(
+        lines.map((line) => line.message),
+        lines.map((line) => `line ${line.number}`)
+      )
       assert.strictEqual(lines.at(-1)?.number, 300)
     }), { lines: 100 })
 
-  rule("beyond a job's bytes its oldest go", () =>
+  rule("drops a job's oldest lines beyond the byte quota", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      for (let n = 1; n <= 40; n++) yield* store.append([{ job: id, missed: 0, lines: [entry(`${n} ${"x".repeat(4_000)}`)] }])
-      const { last, lines } = yield* store.read(id, 0, 1_000)
+      for (let n = 1; n <= 40; n++) {
+        yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry(`${n} ${"x".repeat(4_000)}`)] }])
+      }
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 1_000)
       assert.strictEqual(last, 40)
       assert.isAtMost(lines.length * 4_064, 64 * 1024)
       assert.strictEqual(lines.at(-1)?.number, 40)
       assert.isAtLeast(lines.length, 10)
     }), { bytes: 64 * 1024 })
 
-  rule("beyond the bytes of all the oldest lines go, whosever they are, and the numbers go on", () =>
+  rule("drops the oldest lines of all jobs beyond the total quota, and continues the numbering", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const quiet = yield* started("ann")
-      yield* store.append([{ job: quiet.id, missed: 0, lines: entries(1, 3) }])
+      yield* store.append([{ endpoint: ENDPOINT, job: quiet.id, missed: 0, lines: entries(1, 3) }])
       const loud: Array<JobId> = []
       for (let n = 0; n < 20; n++) {
         const { id } = yield* started("ann")
         loud.push(id)
         for (let part = 0; part < 4; part++) {
-          yield* store.append([{ job: id, missed: 0, lines: Array.from({ length: 4 }, () => entry("x".repeat(2_000))) }])
+          yield* store.append([{
+            endpoint: ENDPOINT,
+            job: id,
+            missed: 0,
+            lines: Array.from({ length: 4 }, () => entry("x".repeat(2_000)))
+          }])
         }
       }
-      assert.deepStrictEqual(yield* store.read(quiet.id, 0, 9), { lines: [], more: false, last: 3 })
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, quiet.id, 0, 9), { lines: [], more: false, last: 3 })
       let bytes = 0
-      for (const id of loud) bytes += (yield* store.read(id, 0, 100)).lines.length * 2_064
+      for (const id of loud) bytes += (yield* store.read(ENDPOINT, id, 0, 100)).lines.length * 2_064
       assert.isAtMost(bytes, 100_000)
       assert.isAtLeast(bytes, 50_000)
-      yield* store.append([{ job: quiet.id, missed: 0, lines: [entry("again")] }])
-      assert.deepStrictEqual((yield* store.read(quiet.id, 0, 9)).lines.map((line) => line.number), [4])
+      yield* store.append([{ endpoint: ENDPOINT, job: quiet.id, missed: 0, lines: [entry("again")] }])
+      assert.deepStrictEqual((yield* store.read(ENDPOINT, quiet.id, 0, 9)).lines.map((line) => line.number), [4])
     }), { totalBytes: 100_000 })
 
-  rule("lines that could not be kept leave their numbers unused", () =>
+  rule("leaves the numbers of lines that could not be stored unused", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
-      yield* store.append([{ job: id, missed: 0, lines: [entry("a")] }])
-      yield* store.append([{ job: id, missed: 7, lines: [entry("b")] }])
-      yield* store.append([{ job: id, missed: 2, lines: [] }])
-      const { last, lines } = yield* store.read(id, 0, 9)
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: [entry("a")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 7, lines: [entry("b")] }])
+      yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 2, lines: [] }])
+      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 9)
       assert.deepStrictEqual([last, ...lines.map((line) => line.number)], [11, 1, 9])
     }))
 
-  rule("the lines go with their job, and those of no job are left out", () =>
+  rule("removes lines with their job, and ignores lines of an unknown job", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { finish, queue, started } = yield* Scenario.make()
       const job = yield* started("ann")
       const other = yield* started("ann")
       yield* store.append([
-        { job: job.id, missed: 0, lines: entries(1, 5) },
-        { job: Scenario.jobId(), missed: 0, lines: entries(1, 5) },
-        { job: other.id, missed: 0, lines: entries(1, 2) }
+        { endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(1, 5) },
+        { endpoint: ENDPOINT, job: Scenario.jobId(), missed: 0, lines: entries(1, 5) },
+        { endpoint: ENDPOINT, job: other.id, missed: 0, lines: entries(1, 2) }
       ])
       yield* finish(job)
-      assert.strictEqual((yield* store.read(job.id, 0, 9)).lines.length, 5)
+      assert.strictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.length, 5)
       yield* TestClock.adjust(600_000)
       yield* queue.tick
-      yield* store.append([{ job: job.id, missed: 0, lines: entries(6, 6) }])
-      assert.deepStrictEqual(yield* store.read(job.id, 0, 9), { lines: [], more: false, last: 0 })
-      assert.strictEqual((yield* store.read(other.id, 0, 9)).lines.length, 2)
+      yield* store.append([{ endpoint: ENDPOINT, job: job.id, missed: 0, lines: entries(6, 6) }])
+      assert.deepStrictEqual(yield* store.read(ENDPOINT, job.id, 0, 9), { lines: [], more: false, last: 0 })
+      assert.strictEqual((yield* store.read(ENDPOINT, other.id, 0, 9)).lines.length, 2)
     }))
 }
 
@@ -180,12 +200,12 @@ const write = Effect.fnUntraced(function*(worker: string, message: string, job?:
 })
 
 const messages = Effect.fnUntraced(function*(job: JobId, options: JobLogs.ReadOptions = {}) {
-  return (yield* (yield* JobLogs.JobLogs).read(job, options)).lines.map((line) => line.message)
+  return (yield* (yield* JobLogs.JobLogs).read(ENDPOINT, job, options)).lines.map((line) => line.message)
 })
 
 const writtenRules = (rule: LogRule): void => {
   rule(
-    "a line that names its job is that job's; a worker cannot write into another one's, nor into another endpoint",
+    "assigns a line to the job it names, and refuses jobs of other workers and endpoints",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs.JobLogs
@@ -202,7 +222,7 @@ const writtenRules = (rule: LogRule): void => {
       })
   )
 
-  rule("a line that names none is the job's where the worker holds exactly one", () =>
+  rule("assigns a line without a job to the worker's job when the worker runs exactly one", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { finish, started } = yield* Scenario.make()
@@ -224,7 +244,7 @@ const writtenRules = (rule: LogRule): void => {
     }))
 
   rule(
-    "a line of an attempt that was lost is told as that attempt's, also while the job runs elsewhere",
+    "records a late line with its lost attempt, even while the job runs on another worker",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs.JobLogs
@@ -237,10 +257,10 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("ann", "still here", job.id)
         yield* write("bob", "taking over", job.id)
         yield* queue.workerGone(endpoint.id, "ann", "killed")
-        // Nobody remembers what it was handed.
-        assert.isFalse(yield* write("ann", "from the grave", job.id))
+        // The registry does not remember the worker's jobs.
+        assert.isFalse(yield* write("ann", "after its exit", job.id))
         yield* logs.flush
-        const { lines } = yield* logs.read(job.id)
+        const { lines } = yield* logs.read(job.endpoint, job.id)
         assert.deepStrictEqual(lines.map(({ attempt, message, worker }) => [attempt, worker, message]), [
           [1, "ann", "still here"],
           [2, "bob", "taking over"]
@@ -248,19 +268,19 @@ const writtenRules = (rule: LogRule): void => {
       })
   )
 
-  rule("a worker of before a restart is known by the job that it holds", () =>
+  rule("accepts a line for a job that the worker took before a restart", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const registry = yield* WorkerRegistry.WorkerRegistry
       const { endpoint, started } = yield* Scenario.make()
       const job = yield* started("ann")
-      yield* registry.gone(endpoint.id, "ann")
+      yield* registry.removed(endpoint.id, "ann")
       assert.isTrue(yield* write("ann", "still mine", job.id))
       yield* logs.flush
       assert.deepStrictEqual(yield* messages(job.id), ["still mine"])
     }))
 
-  rule("lines wait for others a tenth of a second, and not when there are many", () =>
+  rule("writes lines after 100 ms, or at once when many are pending", () =>
     Effect.gen(function*() {
       const { started } = yield* Scenario.make()
       const { id } = yield* started("ann")
@@ -273,7 +293,7 @@ const writtenRules = (rule: LogRule): void => {
       assert.strictEqual((yield* messages(id, { limit: 1_000 })).length, 1 + JobLogs.BATCH_LINES)
     }))
 
-  rule("a long message is cut in its middle", () =>
+  rule("truncates a long message in its middle", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { started } = yield* Scenario.make()
@@ -285,7 +305,7 @@ const writtenRules = (rule: LogRule): void => {
       assert.match(message, /^begin.*100008 characters, cut here.*end$/)
     }))
 
-  rule("what was dropped is told by a line of its own, wherever it is missing", () =>
+  rule("inserts a line that counts the dropped lines at each gap", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { started } = yield* Scenario.make()
@@ -294,7 +314,7 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("ann", `line ${n}`, id)
         if (n % 10 === 0) yield* logs.flush
       }
-      const all = yield* logs.read(id, { limit: 1_000 })
+      const all = yield* logs.read(ENDPOINT, id, { limit: 1_000 })
       const [gap, ...rest] = all.lines
       assert.deepInclude(gap, { number: 300 - rest.length, level: "WARN", source: "platform", worker: null, attempt: 1 })
       assert.match(
@@ -303,32 +323,35 @@ const writtenRules = (rule: LogRule): void => {
       )
       assert.deepStrictEqual(rest.map((line) => line.message), rest.map((line) => `line ${line.number}`))
       assert.deepStrictEqual([all.cursor, all.more], [300, false])
-      // Who had read some of them is told how many it missed.
-      const later = yield* logs.read(id, { after: 50, limit: 1 })
+      // A reader that received some of the dropped lines receives the number of those it missed.
+      const later = yield* logs.read(ENDPOINT, id, { after: 50, limit: 1 })
       assert.match(later.lines[0]?.message ?? "", new RegExp(`^${300 - rest.length - 50} lines dropped`))
     }), { lines: 100 })
 
-  rule("a level leaves out what is below it, and pages go on where they ended", () =>
-    Effect.gen(function*() {
-      const logs = yield* JobLogs.JobLogs
-      const { endpoint, started } = yield* Scenario.make()
-      const { id } = yield* started("ann")
-      for (let n = 1; n <= 3_000; n++) {
-        const level = n % 1_000 === 0 ? "ERROR" : n % 2 === 0 ? "WARN" : "DEBUG"
-        yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: id, level, source: "log", message: `${n}` })
-      }
-      yield* logs.flush
-      const seen: Array<string> = []
-      let after = 0
-      for (let more = true; more;) {
-        const page = yield* logs.read(id, { after, level: "ERROR", limit: 2 })
-        seen.push(...page.lines.map((line) => line.message))
-        more = page.more
-        after = page.cursor
-      }
-      assert.deepStrictEqual([...seen, after], ["1000", "2000", "3000", 3_000])
-      assert.deepStrictEqual(yield* messages(id, { after: 2_996, level: "WARN" }), ["2998", "3000"])
-    }))
+  rule(
+    "omits lines below the requested level, and continues each page where the previous one ended",
+    () =>
+      Effect.gen(function*() {
+        const logs = yield* JobLogs.JobLogs
+        const { endpoint, started } = yield* Scenario.make()
+        const { id } = yield* started("ann")
+        for (let n = 1; n <= 3_000; n++) {
+          const level = n % 1_000 === 0 ? "ERROR" : n % 2 === 0 ? "WARN" : "DEBUG"
+          yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: id, level, source: "log", message: `${n}` })
+        }
+        yield* logs.flush
+        const seen: Array<string> = []
+        let after = 0
+        for (let more = true; more;) {
+          const page = yield* logs.read(ENDPOINT, id, { after, level: "ERROR", limit: 2 })
+          seen.push(...page.lines.map((line) => line.message))
+          more = page.more
+          after = page.cursor
+        }
+        assert.deepStrictEqual([...seen, after], ["1000", "2000", "3000", 3_000])
+        assert.deepStrictEqual(yield* messages(id, { after: 2_996, level: "WARN" }), ["2998", "3000"])
+      })
+  )
 }
 
 /** A store whose next writes fail. */
@@ -342,13 +365,13 @@ const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { le
           if (failures.left === 0) return inner.append(batches)
           failures.left -= 1
           return Effect.fail(
-            new QueueError({ reason: new StoreUnavailable({ operation: "append", cause: new Error("the disk is full") }) })
+            new StoreError({ reason: new StoreUnavailable({ operation: "append", cause: new Error("the disk is full") }) })
           )
         })
     }))
   ).pipe(Layer.provideMerge(store))
 
-/** Everything that has to do with log lines. The layer is built anew for every test. */
+/** Registers the rules of log lines. The layer is built for every test. */
 export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | JobLogStore, E>): void => {
   const worldOver = (stores: Layer.Layer<JobStore | JobLogStore, E>, quotas: Partial<LogQuotas> = {}) =>
     JobQueue.layer.pipe(
@@ -364,7 +387,7 @@ export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | 
     describe("written", () => writtenRules(rule))
     describe("followed", () => logEventRules(rule))
 
-    it.effect("lines that cannot be kept are told as missing, and the job goes on", () => {
+    it.effect("counts lines that cannot be stored as dropped, and lets the job continue", () => {
       const failures = { left: 0 }
       return Effect.gen(function*() {
         const logs = yield* JobLogs.JobLogs
@@ -386,15 +409,15 @@ export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | 
       }).pipe(Effect.provide(worldOver(faulty(store, failures))))
     })
 
-    it.effect("what is pending when the platform stops is written first", () =>
+    it.effect("writes pending lines when the platform shuts down", () =>
       Effect.gen(function*() {
-        const kept = yield* JobLogStore
+        const store = yield* JobLogStore
         const { started } = yield* Scenario.make()
         const job = yield* started("ann")
-        yield* write("ann", "last words", job.id).pipe(
+        yield* write("ann", "last line", job.id).pipe(
           Effect.provide(Layer.fresh(JobLogs.layer))
         )
-        assert.deepStrictEqual((yield* kept.read(job.id, 0, 9)).lines.map((line) => line.message), ["last words"])
+        assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.message), ["last line"])
       }).pipe(Effect.provide(worldOver(store))))
   })
 }

@@ -1,15 +1,15 @@
 /**
- * The conformance suite of the queue: every backend's test file is a few lines.
+ * The conformance suite of the queue. The test file of a store is a few lines:
  *
  * ```ts
- * suite("sqlite", layerOfAStoreThatIsEmpty)
- * endpointStoreSuite("sqlite", layerOfAnEndpointStoreThatIsEmpty)
- * outboxSuite("sqlite", layerOfBothJobsAndWebhooks)
- * endpointRemovalSuite("sqlite", layerOfBothJobsAndEndpoints)
+ * jobStoreSuite("sqlite", layerOfAnEmptyJobStore)
+ * endpointStoreSuite("sqlite", layerOfAnEmptyEndpointStore)
+ * outboxSuite("sqlite", layerOfJobsAndWebhooks)
+ * endpointRemovalSuite("sqlite", layerOfJobsAndEndpoints)
  * ```
  *
- * The layer is built anew for every test, and has to give a store of its own each time. All timers run on the test clock, which starts at
- * 0; a store has no clock of its own. Titles name the invariants (R1 to R15, docs/spec/figures.md#reliability) where they show one.
+ * The layer is built for every test and must provide a separate store each time. All timers run on the test clock, which starts at 0; a store
+ * has no clock of its own. Titles name the invariants that they test (R1 to R15, docs/spec/figures.md#reliability).
  */
 import { describe } from "@effect/vitest"
 import type { JobStore } from "@stint/store/JobStore"
@@ -34,15 +34,15 @@ import { takeRules } from "../rules/TakeRules.ts"
 import { timerRules } from "../rules/TimerRules.ts"
 import { workerRules } from "../rules/WorkerRules.ts"
 
-/** How much of it to run. */
+/** The size of the suite. */
 export interface SuiteOptions {
-  /** How many random sequences of commands are held against the model. Default: 400. */
+  /** The number of random sequences of commands that are compared with the model. Default: 400. */
   readonly sequences?: number
-  /** How many idempotency keys are submitted at once and again. Default: 1,000. */
+  /** The number of idempotency keys that are submitted concurrently. Default: 1,000. */
   readonly keys?: number
 }
 
-/** Everything that a job store and the queue over it have to do. */
+/** Registers the rules of a job store and the queue over it. */
 export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, options: SuiteOptions = {}): void => {
   const { keys = 1_000, sequences = 400 } = options
   const rule = storeRule(store)

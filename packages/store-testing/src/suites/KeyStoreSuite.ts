@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 
 const decode = Schema.decodeUnknownSync(KeyRecord)
 
-/** A key's id from a small number. */
+/** A key id from a small number. */
 const idOf = (number: number): KeyId => KeyId.make(number.toString(16).padStart(16, "0"))
 
 const plain = (number: number, settings: Partial<KeyRecord> = {}): KeyRecord => ({
@@ -43,14 +43,14 @@ const everything = decode({
   previous: [{ digest: "1".repeat(64), until: 1_700_000_000_002 }, { digest: "2".repeat(64), until: 0 }]
 })
 
-/** Everything that a key store has to do. The layer is built anew for every test. */
+/** Registers the rules of a key store. The layer is built for every test. */
 export const keyStoreSuite = <E>(name: string, store: Layer.Layer<KeyStore, E>): void => {
   const rule = (title: string, body: Effect.Effect<void, unknown, KeyStore>) =>
     it.effect(title, () => Effect.provide(body, store))
 
   describe(`key store: ${name}`, () => {
     rule(
-      "a key comes back as it was put, with every setting",
+      "returns a stored key unchanged, with every setting",
       Effect.gen(function*() {
         const store = yield* KeyStore
         for (const key of [everything, plain(1), plain(2, { endpoints: "all", scopes: ["admin"] })]) {
@@ -62,10 +62,10 @@ export const keyStoreSuite = <E>(name: string, store: Layer.Layer<KeyStore, E>):
     )
 
     rule(
-      "what is not there is undefined",
+      "returns undefined for an unknown id",
       Effect.gen(function*() {
         const store = yield* KeyStore
-        assert.strictEqual(yield* store.get("nobody"), undefined)
+        assert.strictEqual(yield* store.get("unknown"), undefined)
         assert.strictEqual(yield* store.get("constructor"), undefined)
         assert.strictEqual(yield* store.update(idOf(1), (key) => key), undefined)
         assert.isFalse(yield* store.remove(idOf(1)))
@@ -74,7 +74,7 @@ export const keyStoreSuite = <E>(name: string, store: Layer.Layer<KeyStore, E>):
     )
 
     rule(
-      "the list is by age, whatever the order of creation",
+      "lists keys by age, whatever the order of creation",
       Effect.gen(function*() {
         const store = yield* KeyStore
         for (const [number, createdAt] of [[1, 30], [2, 10], [4, 20], [3, 20]] as const) {
@@ -85,7 +85,7 @@ export const keyStoreSuite = <E>(name: string, store: Layer.Layer<KeyStore, E>):
     )
 
     rule(
-      "an update is seen at once, by everybody, and changes nothing else",
+      "shows an update to every reader at once, and changes nothing else",
       Effect.gen(function*() {
         const store = yield* KeyStore
         yield* store.put(plain(1))
@@ -99,7 +99,7 @@ export const keyStoreSuite = <E>(name: string, store: Layer.Layer<KeyStore, E>):
     )
 
     rule(
-      "updates at the same time all count",
+      "applies all of several concurrent updates",
       Effect.gen(function*() {
         const store = yield* KeyStore
         yield* store.put(plain(1, { lastUsedAt: 0 }))
@@ -114,7 +114,7 @@ export const keyStoreSuite = <E>(name: string, store: Layer.Layer<KeyStore, E>):
     )
 
     rule(
-      "a second put replaces the first",
+      "replaces the stored value on a second put",
       Effect.gen(function*() {
         const store = yield* KeyStore
         yield* store.put(plain(1, { name: "first" }))
@@ -124,7 +124,7 @@ export const keyStoreSuite = <E>(name: string, store: Layer.Layer<KeyStore, E>):
     )
 
     rule(
-      "what was removed is gone, and only that",
+      "removes exactly the given id",
       Effect.gen(function*() {
         const store = yield* KeyStore
         yield* store.put(plain(1))

@@ -8,6 +8,7 @@ import { toJsonText } from "@stint/contract/Json"
 import * as JobQueue from "@stint/queue/JobQueue"
 import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
 import type { JobStore } from "@stint/store/JobStore"
+import type { ListCursor } from "@stint/store/ListCursor"
 import { type DeliveryOutcome, type WebhookDelivery, WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -20,14 +21,17 @@ const url = "http://127.0.0.1:9/hook"
 
 const to = (...events: readonly [WebhookEvent, ...ReadonlyArray<WebhookEvent>]) => ({ webhook: { url, events } })
 
-/** Long enough for all. */
+/** The default endpoint of a scenario. */
+const ENDPOINT = Scenario.endpoint().id
+
+/** A lease longer than every test. */
 const LEASE = 30_000
 
 const bodyOf = ({ body }: WebhookDelivery): unknown => JSON.parse(body)
 
 const delivered = (at: number): DeliveryOutcome => ({ _tag: "Delivered", at, status: 200, error: null })
 
-/** Everything that an outbox has to do. The layer is built anew for every test. */
+/** Registers the rules of an outbox. The layer is built for every test. */
 export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | WebhookStore, E>): void => {
   const world = JobQueue.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store).pipe(Layer.provideMerge(store)), WorkerRegistry.layer))
@@ -39,7 +43,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
 
   describe(`webhook outbox: ${name}`, () => {
     rule(
-      "R10: every end of a job is told once, whatever ended it, with the job object as it stood",
+      "R10: delivers every end of a job once, whatever ended it, with the job as it was at its end",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -68,7 +72,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
             [completed, failed, cancelled, lost, purged, late, claimed].map((job) => job.id).sort()
           )
           assert.strictEqual(new Set(due.map((one) => one.id)).size, 7)
-          const first = due.find((one) => one.job === completed.id) ?? assert.fail("the first end was not told")
+          const first = due.find((one) => one.job === completed.id) ?? assert.fail("the first end was not delivered")
           assert.deepStrictEqual(bodyOf(first), {
             id: completed.id,
             status: "COMPLETED",
@@ -102,7 +106,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
     )
 
     rule(
-      "start, chunks and progress are told where asked for, and an attempt that is tried again is no end",
+      "delivers start, chunks and progress on request, and no end for an attempt that is retried",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -120,7 +124,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           assert.deepInclude(bodyOf(due[1] ?? assert.fail()), { retries: 1, workerId: "bob" })
           assert.deepInclude(bodyOf(due[2] ?? assert.fail()), { stream: [{ output: { word: "one" } }] })
           assert.deepInclude(bodyOf(due[4] ?? assert.fail()), { status: "IN_PROGRESS", output: "half" })
-          // Nobody asked to be told of this one.
+          // A job without a webhook.
           yield* submit(to("completed"))
           yield* takeOne("ann")
           yield* submit()
@@ -130,7 +134,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
     )
 
     rule(
-      "a delivery has the span of the request that submitted its job, and none where there was none",
+      "gives a delivery the span of the submission, or none when the submission had none",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -146,12 +150,12 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
             [trace.traceparent, null],
             [null, null]
           ])
-          assert.deepInclude(yield* outbox.get(due[0]?.id ?? ""), trace)
+          assert.deepInclude(yield* outbox.get(ENDPOINT, due[0]?.id ?? ""), trace)
           assert.notProperty((yield* outbox.list({ limit: 1 })).deliveries[0], "traceparent")
         })
     )
 
-    rule("what has ended of one endpoint can be removed, and its pending deliveries stay", () =>
+    rule("removes an endpoint's ended deliveries and keeps its pending ones", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const red = yield* Scenario.make({ id: "red" })
@@ -162,9 +166,9 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         }
         const due = yield* outbox.claimDue(0, 8, LEASE)
         for (const [index, one] of due.entries()) {
-          if (index % 4 === 0) yield* outbox.settle(one.id, 1, delivered(1))
-          if (index % 4 === 1) yield* outbox.settle(one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
-          if (index % 4 === 2) yield* outbox.settle(one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
+          if (index % 4 === 0) yield* outbox.settle(one.endpoint, one.id, 1, delivered(1))
+          if (index % 4 === 1) yield* outbox.settle(one.endpoint, one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
+          if (index % 4 === 2) yield* outbox.settle(one.endpoint, one.id, 1, { _tag: "Failed", at: 1, status: null, error: "no" })
         }
         assert.strictEqual(yield* outbox.removeEnded(red.endpoint.id, 2), 2)
         assert.strictEqual(yield* outbox.removeEnded(red.endpoint.id, 2), 1)
@@ -174,10 +178,10 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
             deliveries.map(({ state }) => state))
         assert.deepStrictEqual(yield* states(red), ["pending"])
         assert.strictEqual((yield* states(blue)).length, 4)
-        assert.isUndefined(yield* outbox.get(due[0]?.id ?? ""))
+        assert.isUndefined(yield* outbox.get(red.endpoint.id, due[0]?.id ?? ""))
       }))
 
-    rule("of progress that no sender has had yet only the latest is told", () =>
+    rule("delivers only the latest progress when no sender has claimed an earlier one", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const { queue, submit, takeOne } = yield* Scenario.make()
@@ -194,7 +198,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         )
       }))
 
-    rule("R10: what was not committed is not told", () =>
+    rule("R10: delivers nothing for a change that was not committed", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const { failNextWrites } = yield* StoreFaults.StoreFaults
@@ -206,35 +210,38 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         assert.deepStrictEqual(yield* outbox.claimDue(0, 10, LEASE), [])
         yield* finish(job)
         assert.strictEqual((yield* outbox.claimDue(0, 10, LEASE)).length, 1)
-        // A repetition is no second end.
+        // A repeated result is not a second end.
         assert.strictEqual(yield* finish(job), "ignored")
         assert.deepStrictEqual(yield* outbox.claimDue(0, 10, LEASE), [])
       }))
 
-    rule("two senders never get the same delivery, and that of a sender that died comes back", () =>
-      Effect.gen(function*() {
-        const outbox = yield* WebhookStore
-        const { queue, endpoint, submit } = yield* Scenario.make()
-        yield* Effect.replicateEffect(submit(to("completed")), 20, { discard: true })
-        yield* queue.purge(endpoint.id)
-        assert.strictEqual(yield* outbox.nextDueAt, 0)
-        const claims = yield* Effect.replicateEffect(outbox.claimDue(0, 3, LEASE), 10, { concurrency: "unbounded" })
-        const ids = claims.flat().map((one) => one.id)
-        assert.strictEqual(ids.length, 20)
-        assert.strictEqual(new Set(ids).size, 20)
-        assert.strictEqual(yield* outbox.nextDueAt, LEASE)
-        assert.deepStrictEqual(yield* outbox.claimDue(LEASE - 1, 100, LEASE), [])
-        const again = yield* outbox.claimDue(LEASE, 100, LEASE)
-        assert.deepStrictEqual(again.map((one) => one.attempts), Array.from({ length: 20 }, () => 2))
-        // The first sender wakes up: its word counts no more.
-        assert.isFalse(yield* outbox.settle(ids[0] ?? "", 1, delivered(LEASE)))
-        assert.isTrue(yield* outbox.settle(ids[0] ?? "", 2, delivered(LEASE)))
-        assert.isFalse(yield* outbox.settle(ids[0] ?? "", 2, delivered(LEASE)))
-        assert.isFalse(yield* outbox.settle("unknown", 1, delivered(LEASE)))
-      }))
+    rule(
+      "never gives two senders the same delivery, and returns the delivery of a sender that died",
+      () =>
+        Effect.gen(function*() {
+          const outbox = yield* WebhookStore
+          const { queue, endpoint, submit } = yield* Scenario.make()
+          yield* Effect.replicateEffect(submit(to("completed")), 20, { discard: true })
+          yield* queue.purge(endpoint.id)
+          assert.strictEqual(yield* outbox.nextDueAt, 0)
+          const claims = yield* Effect.replicateEffect(outbox.claimDue(0, 3, LEASE), 10, { concurrency: "unbounded" })
+          const ids = claims.flat().map((one) => one.id)
+          assert.strictEqual(ids.length, 20)
+          assert.strictEqual(new Set(ids).size, 20)
+          assert.strictEqual(yield* outbox.nextDueAt, LEASE)
+          assert.deepStrictEqual(yield* outbox.claimDue(LEASE - 1, 100, LEASE), [])
+          const again = yield* outbox.claimDue(LEASE, 100, LEASE)
+          assert.deepStrictEqual(again.map((one) => one.attempts), Array.from({ length: 20 }, () => 2))
+          // The first sender continues: its result no longer counts.
+          assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 1, delivered(LEASE)))
+          assert.isTrue(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
+          assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
+          assert.isFalse(yield* outbox.settle(ENDPOINT, "unknown", 1, delivered(LEASE)))
+        })
+    )
 
     rule(
-      "a delivery is tried again when its sender says, until it is delivered or failed, and sent anew on demand",
+      "retries a delivery when its sender requests it, until it is delivered or failed, and resends it on demand",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -243,8 +250,10 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           yield* queue.cancel(endpoint.id, job)
           const [first] = yield* outbox.claimDue(0, 10, LEASE)
           const id = first?.id ?? ""
-          assert.isTrue(yield* outbox.settle(id, 1, { _tag: "Retry", at: 10, status: 503, error: "503", nextAt: 5_000 }))
-          assert.deepInclude(yield* outbox.get(id), {
+          assert.isTrue(
+            yield* outbox.settle(ENDPOINT, id, 1, { _tag: "Retry", at: 10, status: 503, error: "503", nextAt: 5_000 })
+          )
+          assert.deepInclude(yield* outbox.get(ENDPOINT, id), {
             state: "pending",
             lastStatus: 503,
             lastError: "503",
@@ -255,25 +264,25 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           const [second] = yield* outbox.claimDue(5_000, 10, LEASE)
           assert.strictEqual(second?.id, id)
           assert.strictEqual(second?.body, first?.body)
-          yield* outbox.settle(id, 2, { _tag: "Failed", at: 5_010, status: null, error: "connection refused" })
-          assert.deepInclude(yield* outbox.get(id), {
+          yield* outbox.settle(ENDPOINT, id, 2, { _tag: "Failed", at: 5_010, status: null, error: "connection refused" })
+          assert.deepInclude(yield* outbox.get(ENDPOINT, id), {
             state: "failed",
             lastError: "connection refused",
             lastStatus: null,
             nextAt: null
           })
           assert.strictEqual(yield* outbox.nextDueAt, null)
-          assert.deepInclude(yield* outbox.resend(id, 9_000), { state: "pending", nextAt: 9_000 })
+          assert.deepInclude(yield* outbox.resend(ENDPOINT, id, 9_000), { state: "pending", nextAt: 9_000 })
           const [third] = yield* outbox.claimDue(9_000, 10, LEASE)
           assert.strictEqual(third?.attempts, 3)
-          yield* outbox.settle(id, 3, delivered(9_010))
-          assert.deepInclude(yield* outbox.get(id), { state: "delivered", lastStatus: 200, lastError: null })
-          assert.strictEqual(yield* outbox.resend("unknown", 0), undefined)
-          assert.strictEqual(yield* outbox.get("unknown"), undefined)
+          yield* outbox.settle(ENDPOINT, id, 3, delivered(9_010))
+          assert.deepInclude(yield* outbox.get(ENDPOINT, id), { state: "delivered", lastStatus: 200, lastError: null })
+          assert.strictEqual(yield* outbox.resend(ENDPOINT, "unknown", 0), undefined)
+          assert.strictEqual(yield* outbox.get(ENDPOINT, "unknown"), undefined)
         })
     )
 
-    rule("the log is listed newest first, by endpoint, job and state, page by page", () =>
+    rule("lists deliveries newest first, filtered by endpoint, job and state, in pages", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const red = yield* Scenario.make({ id: "red" })
@@ -285,10 +294,10 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           jobs.push(id)
         }
         const [one] = yield* outbox.claimDue(0, 1, LEASE)
-        yield* outbox.settle(one?.id ?? "", 1, delivered(1))
+        yield* outbox.settle(red.endpoint.id, one?.id ?? "", 1, delivered(1))
         const list = Effect.fnUntraced(function*(query: Omit<Parameters<typeof outbox.list>[0], "limit">) {
           const seen: Array<number> = []
-          let after: number | undefined
+          let after: ListCursor | undefined
           while (true) {
             const page = yield* outbox.list({ ...query, limit: 2, after })
             seen.push(...page.deliveries.map((delivery) => jobs.indexOf(delivery.job)))
@@ -305,25 +314,28 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         assert.notProperty((yield* outbox.list({ limit: 1 })).deliveries[0], "body")
       }))
 
-    rule("R15: deliveries outlive their job, and go when they are done with and old enough", () =>
-      Effect.gen(function*() {
-        const outbox = yield* WebhookStore
-        const { queue, endpoint, submit } = yield* Scenario.make()
-        yield* Effect.replicateEffect(submit(to("completed")), 3, { discard: true })
-        yield* queue.purge(endpoint.id)
-        const due = yield* outbox.claimDue(0, 2, LEASE)
-        for (const one of due) yield* outbox.settle(one.id, 1, delivered(1_000))
-        yield* TestClock.adjust(600_000)
-        yield* queue.tick
-        assert.strictEqual((yield* outbox.list({ limit: 10 })).deliveries.length, 3)
-        assert.strictEqual(yield* outbox.removeBefore(1_000, 10), 0)
-        assert.strictEqual(yield* outbox.removeBefore(1_001, 1), 1)
-        assert.strictEqual(yield* outbox.removeBefore(1_001, 10), 1)
-        const { deliveries } = yield* outbox.list({ limit: 10 })
-        assert.deepStrictEqual(deliveries.map((one) => one.state), ["pending"])
-      }))
+    rule(
+      "R15: keeps deliveries after their job is removed, and removes ended ones that are old enough",
+      () =>
+        Effect.gen(function*() {
+          const outbox = yield* WebhookStore
+          const { queue, endpoint, submit } = yield* Scenario.make()
+          yield* Effect.replicateEffect(submit(to("completed")), 3, { discard: true })
+          yield* queue.purge(endpoint.id)
+          const due = yield* outbox.claimDue(0, 2, LEASE)
+          for (const one of due) yield* outbox.settle(one.endpoint, one.id, 1, delivered(1_000))
+          yield* TestClock.adjust(600_000)
+          yield* queue.tick
+          assert.strictEqual((yield* outbox.list({ limit: 10 })).deliveries.length, 3)
+          assert.strictEqual(yield* outbox.removeBefore(1_000, 10), 0)
+          assert.strictEqual(yield* outbox.removeBefore(1_001, 1), 1)
+          assert.strictEqual(yield* outbox.removeBefore(1_001, 10), 1)
+          const { deliveries } = yield* outbox.list({ limit: 10 })
+          assert.deepStrictEqual(deliveries.map((one) => one.state), ["pending"])
+        })
+    )
 
-    rule("whoever sends is woken when a job with a webhook changes", () =>
+    rule("wakes the webhook sender when a job with a webhook changes", () =>
       Effect.gen(function*() {
         const { queue, endpoint, submit } = yield* Scenario.make()
         const { id } = yield* submit(to("completed"))
@@ -337,14 +349,14 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         yield* Fiber.join(waiting)
       }))
 
-    rule("tracebacks stay at home where the endpoint says so", () =>
+    rule("removes tracebacks from deliveries when the endpoint disables them", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const { fail, submit, takeOne } = yield* Scenario.make({ errorTraceback: "none" })
         yield* submit(to("completed"))
         yield* fail(yield* takeOne("ann"), JSON.stringify({ error_message: "no", error_traceback: "at /home/ann" }))
-        const [told] = yield* outbox.claimDue(0, 1, LEASE)
-        assert.deepInclude(bodyOf(told ?? assert.fail()), { error: JSON.stringify({ error_message: "no" }) })
+        const [delivery] = yield* outbox.claimDue(0, 1, LEASE)
+        assert.deepInclude(bodyOf(delivery ?? assert.fail()), { error: JSON.stringify({ error_message: "no" }) })
       }))
   })
 }

@@ -1,5 +1,5 @@
 /**
- * The batch as callers and its webhook see it (docs/spec/batches.md#batch-object).
+ * The batch object of responses and webhooks (docs/spec/batches.md#batch-object).
  */
 import type { Batch } from "@stint/contract/Batch"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
@@ -22,5 +22,5 @@ export const toWireBatch = (batch: BatchRecord): Batch => ({
   ...(batch.webhook === null ? {} : { webhook: batch.webhook })
 })
 
-/** The body of its webhook. */
+/** The body of the webhook of a batch. */
 export const batchJson = (batch: BatchRecord): JsonText => toJsonText(toWireBatch(batch))

@@ -1,6 +1,5 @@
 /**
- * The state machine of a batch. Pure: a batch and what happened to it make another batch, or a rejection. Stores persist what it says and
- * decide nothing.
+ * The state machine of a batch: pure functions from a batch and an event to the next batch, or a rejection. Stores persist the result.
  *
  * ```
  *   created
@@ -13,18 +12,18 @@
  *     v                        v cancelled
  *   [ CANCELLED ] <------------+
  *
- *   the requests of a finalized batch:   unfed --fed--> jobs of their own: waiting, running, then completed | failed | cancelled
- *                                          `--cancelled--> cancelled
- *   the end of a batch (`endedAt`):      no request left that waits or runs; a week for a draft that nobody touches
- *   removal:                             its retention later; its jobs stay as long as it does
+ *   requests of a finalized batch:   not enqueued --enqueued--> a job: waiting, running, then completed | failed | cancelled
+ *                                      `--cancelled--> cancelled
+ *   end of a batch (`endedAt`):      no request waits or runs; a draft is cancelled after a week without changes
+ *   removal:                         after the retention, together with its jobs
  * ```
  *
- * Rules that hold for every sequence of events (and that the property tests check):
+ * Invariants for every sequence of events, checked by property tests:
  *
- * - The counts are what counting the requests would give, and counting is never done.
- * - A batch that is finalized ends in the step in which its last request ends, so whoever commits that request commits the end.
- * - Nothing of a cancelled batch is started any more: a job of it that comes back to the queue is cancelled in the same step
- *   ({@link mustCancel}). A running one may finish (wire-facts 1.6).
+ * - The counts match the requests. They are updated with each change and never recounted.
+ * - A finalized batch ends in the same step as its last request, so both are in one commit.
+ * - No job of a cancelled batch starts: a job that returns to the queue is cancelled in the same step ({@link mustCancel}). Running jobs may
+ *   finish (docs/spec/batches.md#cancelling-a-batch).
  */
 import { BatchId, BatchStatus, type BatchWebhookEvent } from "@stint/contract/Batch"
 import { EndpointId } from "@stint/contract/Ids"
@@ -33,26 +32,26 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type { JobHead } from "../jobs/JobRecord.ts"
 
-/** A batch as the queue keeps it. Times are milliseconds since 1970. */
+/** The record of a batch. Times are in milliseconds since 1970. */
 export const BatchRecord = Schema.Struct({
   id: BatchId,
   endpoint: EndpointId,
   status: BatchStatus,
   name: Schema.NullOr(Schema.String),
-  /** Who is told of its end. */
+  /** URL that receives the end of the batch. */
   webhook: Schema.NullOr(Schema.String),
-  /** For the requests that do not say otherwise. */
+  /** The policy of requests that do not override it. */
   policy: Schema.NullOr(Policy),
   createdAt: Schema.Int,
   /** When a caller last changed it. */
   touchedAt: Schema.Int,
   finalizedAt: Schema.NullOr(Schema.Int),
-  /** Set exactly while no request waits or runs, and the batch is no draft. */
+  /** Set exactly while the batch is not a draft and no request waits or runs. */
   endedAt: Schema.NullOr(Schema.Int),
-  /** The endpoint's when the batch was made. */
+  /** The retention of the endpoint when the batch was created. */
   retentionMs: Schema.Int,
   total: Schema.Int,
-  /** Of the requests of a finalized batch, those that are no jobs yet. */
+  /** Number of requests of a finalized batch that are not jobs yet. */
   notEnqueued: Schema.Int,
   running: Schema.Int,
   completed: Schema.Int,
@@ -62,21 +61,21 @@ export const BatchRecord = Schema.Struct({
 })
 export type BatchRecord = typeof BatchRecord.Type
 
-/** Why something cannot be done to a batch. */
+/** Why a change was rejected. */
 export type Rejection =
-  /** Only a draft can be changed so. */
+  /** Only drafts allow this change. */
   | { readonly _tag: "NotDraft" }
-  /** It would have more requests than a batch may have. */
+  /** The batch would exceed the limit of requests. */
   | { readonly _tag: "TooLarge"; readonly limit: number }
-  /** It was cancelled and is never started. */
+  /** The batch is cancelled. */
   | { readonly _tag: "Cancelled" }
-  /** Its end has been told. */
+  /** The batch has ended and its webhook was sent. */
   | { readonly _tag: "Ended" }
 
 const ok = (batch: BatchRecord): Result.Result<BatchRecord, Rejection> => Result.succeed(batch)
 const reject = (rejection: Rejection): Result.Result<BatchRecord, Rejection> => Result.fail(rejection)
 
-/** How long a draft that nobody touches is kept before it is cancelled: seven days. */
+/** A draft without changes is cancelled after this time: seven days. */
 export const DRAFT_MILLIS = 7 * 86_400_000
 
 /** A new draft without requests. */
@@ -96,16 +95,16 @@ export const created = (
   cancelled: 0
 })
 
-/** How many requests have ended. */
+/** Number of ended requests. */
 export const ended = ({ cancelled, completed, failed }: BatchRecord): number => cancelled + completed + failed
 
-/** Whether some request waits to be put into the queue. */
+/** Whether requests remain to be enqueued. */
 export const hasPending = ({ status, notEnqueued }: BatchRecord): boolean => status === "FINALIZED" && notEnqueued > 0
 
-/** Whether the batch is to be swept until no job of it waits any more. */
+/** Whether waiting jobs of the batch remain to be cancelled. */
 export const isCancelling = ({ endedAt, status }: BatchRecord): boolean => status === "CANCELLED" && endedAt === null
 
-/** The status and the end that the counts make. */
+/** Derives status and `endedAt` from the counts. */
 const settle = (batch: BatchRecord, now: number): BatchRecord => {
   if (batch.status === "DRAFT") return batch
   if (ended(batch) < batch.total) {
@@ -117,18 +116,18 @@ const settle = (batch: BatchRecord, now: number): BatchRecord => {
   return { ...batch, endedAt: now, status: batch.status === "CANCELLED" ? "CANCELLED" : status }
 }
 
-/** Requests were added. `limit`: the most that a batch may have. */
+/** Adds requests. `limit`: the maximum of requests in a batch. */
 export const added = (batch: BatchRecord, count: number, now: number, limit: number): Result.Result<BatchRecord, Rejection> => {
   if (batch.status !== "DRAFT") return reject({ _tag: "NotDraft" })
   const total = batch.total + count
   return total > limit ? reject({ _tag: "TooLarge", limit }) : ok({ ...batch, total, touchedAt: now })
 }
 
-/** A request was taken out. */
+/** Removes a request. */
 export const dropped = (batch: BatchRecord, now: number): Result.Result<BatchRecord, Rejection> =>
   batch.status === "DRAFT" ? ok({ ...batch, total: batch.total - 1, touchedAt: now }) : reject({ _tag: "NotDraft" })
 
-/** The caller wants another name or webhook. */
+/** Changes name or webhook. */
 export const edited = (
   batch: BatchRecord,
   changes: Partial<Pick<BatchRecord, "name" | "webhook">>,
@@ -138,17 +137,17 @@ export const edited = (
     ? reject({ _tag: "Ended" })
     : ok({ ...batch, ...changes, touchedAt: now })
 
-/** The caller wants it to start. Doing so again changes nothing. */
+/** Starts the batch. Idempotent. */
 export const finalized = (batch: BatchRecord, now: number): Result.Result<BatchRecord, Rejection> => {
   if (batch.status === "CANCELLED") return reject({ _tag: "Cancelled" })
   if (batch.status !== "DRAFT") return ok(batch)
   return ok(settle({ ...batch, status: "FINALIZED", finalizedAt: now, touchedAt: now, notEnqueued: batch.total }, now))
 }
 
-/** So many requests became jobs that wait. */
+/** `count` requests became jobs. */
 export const enqueued = (batch: BatchRecord, count: number): BatchRecord => ({ ...batch, notEnqueued: batch.notEnqueued - count })
 
-/** It is not wanted any more. What is no job yet ends with it; its waiting jobs have to be cancelled one by one. */
+/** Cancels the batch and its requests that are not jobs yet. The store cancels the waiting jobs one by one. */
 export const cancelled = (batch: BatchRecord, now: number): BatchRecord => {
   if (batch.status !== "DRAFT" && batch.status !== "FINALIZED") return batch
   const unstarted = batch.status === "DRAFT" ? batch.total : batch.notEnqueued
@@ -164,7 +163,7 @@ const counts = {
   CANCELLED: "cancelled"
 } as const
 
-/** A job of the batch went from one status to another. */
+/** A job of the batch changed its status. */
 export const jobChanged = (
   batch: BatchRecord,
   before: JobHead["status"],
@@ -183,17 +182,17 @@ export const jobChanged = (
   )
 }
 
-/** Whether a job that came to this status has to be cancelled in the same step. */
+/** Whether a job that entered this status must be cancelled in the same step. */
 export const mustCancel = (batch: BatchRecord, status: JobHead["status"]): boolean =>
   batch.status === "CANCELLED" && status === "IN_QUEUE"
 
-/** When something becomes of the batch although nothing happens to it; null: never. */
+/** When the batch's next timer fires; null: never. */
 export const dueAt = (batch: BatchRecord): number | null => {
   if (batch.endedAt !== null) return batch.endedAt + batch.retentionMs
   return batch.status === "DRAFT" ? batch.touchedAt + DRAFT_MILLIS : null
 }
 
-/** What the batch's webhook is to be told of a change; undefined: nothing. */
+/** The webhook event of a change; undefined: none. */
 export const webhookEventOf = (before: BatchRecord, after: BatchRecord): BatchWebhookEvent | undefined => {
   if (after.webhook === null || before.endedAt !== null || after.endedAt === null) return undefined
   return after.status === "COMPLETED" ? "batch.completed" : after.status === "FAILED" ? "batch.failed" : "batch.cancelled"

@@ -1,12 +1,12 @@
 /**
- * The seam where batches are kept, by the store that keeps their jobs.
+ * The store of batches, in the same database as their jobs.
  *
  * ```
- *   create, add --> requests, kept aside --feed--> jobs: one commit moves a request into the queue, under its own id
- *   a job of a batch changes ----same commit----> the batch's counts, its end, its webhook (BatchMachine)
+ *   create, add --> pending requests --enqueue--> jobs: one commit moves a request into the queue, under its own id
+ *   a job of a batch changes ----same commit----> counts, end and webhook of the batch (BatchMachine)
  * ```
  *
- * A crash at any moment leaves a request either aside or in the queue, never in both and never in neither.
+ * After a crash, each request is either pending or a job, never both.
  */
 import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
@@ -17,10 +17,10 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 import type { BatchRecord, Rejection } from "./BatchMachine.ts"
 
-/** What a request says besides its payloads. */
+/** The options of a request. */
 export const RequestOptions = Schema.Struct({
   policy: Schema.optionalKey(Policy),
   priority: Schema.optionalKey(Priority),
@@ -31,133 +31,134 @@ export const RequestOptions = Schema.Struct({
 })
 export type RequestOptions = typeof RequestOptions.Type
 
-/** A request that is no job yet. */
+/** A request that is not a job yet. */
 export interface BatchRequest {
-  /** The id that its job will have. */
+  /** The id of its later job. */
   readonly id: JobId
   readonly input: JsonText
   readonly s3Config: JsonText | null
   readonly options: RequestOptions
 }
 
-/** What became of a change. */
+/** The result of a change. */
 export type ChangeResult =
   | { readonly _tag: "Changed"; readonly batch: BatchRecord }
   | { readonly _tag: "Rejected"; readonly batch: BatchRecord; readonly rejection: Rejection }
-  /** No such batch on this endpoint. */
+  /** The endpoint has no such batch. */
   | { readonly _tag: "Missing" }
 
-/** What became of a new batch. */
+/** The result of creating a batch. */
 export type CreateResult =
-  | { readonly _tag: "Kept"; readonly batch: BatchRecord }
+  | { readonly _tag: "Created"; readonly batch: BatchRecord }
   | { readonly _tag: "Rejected"; readonly batch: BatchRecord; readonly rejection: Rejection }
-  /** The endpoint has so many batches that have not ended. */
+  /** The endpoint has too many open batches. `open`: their number. */
   | { readonly _tag: "TooMany"; readonly open: number }
   | { readonly _tag: "EndpointGone" }
 
-/** What became of a wish to start. */
+/** The result of starting a batch. */
 export type FinalizeResult =
   | ChangeResult
-  /** So many jobs and requests wait on the endpoint already. */
+  /** The queue of the endpoint is full. `queued`: waiting jobs and requests. */
   | { readonly _tag: "QueueFull"; readonly queued: number }
   | { readonly _tag: "EndpointGone" }
 
-/** What became of requests that were fed. */
+/** The result of enqueueing requests. */
 export interface EnqueueResult {
-  /** How many jobs there are now that were none before. */
+  /** Number of new jobs. */
   readonly jobs: number
-  /** There may be more to feed. */
+  /** Requests may remain. */
   readonly more: boolean
 }
 
-/** What became of a wish to end it. */
+/** The result of cancelling a batch. */
 export interface CancelResult {
-  /** Undefined: no such batch on this endpoint. */
+  /** Undefined: the endpoint has no such batch. */
   readonly batch: BatchRecord | undefined
-  /** What became of its waiting jobs. */
+  /** The results for its waiting jobs. */
   readonly applied: ReadonlyArray<ApplyResult>
-  /** There may be more waiting jobs. */
+  /** Waiting jobs may remain. */
   readonly more: boolean
 }
 
-/** One page of a batch's requests. */
+/** A page of a batch's requests. */
 export interface RequestPage {
   readonly batch: BatchRecord
   readonly ids: ReadonlyArray<JobId>
 }
 
-/** What a sweep found to do. */
+/** The work that a sweep found. */
 export interface SweepResult {
-  /** Finalized, and with requests that are no jobs yet. */
+  /** Finalized batches with requests to enqueue. */
   readonly pending: ReadonlyArray<BatchRecord>
-  /** Cancelled, and with jobs that may wait. */
+  /** Cancelled batches that may have waiting jobs. */
   readonly cancelling: ReadonlyArray<BatchRecord>
-  /** There may be more that is due. */
+  /** Due batches may remain. */
   readonly more: boolean
 }
 
 export class BatchStore extends Context.Service<BatchStore, {
-  /** Keeps a draft with its first requests, unless the endpoint has `maxOpen` batches that have not ended. */
+  /** Stores a draft with its first requests, unless the endpoint has `maxOpen` open batches. */
   readonly create: (
     batch: BatchRecord,
     requests: ReadonlyArray<BatchRequest>,
     limits: { readonly maxOpen: number; readonly maxRequests: number }
-  ) => Effect.Effect<CreateResult, QueueError>
+  ) => Effect.Effect<CreateResult, StoreError>
 
-  /** Adds requests to a draft: all or, where it is rejected, none. */
+  /** Adds requests to a draft: all of them, or none when rejected. */
   readonly add: (
     endpoint: EndpointId,
     id: string,
     requests: ReadonlyArray<BatchRequest>,
     now: number,
     maxRequests: number
-  ) => Effect.Effect<ChangeResult, QueueError>
+  ) => Effect.Effect<ChangeResult, StoreError>
 
-  /** Takes a request out of a draft. `Gone`: there is none of that id in it. */
+  /** Removes a request from a draft. `Gone`: the draft has no such request. */
   readonly drop: (
     endpoint: EndpointId,
     id: string,
     request: string,
     now: number
-  ) => Effect.Effect<ChangeResult | { readonly _tag: "Gone" }, QueueError>
+  ) => Effect.Effect<ChangeResult | { readonly _tag: "Gone" }, StoreError>
 
   readonly edit: (
     endpoint: EndpointId,
     id: string,
     changes: Partial<Pick<BatchRecord, "name" | "webhook">>,
     now: number
-  ) => Effect.Effect<ChangeResult, QueueError>
+  ) => Effect.Effect<ChangeResult, StoreError>
 
-  /** Starts it, unless more than `maxQueued` jobs and requests would wait on the endpoint. */
+  /** Starts the batch, unless more than `maxQueued` jobs and requests would wait on the endpoint. */
   readonly finalize: (
     endpoint: EndpointId,
     id: string,
     now: number,
     maxQueued: number
-  ) => Effect.Effect<FinalizeResult, QueueError>
+  ) => Effect.Effect<FinalizeResult, StoreError>
 
   /**
-   * Makes jobs of up to `limit` requests of a finalized batch, in order. A request whose job is there already, from a step of which
-   * nobody was told, is done with.
+   * Turns up to `limit` requests of a finalized batch into jobs, in order. A request whose job already exists, because the answer to an
+   * earlier call was lost, counts as enqueued.
    */
   readonly enqueue: (
+    endpoint: EndpointId,
     id: BatchId,
     limit: number,
     toJob: (batch: BatchRecord, request: BatchRequest) => JobRecord
-  ) => Effect.Effect<EnqueueResult, QueueError>
+  ) => Effect.Effect<EnqueueResult, StoreError>
 
-  /** Cancels a batch, and up to `limit` of its waiting jobs. To be repeated while there are more. One that has ended stays as it is. */
+  /** Cancels a batch and up to `limit` of its waiting jobs. Repeat while `more`. Does not change a batch that has ended. */
   readonly cancel: (
     endpoint: EndpointId,
     id: string,
     now: number,
     limit: number
-  ) => Effect.Effect<CancelResult, QueueError>
+  ) => Effect.Effect<CancelResult, StoreError>
 
-  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord | undefined, QueueError>
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<BatchRecord | undefined, StoreError>
 
   /** The batches of an endpoint, newest first. */
-  readonly list: (endpoint: EndpointId, offset: number, limit: number) => Effect.Effect<ReadonlyArray<BatchRecord>, QueueError>
+  readonly list: (endpoint: EndpointId, offset: number, limit: number) => Effect.Effect<ReadonlyArray<BatchRecord>, StoreError>
 
   /** The ids of a batch's requests, in order. */
   readonly requests: (
@@ -165,11 +166,12 @@ export class BatchStore extends Context.Service<BatchStore, {
     id: string,
     offset: number,
     limit: number
-  ) => Effect.Effect<RequestPage | undefined, QueueError>
+  ) => Effect.Effect<RequestPage | undefined, StoreError>
 
   /**
-   * Cancels drafts that nobody touched for too long or whose endpoint is gone, removes what is past its retention (a batch's jobs are let
-   * go first, up to `limit` at a time, and go as all jobs do), and says what else is to be done. Costs one look where nothing is.
+   * Cancels drafts that are too old or whose endpoint is removed, and removes batches after their retention. Before that it detaches the jobs
+   * of the batch, up to `limit` at a time; their own retention then removes them. Returns the remaining work. Costs one query when there
+   * is none.
    */
-  readonly sweep: (now: number, limit: number) => Effect.Effect<SweepResult, QueueError>
+  readonly sweep: (now: number, limit: number) => Effect.Effect<SweepResult, StoreError>
 }>()("@stint/store/BatchStore") {}

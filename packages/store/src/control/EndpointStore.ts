@@ -1,43 +1,40 @@
 /**
- * The seam for endpoints: their settings, kept beside the jobs.
- *
- * It lives with the queue because every backend that keeps jobs keeps these too, in the same database
- * (docs/decisions/0002-endpoints-beside-jobs.md).
+ * The store of endpoints and their settings, in the same database as the jobs (docs/decisions/0002-endpoints-beside-jobs.md).
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
-/** What became of a removal. */
+/** The result of a removal. */
 export type RemoveResult = "removed" | "missing" | "busy"
 
 export class EndpointStore extends Context.Service<EndpointStore, {
-  /** Undefined when there is none. On the hot path of every request: backends answer from memory. */
-  readonly get: (id: string) => Effect.Effect<Endpoint | undefined, QueueError>
-  /** All, by id. */
-  readonly list: Effect.Effect<ReadonlyArray<Endpoint>, QueueError>
-  /** Creates. False, and nothing changes, where there is one of that id: of two who create at once, one is told so. */
-  readonly create: (endpoint: Endpoint) => Effect.Effect<boolean, QueueError>
-  /** Creates or replaces. */
-  readonly put: (endpoint: Endpoint) => Effect.Effect<void, QueueError>
+  /** Undefined for an unknown endpoint. Called for every request, so backends answer from memory. */
+  readonly get: (id: string) => Effect.Effect<Endpoint | undefined, StoreError>
+  /** All endpoints, ordered by id. */
+  readonly list: Effect.Effect<ReadonlyArray<Endpoint>, StoreError>
+  /** Creates an endpoint. Returns false and changes nothing when the id exists. Of two concurrent calls, one returns false. */
+  readonly create: (endpoint: Endpoint) => Effect.Effect<boolean, StoreError>
+  /** Creates or replaces an endpoint. */
+  readonly put: (endpoint: Endpoint) => Effect.Effect<void, StoreError>
   /**
-   * Removes. A backend that keeps the jobs too looks in the same step whether there are any that have not ended, or batches of them: then
-   * the endpoint is `busy` and stays. Drafts of batches end with it. From that step on it takes no more jobs, until it is created anew.
+   * Removes an endpoint. Returns `busy` and changes nothing while it has jobs or batches that have not ended; the check and the removal are
+   * one atomic step. Drafts of batches are cancelled later. A removed endpoint rejects jobs until it is created again.
    */
-  readonly remove: (id: EndpointId) => Effect.Effect<RemoveResult, QueueError>
+  readonly remove: (id: EndpointId) => Effect.Effect<RemoveResult, StoreError>
 }>()("@stint/store/EndpointStore") {}
 
-/** Endpoints in memory, and what their jobs have to know of them. */
+/** Endpoints in memory, for the job store in memory. */
 export interface Endpoints {
   readonly service: EndpointStore["Service"]
-  /** Whether there was an endpoint of that id, and is none any more. */
+  /** Whether the endpoint was removed. */
   readonly wasRemoved: (id: EndpointId) => boolean
 }
 
-/** No endpoints yet. `isBusy` says which have jobs that have not ended. */
+/** An empty store. `isBusy`: whether an endpoint has jobs that have not ended. */
 export const makeMemory = (isBusy: (id: EndpointId) => boolean): Endpoints => {
   const endpoints = new Map<string, Endpoint>()
   const removed = new Set<string>()
@@ -69,5 +66,5 @@ export const makeMemory = (isBusy: (id: EndpointId) => boolean): Endpoints => {
   }
 }
 
-/** Endpoints in memory, gone with the process. They know of no jobs, so none of them is ever busy. */
+/** Endpoints in memory, without jobs: no endpoint is ever busy. */
 export const layerMemory: Layer.Layer<EndpointStore> = Layer.sync(EndpointStore, () => makeMemory(() => false).service)

@@ -1,8 +1,8 @@
 /**
- * The job object (docs/spec/jobs-api.md#job-object) as JSON text, for whoever asks and for webhooks.
+ * The job object (docs/spec/jobs-api.md#job-object) as JSON text, for responses and webhooks.
  *
- * Payloads are kept as JSON text and are spliced in as they are: parsing and printing a 20 MB result each time would be the most
- * expensive thing that the platform does.
+ * Payloads are stored as JSON text and inserted unchanged. Parsing and serializing a result of 20 MB for each response would dominate the
+ * cost of the platform.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { isTerminal, type WebhookEvent } from "@stint/contract/Job"
@@ -12,14 +12,14 @@ import * as Schema from "effect/Schema"
 import { delayTime, executionTime } from "./JobMachine.ts"
 import type { JobInput, JobReport, JobWebhook } from "./JobRecord.ts"
 
-/** The exception blob (docs/spec/handler.md#exceptions): a JSON object, of which only the traceback has to be known here. */
+/** The exception object (docs/spec/handler.md#exceptions). Only the traceback matters here. */
 const ErrorBlob = Schema.fromJsonString(Schema.Record(Schema.String, Schema.Unknown))
 
 const decodeBlob = Schema.decodeUnknownOption(ErrorBlob)
 
 /**
- * The error without its traceback, where the endpoint keeps tracebacks from callers (docs/spec/rulings.md#error-on-the-wire). Existing SDKs send a
- * generator's exception as a sentence that ends in its traceback (docs/spec/worker-protocol.md#result-bodies).
+ * The error without its traceback (docs/spec/rulings.md#error-on-the-wire). Existing SDKs send the exception of a generator as a sentence
+ * followed by its traceback (docs/spec/worker-protocol.md#result-bodies).
  */
 const withoutTraceback = (error: string): string =>
   Option.match(decodeBlob(error), {
@@ -45,9 +45,8 @@ export const jobMembers = (job: JobReport, { errorTraceback }: Pick<Endpoint, "e
 }
 
 /**
- * The body of a webhook: the job object with `input` and `webhook`
- * (docs/spec/jobs-api.md#job-object), and for a chunk with a `stream` that holds it, as
- * `/stream` shows it.
+ * The body of a webhook: the job object (docs/spec/jobs-api.md#job-object) with `input` and `webhook`. For a chunk also `stream`, in the
+ * format of `/stream`.
  */
 export const webhookJson = (
   job: JobReport,

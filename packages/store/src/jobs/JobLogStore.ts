@@ -1,22 +1,21 @@
 /**
- * The seam for log lines: where those of jobs are kept.
+ * The store of job logs.
  *
- * Lines belong to their job and go with it. A job has a share of lines and of bytes, all jobs together have one of bytes, and where a share
- * is full the oldest lines go. Lines are numbered within their job, from 1, and a number is never used twice, so what is missing shows as a
- * gap between the numbers.
+ * Lines are removed with their job. Each job has a quota of lines and bytes, and all jobs share a quota of bytes. When a quota is full, the
+ * oldest lines are dropped. Lines are numbered from 1 within their job and numbers are never reused, so dropped lines are visible as gaps.
  *
- * A new backend implements this service and passes `jobLogStoreSuite` of `@stint/queue/testing`.
+ * A new backend implements this service and passes `jobLogStoreSuite` of `@stint/store-testing`.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { LogLevel, LogSource } from "@stint/contract/JobLogLine"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
-/** A line as it is given to a store. */
+/** A new line. */
 export const LogEntry = Schema.Struct({
-  /** When the platform heard it. Milliseconds since 1970. */
+  /** When the platform received it. Milliseconds since 1970. */
   time: Schema.Int,
   level: LogLevel,
   source: LogSource,
@@ -26,71 +25,72 @@ export const LogEntry = Schema.Struct({
 })
 export type LogEntry = typeof LogEntry.Type
 
-/** A line as it is kept. */
+/** A stored line. */
 export interface LogLine extends LogEntry {
   readonly number: number
-  /** How many chunks its attempt had streamed when it was kept; 0 where that was over. Tells where it stands among them. */
+  /** Number of chunks that its attempt had streamed when the line was stored; 0 for an earlier attempt. Orders lines and chunks. */
   readonly chunk: number
 }
 
-/** What is to be kept of one job. */
+/** New lines of one job. */
 export interface LogBatch {
+  readonly endpoint: EndpointId
   readonly job: JobId
-  /** Lines that came before these and could not be kept. Their numbers stay unused. */
+  /** Number of lines before these that could not be stored. Their numbers stay unused. */
   readonly missed: number
   readonly lines: ReadonlyArray<LogEntry>
 }
 
-/** Some of a job's lines. */
+/** A page of a job's lines. */
 export interface LogPage {
-  /** In order of their numbers. */
+  /** Ordered by number. */
   readonly lines: ReadonlyArray<LogLine>
-  /** There are more after these. */
+  /** There are more lines. */
   readonly more: boolean
-  /** The highest number that was given; 0: none. */
+  /** The highest number in use; 0 when there are no lines. */
   readonly last: number
 }
 
-/** How much is kept. */
+/** Quotas of stored lines. */
 export interface LogQuotas {
-  /** Lines of one job. Default: 10,000. */
+  /** Lines per job. Default: 10,000. */
   readonly lines: number
-  /** Bytes of one job's lines. Default: 1 MiB. More shows more of a chatty job and fills the share of all sooner. */
+  /** Bytes per job. Default: 1 MiB. A larger quota keeps more of verbose jobs and fills the total quota sooner. */
   readonly bytes: number
-  /** Bytes of all lines. Default: 256 MiB. It is what logs may take of the disk; beyond it the oldest lines go, whosever they are. */
+  /** Bytes of all jobs. Default: 256 MiB. Beyond it, the oldest lines of any job are dropped. */
   readonly totalBytes: number
 }
 
 const MEBIBYTE = 1024 * 1024
 
-/** What is in force where nobody says otherwise. */
+/** The defaults. */
 export const defaultLogQuotas: LogQuotas = { lines: 10_000, bytes: MEBIBYTE, totalBytes: 256 * MEBIBYTE }
 
-/** The shares in force. */
+/** The quotas in use. */
 export const LogLimits: Context.Reference<LogQuotas> = Context.Reference<LogQuotas>("@stint/store/LogLimits", {
   defaultValue: () => defaultLogQuotas
 })
 
-/** After so many bytes one reading takes no more lines. */
+/** One read stops after this number of bytes. */
 export const READ_BYTES = 256 * 1024
 
-/** What a line counts for beside its message. */
+/** Overhead of a line in the quotas. */
 const LINE_BYTES = 64
 
-/** What a line counts for. */
+/** Size of a line in the quotas. */
 export const bytesOf = ({ message }: LogEntry): number => LINE_BYTES + Buffer.byteLength(message)
 
-/** Lines are kept and dropped in pieces: large ones are cheaper to keep, small ones leave more of the share in use. */
+/** Lines are stored and dropped in pieces. Large pieces are cheaper to write; small pieces use the quota better. */
 const PIECE_LINES = 256
 const PIECE_BYTES = 32 * 1024
 
-/** Lines that are kept, and dropped, together. */
+/** Lines that are stored and dropped together. */
 export interface LogPiece {
   readonly lines: ReadonlyArray<LogEntry>
   readonly bytes: number
 }
 
-/** Cuts lines into pieces. No piece has more lines than one job may. */
+/** Splits lines into pieces. No piece exceeds the line quota of a job. */
 export const piecesOf = (lines: ReadonlyArray<LogEntry>, quotas: LogQuotas): ReadonlyArray<LogPiece> => {
   const pieces: Array<LogPiece> = []
   let piece: Array<LogEntry> = []
@@ -111,8 +111,13 @@ export const piecesOf = (lines: ReadonlyArray<LogEntry>, quotas: LogQuotas): Rea
 }
 
 export class JobLogStore extends Context.Service<JobLogStore, {
-  /** Keeps lines, in order. Those of jobs that are gone are left out. Drops what is beyond the shares. */
-  readonly append: (batches: ReadonlyArray<LogBatch>) => Effect.Effect<void, QueueError>
-  /** Up to `limit` lines after a number, and no more once they are {@link READ_BYTES}. */
-  readonly read: (job: JobId, after: number, limit: number) => Effect.Effect<LogPage, QueueError>
+  /** Stores lines in order. Ignores lines of unknown jobs. Drops the oldest lines beyond the quotas. */
+  readonly append: (batches: ReadonlyArray<LogBatch>) => Effect.Effect<void, StoreError>
+  /** Up to `limit` lines after a number. Stops after {@link READ_BYTES}. */
+  readonly read: (
+    endpoint: EndpointId,
+    job: JobId,
+    after: number,
+    limit: number
+  ) => Effect.Effect<LogPage, StoreError>
 }>()("@stint/store/JobLogStore") {}

@@ -1,5 +1,5 @@
 /**
- * The state machine of a job. Pure: `(job, event) -> transition | rejection`. Stores persist what it says and decide nothing.
+ * The state machine of a job: a pure function `(job, event) -> transition | rejection`. Stores persist its transitions.
  *
  * ```
  *                     Claim                     Finish
@@ -12,7 +12,7 @@
  *    |  |  |   error that is retried     |  |  |
  *    |  |  +--------- no backoff --------+  |  |
  *    |  |                                |  |  |
- *    |  +- Tick - [ IN_QUEUE, for nobody | before `notBefore` ]
+ *    |  +- Tick - [ IN_QUEUE, not ready  | before `notBefore` ]
  *    |                 ^-- backoff, or ---+  |  |
  *    |                    Return until then   |  |
  *    |          after the last attempt: [ FAILED ]
@@ -24,15 +24,15 @@
  *   Retry:  FAILED | TIMED_OUT -> IN_QUEUE          retention over (Tick): any terminal status -> removed
  * ```
  *
- * Rules that hold for every sequence of events (and that the property tests check):
+ * Invariants for every sequence of events, checked by property tests:
  *
- * - The first terminal transition wins; nothing but `Retry` leaves a terminal status.
- * - Every word of a worker ({@link WorkerEvent}) is fenced: it must come from the worker that holds the lease, on the job's own endpoint
- *   (worker ids are chosen freely, so two endpoints may each have a worker of one name), and, when it names an attempt, from that attempt.
- * - `attempt` never shrinks.
- * - A job whose time is over is never handed out: a `Claim` that finds it so times it out.
- * - Chance comes with the event (`random`), as time does: the machine has neither a clock nor a die.
- * - Every record has a next event: {@link dueAt} is always a time.
+ * - The first terminal transition wins. Only `Retry` leaves a terminal status.
+ * - Every {@link WorkerEvent} is fenced: it must come from the worker that holds the lease, on the job's endpoint, and from the current
+ *   attempt if it names one. The endpoint matters because two endpoints may have workers with the same id.
+ * - `attempt` never decreases.
+ * - An expired job is never claimed: a `Claim` times it out.
+ * - Time (`now`) and randomness (`random`) are part of the event. The machine reads no clock and no random source.
+ * - Every job has a next event: {@link dueAt} is always a time.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
@@ -40,7 +40,7 @@ import type { JsonText } from "@stint/contract/Json"
 import * as Result from "effect/Result"
 import type { JobHead, JobOutcome, JobRecord, JobReport } from "./JobRecord.ts"
 
-/** Who speaks: a worker of an endpoint and, where it knows, the attempt that it was given. */
+/** The worker that sends an event, and the attempt if the worker knows it. */
 interface WorkerIdentity {
   readonly now: number
   readonly endpoint: EndpointId
@@ -48,67 +48,67 @@ interface WorkerIdentity {
   readonly attempt?: number
 }
 
-/** For events that may start a backoff: a number from 0 up to 1 that shortens it. Absent: the wait is as long as it gets. */
+/** Jitter of a backoff: a number from 0 to below 1. Default: no jitter, the longest wait. */
 interface Jitter {
   readonly random?: number
 }
 
-/** What a worker, or somebody who knows what became of it, says of a job that it holds. */
+/** An event from the worker that holds the job, or about that worker. */
 export type WorkerEvent =
-  /** The worker's heartbeat: the lease starts anew. */
+  /** A heartbeat: extends the lease. */
   | { readonly _tag: "Heartbeat" } & WorkerIdentity
   | { readonly _tag: "Progress"; readonly output: JsonText } & WorkerIdentity
-  /** One streamed chunk. Its body is kept beside the record. `number`, from 1, where the worker counts: a repeat is known by it. */
+  /** One streamed chunk. Its body is stored beside the record. Workers may number chunks from 1 to make repeats detectable. */
   | { readonly _tag: "Chunk"; readonly number?: number } & WorkerIdentity
   | { readonly _tag: "Finish"; readonly output: JsonText | null; readonly error: string | null } & WorkerIdentity & Jitter
-  /** The worker is known to be gone. `cause` says how, in words for the caller. */
+  /** The worker is gone. `cause` explains why, for the caller. */
   | { readonly _tag: "LoseLease"; readonly cause: string } & WorkerIdentity & Jitter
   /**
-   * The worker hands the job back without having started it, or it could not be handed out after all. Costs no attempt. It is for nobody
-   * before `notBefore`, where there is one; default: ready at once.
+   * The worker returns the job without having started it, or the job could not be delivered to the worker. Costs no attempt. Default for
+   * `notBefore`: ready at once.
    */
   | { readonly _tag: "Return"; readonly notBefore?: number } & WorkerIdentity
 
-/** What can happen to a job. `now` is milliseconds since 1970, read by the caller: the machine has no clock. */
+/** An event. `now` is in milliseconds since 1970. */
 export type JobMachineEvent =
   | WorkerEvent
-  /** A worker takes the job. */
+  /** A worker claims the job. */
   | { readonly _tag: "Claim"; readonly now: number; readonly worker: string }
-  /** Whatever is due at `now`: backoff, lease, ttl, execution timeout, retention. */
+  /** A timer: backoff, lease, time to live, execution timeout or retention. */
   | { readonly _tag: "Tick"; readonly now: number } & Jitter
-  /** A caller's wishes. The endpoint is the one that the caller named. */
+  /** A caller cancels or retries the job. The endpoint is the one in the request. */
   | { readonly _tag: "Cancel"; readonly now: number; readonly endpoint: EndpointId }
   | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId }
-  /** The batch of an ended job is removed: from now on the job goes as all others do. */
-  | { readonly _tag: "Leave"; readonly now: number }
-  /** After a restart of the platform: no worker could beat meanwhile, so a running lease starts anew. */
+  /** The batch of an ended job is being removed: from now on the retention of the job applies. */
+  | { readonly _tag: "LeaveBatch"; readonly now: number }
+  /** After a restart of the platform, when workers could not send heartbeats: extends the lease. */
   | { readonly _tag: "Recover"; readonly now: number }
 
-/** What to do to the store. */
+/** The change that the store must persist. */
 export type Transition =
   | {
     readonly _tag: "Put"
     readonly job: JobHead
-    /** The payloads that change with it. The others stay as they are. */
+    /** The payloads that change. Others stay. */
     readonly outcome: Partial<JobOutcome>
-    /** The chunks of earlier attempts are to be forgotten. */
+    /** Delete the chunks of earlier attempts. */
     readonly discardChunks: boolean
   }
   | { readonly _tag: "Remove" }
 
-/** Why an event changes nothing. */
+/** Why an event was rejected. */
 export type Rejection =
-  /** The job has ended; `by` is the worker of its last attempt. */
+  /** The job has ended. `by`: the worker of its last attempt. */
   | { readonly _tag: "Ended"; readonly status: JobHead["status"]; readonly by: string | null; readonly attempt: number }
-  /** The endpoint of whoever asks is not the job's: to them there is no such job. */
+  /** The event names another endpoint. The caller must treat the job as missing. */
   | { readonly _tag: "OtherEndpoint" }
-  /** The lease is somebody else's, or nobody's. */
+  /** The worker does not hold the lease. `by`: the holder, if any. */
   | { readonly _tag: "NotHeld"; readonly by: string | null; readonly attempt: number }
-  /** Only a waiting job can be claimed. */
+  /** Only a ready job can be claimed. */
   | { readonly _tag: "NotWaiting" }
-  /** A chunk of that number is kept already. */
+  /** A chunk with this number is already stored. */
   | { readonly _tag: "Repeated" }
-  /** The chunk is not the one that comes next; `expected` is. */
+  /** The chunk is not the next one. `expected`: the number of the next one. */
   | { readonly _tag: "Gap"; readonly expected: number }
   /** Only FAILED and TIMED_OUT jobs can be retried. */
   | { readonly _tag: "NotRetryable"; readonly status: JobHead["status"] }
@@ -120,18 +120,18 @@ const put = (job: JobHead, outcome: Partial<JobOutcome> = {}, discardChunks = fa
 
 const reject = (rejection: Rejection): Result.Result<Transition, Rejection> => Result.fail(rejection)
 
-/** When the job's attempt has to be over. */
+/** When the execution timeout ends. */
 const deadlineOf = (job: JobHead): number => (job.startedAt ?? job.createdAt) + job.executionTimeoutMs
 
-/** Whether the job waits for a worker, and not for the end of a backoff. */
+/** Whether the job can be claimed: IN_QUEUE and not in a backoff. */
 export const isReady = (job: JobHead): boolean => job.status === "IN_QUEUE" && job.notBefore === null
 
-/** A time that does not come. */
+/** Later than any time. */
 const NEVER = Number.MAX_SAFE_INTEGER
 
 /**
- * When the job's next timer fires: for a waiting job its backoff or its ttl, for a running one the first of lease, execution timeout and ttl, for
- * an ended one the end of its retention, for which one that belongs to a batch waits for that to be removed. A `Tick` at or after this time always changes something.
+ * When the job's next timer fires. A waiting job: backoff or time to live. A running job: lease, execution timeout or time to live. An ended
+ * job: retention, but not before its batch is removed. A `Tick` at or after this time always changes the job.
  */
 export const dueAt = (job: JobHead): number => {
   if (job.finishedAt !== null) return job.batchId === null ? job.finishedAt + job.retentionMs : NEVER
@@ -143,7 +143,7 @@ export const dueAt = (job: JobHead): number => {
 export const delayTime = (job: JobHead): number | undefined =>
   job.startedAt === null ? undefined : Math.max(0, job.startedAt - job.queuedAt)
 
-/** How long the worker held the last attempt, in milliseconds; undefined until the job has ended, and where it never ran. */
+/** Duration of the last attempt, in milliseconds; undefined before the end, and when the job never ran. */
 export const executionTime = (job: JobHead): number | undefined =>
   job.startedAt === null || job.finishedAt === null ? undefined : Math.max(0, job.finishedAt - job.startedAt)
 
@@ -159,12 +159,12 @@ const end = (
     { progress: null, output, error, lastError: null }
   )
 
-/** The most that is kept of the reason why an attempt came to nothing. Characters. */
+/** Length of `lastError`, in characters. */
 const LAST_ERROR_LENGTH = 2_000
 
 /**
- * Whether a worker's error is the one for which its attempt came to nothing and the job is tried again: it was delivered before. Only for a
- * worker that names its attempt.
+ * Whether a worker repeats an error that was already stored and led to a retry. The answer to the first delivery was lost. Only for workers
+ * that name the attempt.
  */
 export const isRetriedError = (
   { attempt, endpoint, lastError, status, worker }: JobReport,
@@ -176,43 +176,43 @@ export const isRetriedError = (
     ? by.attempt === attempt && by.worker === worker
     : status === "IN_PROGRESS" && by.attempt === attempt - 1)
 
-/** Back to the queue. The clock of `delayTime` starts anew; the place in line does not: it goes by priority and submission. */
+/** Returns the job to the queue. Restarts `delayTime`. The claim order stays: it depends on priority and submission. */
 const requeue = (
   job: JobHead,
   now: number,
-  again: { readonly retries: number; readonly notBefore: number | null; readonly lastError?: string }
+  next: { readonly retries: number; readonly notBefore: number | null; readonly lastError?: string }
 ): Result.Result<Transition, Rejection> =>
   put(
     {
       ...job,
       status: "IN_QUEUE",
       queuedAt: now,
-      notBefore: again.notBefore,
+      notBefore: next.notBefore,
       startedAt: null,
       leaseExpiresAt: null,
-      retries: again.retries,
+      retries: next.retries,
       chunks: 0,
       drained: 0
     },
-    again.lastError === undefined
+    next.lastError === undefined
       ? { progress: null }
-      : { progress: null, lastError: again.lastError.slice(0, LAST_ERROR_LENGTH) },
+      : { progress: null, lastError: next.lastError.slice(0, LAST_ERROR_LENGTH) },
     true
   )
 
 /**
- * A number from 0 up to 1 out of a job's id. One event may send many jobs back at once, all with the same `random`: this is what tells
- * them apart.
+ * A number from 0 to below 1, derived from the job's id. One event may requeue many jobs with the same `random`; this spreads their
+ * backoffs.
  */
 const hashFraction = (id: string): number => {
-  // FNV-1a, mixed once more: ids that differ in their last letter alone are to be far apart.
+  // FNV-1a with a final mix, so that ids that differ only in the last character are far apart.
   let hash = 0x811c9dc5
   for (let at = 0; at < id.length; at++) hash = Math.imul(hash ^ id.charCodeAt(at), 0x01000193)
   hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
   return ((hash ^ (hash >>> 13)) >>> 0) / 2 ** 32
 }
 
-/** When the attempt after `failed` ones may begin; null: at once. */
+/** When the next attempt may start after `failed` attempts; null: at once. */
 const nextAttemptAt = (job: JobHead, now: number, failed: number, random: number | undefined): number | null => {
   const backoff = job.retry?.backoff ?? null
   if (backoff === null) return null
@@ -222,7 +222,7 @@ const nextAttemptAt = (job: JobHead, now: number, failed: number, random: number
   return wait === 0 ? null : now + wait
 }
 
-/** The attempt came to nothing: another one where there may be one, and what `last` says where not. */
+/** The attempt failed: requeues the job, or ends it with `last` when no attempt remains. */
 const failAttempt = (
   job: JobHead,
   now: number,
@@ -241,7 +241,7 @@ const failAttempt = (
   return requeue(job, now, { retries: failed, notBefore, lastError: cause })
 }
 
-/** A time after now and within the job's life; null: at once. */
+/** `notBefore`, limited to the time to live; null when it has passed. */
 const delayUntil = (job: JobHead, now: number, notBefore: number | undefined): number | null => {
   if (notBefore === undefined) return null
   const until = Math.min(notBefore, job.expiresAt - 1)
@@ -268,7 +268,7 @@ const tick = (job: JobHead, now: number, random: number | undefined): Result.Res
   if (now < dueAt(job)) return reject({ _tag: "NotDue" })
   if (job.finishedAt !== null) return Result.succeed({ _tag: "Remove" })
   if (now >= job.expiresAt) return expire(job, now)
-  // Ready since the backoff ended, whenever that is noticed: `delayTime` counts from there.
+  // `delayTime` starts at the end of the backoff, not at this tick.
   if (job.notBefore !== null) return put({ ...job, queuedAt: job.notBefore, notBefore: null })
   if (now >= deadlineOf(job)) {
     return end(
@@ -282,7 +282,7 @@ const tick = (job: JobHead, now: number, random: number | undefined): Result.Res
   return loseLease(job, now, `Worker ${job.worker} was silent for ${seconds(job.leaseMs)} and lost the job.`, random)
 }
 
-/** What is chosen when a job is submitted. All else of a new job is given. */
+/** The fields of a new job that the submission chooses. */
 export type Submitted =
   & Pick<
     JobRecord,
@@ -302,7 +302,7 @@ export type Submitted =
   >
   & Partial<Pick<JobRecord, "priority" | "retry" | "webhook" | "tags" | "batchId">>
 
-/** A job as it enters the queue. */
+/** A new job, IN_QUEUE. */
 export const submitted = (job: Submitted): JobRecord => ({
   ...job,
   priority: job.priority ?? 0,
@@ -328,7 +328,7 @@ export const submitted = (job: Submitted): JobRecord => ({
   drained: 0
 })
 
-/** Decides what an event does to a job. */
+/** Applies an event to a job. */
 export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<Transition, Rejection> => {
   switch (event._tag) {
     case "Claim": {
@@ -350,7 +350,7 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
     case "Retry": {
       if (event.endpoint !== job.endpoint) return reject({ _tag: "OtherEndpoint" })
       if (job.status !== "FAILED" && job.status !== "TIMED_OUT") return reject({ _tag: "NotRetryable", status: job.status })
-      // The new life is as long as the first was: a job that timed out could otherwise never run again.
+      // The time to live restarts; otherwise a job that timed out could never run again.
       return put(
         {
           ...job,
@@ -374,7 +374,7 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
       }
       return end(job, event.now, "CANCELLED", null, null)
     }
-    case "Leave":
+    case "LeaveBatch":
       return job.finishedAt === null || job.batchId === null ? reject({ _tag: "NotDue" }) : put({ ...job, batchId: null })
     case "Recover": {
       if (job.leaseExpiresAt === null) return reject({ _tag: "NotHeld", by: null, attempt: job.attempt })

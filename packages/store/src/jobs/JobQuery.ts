@@ -1,19 +1,11 @@
 /**
- * Lists of jobs: what can be asked for, and how a reader goes on where the page before ended.
- *
- * Newest first by the time of submission; jobs of one instant by their place in line. Both never change, so a reader who follows the cursor
- * sees every job that was there when it began, and none twice, whatever is submitted, ends or is removed meanwhile.
+ * Lists of jobs, newest first ({@link ListCursor}).
  */
 import type { JobStatus } from "@stint/contract/Job"
+import type { ListCursor } from "../ListCursor.ts"
 import type { JobSummary } from "./JobRecord.ts"
 
-/** Where a page ended: the time of its last job's submission, and that job's place in line. */
-export interface ListCursor {
-  readonly createdAt: number
-  readonly seq: number
-}
-
-/** Which jobs of an endpoint. */
+/** Filters and page size of a job list. */
 export interface JobQuery {
   readonly status?: JobStatus | undefined
   readonly tag?: string | undefined
@@ -22,34 +14,23 @@ export interface JobQuery {
   /** Submitted before this time. */
   readonly createdBefore?: number | undefined
   readonly limit: number
-  /** Only what comes after this place. */
+  /** The `next` of the page before. */
   readonly after?: ListCursor | undefined
 }
 
 /** One page of a list. */
 export interface JobPage {
   /**
-   * May be fewer than were asked for although there are more: where both status and tag are asked for, a store looks at
-   * {@link SCAN_LIMIT} jobs of the tag and shows those that have the status.
+   * May be fewer than `limit` although there are more: for a query with both status and tag, a store scans {@link SCAN_LIMIT} jobs of the
+   * tag and returns those with the status.
    */
   readonly jobs: ReadonlyArray<JobSummary>
-  /** Where to go on; null at the end of the list. */
+  /** Cursor of the next page; null at the end. */
   readonly next: ListCursor | null
 }
 
-/** The most jobs of a tag that one page looks at. */
+/** The number of tagged jobs that one page scans at most. */
 export const SCAN_LIMIT = 2_000
 
-/** What is shown of an error, in characters. */
+/** Length of an error in lists, in characters. */
 export const ERROR_PREVIEW_LENGTH = 500
-
-/** A place as callers carry it. They need not look into it. */
-export const encodeListCursor = ({ createdAt, seq }: ListCursor): string => `${createdAt.toString(36)}.${seq.toString(36)}`
-
-/** The place that a cursor stands for; undefined where it is none. */
-export const decodeListCursor = (cursor: string): ListCursor | undefined => {
-  const [, createdAt, seq] = /^([0-9a-z]{1,11})\.([0-9a-z]{1,11})$/.exec(cursor) ?? []
-  if (createdAt === undefined || seq === undefined) return undefined
-  const place = { createdAt: Number.parseInt(createdAt, 36), seq: Number.parseInt(seq, 36) }
-  return Number.isSafeInteger(place.createdAt) && Number.isSafeInteger(place.seq) ? place : undefined
-}

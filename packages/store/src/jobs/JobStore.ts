@@ -1,184 +1,202 @@
 /**
- * The seam under the queue: where jobs are kept.
+ * The job store: the contract between the queue and its database.
  *
- * A store persists what the state machine decides. It never makes up a state of its own: every change of a job goes through
- * {@link transition}, inside one atomic step of the store. `JobQueue` builds waiting and waking on top of it.
+ * A store persists the decisions of the state machine. Every change of a job goes through {@link transition} in one atomic step of the
+ * store. `JobQueue` adds waiting and notification on top.
  *
- * A new backend implements this service and passes `suite` of `@stint/queue/testing`.
+ * A new backend implements this service and passes `jobStoreSuite` of `@stint/store-testing`.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 import type { JobMachineEvent, Rejection } from "./JobMachine.ts"
 import type { JobPage, JobQuery } from "./JobQuery.ts"
 import type { JobHead, JobRecord, JobReport } from "./JobRecord.ts"
 
 /**
- * What survives what, once a write was acknowledged. `D2`: power loss. `D1`: the process being killed. `none`: nothing, for tests and
- * trials.
+ * The failures that an acknowledged write survives. `D2`: power loss. `D1`: a killed process. `none`: none, for tests and trials.
  */
 export type Durability = "D2" | "D1" | "none"
 
-/** What became of an event. */
+/** The result of applying an event. */
 export type ApplyResult =
   | { readonly _tag: "Changed"; readonly before: JobHead; readonly after: JobHead }
   | { readonly _tag: "Removed"; readonly before: JobHead }
   | { readonly _tag: "Rejected"; readonly job: JobHead; readonly rejection: Rejection }
   | { readonly _tag: "Missing" }
 
-/** The jobs of one endpoint by state, and what the autoscaler needs. Must not cost more as the history grows. */
+/** Job counts of one endpoint, for the autoscaler. The cost must not grow with the number of ended jobs. */
 export interface Depth {
   /** Ready for a worker. */
   readonly waiting: number
   /** Of the waiting jobs, those submitted with `lowPriority`. */
   readonly waitingLow: number
-  /** IN_QUEUE like the waiting ones, and for nobody until their backoff is over. */
+  /** IN_QUEUE, but not claimable until their backoff ends. */
   readonly delayed: number
   readonly running: number
   readonly completed: number
   /** FAILED and TIMED_OUT. */
   readonly failed: number
-  /** Jobs still kept that went back to the queue at least once. */
+  /** Stored jobs that returned to the queue at least once. */
   readonly retried: number
-  /** `queuedAt` of the waiting job that has waited longest, `lowPriority` jobs left out; null when there is none. */
+  /** The smallest `queuedAt` of waiting jobs without `lowPriority`; null when there are none. */
   readonly oldestQueuedAt: number | null
 }
 
-/** After so many characters one reading of a job's stream takes no more chunks: chunks are up to megabytes each. */
+/** One read of a job's stream stops after this number of characters. A single chunk can have megabytes. */
 export const MAX_READ_CHARACTERS = 4 * 1024 * 1024
 
-/** What one reading of a job's stream takes. */
+/** The result of draining a job's stream. */
 export interface DrainResult {
   readonly job: JobReport
   readonly chunks: ReadonlyArray<JsonText>
-  /** More chunks are waiting than were taken. */
+  /** Undrained chunks remain. */
   readonly more: boolean
 }
 
-/** What a submission stands for: one job per key and endpoint, while the job is kept. */
+/** An idempotency key: one job per key and endpoint, until the job is removed. */
 export interface SubmissionKey {
   readonly key: string
-  /** Tells requests apart: the same key with another one is refused. */
+  /** Hash of the request. A submission with the same key and another fingerprint is rejected. */
   readonly fingerprint: string
 }
 
-/** What became of a submission. */
+/** The result of a submission. */
 export type InsertResult =
-  | { readonly _tag: "Kept" }
-  /** The key stands for this job, made from the same request. Nothing was written. */
-  | { readonly _tag: "Known"; readonly job: JobRecord }
-  /** The key stands for a job that was made from another request. */
-  | { readonly _tag: "KeyTaken"; readonly id: JobId }
+  | { readonly _tag: "Inserted" }
+  /** The key belongs to this job, submitted with the same request. Nothing was written. */
+  | { readonly _tag: "Duplicate"; readonly job: JobRecord }
+  /** The key belongs to a job that was submitted with another request. */
+  | { readonly _tag: "KeyConflict"; readonly id: JobId }
   /** The endpoint was deleted. */
   | { readonly _tag: "EndpointGone" }
 
-/** What a claim found. */
+/** The result of a claim. */
 export interface ClaimResult {
   readonly jobs: ReadonlyArray<JobRecord>
-  /** Jobs that were found and not handed out: their time was over, or their input cannot be had. There may be others behind them. */
+  /** Jobs that were found but not claimed: they had timed out, or their input is unavailable. More ready jobs may follow. */
   readonly expired: ReadonlyArray<ApplyResult>
 }
 
-/** The most expired jobs that one claim takes out of the way: so much longer than others it may take. */
+/** The number of expired jobs that one claim times out at most. Bounds the duration of a claim. */
 export const CLAIM_EXPIRED_LIMIT = 100
 
-/** How far a reader has read in a job's chunks. */
+/** The position of a reader in a job's chunks. */
 export interface ChunkCursor {
   readonly attempt: number
-  /** Number of the last chunk that was read; the first is 1. */
+  /** Number of the last chunk read; 0 before the first chunk, which has the number 1. */
   readonly chunk: number
 }
 
-/** What one look at a job's chunks shows. */
+/** The result of reading a job's chunks without draining them. */
 export interface PeekResult {
   readonly job: JobReport
-  /** The chunks of the job's attempt after the reader's place; all of them where that is in another attempt. */
+  /** The chunks after the cursor. All chunks of the current attempt when the cursor is in another attempt. */
   readonly chunks: ReadonlyArray<JsonText>
-  /** Number of the first of them. */
+  /** Number of the first chunk in `chunks`. */
   readonly from: number
   readonly more: boolean
 }
 
-/** How many jobs come before another. */
+/** The number of jobs ahead of a job. */
 export interface Ahead {
   readonly jobs: number
-  /** There are more than were counted. */
+  /** The limit was reached: there are more. */
   readonly more: boolean
 }
 
+/**
+ * Jobs by endpoint and id. A job of another endpoint does not exist for the caller: `Missing`, or undefined. So a store may keep each
+ * endpoint in a database of its own.
+ *
+ * Order: "in order of submission" means in the order in which one node received the submissions, within one slot of ids (`UuidV7`). Jobs
+ * that different nodes receive at the same time, or jobs of different slots, may be claimed in either order.
+ */
 export class JobStore extends Context.Service<JobStore, {
   readonly durability: Durability
 
   /**
-   * Keeps a new job. Returns when it is as safe as {@link Durability} says. Ids are the platform's own and never used twice: an id that
-   * is there already is a defect. Of submissions with one `key`, at once or one after the other, the first is kept and the others are
-   * told of it; the key is free again when the job is removed.
+   * Stores a new job. Returns when the job is durable ({@link Durability}). Ids are generated by the platform: an existing id is a defect.
+   * Of several submissions with one `key`, concurrent or not, the first is stored and the others return it. Removing the job frees the key.
    */
-  readonly insert: (job: JobRecord, key?: SubmissionKey) => Effect.Effect<InsertResult, QueueError>
+  readonly insert: (job: JobRecord, key?: SubmissionKey) => Effect.Effect<InsertResult, StoreError>
 
   /** Applies one event to one job. */
-  readonly apply: (id: JobId, event: JobMachineEvent) => Effect.Effect<ApplyResult, QueueError>
+  readonly apply: (endpoint: EndpointId, id: JobId, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
 
-  /** Applies a `Chunk` event and keeps the chunk's body. */
+  /** Applies a `Chunk` event and stores the chunk's body. */
   readonly append: (
+    endpoint: EndpointId,
     id: JobId,
     event: Extract<JobMachineEvent, { readonly _tag: "Chunk" }>,
     body: JsonText
-  ) => Effect.Effect<ApplyResult, QueueError>
+  ) => Effect.Effect<ApplyResult, StoreError>
 
   /**
-   * Claims up to `limit` ready jobs of an endpoint, the highest priority first, among equals in order of submission. Two callers never get
-   * the same job. Jobs whose time is over are timed out on the way, {@link CLAIM_EXPIRED_LIMIT} at most.
+   * Claims up to `limit` ready jobs of an endpoint: highest priority first, then in order of submission. Two callers never get the same
+   * job. Times out expired jobs that it finds, {@link CLAIM_EXPIRED_LIMIT} at most.
    */
   readonly claim: (
     endpoint: EndpointId,
     limit: number,
     event: Extract<JobMachineEvent, { readonly _tag: "Claim" }>
-  ) => Effect.Effect<ClaimResult, QueueError>
+  ) => Effect.Effect<ClaimResult, StoreError>
 
   /**
-   * Applies a `Tick` to up to `limit` jobs that are due, those due longest first. Empty when nothing is. A job that cannot be read is
-   * logged once and put aside for an hour, for it must not hold up the timers of the others.
+   * Applies a `Tick` to up to `limit` due jobs, the earliest due time first. Logs an unreadable job once and postpones it by an hour, so
+   * that it does not block the timers of other jobs.
    */
   readonly tick: (
     event: Extract<JobMachineEvent, { readonly _tag: "Tick" }>,
     limit: number
-  ) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
-  /** Applies an event to every job that is IN_PROGRESS, or to those of one worker. */
+  /** Applies an event to all IN_PROGRESS jobs, or to those of one worker. */
   readonly applyRunning: (
     filter: { readonly endpoint: EndpointId; readonly worker: string } | "all",
     event: JobMachineEvent
-  ) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
-  /** Applies an event to up to `limit` jobs of an endpoint that are IN_QUEUE, ready or not, in order of submission. */
+  /** Applies an event to up to `limit` IN_QUEUE jobs of an endpoint, ready or delayed, in order of submission. */
   readonly applyWaiting: (
     endpoint: EndpointId,
     event: JobMachineEvent,
     limit: number
-  ) => Effect.Effect<ReadonlyArray<ApplyResult>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<ApplyResult>, StoreError>
 
-  readonly get: (id: JobId) => Effect.Effect<JobReport | undefined, QueueError>
-
-  /**
-   * Takes up to `limit` chunks that nobody has taken, in order, and stops early with the chunk that makes it
-   * {@link MAX_READ_CHARACTERS} or more. Undefined when there is no such job.
-   */
-  readonly drain: (id: JobId, limit: number) => Effect.Effect<DrainResult | undefined, QueueError>
+  readonly get: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
 
   /**
-   * Shows up to `limit` chunks after a place, in order, and stops early as `drain` does. Takes nothing from it. Undefined
-   * when there is no such job.
+   * Returns up to `limit` chunks that were not drained before, in order, and marks them as drained. Stops after the chunk that reaches
+   * {@link MAX_READ_CHARACTERS}. Undefined for an unknown job.
    */
-  readonly peek: (id: JobId, after: ChunkCursor, limit: number) => Effect.Effect<PeekResult | undefined, QueueError>
+  readonly drain: (
+    endpoint: EndpointId,
+    id: JobId,
+    limit: number
+  ) => Effect.Effect<DrainResult | undefined, StoreError>
 
-  /** The jobs of an endpoint that a query asks for, newest first. Must not cost more as other jobs grow in number. */
-  readonly list: (endpoint: EndpointId, query: JobQuery) => Effect.Effect<JobPage, QueueError>
+  /**
+   * Returns up to `limit` chunks after a cursor, in order. Stops early as `drain` does, and drains nothing. Undefined for an unknown job.
+   */
+  readonly peek: (
+    endpoint: EndpointId,
+    id: JobId,
+    after: ChunkCursor,
+    limit: number
+  ) => Effect.Effect<PeekResult | undefined, StoreError>
 
-  /** How many ready jobs would be claimed before this one, counted up to `limit`. Undefined where the job is not ready. */
-  readonly ahead: (id: JobId, limit: number) => Effect.Effect<Ahead | undefined, QueueError>
+  /** A page of the jobs of an endpoint, newest first. The cost must not grow with the number of other jobs. */
+  readonly list: (endpoint: EndpointId, query: JobQuery) => Effect.Effect<JobPage, StoreError>
 
-  readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, QueueError>
+  /** The number of ready jobs that would be claimed before this one, counted up to `limit`. Undefined when the job is not ready. */
+  readonly ahead: (
+    endpoint: EndpointId,
+    id: JobId,
+    limit: number
+  ) => Effect.Effect<Ahead | undefined, StoreError>
+
+  readonly depth: (endpoint: EndpointId) => Effect.Effect<Depth, StoreError>
 }>()("@stint/store/JobStore") {}

@@ -1,16 +1,16 @@
 /**
- * How many jobs of one endpoint are in which state, kept up to date change by change: the counts of {@link Depth} without counting.
+ * The job counts of one endpoint ({@link Depth}), updated with each change of a job instead of counted per query.
  */
 import { isReady } from "./JobMachine.ts"
 import type { JobHead } from "./JobRecord.ts"
 import type { Depth } from "./JobStore.ts"
 
-/** {@link Depth} without the one value that is not a count. */
+/** The counts of {@link Depth}. */
 export type Tally = { -readonly [Key in keyof Omit<Depth, "oldestQueuedAt">]: number }
 
 export const make = (): Tally => ({ waiting: 0, waitingLow: 0, delayed: 0, running: 0, completed: 0, failed: 0, retried: 0 })
 
-/** Counts a job in (`by` 1) or out (-1). A change is both: out as it was, in as it is. */
+/** Adds (1) or subtracts (-1) a job. For a change, subtract the job before and add the job after. */
 export const add = (tally: Tally, job: JobHead, by: 1 | -1): void => {
   if (job.retries > 0) tally.retried += by
   switch (job.status) {

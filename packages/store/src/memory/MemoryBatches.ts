@@ -1,5 +1,5 @@
 /**
- * Batches in memory: part of the memory store, changed by it in the same step as the job that changes them.
+ * Batches in memory: part of the memory store, which changes a batch in the same step as its jobs.
  */
 import type { BatchId } from "@stint/contract/Batch"
 import { type EndpointId, JobId } from "@stint/contract/Ids"
@@ -12,23 +12,23 @@ import type { BatchRequest, BatchStore, ChangeResult } from "../batches/BatchSto
 import type { JobMachineEvent } from "../jobs/JobMachine.ts"
 import type { JobHead, JobRecord } from "../jobs/JobRecord.ts"
 import type { ApplyResult } from "../jobs/JobStore.ts"
-import type { NewDelivery } from "./MemoryWebhooks.ts"
+import type { NewDelivery } from "../webhooks/WebhookStore.ts"
 
-/** What batches have to know of the jobs beside them, and to do to them. */
+/** The jobs of the memory store. */
 export interface Jobs {
   readonly insert: (job: JobRecord) => void
   readonly get: (id: JobId) => JobHead | undefined
   readonly apply: (id: JobId, event: JobMachineEvent) => ApplyResult
-  /** How many jobs of an endpoint wait, ready or not. */
+  /** Number of IN_QUEUE jobs of an endpoint. */
   readonly queued: (endpoint: EndpointId) => number
   readonly wasRemoved: (endpoint: EndpointId) => boolean
 }
 
 interface Entry {
   record: BatchRecord
-  /** In the order in which they were added. */
+  /** In insertion order. */
   readonly requests: Map<JobId, BatchRequest>
-  /** Those that are no jobs yet. */
+  /** Requests that are not jobs yet. */
   readonly pending: Set<JobId>
   readonly seq: number
 }
@@ -36,13 +36,13 @@ interface Entry {
 /** The batches of a store. */
 export interface MemoryBatches {
   readonly service: BatchStore["Service"]
-  /** A job of a batch changed. True where it has to be cancelled in the same step. */
+  /** Updates the batch of a changed job. Returns whether the job must be cancelled in the same step. */
   readonly jobChanged: (before: JobHead, after: JobHead, now: number) => boolean
-  /** Whether an endpoint has batches at work. */
+  /** Whether an endpoint has running batches. */
   readonly isBusy: (endpoint: EndpointId) => boolean
 }
 
-/** No batches yet. */
+/** An empty store. */
 export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery) => void }): MemoryBatches => {
   const entries = new Map<BatchId, Entry>()
   let seq = 0
@@ -59,7 +59,7 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
     if (event === undefined || after.webhook === null) return
     outbox.add({
       job: JobId.make(after.id),
-      // Made by many requests: there is no one span that it belongs to.
+      // Requests of several callers contribute to a batch, so it has no trace context of its own.
       traceparent: null,
       tracestate: null,
       endpoint: after.endpoint,
@@ -74,17 +74,17 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
     entry: Entry | undefined,
     decide: (batch: BatchRecord) => Result.Result<BatchRecord, BatchMachine.Rejection>,
     now: number,
-    also: (entry: Entry) => void = () => {}
+    onChanged: (entry: Entry) => void = () => {}
   ): ChangeResult => {
     if (entry === undefined) return { _tag: "Missing" }
     const decided = decide(entry.record)
     if (Result.isFailure(decided)) return { _tag: "Rejected", batch: entry.record, rejection: decided.failure }
     put(entry, decided.success, now)
-    also(entry)
+    onChanged(entry)
     return { _tag: "Changed", batch: entry.record }
   }
 
-  const keep = (requests: ReadonlyArray<BatchRequest>) => (entry: Entry) => {
+  const addRequests = (requests: ReadonlyArray<BatchRequest>) => (entry: Entry) => {
     for (const request of requests) {
       entry.requests.set(request.id, request)
       entry.pending.add(request.id)
@@ -106,11 +106,11 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
     return { batch: entry.record, applied, more: found.length === limit }
   }
 
-  /** Lets jobs go, and then the batch. True when there is more of it. */
+  /** Detaches up to `limit` jobs, then removes the batch. Returns whether jobs remain. */
   const remove = (entry: Entry, now: number, limit: number): boolean => {
-    const held = [...entry.requests.keys()].filter((id) => jobs.get(id)?.batchId === entry.record.id)
-    for (const id of held.slice(0, limit)) jobs.apply(id, { _tag: "Leave", now })
-    if (held.length > limit) return true
+    const attached = [...entry.requests.keys()].filter((id) => jobs.get(id)?.batchId === entry.record.id)
+    for (const id of attached.slice(0, limit)) jobs.apply(id, { _tag: "LeaveBatch", now })
+    if (attached.length > limit) return true
     entries.delete(entry.record.id)
     return false
   }
@@ -133,8 +133,8 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
           if (Result.isFailure(decided)) return { _tag: "Rejected", batch, rejection: decided.failure }
           const entry: Entry = { record: decided.success, requests: new Map(), pending: new Set(), seq: ++seq }
           entries.set(batch.id, entry)
-          keep(requests)(entry)
-          return { _tag: "Kept", batch: entry.record }
+          addRequests(requests)(entry)
+          return { _tag: "Created", batch: entry.record }
         }),
       add: (endpoint, id, requests, now, maxRequests) =>
         Effect.sync(() =>
@@ -142,7 +142,7 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
             find(endpoint, id),
             (batch) => BatchMachine.added(batch, requests.length, now, maxRequests),
             now,
-            keep(requests)
+            addRequests(requests)
           )
         ),
       drop: (endpoint, id, request, now) =>
@@ -169,9 +169,9 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
           }
           return change(entry, (batch) => BatchMachine.finalized(batch, now), now)
         }),
-      enqueue: (id, limit, toJob) =>
+      enqueue: (endpoint, id, limit, toJob) =>
         Effect.sync(() => {
-          const entry = entries.get(id)
+          const entry = find(endpoint, id)
           if (entry === undefined || !BatchMachine.hasPending(entry.record)) return { jobs: 0, more: false }
           const next = [...entry.pending].slice(0, limit)
           for (const one of next) {

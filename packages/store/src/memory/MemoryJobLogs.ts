@@ -1,7 +1,7 @@
 /**
- * Log lines in memory, beside the jobs that they belong to. Gone with the process.
+ * Job logs in memory: part of the memory store.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
 import {
   bytesOf,
@@ -32,8 +32,8 @@ interface Log {
 
 const NOTHING: LogPage = { lines: [], more: false, last: 0 }
 
-/** The store, and what the jobs' store tells it. */
-export const make = (headOf: (job: JobId) => JobHead | undefined, quotas: LogQuotas) => {
+/** The log store, and a function that the job store calls when it removes a job. */
+export const make = (headOf: (endpoint: EndpointId, job: JobId) => JobHead | undefined, quotas: LogQuotas) => {
   const logs = new Map<JobId, Log>()
   /** All pieces, oldest first. */
   const all = new Set<Piece>()
@@ -49,8 +49,8 @@ export const make = (headOf: (job: JobId) => JobHead | undefined, quotas: LogQuo
     log.bytes -= piece.bytes
   }
 
-  const append = ({ job, lines, missed }: LogBatch) => {
-    const head = headOf(job)
+  const append = ({ endpoint, job, lines, missed }: LogBatch) => {
+    const head = headOf(endpoint, job)
     if (head === undefined) return
     const log = logs.get(job) ?? { last: 0, lines: 0, bytes: 0, pieces: new Set<Piece>() }
     logs.set(job, log)
@@ -81,8 +81,8 @@ export const make = (headOf: (job: JobId) => JobHead | undefined, quotas: LogQuo
     }
   }
 
-  const read = (job: JobId, after: number, limit: number): LogPage => {
-    const log = logs.get(job)
+  const read = (endpoint: EndpointId, job: JobId, after: number, limit: number): LogPage => {
+    const log = headOf(endpoint, job) === undefined ? undefined : logs.get(job)
     if (log === undefined) return NOTHING
     const lines: Array<LogLine> = []
     let bytes = 0
@@ -100,12 +100,12 @@ export const make = (headOf: (job: JobId) => JobHead | undefined, quotas: LogQuo
 
   const service: JobLogStore["Service"] = {
     append: (batches) => Effect.sync(() => batches.forEach(append)),
-    read: (job, after, limit) => Effect.sync(() => read(job, after, limit))
+    read: (endpoint, job, after, limit) => Effect.sync(() => read(endpoint, job, after, limit))
   }
 
   return {
     service,
-    /** The job is gone. */
+    /** Removes the lines of a removed job. */
     remove: (job: JobId) => {
       for (const piece of logs.get(job)?.pieces ?? []) drop(piece)
       logs.delete(job)

@@ -1,12 +1,13 @@
 /**
- * Jobs in memory: the readable twin of the durable stores, and a store for tests and trials. Nothing survives the process.
+ * The job store in memory: a readable reference implementation, for tests and trials. Nothing survives the process.
  *
- * No operation looks through all jobs, but for lists and places in line, which look through those of one endpoint. What is ready, what is due and who has waited longest are heaps, and their nodes are hints:
+ * Lists and queue positions scan the jobs of one endpoint. All other operations use heaps of ready jobs, due jobs and queue times. Heap nodes
+ * are hints:
  *
  * ```
- *   change of a job --push--> heap        a node is never searched for or removed when its job moves on
+ *   change of a job --push--> heap        nodes of earlier states stay in the heap
  *                              |
- *   claim, tick, depth <--pop--+          a node that its job has outlived is dropped when it comes up
+ *   claim, tick, depth <--pop--+          outdated nodes are dropped when they are popped
  * ```
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
@@ -31,6 +32,7 @@ import {
   type SubmissionKey
 } from "../jobs/JobStore.ts"
 import * as Tally from "../jobs/Tally.ts"
+import { compareNewestFirst } from "../ListCursor.ts"
 import { webhookEventOf } from "../webhooks/JobWebhookEvents.ts"
 import { WebhookStore } from "../webhooks/WebhookStore.ts"
 import * as MemoryBatches from "./MemoryBatches.ts"
@@ -44,13 +46,13 @@ interface Entry {
   outcome: JobOutcome
   chunks: Array<JsonText>
   readonly key: SubmissionKey | undefined
-  /** Order of submission: the job's place in line, whenever it comes back to it. */
+  /** Order of submission. It stays when the job returns to the queue. */
   readonly order: number
-  /** The time of its valid node in `due`; undefined when it has none. */
+  /** The time of its valid node in `due`; undefined without one. */
   dueNodeAt: number | undefined
 }
 
-/** A node that says of an entry what was true at some time. */
+/** A heap node with a time of the entry when it was pushed. */
 interface HeapNode {
   readonly entry: Entry
   readonly at: number
@@ -58,17 +60,17 @@ interface HeapNode {
 
 /** The jobs of one endpoint. */
 interface EndpointJobs {
-  /** All that are kept. */
+  /** In order of submission. */
   readonly all: Set<Entry>
-  /** Ready jobs, in the order in which they are claimed. */
+  /** Ready jobs, in claim order. */
   readonly ready: MinHeap.MinHeap<Entry>
-  /** Waiting jobs that make the autoscaler start workers, by the time that they came into the queue. */
+  /** Ready jobs without `lowPriority`, by `queuedAt`. */
   readonly oldest: MinHeap.MinHeap<HeapNode>
   readonly running: Set<Entry>
   readonly tally: Tally.Tally
 }
 
-/** The order in which jobs are claimed. */
+/** Claim order. */
 const comesBefore = (a: Entry, b: Entry): boolean =>
   a.head.priority > b.head.priority || (a.head.priority === b.head.priority && a.order < b.order)
 
@@ -80,7 +82,7 @@ const keyOf = (endpoint: EndpointId, key: string): string => `${endpoint}\n${key
 
 const recordOf = ({ head, input, outcome }: Entry): JobRecord => ({ ...head, ...outcome, ...input })
 
-/** From `start` on, not too many and not too much text. */
+/** Up to `limit` chunks from `start`. Stops at {@link MAX_READ_CHARACTERS}. */
 const limitChunks = (chunks: ReadonlyArray<JsonText>, start: number, limit: number): ReadonlyArray<JsonText> => {
   const some: Array<JsonText> = []
   let characters = 0
@@ -98,47 +100,53 @@ const make = (
   quotas: LogQuotas
 ) => {
   const entries = new Map<JobId, Entry>()
-  const logs = MemoryJobLogs.make((id) => entries.get(id)?.head, quotas)
+
+  const find = (endpoint: EndpointId, id: JobId): Entry | undefined => {
+    const entry = entries.get(id)
+    return entry?.head.endpoint === endpoint ? entry : undefined
+  }
+
+  const logs = MemoryJobLogs.make((endpoint, id) => find(endpoint, id)?.head, quotas)
   /** By endpoint and idempotency key. */
   const keys = new Map<string, Entry>()
-  const lines = new Map<EndpointId, EndpointJobs>()
+  const byEndpoint = new Map<EndpointId, EndpointJobs>()
   const due = MinHeap.make(byTime)
   let order = 0
 
   const jobsOf = (endpoint: EndpointId): EndpointJobs => {
-    let line = lines.get(endpoint)
-    if (line === undefined) {
-      line = {
+    let group = byEndpoint.get(endpoint)
+    if (group === undefined) {
+      group = {
         all: new Set(),
         ready: MinHeap.make(comesBefore),
         oldest: MinHeap.make(byTime),
         running: new Set(),
         tally: Tally.make()
       }
-      lines.set(endpoint, line)
+      byEndpoint.set(endpoint, group)
     }
-    return line
+    return group
   }
 
-  /** The first waiting job of a line. Drops the nodes of jobs that moved on. */
-  const firstReady = (line: EndpointJobs): Entry | undefined => {
+  /** The first ready job. Drops outdated nodes. */
+  const firstReady = (group: EndpointJobs): Entry | undefined => {
     while (true) {
-      const entry = line.ready.peek()
+      const entry = group.ready.peek()
       if (entry === undefined || isWaiting(entry)) return entry
-      line.ready.pop()
+      group.ready.pop()
     }
   }
 
-  const oldestQueuedAt = (line: EndpointJobs): number | null => {
+  const oldestQueuedAt = (group: EndpointJobs): number | null => {
     while (true) {
-      const node = line.oldest.peek()
+      const node = group.oldest.peek()
       if (node === undefined) return null
       if (isWaiting(node.entry) && node.entry.head.queuedAt === node.at) return node.at
-      line.oldest.pop()
+      group.oldest.pop()
     }
   }
 
-  /** Makes sure that the entry comes up in `due` in time. Too early is good enough: `takeDue` looks again. */
+  /** Ensures a node in `due` at or before the due time. `takeDue` reschedules entries that come up too early. */
   const schedule = (entry: Entry) => {
     const at = dueAt(entry.head)
     if (entry.dueNodeAt !== undefined && entry.dueNodeAt <= at) return
@@ -158,26 +166,26 @@ const make = (
     }
   }
 
-  /** Puts the entry where its head says that it belongs. */
+  /** Adds the entry to the counts and heaps of its state. */
   const index = (entry: Entry) => {
-    const line = jobsOf(entry.head.endpoint)
-    Tally.add(line.tally, entry.head, 1)
+    const group = jobsOf(entry.head.endpoint)
+    Tally.add(group.tally, entry.head, 1)
     if (isWaiting(entry)) {
-      line.ready.push(entry)
-      if (!entry.head.lowPriority) line.oldest.push({ entry, at: entry.head.queuedAt })
+      group.ready.push(entry)
+      if (!entry.head.lowPriority) group.oldest.push({ entry, at: entry.head.queuedAt })
     } else {
-      // It may just have left the queue: its nodes go now, so that they do not pile up where nobody asks for the depth.
-      firstReady(line)
-      oldestQueuedAt(line)
+      // The job may just have left the queue. Dropping outdated nodes here bounds the heaps when `depth` is never called.
+      firstReady(group)
+      oldestQueuedAt(group)
     }
-    if (entry.head.status === "IN_PROGRESS") line.running.add(entry)
+    if (entry.head.status === "IN_PROGRESS") group.running.add(entry)
     schedule(entry)
   }
 
   const unindex = (entry: Entry) => {
-    const line = jobsOf(entry.head.endpoint)
-    Tally.add(line.tally, entry.head, -1)
-    line.running.delete(entry)
+    const group = jobsOf(entry.head.endpoint)
+    Tally.add(group.tally, entry.head, -1)
+    group.running.delete(entry)
   }
 
   const remove = (entry: Entry) => {
@@ -189,7 +197,7 @@ const make = (
     entry.dueNodeAt = undefined
   }
 
-  /** Writes what the job's webhook is to be told of a change. */
+  /** Adds the webhook delivery of a change. */
   const enqueueWebhook = (
     { head, input, outcome }: Entry,
     event: JobMachineEvent,
@@ -197,11 +205,11 @@ const make = (
     chunk: JsonText | undefined
   ) => {
     const { endpoint, id: job, webhook } = head
-    const what = webhookEventOf(event, before, head)
-    if (webhook === null || what === undefined) return
-    const body = webhookJson({ ...head, ...outcome }, input, webhook, what, chunk)
+    const webhookEvent = webhookEventOf(event, before, head)
+    if (webhook === null || webhookEvent === undefined) return
+    const body = webhookJson({ ...head, ...outcome }, input, webhook, webhookEvent, chunk)
     const { traceparent, tracestate } = input
-    outbox.add({ job, endpoint, event: what, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
+    outbox.add({ job, endpoint, event: webhookEvent, url: webhook.url, body, traceparent, tracestate, createdAt: event.now })
   }
 
   const apply = (entry: Entry, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
@@ -254,19 +262,19 @@ const make = (
       return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
     },
     queued: (endpoint) => {
-      const tally = lines.get(endpoint)?.tally
+      const tally = byEndpoint.get(endpoint)?.tally
       return tally === undefined ? 0 : tally.waiting + tally.delayed
     },
     wasRemoved: endpoints.wasRemoved
   }, outbox)
 
-  /** All jobs of an endpoint that are IN_QUEUE, in order of submission. */
+  /** IN_QUEUE jobs of an endpoint, in order of submission. */
   const queued = (endpoint: EndpointId): ReadonlyArray<Entry> =>
     [...jobsOf(endpoint).all].filter(({ head }) => head.status === "IN_QUEUE")
 
   const runningOf = (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all"): ReadonlyArray<Entry> => {
     const all = filter === "all"
-      ? [...lines.values()].flatMap((line) => [...line.running])
+      ? [...byEndpoint.values()].flatMap((group) => [...group.running])
       : [...jobsOf(filter.endpoint).running].filter((entry) => entry.head.worker === filter.worker)
     return all.sort((a, b) => a.order - b.order)
   }
@@ -276,10 +284,10 @@ const make = (
     error: outcome.error?.slice(0, ERROR_PREVIEW_LENGTH) ?? null
   })
 
-  /** Whether an endpoint has jobs that have not ended, or batches at work. */
+  /** Whether an endpoint has jobs or running batches that have not ended. */
   const isBusy = (endpoint: EndpointId): boolean => {
     if (batches.isBusy(endpoint)) return true
-    const tally = lines.get(endpoint)?.tally
+    const tally = byEndpoint.get(endpoint)?.tally
     return tally !== undefined && tally.waiting + tally.delayed + tally.running > 0
   }
 
@@ -291,34 +299,34 @@ const make = (
         if (known !== undefined) {
           return Effect.succeed(
             known.key?.fingerprint === key?.fingerprint
-              ? { _tag: "Known", job: recordOf(known) }
-              : { _tag: "KeyTaken", id: known.head.id }
+              ? { _tag: "Duplicate", job: recordOf(known) }
+              : { _tag: "KeyConflict", id: known.head.id }
           )
         }
         if (endpoints.wasRemoved(job.endpoint)) return Effect.succeed({ _tag: "EndpointGone" })
-        if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} is already kept`))
+        if (entries.has(job.id)) return Effect.die(new Error(`job ${job.id} already exists`))
         insert(job, key)
-        return Effect.succeed({ _tag: "Kept" })
+        return Effect.succeed({ _tag: "Inserted" })
       }),
-    apply: (id, event) =>
+    apply: (endpoint, id, event) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : apply(entry, event)
       }),
-    append: (id, event, body) =>
+    append: (endpoint, id, event, body) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? { _tag: "Missing" } : apply(entry, event, body)
       }),
     claim: (endpoint, limit, event) =>
       Effect.sync(() => {
-        const line = jobsOf(endpoint)
+        const group = jobsOf(endpoint)
         const jobs: Array<JobRecord> = []
         const expired: Array<ApplyResult> = []
         while (jobs.length < limit && expired.length < CLAIM_EXPIRED_LIMIT) {
-          const entry = firstReady(line)
+          const entry = firstReady(group)
           if (entry === undefined) break
-          line.ready.pop()
+          group.ready.pop()
           const applied = apply(entry, event)
           if (entry.head.status === "IN_PROGRESS") jobs.push(recordOf(entry))
           else expired.push(applied)
@@ -338,23 +346,23 @@ const make = (
     applyRunning: (filter, event) => Effect.sync(() => runningOf(filter).map((entry) => apply(entry, event))),
     applyWaiting: (endpoint, event, limit) =>
       Effect.sync(() => queued(endpoint).slice(0, limit).map((entry) => apply(entry, event))),
-    get: (id) =>
+    get: (endpoint, id) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         return entry === undefined ? undefined : { ...entry.head, ...entry.outcome }
       }),
-    drain: (id, limit) =>
+    drain: (endpoint, id, limit) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return undefined
         const chunks = limitChunks(entry.chunks, entry.head.drained, limit)
         entry.head = { ...entry.head, drained: entry.head.drained + chunks.length }
         const job = { ...entry.head, ...entry.outcome }
         return { job, chunks, more: entry.head.drained < entry.chunks.length }
       }),
-    peek: (id, after, limit) =>
+    peek: (endpoint, id, after, limit) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         if (entry === undefined) return undefined
         const start = after.attempt === entry.head.attempt ? after.chunk : 0
         const chunks = limitChunks(entry.chunks, start, limit)
@@ -363,21 +371,21 @@ const make = (
       }),
     list: (endpoint, { after, createdAfter = -Infinity, createdBefore = Infinity, limit, status, tag }) =>
       Effect.sync(() => {
-        const found = [...jobsOf(endpoint).all].filter(({ head, order }) =>
+        const found = [...jobsOf(endpoint).all].filter(({ head }) =>
           (status === undefined || head.status === status) && (tag === undefined || head.tags.includes(tag)) &&
           head.createdAt >= createdAfter && head.createdAt < createdBefore &&
-          (after === undefined || head.createdAt < after.createdAt || (head.createdAt === after.createdAt && order < after.seq))
-        ).sort((a, b) => b.head.createdAt - a.head.createdAt || b.order - a.order)
+          (after === undefined || compareNewestFirst(after, head) < 0)
+        ).sort((a, b) => compareNewestFirst(a.head, b.head))
         const page = found.slice(0, limit)
         const last = found.length > page.length ? page.at(-1) : undefined
         return {
           jobs: page.map(summaryOf),
-          next: last === undefined ? null : { createdAt: last.head.createdAt, seq: last.order }
+          next: last === undefined ? null : { createdAt: last.head.createdAt, id: last.head.id }
         }
       }),
-    ahead: (id, limit) =>
+    ahead: (endpoint, id, limit) =>
       Effect.sync(() => {
-        const entry = entries.get(id)
+        const entry = find(endpoint, id)
         if (entry === undefined || !isWaiting(entry)) return undefined
         let jobs = 0
         for (const other of jobsOf(entry.head.endpoint).all) {
@@ -389,17 +397,17 @@ const make = (
       }),
     depth: (endpoint) =>
       Effect.sync(() => {
-        const line = lines.get(endpoint)
-        return line === undefined
+        const group = byEndpoint.get(endpoint)
+        return group === undefined
           ? { ...Tally.make(), oldestQueuedAt: null }
-          : { ...line.tally, oldestQueuedAt: oldestQueuedAt(line) }
+          : { ...group.tally, oldestQueuedAt: oldestQueuedAt(group) }
       })
   })
 
   return { service, batches: batches.service, isBusy, logs: logs.service }
 }
 
-/** A job store with its batches, outbox and logs, of their own for each build of the layer. Knows no endpoints, and takes jobs for any. */
+/** A job store with batches, outbox and logs. Accepts jobs for any endpoint. Each build of the layer starts empty. */
 export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore> = Layer.effectContext(Effect.gen(function*() {
   const outbox = MemoryWebhooks.make()
   const jobs = make({ wasRemoved: () => false }, outbox, yield* LogLimits)
@@ -411,8 +419,8 @@ export const layer: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogSto
 }))
 
 /**
- * All that a platform keeps, in memory: jobs, batches, their outbox, their logs and endpoints that know of each other. An endpoint with
- * jobs is not removed, and one that was removed takes no more jobs.
+ * All stores of a platform in memory: jobs, batches, outbox, logs and endpoints. An endpoint with unfinished jobs cannot be removed, and a
+ * removed endpoint rejects jobs.
  */
 export const layerWithEndpoints: Layer.Layer<JobStore | BatchStore | WebhookStore | JobLogStore | EndpointStore> = Layer
   .effectContext(

@@ -1,36 +1,24 @@
 /**
- * The webhook outbox in memory: part of the memory store, written by it in the same step as the change that is told.
+ * The webhook outbox in memory: part of the memory store, which adds a delivery in the same step as the change that causes it.
  */
-import type { JobId } from "@stint/contract/Ids"
+import type { EndpointId, JobId } from "@stint/contract/Ids"
 import * as Effect from "effect/Effect"
-import { randomUUID } from "node:crypto"
-import type { WebhookDelivery, WebhookEntry, WebhookStore } from "../webhooks/WebhookStore.ts"
+import { compareNewestFirst } from "../ListCursor.ts"
+import {
+  type NewDelivery,
+  newDelivery,
+  type WebhookDelivery,
+  type WebhookEntry,
+  type WebhookStore
+} from "../webhooks/WebhookStore.ts"
 import * as MinHeap from "./MinHeap.ts"
-
-/** What a change tells. */
-export type NewDelivery = Pick<
-  WebhookDelivery,
-  "job" | "endpoint" | "event" | "url" | "body" | "traceparent" | "tracestate" | "createdAt"
->
-
-/** A delivery that was just written. */
-export const newDelivery = (delivery: NewDelivery): WebhookDelivery => ({
-  ...delivery,
-  id: randomUUID(),
-  state: "pending",
-  attempts: 0,
-  nextAt: delivery.createdAt,
-  settledAt: null,
-  lastStatus: null,
-  lastError: null
-})
 
 interface Entry {
   readonly seq: number
   row: WebhookDelivery
 }
 
-/** A node that says when an entry was due at some time; dropped when that is no longer so. */
+/** A heap node with the due time of an entry when it was pushed. Dropped when the entry has another due time. */
 interface HeapNode {
   readonly entry: Entry
   readonly at: number
@@ -40,7 +28,7 @@ interface HeapNode {
 export const make = (): { readonly service: WebhookStore["Service"]; readonly add: (delivery: NewDelivery) => void } => {
   const entries = new Map<string, Entry>()
   const due = MinHeap.make<HeapNode>((a, b) => a.at < b.at || (a.at === b.at && a.entry.seq < b.entry.seq))
-  /** By job: the progress that no sender has had yet. */
+  /** By job: the progress delivery that was not claimed yet. A newer one replaces it. */
   const unsentProgress = new Map<JobId, Entry>()
   let seq = 0
 
@@ -62,13 +50,18 @@ export const make = (): { readonly service: WebhookStore["Service"]; readonly ad
     }
   }
 
+  const find = (endpoint: EndpointId, id: string): Entry | undefined => {
+    const entry = entries.get(id)
+    return entry?.row.endpoint === endpoint ? entry : undefined
+  }
+
   const withoutBody = ({ body: _, traceparent: __, tracestate: ___, ...entry }: WebhookDelivery): WebhookEntry => entry
 
-  const remove = (limit: number, isToGo: (row: WebhookDelivery) => boolean): number => {
+  const remove = (limit: number, matches: (row: WebhookDelivery) => boolean): number => {
     let removed = 0
     for (const { row } of entries.values()) {
       if (removed >= limit) break
-      if (row.state === "pending" || !isToGo(row)) continue
+      if (row.state === "pending" || !matches(row)) continue
       entries.delete(row.id)
       removed += 1
     }
@@ -102,9 +95,9 @@ export const make = (): { readonly service: WebhookStore["Service"]; readonly ad
           }
           return claimed
         }),
-      settle: (id, attempt, outcome) =>
+      settle: (endpoint, id, attempt, outcome) =>
         Effect.sync(() => {
-          const entry = entries.get(id)
+          const entry = find(endpoint, id)
           if (entry?.row.state !== "pending" || entry.row.attempts !== attempt) return false
           const settled = { settledAt: outcome.at, lastStatus: outcome.status, lastError: outcome.error }
           switch (outcome._tag) {
@@ -120,24 +113,27 @@ export const make = (): { readonly service: WebhookStore["Service"]; readonly ad
           return true
         }),
       nextDueAt: Effect.sync(() => firstDue()?.row.nextAt ?? null),
-      list: ({ after = Infinity, endpoint, job, limit, state }) =>
+      list: ({ after, endpoint, job, limit, state }) =>
         Effect.sync(() => {
           const found = [...entries.values()]
-            .filter(({ row, seq }) =>
-              seq < after && (endpoint === undefined || row.endpoint === endpoint) && (job === undefined || row.job === job) &&
+            .map(({ row }) => row)
+            .filter((row) =>
+              (after === undefined || compareNewestFirst(after, row) < 0) &&
+              (endpoint === undefined || row.endpoint === endpoint) && (job === undefined || row.job === job) &&
               (state === undefined || row.state === state)
             )
-            .sort((a, b) => b.seq - a.seq)
+            .sort(compareNewestFirst)
           const page = found.slice(0, limit)
+          const last = found.length > page.length ? page.at(-1) : undefined
           return {
-            deliveries: page.map(({ row }) => withoutBody(row)),
-            next: found.length > page.length ? page.at(-1)?.seq ?? null : null
+            deliveries: page.map(withoutBody),
+            next: last === undefined ? null : { createdAt: last.createdAt, id: last.id }
           }
         }),
-      get: (id) => Effect.sync(() => entries.get(id)?.row),
-      resend: (id, now) =>
+      get: (endpoint, id) => Effect.sync(() => find(endpoint, id)?.row),
+      resend: (endpoint, id, now) =>
         Effect.sync(() => {
-          const entry = entries.get(id)
+          const entry = find(endpoint, id)
           if (entry === undefined) return undefined
           change(entry, { state: "pending", nextAt: now })
           return withoutBody(entry.row)

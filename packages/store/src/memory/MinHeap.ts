@@ -1,5 +1,5 @@
 /**
- * A binary heap: the smallest of many things, cheaply. Adding and removing cost the logarithm of the size.
+ * A binary heap. Adding and removing cost the logarithm of the size.
  */
 export interface MinHeap<A> {
   readonly push: (value: A) => void
@@ -8,7 +8,7 @@ export interface MinHeap<A> {
   readonly size: () => number
 }
 
-/** An empty heap. `before(a, b)`: a comes out first. */
+/** An empty heap. `before(a, b)`: whether a is popped before b. */
 export const make = <A>(before: (a: A, b: A) => boolean): MinHeap<A> => {
   // The children of the value at i are at 2i + 1 and 2i + 2, and never come before it.
   const values: Array<A> = []

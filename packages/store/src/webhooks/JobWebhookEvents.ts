@@ -1,5 +1,5 @@
 /**
- * Which changes of a job are told to its webhook. Pure: a store asks for every change, and writes what it is told in the same commit.
+ * The webhook events of job changes. A store calls this for every change and writes the delivery in the same commit.
  */
 import { isTerminal, type WebhookEvent } from "@stint/contract/Job"
 import type { JobMachineEvent } from "../jobs/JobMachine.ts"
@@ -19,9 +19,9 @@ const eventOfChange = (event: JobMachineEvent, before: JobHead, after: JobHead):
   }
 }
 
-/** What the job's webhook is to be told of a change; undefined: nothing. */
+/** The webhook event of a change; undefined when the webhook has not subscribed to it. */
 export const webhookEventOf = (event: JobMachineEvent, before: JobHead, after: JobHead): WebhookEvent | undefined => {
   if (after.webhook === null) return undefined
-  const what = eventOfChange(event, before, after)
-  return what !== undefined && after.webhook.events.includes(what) ? what : undefined
+  const webhookEvent = eventOfChange(event, before, after)
+  return webhookEvent !== undefined && after.webhook.events.includes(webhookEvent) ? webhookEvent : undefined
 }

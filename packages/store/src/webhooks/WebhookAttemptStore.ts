@@ -1,54 +1,54 @@
 /**
- * The seam for what became of each attempt to deliver a webhook: the fine print of the delivery log, beside the outbox.
+ * The store of webhook delivery attempts, for the delivery log.
  *
- * The outbox alone decides what is sent. This is written after it, so an attempt that the platform did not live to note is missing here,
- * and sent again all the same.
+ * The outbox (`WebhookStore`) decides what is sent; this store is informative. When the platform dies before it stores an attempt, the
+ * attempt is missing here and the delivery is sent again.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
-/** One attempt. */
+/** An attempt. */
 export const WebhookAttempt = Schema.Struct({
   /** The id of the delivery. */
   delivery: Schema.String,
-  /** When it began. Milliseconds since 1970. */
+  /** When it started. Milliseconds since 1970. */
   at: Schema.Int,
   durationMs: Schema.Int,
-  /** The receiver's HTTP status, where there was an answer. */
+  /** The receiver's HTTP status; null without a response. */
   status: Schema.NullOr(Schema.Int),
-  /** Why it failed, in words; null where it did not. */
+  /** Why it failed; null when it succeeded. */
   error: Schema.NullOr(Schema.String),
-  /** Whether it ended the delivery: delivered, or given up. */
+  /** Whether it ended the delivery: delivered or failed. */
   final: Schema.Boolean
 })
 export type WebhookAttempt = typeof WebhookAttempt.Type
 
-/** How often a delivery was tried. */
+/** Numbers of attempts of a delivery. */
 export interface AttemptCounts {
   readonly all: number
-  /** Since it was last delivered or given up: after a resend, the retries begin anew. */
+  /** Since the delivery last ended. A resend restarts the retries. */
   readonly sinceFinal: number
 }
 
 export class WebhookAttemptStore extends Context.Service<WebhookAttemptStore, {
-  readonly add: (attempt: WebhookAttempt) => Effect.Effect<void, QueueError>
+  readonly add: (attempt: WebhookAttempt) => Effect.Effect<void, StoreError>
   /** The attempts of a delivery, oldest first. */
-  readonly list: (delivery: string) => Effect.Effect<ReadonlyArray<WebhookAttempt>, QueueError>
-  readonly attemptCounts: (delivery: string) => Effect.Effect<AttemptCounts, QueueError>
-  /** Removes up to `limit` attempts that began before `time`; how many there were. */
-  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, QueueError>
+  readonly list: (delivery: string) => Effect.Effect<ReadonlyArray<WebhookAttempt>, StoreError>
+  readonly attemptCounts: (delivery: string) => Effect.Effect<AttemptCounts, StoreError>
+  /** Removes up to `limit` attempts that started before `time`. Returns their number. */
+  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, StoreError>
 }>()("@stint/store/WebhookAttemptStore") {}
 
-/** Counts attempts that are given oldest first. */
+/** Counts attempts, ordered oldest first. */
 const countAttempts = (attempts: ReadonlyArray<WebhookAttempt>): AttemptCounts => ({
   all: attempts.length,
   sinceFinal: attempts.length - 1 - attempts.findLastIndex(({ final }) => final)
 })
 
-/** Attempts in memory, gone with the process. */
+/** Attempts in memory. */
 export const layerMemory: Layer.Layer<WebhookAttemptStore> = Layer.sync(WebhookAttemptStore, () => {
   const attempts = new Map<string, ReadonlyArray<WebhookAttempt>>()
   const of = (delivery: string): ReadonlyArray<WebhookAttempt> => attempts.get(delivery) ?? []

@@ -1,7 +1,7 @@
 /**
- * The seam for what webhooks are signed with: one secret per endpoint, kept beside the endpoints.
+ * The store of webhook signing secrets: one per endpoint.
  *
- * Unlike a key's secret (docs/decisions/0009-keys-at-rest.md), this one is kept as it is: signing needs it each time
+ * Secrets are stored in plain text, unlike those of keys (docs/decisions/0009-keys-at-rest.md), because each signature needs the secret
  * (docs/decisions/0010-webhook-signatures.md).
  */
 import { EndpointId } from "@stint/contract/Ids"
@@ -9,35 +9,35 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import type { QueueError } from "../QueueError.ts"
+import type { StoreError } from "../StoreError.ts"
 
-/** The secret of an endpoint's webhooks. */
+/** The signing secret of an endpoint. */
 export const WebhookSecret = Schema.Struct({
   endpoint: EndpointId,
   /** `whsec_` and the key in base64 (Standard Webhooks). */
   secret: Schema.RedactedFromValue(Schema.String),
-  /** When the present secret was made. Milliseconds since 1970. */
+  /** When the current secret was created. Milliseconds since 1970. */
   createdAt: Schema.Int,
-  /** The one before the last rotation, which signs too until its time is over. */
+  /** The secret before the last rotation. It also signs, until `until`. */
   previous: Schema.NullOr(Schema.Struct({ secret: Schema.RedactedFromValue(Schema.String), until: Schema.Int }))
 })
 export type WebhookSecret = typeof WebhookSecret.Type
 
 export class WebhookSecretStore extends Context.Service<WebhookSecretStore, {
-  /** Undefined while none was made. */
-  readonly get: (endpoint: EndpointId) => Effect.Effect<WebhookSecret | undefined, QueueError>
-  /** Changes an endpoint's secret in one atomic step and answers what it is now. `change` may run more than once. */
+  /** Undefined before the first secret is created. */
+  readonly get: (endpoint: EndpointId) => Effect.Effect<WebhookSecret | undefined, StoreError>
+  /** Changes a secret in one atomic step and returns the result. `change` may run more than once. */
   readonly update: (
     endpoint: EndpointId,
     change: (known: WebhookSecret | undefined) => WebhookSecret
-  ) => Effect.Effect<WebhookSecret, QueueError>
-  /** The endpoints that have a secret. */
-  readonly endpoints: Effect.Effect<ReadonlyArray<EndpointId>, QueueError>
-  /** Forgets an endpoint's secret: the next that is needed is a new one. */
-  readonly remove: (endpoint: EndpointId) => Effect.Effect<void, QueueError>
+  ) => Effect.Effect<WebhookSecret, StoreError>
+  /** The endpoints with a secret. */
+  readonly endpoints: Effect.Effect<ReadonlyArray<EndpointId>, StoreError>
+  /** Removes a secret. The next use creates a new one. */
+  readonly remove: (endpoint: EndpointId) => Effect.Effect<void, StoreError>
 }>()("@stint/store/WebhookSecretStore") {}
 
-/** Secrets in memory, gone with the process. */
+/** Secrets in memory. */
 export const layerMemory: Layer.Layer<WebhookSecretStore> = Layer.sync(WebhookSecretStore, () => {
   const secrets = new Map<EndpointId, WebhookSecret>()
   return WebhookSecretStore.of({

@@ -1,20 +1,21 @@
 /**
- * The seam of the webhook outbox: what is to be told to whom, kept until it was.
+ * The webhook outbox: deliveries, stored until they are sent.
  *
  * ```
- *   a job changes ---- same commit ----> [ pending ] --claimDue--> a sender has it for `leaseMs`
+ *   a job changes ---- same commit ----> [ pending ] --claimDue--> leased to a sender for `leaseMs`
  *                                          ^  |  ^                       |
- *                                          |  |  +--- Retry, lease over -+
+ *                                          |  |  +-- Retry, lease ends --+
  *                                   resend |  |                          | settle
  *                                          |  +---- [ delivered ] <------+
  *                                          +------- [ failed ] <---------+
  * ```
  *
- * A `JobStore`, or a `BatchStore`, writes the rows in the commit of the change that they tell of: what was never committed is never sent, and what was is sent
- * at least once (R10, docs/spec/figures.md#reliability). A sender that dies has its deliveries claimed again when its lease is over.
+ * `JobStore` and `BatchStore` write a delivery in the commit of the change that causes it. A change that was not committed is never
+ * delivered; a committed one is delivered at least once (R10, docs/spec/figures.md#reliability). When a sender dies, other senders claim its
+ * deliveries after the lease.
  *
- * The body is the job object as it stood, so a delivery says the same however late it goes out, and outlives its job. Deliveries that are
- * done with are kept until this seam is asked to remove them; that is the sender's duty, seven days after they ended.
+ * The body is a snapshot of the job object at the time of the change, so a delivery does not depend on the job. Ended deliveries stay until
+ * `removeBefore` removes them; the sender calls it seven days after their end.
  */
 import { BatchWebhookEvent } from "@stint/contract/Batch"
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -23,41 +24,42 @@ import { JsonText } from "@stint/contract/Json"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import type { QueueError } from "../QueueError.ts"
+import type { ListCursor } from "../ListCursor.ts"
+import type { StoreError } from "../StoreError.ts"
+import { slotOfId, uuidV7At } from "../UuidV7.ts"
 
-/** What has become of a delivery. */
+/** The state of a delivery. */
 export const DeliveryState = Schema.Literals(["pending", "delivered", "failed"])
 export type DeliveryState = typeof DeliveryState.Type
 
-/** A delivery as the log shows it. */
+/** A delivery in the log. */
 export const WebhookEntry = Schema.Struct({
-  /** The same for every attempt: receivers know a repetition by it. */
+  /** The same for all attempts, so that receivers can detect repeats. */
   id: Schema.String,
-  /** Whose news it is: a job's id or, for `batch.*`, a batch's. */
+  /** The id of the job or, for `batch.*`, of the batch. */
   job: JobId,
   endpoint: EndpointId,
   event: Schema.Union([WebhookEvent, BatchWebhookEvent]),
   url: Schema.String,
   state: DeliveryState,
-  /** When the job changed. Milliseconds since 1970, as are all times here. */
+  /** When the job changed. All times are in milliseconds since 1970. */
   createdAt: Schema.Int,
-  /** How often it was handed to a sender. Never shrinks: who settles must name the attempt that it was given. */
+  /** Number of claims. Never decreases: the fencing token of `settle`. */
   attempts: Schema.Int,
-  /** When it is due, or while a sender has it, when that one's lease is over. Null when it has ended. */
+  /** When it is due or, while claimed, when the lease ends. Null after its end. */
   nextAt: Schema.NullOr(Schema.Int),
-  /** When the last attempt ended; null before that. */
+  /** When the last attempt ended; null before. */
   settledAt: Schema.NullOr(Schema.Int),
-  /** The receiver's HTTP status in the last attempt, where there was an answer. */
+  /** The receiver's HTTP status in the last attempt; null without a response. */
   lastStatus: Schema.NullOr(Schema.Int),
-  /** Why the last attempt failed, in words. */
+  /** Why the last attempt failed. */
   lastError: Schema.NullOr(Schema.String)
 })
 export type WebhookEntry = typeof WebhookEntry.Type
 
 /**
- * A delivery with what is sent: the job object (docs/spec/webhooks.md#request), with `input` and `webhook`, made whole by `WebhookBodies`, and the
- * span of
- * the request that submitted the job, where it came with one; for `batch.*` the batch object.
+ * A delivery with its content. The body is the job object with `input` and `webhook` (docs/spec/webhooks.md#request) or, for `batch.*`, the
+ * batch object; `WebhookBodies` resolves it. The trace context is that of the request that submitted the job.
  */
 export const WebhookDelivery = Schema.Struct({
   ...WebhookEntry.fields,
@@ -67,62 +69,89 @@ export const WebhookDelivery = Schema.Struct({
 })
 export type WebhookDelivery = typeof WebhookDelivery.Type
 
-/** How an attempt ended. */
+/** A delivery that a change of a job or a batch causes. */
+export type NewDelivery = Pick<
+  WebhookDelivery,
+  "job" | "endpoint" | "event" | "url" | "body" | "traceparent" | "tracestate" | "createdAt"
+>
+
+/** A pending delivery, due at once, in the slot of its job or batch. */
+export const newDelivery = (delivery: NewDelivery): WebhookDelivery => ({
+  ...delivery,
+  id: uuidV7At(delivery.createdAt, slotOfId(delivery.job)),
+  state: "pending",
+  attempts: 0,
+  nextAt: delivery.createdAt,
+  settledAt: null,
+  lastStatus: null,
+  lastError: null
+})
+
+/** The outcome of an attempt. */
 export type DeliveryOutcome =
   & { readonly at: number; readonly status: number | null; readonly error: string | null }
   & (
     | { readonly _tag: "Delivered" }
-    /** Again at `nextAt`. */
+    /** Retry at `nextAt`. */
     | { readonly _tag: "Retry"; readonly nextAt: number }
-    /** Never again, but by `resend`. */
+    /** No more attempts, except by `resend`. */
     | { readonly _tag: "Failed" }
   )
 
-/** Which deliveries: those of a job or a batch, of an endpoint, or all. */
+/** Filters and page size. `job` is the id of a job or a batch. */
 export interface DeliveryQuery {
   readonly endpoint?: EndpointId | undefined
   readonly job?: JobId | undefined
   readonly state?: DeliveryState | undefined
   readonly limit: number
   /** The `next` of the page before. */
-  readonly after?: number | undefined
+  readonly after?: ListCursor | undefined
 }
 
-/** One page of the log, newest first. */
+/** A page of the log, newest first ({@link ListCursor}). */
 export interface DeliveryPage {
   readonly deliveries: ReadonlyArray<WebhookEntry>
-  /** Where to go on; null at the end. */
-  readonly next: number | null
+  /** Cursor of the next page; null at the end. */
+  readonly next: ListCursor | null
 }
 
 export class WebhookStore extends Context.Service<WebhookStore, {
   /**
-   * Takes up to `limit` pending deliveries that are due, those due longest first. Two senders never get the same one; each is due again
-   * after `leaseMs` unless it was settled. One that cannot be read is logged once and put aside for an hour, for it must not hold up the
-   * others.
+   * Claims up to `limit` pending deliveries that are due, the earliest due time first. Two senders never get the same delivery. A delivery
+   * that is not settled is due again after `leaseMs`. Logs an unreadable delivery once and postpones it by an hour, so that it does not
+   * block others.
    */
   readonly claimDue: (
     now: number,
     limit: number,
     leaseMs: number
-  ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, QueueError>
+  ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError>
 
-  /** Notes how an attempt ended. False, and nothing changes, where the delivery is at another attempt by now, ended or gone. */
-  readonly settle: (id: string, attempt: number, outcome: DeliveryOutcome) => Effect.Effect<boolean, QueueError>
+  /** Stores the outcome of an attempt. Returns false and changes nothing when the delivery is at another attempt, has ended or is removed. */
+  readonly settle: (
+    endpoint: EndpointId,
+    id: string,
+    attempt: number,
+    outcome: DeliveryOutcome
+  ) => Effect.Effect<boolean, StoreError>
 
-  /** When the next pending delivery is due; null when there is none. */
-  readonly nextDueAt: Effect.Effect<number | null, QueueError>
+  /** When the next pending delivery is due; null without pending deliveries. */
+  readonly nextDueAt: Effect.Effect<number | null, StoreError>
 
-  readonly list: (query: DeliveryQuery) => Effect.Effect<DeliveryPage, QueueError>
+  readonly list: (query: DeliveryQuery) => Effect.Effect<DeliveryPage, StoreError>
 
-  readonly get: (id: string) => Effect.Effect<WebhookDelivery | undefined, QueueError>
+  readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<WebhookDelivery | undefined, StoreError>
 
-  /** Makes a delivery pending and due at `now`, whatever became of it. Undefined when there is none of that id. */
-  readonly resend: (id: string, now: number) => Effect.Effect<WebhookEntry | undefined, QueueError>
+  /** Makes a delivery pending and due at `now`, in any state. Undefined for an unknown id. */
+  readonly resend: (
+    endpoint: EndpointId,
+    id: string,
+    now: number
+  ) => Effect.Effect<WebhookEntry | undefined, StoreError>
 
-  /** Removes up to `limit` deliveries that ended before `time`; how many there were. */
-  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, QueueError>
+  /** Removes up to `limit` deliveries that ended before `time`. Returns their number. */
+  readonly removeBefore: (time: number, limit: number) => Effect.Effect<number, StoreError>
 
-  /** Removes up to `limit` deliveries of an endpoint that have ended; how many there were. */
-  readonly removeEnded: (endpoint: EndpointId, limit: number) => Effect.Effect<number, QueueError>
+  /** Removes up to `limit` ended deliveries of an endpoint. Returns their number. */
+  readonly removeEnded: (endpoint: EndpointId, limit: number) => Effect.Effect<number, StoreError>
 }>()("@stint/store/WebhookStore") {}

@@ -1,17 +1,17 @@
 /**
- * The job that a handler is running, for handlers and the services they use.
+ * The job that a handler runs for.
  */
 import type { TakenJob } from "@stint/contract/WorkerProtocol"
 import * as Context from "effect/Context"
 
-/** A job as it was taken: the fields of the protocol, and whatever else the platform put there (docs/spec/worker-protocol.md#the-taken-job). */
+/** A job as taken: the fields of the protocol, and any further fields that the platform sent (docs/spec/worker-protocol.md#the-taken-job). */
 export interface ReceivedJob extends TakenJob {
   readonly [key: string]: unknown
 }
 
 /**
- * The job at hand: its id, its input as it was sent, its `s3Config` if it came with one.
+ * The current job: its id, its input as sent, and its `s3Config` if it has one.
  *
- * The runtime provides it to every handler, so it never shows in a handler's own requirements.
+ * The runtime provides it to every handler, so it is not part of a handler's requirements.
  */
 export class CurrentJob extends Context.Service<CurrentJob, ReceivedJob>()("@stint/worker/CurrentJob") {}

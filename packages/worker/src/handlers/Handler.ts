@@ -1,7 +1,7 @@
 /**
- * Handlers: what runs for a job.
+ * Handlers: the code that runs for a job.
  *
- * All forms end in the same thing, a {@link Runnable}: given a job and a way to send chunks away, an Effect of its outcome.
+ * Every form becomes a {@link Runnable}: a function from a job and a chunk emitter to an Effect of the outcome.
  *
  * ```
  *  Handler.make          Schemas, an Effect          decode -> run -> encode       \
@@ -9,7 +9,7 @@
  *  Handler.fromFunction  any function or generator   call, await or iterate        /
  * ```
  *
- * The first two check what goes in and out; the third trusts its author.
+ * The first two validate input and output; the third does not.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -29,7 +29,7 @@ export type { FunctionJob, FunctionOptions, HandlerFunction, JobContext } from "
 export { isRunnable, TypeId } from "./Runnable.ts"
 export type { Emit, Runnable } from "./Runnable.ts"
 
-/** A handler with Schemas: a client and a pipeline can be typed by it. */
+/** A handler with Schemas, which can also type clients and pipelines. */
 export interface Handler<
   Name extends string,
   Input extends Schema.Constraint,
@@ -38,27 +38,27 @@ export interface Handler<
   out R = never
 > extends Runnable<R> {
   readonly name: Name
-  /** What callers send as `input`. */
+  /** Schema of the `input` that callers send. */
   readonly input: Input
-  /** What callers get as `output`; of one chunk, where the handler streams. */
+  /** Schema of the `output` that callers receive; of one chunk if the handler streams. */
   readonly output: Output
-  /** The failures that callers can tell apart; their JSON is the job's `error`. */
+  /** Schema of the declared failures, which callers can tell apart; their JSON is the job's `error`. */
   readonly error: Error
-  /** Whether every element of its result is a chunk. `make` and `makeStream` say in their types which: callers are typed by it. */
+  /** Whether each element of the result is a chunk. `make` and `makeStream` set it in their types, which type the callers. */
   readonly streams: boolean
 }
 
-/** What the runtime provides by itself. */
+/** The services that the runtime provides. */
 type Provided = CurrentJob | Scope.Scope
 
-/** What a handler needs: its own services, and those of its Schemas. */
+/** The services that a handler needs: its own and those of its Schemas. */
 type Needs<I extends Schema.Constraint, O extends Schema.Constraint, E extends Schema.Constraint, R> =
   | Exclude<R, Provided>
   | I["DecodingServices"]
   | O["EncodingServices"]
   | E["EncodingServices"]
 
-/** How many offending values an error names. More are said to be there; a caller who sent a wrong list of a million gets no novel. */
+/** The most invalid values that an error names; it only counts the rest. Bounds the error of a large invalid list. */
 const MAX_PROBLEMS = 20
 
 const at = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown => {
@@ -72,10 +72,10 @@ const at = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown => {
 
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** A number's JSON may be one of three texts, and of a text that is none of them the Schema says only that. A caller wants to hear of the number. */
+/** The JSON codec of a number also accepts these strings, so the Schema's message for a wrong string lists them. Callers need to read "number". */
 const NUMBER_AS_TEXT = `"Infinity" | "-Infinity" | "NaN"`
 
-/** One sentence that names every offending value by its path: `input.width: Expected number, got "wide"`. */
+/** One sentence that names every invalid value by its path: `input.width: Expected number, got "wide"`. */
 export const describeInputIssue = (issue: SchemaIssue.Issue, input: unknown): string => {
   const { issues } = formatIssue(issue)
   const problems = issues.slice(0, MAX_PROBLEMS).map(({ message, path = [] }) => {
@@ -91,7 +91,7 @@ export const describeInputIssue = (issue: SchemaIssue.Issue, input: unknown): st
   return `The input does not fit. ${problems.join("; ")}${more}`
 }
 
-/** The Schema side of a handler: how its input is read, its output written and its declared failures reported. */
+/** The codecs of a handler: they decode its input, encode its output and report its declared failures. */
 const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, E extends Schema.Constraint>(
   input: I,
   output: O,
@@ -102,7 +102,7 @@ const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, 
   const encodeError = Schema.encodeUnknownEffect(Schema.toCodecJson(error))
   const isDeclared = Schema.is(error)
   return {
-    /** Runs `next` with the input, or ends the job because the input does not fit. */
+    /** Runs `next` with the decoded input, or fails the job when the input is invalid. */
     withInput: <X, R>(
       job: ReceivedJob,
       next: (input: I["Type"]) => Effect.Effect<Outcome.Outcome, X, R>
@@ -111,9 +111,9 @@ const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, 
         onFailure: ({ issue }) => Effect.succeed(Outcome.failed(describeInputIssue(issue, job.input))),
         onSuccess: next
       }),
-    /** A value of the handler that its own Schema does not accept is the handler's mistake. */
+    /** Dies when the handler's own Schema rejects its value: a bug of the handler. */
     encode: (value: unknown) => Effect.orDie(encode(value)),
-    /** Declared failures are an outcome, all others are exceptions. */
+    /** Declared failures become an outcome, all others an exception. */
     fail: (failure: unknown): Effect.Effect<Outcome.Outcome, never, E["EncodingServices"]> =>
       isDeclared(failure)
         ? Effect.map(Effect.orDie(encodeError(failure)), (encoded) => Outcome.failed(Outcome.errorText(encoded)))
@@ -124,12 +124,12 @@ const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, 
 /**
  * A handler as an Effect program.
  *
- * `input` decodes what the caller sent; input that does not fit fails the job with the path of each offending value. `output`
- * encodes the result. `error` declares the failures that callers can tell apart: their JSON text becomes the job's `error`. Any
- * other `Error` may be failed with or thrown, too; it is reported as an exception (docs/spec/handler.md#exceptions).
+ * `input` decodes the caller's input; invalid input fails the job with the path of each invalid value. `output` encodes the result.
+ * `error` declares the failures that callers can tell apart: their JSON text becomes the job's `error`. `run` may also fail with, or
+ * throw, any other `Error`; the worker reports it as an exception (docs/spec/handler.md#exceptions).
  *
- * The signals (docs/spec/handler.md#returned-values) hold for the encoded output as for any other: a top-level key `error` fails the job, and
- * `refresh_worker` recycles the worker. A scope is open while `run` runs, and closes when the job ends or is stopped.
+ * The signals (docs/spec/handler.md#returned-values) apply to the encoded output: a top-level key `error` fails the job, and
+ * `refresh_worker` recycles the worker. `run` has a scope, which closes when the job ends or is stopped.
  *
  * @example
  * ```ts
@@ -167,20 +167,19 @@ export const make = <
   return { [TypeId]: TypeId, name, input, output, error, streams: false, run: (job) => Effect.scoped(execute(job)) }
 }
 
-/** Ends the run of a stream before its end, with an outcome. */
+/** Ends a stream early with an outcome. */
 interface Ended<R> {
   readonly _tag: "Ended"
   readonly outcome: Effect.Effect<Outcome.Outcome, never, R>
 }
 
 /**
- * A handler that streams: its result is a Stream, and every element is one chunk for those who read the job's stream.
+ * A handler that streams: its result is a Stream, and each element is one chunk of the job's stream.
  *
- * As {@link make}, with `output` the Schema of one chunk. `aggregate` keeps the chunks and makes them the job's `output`, too, as
- * a list; it costs the memory to hold them all. Default: false, and `output` is an empty list. A chunk with a top-level key
- * `error` is not sent and fails the job (docs/spec/worker-protocol.md#result-bodies). The stream is pulled one chunk at a time: a slow platform
- * slows the
- * handler.
+ * Like {@link make}, with `output` as the Schema of one chunk. `aggregate` also collects the chunks into a list that becomes the job's
+ * `output`; it holds all of them in memory. Default: false, and `output` is an empty list. A chunk with a top-level key `error` is not
+ * sent and fails the job (docs/spec/worker-protocol.md#result-bodies). The worker pulls one chunk at a time, so a slow platform slows the
+ * handler down.
  *
  * @example
  * ```ts

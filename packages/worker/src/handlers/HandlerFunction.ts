@@ -8,9 +8,9 @@
  *                       --> iterator              next() -> send -> next() -> send -> ... -> end
  * ```
  *
- * Stopping a job fires the signal and, for a generator, calls its `return()`, so that its `finally` runs. Then it is given 2 s to
- * end; nothing in JavaScript can end a function from outside, so one that goes on is left behind with a WARN, and its result is
- * thrown away. A synchronous function cannot be stopped at all (docs/spec/worker-lifecycle.md#cancelled-jobs).
+ * Stopping a job aborts the signal and, for a generator, calls its `return()`, so that its `finally` runs. The worker then waits 2 s for
+ * the function to end. JavaScript cannot end a function from outside, so after 2 s the worker logs a WARN, stops waiting and discards the
+ * function's result. A synchronous function cannot be stopped at all (docs/spec/worker-lifecycle.md#cancelled-jobs).
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -22,44 +22,44 @@ import { TypeId } from "./Runnable.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
 import * as RunningJob from "./RunningJob.ts"
 
-/** A job as a function gets it (docs/spec/handler.md#the-job), with whatever else the platform put there. */
+/** The job that a function receives (docs/spec/handler.md#the-job), with any further fields that the platform sent. */
 export interface FunctionJob<Input = unknown> {
   readonly id: string
-  /** Exactly what the caller sent under `input`. Nothing checks that it is an `Input`; `Handler.make` does. */
+  /** The caller's `input`, unchanged. Not validated against `Input`; `Handler.make` validates. */
   readonly input: Input
   readonly [key: string]: unknown
 }
 
-/** What a function gets beside its job. */
+/** The second argument of a handler function. */
 export interface JobContext {
-  /** Fires when the job is cancelled or the worker's time is over. Pass it on to whatever takes long. */
+  /** Aborted when the job is cancelled or the worker's shutdown grace ends. Pass it to long-running calls. */
   readonly signal: AbortSignal
 }
 
 /**
  * A function that handles jobs. It may return a value, a promise or an iterator.
  *
- * Written as a method so that a function for a narrower input is accepted: its author says what callers send, and is believed.
+ * Declared as a method, so that TypeScript accepts a function for a narrower input. The worker does not check that type.
  */
 export type HandlerFunction<Input = unknown> = {
   run(job: FunctionJob<Input>, context: JobContext): unknown
 }["run"]
 
-/** What a function cannot say about itself. */
+/** Options of a handler function. */
 export interface FunctionOptions {
-  /** For logs and spans. Default: the function's own name. */
+  /** The name in logs and spans. Default: the function's name. */
   readonly name?: string
   /**
-   * Makes the chunks of a generator the job's `output`, too (docs/spec/handler.md#generators). Default: false; it costs the memory to hold
-   * them.
+   * Also collects a generator's chunks into the job's `output` (docs/spec/handler.md#generators). Default: false, because it holds all
+   * chunks in memory.
    */
   readonly returnAggregateStream?: boolean
 }
 
-/** How long a stopped function is waited for. Milliseconds. Longer holds the place of the next job for one that may never end. */
+/** How long the worker waits for a stopped function. Milliseconds. A longer wait blocks the slot of the next job for a function that may never end. */
 export const STOP_TIMEOUT = 2_000
 
-/** Makes the signal only when somebody looks at it: most handlers never do. */
+/** Creates the signal on first access: most handlers never read it. */
 class LazyJobContext implements JobContext, RunningJob.Running {
   readonly context: Context.Context<never>
   #controller: AbortController | undefined
@@ -92,7 +92,7 @@ const isPromise = (value: unknown): value is PromiseLike<unknown> =>
 
 const isIterator = (value: unknown): value is AnyIterator => Predicate.hasProperty(value, "next") && isFunction(value.next)
 
-/** The iterator of a generator, or of anything that is iterated asynchronously. Arrays, strings and maps are values. */
+/** The iterator of a generator or of an async iterable. Arrays, strings and maps are plain values. */
 const iteratorOf = (value: unknown): AnyIterator | undefined => {
   const iterate = Predicate.hasProperty(value, Symbol.asyncIterator) ? value[Symbol.asyncIterator] : undefined
   if (isFunction(iterate)) {
@@ -102,7 +102,7 @@ const iteratorOf = (value: unknown): AnyIterator | undefined => {
   return isIterator(value) && Symbol.iterator in value ? value : undefined
 }
 
-/** Waits until the promise is settled either way, but not longer than the limit. True: it is settled. */
+/** Waits for the promise to settle, up to the limit. Returns whether it settled. */
 const settledInTime = (promise: PromiseLike<unknown>): Effect.Effect<boolean> =>
   Effect.callback((resume) => {
     const timer = setTimeout(() => resume(Effect.succeed(false)), STOP_TIMEOUT)
@@ -115,16 +115,16 @@ const settledInTime = (promise: PromiseLike<unknown>): Effect.Effect<boolean> =>
   })
 
 const warnAbandoned = Effect.logWarning(
-  `The handler did not end within ${STOP_TIMEOUT} ms of being stopped and is left behind; what it still returns is thrown ` +
-    "away. Pass the signal (second parameter of the handler) to whatever it waits for."
+  `The handler did not end within ${STOP_TIMEOUT} ms of being stopped. The worker no longer waits for it and discards its result. ` +
+    "Pass the signal (second parameter of the handler) to the calls that it waits for."
 )
 
 /**
- * Calls the handler's code and waits for the promise that it may give back. What is thrown, or rejected with, is an exception of
- * the handler. Interrupting stops the function and waits for its end.
+ * Calls the handler's code and awaits the promise that it may return. A thrown error or a rejection is an exception of the handler.
+ * Interruption stops the function and waits for its end.
  *
- * Calling and waiting are one step: were the fiber interrupted between two, nobody would look after the promise, and its
- * rejection would end the process.
+ * The call and the wait are one step: if the fiber were interrupted between them, the promise would have no handler, and its rejection
+ * would end the process.
  */
 const callAndSettle = (evaluate: () => unknown, context: LazyJobContext): Effect.Effect<unknown> =>
   Effect.callback((resume) => {
@@ -146,7 +146,7 @@ const callAndSettle = (evaluate: () => unknown, context: LazyJobContext): Effect
     })
   })
 
-/** Ends a generator before its end: its `finally` blocks run. What they throw is of no use to anybody any more. */
+/** Ends a generator early, so that its `finally` blocks run. Ignores the errors that they throw: the job has already ended. */
 const close = (iterator: AnyIterator, context: LazyJobContext): Effect.Effect<void> =>
   Effect.suspend(() => {
     context.stop()
@@ -189,10 +189,10 @@ const consume = (
 }
 
 /**
- * A handler out of a function.
+ * Makes a handler from a function.
  *
- * The function gets the job, and an `AbortSignal` in its second parameter. The result rules (docs/spec/handler.md#returned-values) apply to what it
- * returns, or to each chunk that it yields; what it throws is reported as an exception (docs/spec/handler.md#exceptions).
+ * The function receives the job, and a context with an `AbortSignal`. The result rules (docs/spec/handler.md#returned-values) apply to its
+ * return value, or to each chunk that it yields; an error that it throws is reported as an exception (docs/spec/handler.md#exceptions).
  */
 export const fromFunction = <Input>(fn: HandlerFunction<Input>, options: FunctionOptions = {}): Runnable => {
   const { returnAggregateStream = false } = options

@@ -1,5 +1,5 @@
 /**
- * One run of a handler, with everything that surrounds it except its transport. The runtime and the tests of handlers share it.
+ * One run of a handler with its middleware, but without a transport. Shared by the runtime and by tests of handlers.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -12,8 +12,8 @@ import * as Outcome from "./Outcome.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
 
 /**
- * Runs jobs to their outcome, whatever the handler does: an exception is one, too. Undefined: the job was lost on the way, and
- * there is nobody to deliver an outcome to.
+ * Runs jobs to their outcome; an exception of the handler becomes a failed outcome. Undefined when the worker lost the job while it
+ * ran: the platform would not accept an outcome.
  */
 export const runToOutcome =
   <R, M extends ReadonlyArray<JobMiddleware.Any>>(handler: Runnable<R>, middleware: JobMiddleware.Chain<M>, identity: Identity) =>
@@ -28,8 +28,7 @@ export const runToOutcome =
       })(job)
     ).pipe(
       Effect.provideService(CurrentJob, job),
-      // Being stopped does not come through here: it ends the fiber. What does is the handler's own doing, and chunks that
-      // failed.
+      // Stopping a job interrupts the whole fiber and does not reach this handler: only the handler's own causes and failed chunks do.
       Effect.catchCause((cause) => {
         const failure = cause.reasons.find(Cause.isFailReason)?.error
         if (failure?._tag === "JobLost") return Effect.undefined

@@ -1,5 +1,5 @@
 /**
- * What a handler's end means on the wire (docs/spec/handler.md#returned-values, docs/spec/handler.md#exceptions,
+ * How a handler's result becomes the body of job-done (docs/spec/handler.md#returned-values, docs/spec/handler.md#exceptions,
  * docs/spec/worker-protocol.md#result-bodies). Pure.
  *
  * ```
@@ -13,38 +13,38 @@
  *  yields a chunk {error: e}                {"error": text of e}                       FAILED
  * ```
  *
- * `error` and `refresh_worker` are signals wherever they stand among the own top-level keys, whatever their JSON value; a key
- * whose value does not exist in JSON (undefined, a function, a symbol) is no key at all (docs/spec/rulings.md#returned-error).
+ * `error` and `refresh_worker` are signals as own top-level keys, whatever their JSON value. A key whose value does not exist in JSON
+ * (undefined, a function, a symbol) is ignored (docs/spec/rulings.md#returned-error).
  */
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Identity } from "../runtime/WorkerConfig.ts"
 
-/** The body of job-done. The job failed exactly when there is an `error`. */
+/** The body of job-done. The job failed if and only if `error` is set. */
 export interface Outcome {
-  /** Any value that JSON can hold. Absent: the caller gets no `output`. */
+  /** Any JSON value. Absent: the caller receives no `output`. */
   readonly output?: unknown
   readonly error?: string
-  /** The worker is to be recycled: it takes no more jobs and exits. */
+  /** Recycles the worker: it takes no more jobs and exits. */
   readonly stopPod?: true
 }
 
 /** Whether the job failed. */
 export const isFailed = (outcome: Outcome): outcome is Outcome & { readonly error: string } => outcome.error !== undefined
 
-/** A failed job. */
+/** The outcome of a failed job. */
 export const failed = (error: string): Outcome => ({ error })
 
 /**
- * The outcome of a generator whose chunks nobody wants: local test mode without a flag (docs/spec/rulings.md#local-test-mode). Known by
+ * The outcome of a generator that is not consumed, in local test mode without a flag (docs/spec/rulings.md#local-test-mode). Compared by
  * identity.
  */
 export const UNCONSUMED: Outcome = { output: "<generator, not consumed>" }
 
 const existsInJson = (value: unknown): boolean => value !== undefined && typeof value !== "function" && typeof value !== "symbol"
 
-/** The object that JSON would see: own enumerable keys with values. Undefined for everything that is no JSON object. */
+/** The value as a JSON object: own enumerable keys with JSON values. Undefined for any other value. */
 const asDict = (value: unknown): Record<string, unknown> | undefined => {
   if (!Predicate.isObject(value)) return undefined
   const json: unknown = "toJSON" in value && typeof value.toJSON === "function" ? value.toJSON("") : value
@@ -52,7 +52,7 @@ const asDict = (value: unknown): Record<string, unknown> | undefined => {
   return Object.fromEntries(Object.entries(json).filter(([, one]) => existsInJson(one)))
 }
 
-/** A value as the wire's `error`: a string stays, everything else becomes its JSON text. */
+/** A value as the `error` of job-done: strings stay, other values become JSON text. */
 export const errorText = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error) ?? String(error)
 
 /** The outcome of a returned value. */
@@ -67,15 +67,15 @@ export const fromReturned = (value: unknown): Outcome => {
   }
 }
 
-/** The outcome that a chunk makes by itself, because it carries an `error`; undefined for an ordinary chunk. */
+/** The failed outcome of a chunk with an `error`; undefined for an ordinary chunk. */
 export const fromChunk = (chunk: unknown): Outcome | undefined => {
   const dict = asDict(chunk)
   return dict !== undefined && "error" in dict ? failed(errorText(dict["error"])) : undefined
 }
 
 /**
- * The outcome of a generator or stream that ended: its chunks when they are to be collected, else an empty list. What a generator
- * returned at its end is not sent; its signals (`error`, `refresh_worker`) count.
+ * The outcome of a finished generator or stream: the collected chunks, or an empty list. A generator's return value is not sent, but its
+ * signals (`error`, `refresh_worker`) apply.
  */
 export const fromStream = (collected: ReadonlyArray<unknown>, returned: unknown): Outcome => {
   const { error, stopPod } = fromReturned(returned)
@@ -85,7 +85,7 @@ export const fromStream = (collected: ReadonlyArray<unknown>, returned: unknown)
   }
 }
 
-/** What a getter answers; undefined when it throws. Errors of foreign code have been seen to do both strange things. */
+/** The value of a getter; undefined when it throws, as getters of some third-party errors do. */
 const read = (get: () => unknown): unknown => {
   try {
     return get()
@@ -96,19 +96,19 @@ const read = (get: () => unknown): unknown => {
 
 const textOr = (value: unknown, otherwise: string): string => Predicate.isString(value) && value !== "" ? value : otherwise
 
-/** A class that did not set its name is known by its constructor. */
+/** The name of an error; the constructor's name when the class did not set one. */
 const errorName = (error: Error): string => {
   const name = textOr(read(() => error.name), "Error")
   return name === "Error" ? textOr(read(() => error.constructor.name), name) : name
 }
 
-/** How many causes of causes a traceback shows. */
+/** The most nested causes in a traceback. */
 const MAX_CAUSES = 8
 
-/** Fetched when it is needed: `import "node:util"` reads every export of it, which costs a cold start 3 ms. */
+/** Loaded on first use: `import "node:util"` reads all its exports, which adds 3 ms to a cold start. */
 const inspect = (value: unknown): string => process.getBuiltinModule("node:util").inspect(value)
 
-/** What was thrown, in words; it need not be an Error, nor anything that can become text by itself. */
+/** The message of any thrown value, also of one that is not an Error or cannot be converted to a string. */
 export const messageOf = (thrown: unknown): string => {
   if (thrown instanceof Error) return textOr(read(() => thrown.message), "")
   if (typeof thrown === "string") return thrown
@@ -139,14 +139,14 @@ export const exceptionText = (thrown: unknown, identity: Identity): string =>
 
 const decodeTraceback = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ error_traceback: Schema.String })))
 
-/** An `error` for human eyes: of an exception its traceback, which begins with what was thrown; any other text as it is. */
+/** An `error` for people: the traceback of an exception, and any other text unchanged. */
 export const readableError = (error: string): string =>
   Option.match(decodeTraceback(error), { onSome: (exception) => exception.error_traceback, onNone: () => error })
 
 /** The outcome of an exception. */
 export const fromException = (thrown: unknown, identity: Identity): Outcome => failed(exceptionText(thrown, identity))
 
-/** The body of job-done as text. A value that JSON cannot hold (a cycle, a BigInt) is the handler's exception. */
+/** The body of job-done as text. A value that JSON cannot represent (a cycle, a BigInt) becomes an exception of the handler. */
 export const toText = (outcome: Outcome, identity: Identity): { readonly outcome: Outcome; readonly text: string } => {
   try {
     return { outcome, text: JSON.stringify(outcome) }

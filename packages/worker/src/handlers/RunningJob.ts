@@ -1,8 +1,8 @@
 /**
- * The job that plain code is running for: a function, or what it calls, however deep, finds its job without being handed it.
+ * The current job for plain code: a function at any call depth finds its job without receiving it as an argument.
  *
- * Effect programs have `CurrentJob` and need none of this. What a handler function starts and does not wait for still belongs to its job;
- * code at module level, and callbacks that were registered there, belong to none.
+ * Effect programs use `CurrentJob` instead. Work that a handler function starts without awaiting it still belongs to its job; code at module
+ * level, and callbacks registered there, belong to no job.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -14,27 +14,27 @@ import { ActiveSpan } from "../runtime/Spans.ts"
 export interface Running {
   /** The context of the job's fiber: its `CurrentJob`, its span, the services of its worker. */
   readonly context: Context.Context<never>
-  /** Fires when the job is stopped. Made when it is first looked at. */
+  /** Aborted when the job is stopped. Created on first access. */
   readonly signal: AbortSignal
 }
 
 const storage = new AsyncLocalStorage<Running>()
 
-/** Calls a function for a job. */
+/** Calls a function in the context of a job. */
 export const within = <A>(running: Running, evaluate: () => A): A => storage.run(running, evaluate)
 
-/** The run that the caller belongs to; undefined: none. */
+/** The run that the caller belongs to; undefined outside of jobs. */
 export const current = (): Running | undefined => storage.getStore()
 
-/** A service of the job that the caller runs for; undefined where there is no job, or no such service. */
+/** A service of the caller's job; undefined when there is no job or no such service. */
 export const service = <Id, Service>(tag: Context.Key<Id, Service>): Service | undefined => {
   const running = storage.getStore()
   return running === undefined ? undefined : Context.getOrUndefined(running.context, tag)
 }
 
 /**
- * Runs an effect for the job that the caller runs for, as a part of it: with its services, its log and its span, and interrupted when
- * the job is stopped. For no job where there is none.
+ * Runs an effect as a part of the caller's job: with its services, its log and its span, and interrupted when the job is stopped. Outside of
+ * a job, runs it without these.
  */
 export const runPromise = <A, E>(effect: Effect.Effect<A, E>): Promise<A> => {
   const running = storage.getStore()

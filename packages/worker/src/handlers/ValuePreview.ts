@@ -1,18 +1,18 @@
 /**
- * A value from outside as messages show it: whatever its size, in a few words.
+ * Short previews of untrusted values for messages, whatever their size.
  */
 
 const MAX_TEXT = 60
 const MAX_ENTRIES = 3
 const MAX_DEPTH = 2
 
-/** The beginning of a text, and the dots that say that there is more. */
+/** The first `max` characters of a text, with `...` when it is longer. */
 export const truncate = (text: string, max = MAX_TEXT): string => text.length > max ? `${text.slice(0, max)}...` : text
 
 const entries = (shown: ReadonlyArray<string>, total: number): string =>
   [...shown, ...(total > shown.length ? [`... ${total - shown.length} more`] : [])].join(", ")
 
-/** A value as JSON shows it, short: the first few entries, the first few letters. */
+/** A value in JSON notation, shortened to its first entries and characters. */
 export const previewValue = (value: unknown, depth = 0): string => {
   if (typeof value === "string") return JSON.stringify(truncate(value))
   if (typeof value === "bigint") return `${truncate(value.toString())}n`

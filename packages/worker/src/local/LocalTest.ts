@@ -1,13 +1,13 @@
 /**
- * Local test mode: one job from a file, its result on the terminal, and the end (docs/spec/local-test-mode.md#one-job).
+ * Local test mode: runs one job from a file, prints its result and exits (docs/spec/local-test-mode.md#one-job).
  *
- * It is a transport like the other one, so what runs between is the runtime that runs in production:
+ * It is a transport, so the job runs in the same runtime as in production:
  *
  * ```
  *   test_input.json | --test_input JSON | jobs --take--> the worker --done--> the terminal --last one--> exit 0, or 1
  * ```
  *
- * Generators are not consumed in this mode; the result says so (docs/spec/rulings.md#local-test-mode).
+ * This mode does not consume generators; the result says so (docs/spec/rulings.md#local-test-mode).
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -21,16 +21,16 @@ import { WorkerConfig } from "../runtime/WorkerConfig.ts"
 import { JobSource } from "../transport/JobSource.ts"
 import * as TestInput from "./TestInput.ts"
 
-/** There is no job to test with. The message says what to do. */
+/** There is no valid test job. The message says what to do. */
 export class LocalTestError extends Schema.TaggedError<LocalTestError>()("LocalTestError", {
   message: Schema.String
 }) {}
 
-/** How local test mode differs from its defaults. */
+/** Options of local test mode. */
 export interface Options {
   /**
-   * Where the jobs come from, in place of `test_input.json`: one `{ input }`, or a list of them (docs/spec/handler.md#start-configuration,
-   * `jobs_fetcher`). It is asked once, for one job.
+   * Returns the jobs instead of `test_input.json`: one `{ input }`, or a list of them (docs/spec/handler.md#start-configuration,
+   * `jobs_fetcher`). Called once, for one job.
    */
   readonly jobs?: (needed: number) => unknown
 }
@@ -51,10 +51,10 @@ const readTestInput = Effect.suspend(() => {
 
 const toJob = Effect.fnUntraced(function*(value: unknown, from: string) {
   if (!Predicate.isObject(value) || !("input" in value)) {
-    return yield* problem(`${from} has to be an object with the key "input", such as ${EXAMPLE}.`)
+    return yield* problem(`${from} must be an object with the key "input", such as ${EXAMPLE}.`)
   }
   const input = Schema.decodeUnknownOption(Schema.Json)(value["input"])
-  if (Option.isNone(input)) return yield* problem(`The input in ${from} is nothing that JSON can hold.`)
+  if (Option.isNone(input)) return yield* problem(`The input in ${from} is not a JSON value.`)
   const job: ReceivedJob = { ...value, id: `test-${crypto.randomUUID()}`, input: input.value }
   return job
 })
@@ -82,7 +82,7 @@ const findJobs = Effect.fnUntraced(function*(options: Options) {
   const given = flags.testInput === undefined ? yield* readTestInput : { from: "--test_input", text: flags.testInput }
   const value = yield* Effect.try({
     try: (): unknown => JSON.parse(given.text),
-    catch: (error) => problem(`${given.from} is no JSON: ${Outcome.messageOf(error)}`)
+    catch: (error) => problem(`${given.from} is not valid JSON: ${Outcome.messageOf(error)}`)
   })
   const job = yield* toJob(value, given.from)
   yield* Effect.logInfo(`Local test mode: running ${job.id} with the input from ${given.from}.`)
@@ -93,14 +93,14 @@ const decodeBody = Schema.decodeUnknownEffect(
   Schema.fromJsonString(Schema.Struct({ output: Schema.optionalKey(Schema.Json), error: Schema.optionalKey(Schema.String) }))
 )
 
-/** The result for human eyes. */
+/** The result as text for the terminal. */
 const show = (job: ReceivedJob, { error, output }: { readonly output?: Schema.Json; readonly error?: string }): string => {
   const lines = [`${job.id}: ${error === undefined ? "COMPLETED" : "FAILED"}`]
   if (error !== undefined) lines.push(Outcome.readableError(error))
   if (output === Outcome.UNCONSUMED.output) {
     lines.push(
-      "The handler is a generator, and without a flag local test mode does not consume it. Pass --rp_serve_api to stream " +
-        "from it, or run `stint dev` with its file."
+      "The handler is a generator, and local test mode without a flag does not consume it. Pass --rp_serve_api to stream " +
+        "its output, or run `stint dev` with its file."
     )
   } else if (output !== undefined) lines.push(JSON.stringify(output, undefined, 2))
   return lines.join("\n")
@@ -116,15 +116,15 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   return JobSource.of({
     take: ({ count }) => waiting.length === 0 ? Effect.never : Effect.sync(() => waiting.splice(0, count)),
-    done: (job, body) =>
+    deliverResult: (job, body) =>
       Effect.flatMap(Effect.orDie(decodeBody(body)), (result) => {
         process.stdout.write(`${show(job, result)}\n`)
         if (result.error !== undefined) exitCode = 1
         return --left === 0 ? end : Effect.void
       }),
-    chunk: () => Effect.void,
+    deliverChunk: () => Effect.void,
     progress: (_job, output) => Effect.logInfo(`Progress: ${JSON.stringify(output)}`),
-    stops: Effect.never,
+    stopRequests: Effect.never,
     ping: () => Effect.void,
     streaming: false
   })

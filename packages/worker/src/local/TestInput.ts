@@ -1,5 +1,5 @@
 /**
- * The `test_input.json` of a handler: what local test mode runs, and what the local API offers to try (docs/spec/local-test-mode.md#one-job).
+ * The `test_input.json` of a handler: the job of local test mode, and the example of the local API (docs/spec/local-test-mode.md#one-job).
  */
 import * as Predicate from "effect/Predicate"
 import { readFileSync } from "node:fs"
@@ -8,32 +8,32 @@ import { dirname, join } from "node:path"
 /** The file's name. */
 export const FILE = "test_input.json"
 
-/** A job for handlers that have no such file. */
+/** The example for handlers without the file. */
 export const EXAMPLE = `{"input":{"name":"Ada"}}`
 
-/** Where it is looked for: in the working directory, then beside the program. */
+/** The folders of the file: the working directory, then the folder of the program. */
 export const folders = (): ReadonlyArray<string> => {
   const program = process.argv[1]
   return [...new Set([process.cwd(), ...(program === undefined ? [] : [dirname(program)])])]
 }
 
-/** The first one that can be read. */
+/** The first readable file. */
 export const find = (): { readonly path: string; readonly text: string } | undefined => {
   for (const folder of folders()) {
     const path = join(folder, FILE)
     try {
       return { path, text: readFileSync(path, "utf8") }
     } catch {
-      // Not there: the next.
+      // Missing or unreadable: try the next folder.
     }
   }
   return undefined
 }
 
-/** A longer input is no line to paste. Characters. */
+/** A longer input is too long to paste as one line. Characters. */
 const MAX_SAMPLE = 400
 
-/** A body to try the handler with: that of the file where it is short, else {@link EXAMPLE}. */
+/** An example body for the handler: the file's if it is short, otherwise {@link EXAMPLE}. */
 export const sample = (): string => {
   const text = find()?.text
   if (text === undefined) return EXAMPLE
@@ -46,5 +46,5 @@ export const sample = (): string => {
   }
 }
 
-/** A text as one word of a shell's command line. */
+/** Quotes a text as one word of a shell command. */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

@@ -1,5 +1,5 @@
 /**
- * What has to be true of a machine before a worker may take jobs on it
+ * Fitness checks: conditions that a machine must meet before a worker takes jobs on it
  * (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#when-checks-run, docs/spec/fitness-checks.md#registering-a-check).
  *
  * ```
@@ -7,29 +7,30 @@
  *                                        \--one fails--> one report to the platform --> exit code 1, at once, no cleanup
  * ```
  *
- * A plugin adds its checks while its layer is built. They run on a platform only: in local test mode the machine is what it is.
+ * A layer adds its checks while it is built, and they run in the order of the additions. Merged layers are built concurrently, so checks
+ * must not depend on each other; to fix an order, provide one layer to the other. Checks run on a platform only, not in local test mode.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 
-/** One check. Failing with anything, or dying, fails it; the message of what it failed with is the reason that the platform shows. */
+/** One check. Any failure or defect fails it, and its message is the reason that the platform shows. */
 export interface FitnessCheck {
-  /** What the report calls it, such as `memory`. */
+  /** The name in the report, such as `memory`. */
   readonly name: string
   readonly run: Effect.Effect<void, unknown>
 }
 
-/** All checks of this worker. */
+/** The checks of this worker. */
 export class FitnessChecks extends Context.Service<FitnessChecks, {
-  /** Adds one, to be run after those that were added before. */
+  /** Adds a check after the existing ones. */
   readonly add: (check: FitnessCheck) => Effect.Effect<void>
-  /** All of them, in order. */
+  /** All checks, in order. */
   readonly all: Effect.Effect<ReadonlyArray<FitnessCheck>>
 }>()("@stint/worker/FitnessChecks") {}
 
-/** An empty list that plugins add to. */
+/** An empty list. */
 export const layer: Layer.Layer<FitnessChecks> = Layer.sync(FitnessChecks, () => {
   const checks: Array<FitnessCheck> = []
   return {
@@ -38,7 +39,7 @@ export const layer: Layer.Layer<FitnessChecks> = Layer.sync(FitnessChecks, () =>
   }
 })
 
-/** A layer that adds one check. What the check acquires is released when the check has ended. */
+/** A layer that adds one check. Resources that the check acquires are released when it ends. */
 export const layerOf = <R>(
   name: string,
   run: Effect.Effect<void, unknown, R>

@@ -1,15 +1,15 @@
 /**
- * The end of a worker, in order (docs/spec/worker-lifecycle.md#shutdown).
+ * The graceful shutdown of a worker (docs/spec/worker-lifecycle.md#shutdown).
  *
  * ```
- *   no more takes --> goodbye, naming the jobs held --> wait until they are delivered --> goodbye, naming none
- *   (TakeLoop's scope closed)                               |                                ^
- *                                                           +--grace over--> interrupt them -+
+ *   no more takes --> exit ping with the held jobs --> wait until they are delivered --> exit ping without jobs
+ *   (TakeLoop's scope closed)                              |                                ^
+ *                                                          +--grace ends--> interrupt them -+
  * ```
  *
- * The goodbye is a ping with `status=exiting`. Our platform hands this worker nothing more after it and gives back at once
- * whatever it had handed out and the goodbye does not name: a job whose take was cut off in that instant, or that the grace was
- * too short for. Other platforms find those when their leases end.
+ * The exit ping has `status=exiting`. After it, our platform assigns no more jobs to this worker, and at once returns to the queue every
+ * job that it had assigned and that the ping omits: a job whose take was interrupted, or that did not finish within the grace. Other
+ * platforms notice those jobs when their leases expire.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -18,7 +18,7 @@ import { JobSource } from "../transport/JobSource.ts"
 import { JobRunner } from "./JobRunner.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** How long a goodbye may take. Milliseconds. A platform that is down must not keep its workers. */
+/** Timeout of an exit ping. Milliseconds. A platform that is down must not delay the exit of its workers. */
 const EXIT_PING_TIMEOUT = 2_000
 
 const make = Effect.gen(function*() {
@@ -26,7 +26,7 @@ const make = Effect.gen(function*() {
   const jobs = yield* JobRunner
   const { identity, platform, shutdownGrace } = yield* WorkerConfig
 
-  const goodbye = Effect.suspend(() => {
+  const exitPing = Effect.suspend(() => {
     const jobIds = jobs.jobIds()
     return source.ping({
       ...(jobIds.length > 0 ? { job_id: jobIds } : {}),
@@ -36,16 +36,16 @@ const make = Effect.gen(function*() {
   }).pipe(
     Effect.interruptible,
     Effect.timeoutOption(EXIT_PING_TIMEOUT),
-    Effect.catch((error) => Effect.logDebug(`The goodbye did not arrive: ${error.message}.`))
+    Effect.catch((error) => Effect.logDebug(`The exit ping failed: ${error.message}.`))
   )
 
-  const finish = Effect.gen(function*() {
+  const awaitJobs = Effect.gen(function*() {
     const count = jobs.size()
-    // In local test mode the only job is the one whose result asked for the end.
+    // In local test mode, the only job is the one whose result requested the shutdown.
     if (platform !== undefined) {
       yield* Effect.logInfo(
         `Waiting for ${count} running ${count === 1 ? "job" : "jobs"}${
-          shutdownGrace === undefined ? "" : `, ${shutdownGrace} ms at most`
+          shutdownGrace === undefined ? "" : `, up to ${shutdownGrace} ms`
         }.`
       )
     }
@@ -53,7 +53,7 @@ const make = Effect.gen(function*() {
     if (shutdownGrace === undefined) return yield* awaitIdle
     if (shutdownGrace > 0 && Option.isSome(yield* Effect.timeoutOption(awaitIdle, shutdownGrace))) return
     yield* Effect.logWarning(
-      `${jobs.jobIds().length} jobs are not done after the grace of ${shutdownGrace} ms and are cut off: ${
+      `The shutdown grace of ${shutdownGrace} ms has ended. Interrupting ${jobs.jobIds().length} running jobs: ${
         jobs.jobIds().join(", ")
       }.`
     )
@@ -62,13 +62,13 @@ const make = Effect.gen(function*() {
 
   yield* Effect.addFinalizer(() =>
     Effect.gen(function*() {
-      yield* goodbye
+      yield* exitPing
       if (jobs.size() === 0) return
-      yield* finish
-      yield* goodbye
+      yield* awaitJobs
+      yield* exitPing
     })
   )
 })
 
-/** The duty as a layer: it does its work when the layer's scope closes. */
+/** Runs the shutdown when the layer's scope closes. */
 export const layer: Layer.Layer<never, never, JobSource | JobRunner | WorkerConfig> = Layer.effectDiscard(make)

@@ -1,19 +1,18 @@
 /**
- * Checks the machine before the first take
+ * Runs the fitness checks before the first take
  * (docs/spec/fitness-checks.md#when-checks-run, docs/spec/fitness-checks.md#a-failed-check, docs/spec/rulings.md#fitness-failure).
  *
  * ```
- *   each check in turn --ok--> ... --ok--> the worker goes on to take jobs
+ *   each check in turn --ok--> ... --ok--> the worker takes jobs
  *          |
  *          +--fails--> ERROR line --> one ping: status=unhealthy, check, reason --> process ends with 1
  *                                     (2 s at most)                                 no finalizer runs
  * ```
  *
- * A check that never ends fails after 60 s, so that a worker that can do nothing does not look like one that loads a model. It is
- * left behind then, not waited for: what hangs need not heed an interruption, and the process ends anyway. Only a check that blocks
- * the thread itself is beyond reach.
+ * A check fails after 60 s, so that a broken worker does not look like one that is loading a model. The runner does not wait for the
+ * check's interruption: a hanging call may ignore it, and the process exits anyway. A check that blocks the thread cannot time out.
  *
- * The checks of a healthy machine run one after the other: what one finds (a GPU that hangs) must not hide behind another.
+ * Checks run one after the other, so that the failure of one (a GPU that hangs) cannot affect another.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -29,44 +28,44 @@ import { JobSource } from "../transport/JobSource.ts"
 import { withSpan } from "./Spans.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** How long one check may take. Milliseconds. */
+/** Timeout of one check. Milliseconds. */
 export const CHECK_TIMEOUT = 60_000
 
-/** How long the report may take. Milliseconds (docs/spec/worker-protocol.md#unhealthy-report). */
+/** Timeout of the report. Milliseconds (docs/spec/worker-protocol.md#unhealthy-report). */
 export const REPORT_TIMEOUT = 2_000
 
-/** How many characters of the reason are reported (docs/spec/worker-protocol.md#unhealthy-report). */
+/** The most characters of the reason in the report (docs/spec/worker-protocol.md#unhealthy-report). */
 export const MAX_REASON = 256
 
 /**
- * How a process ends at once, without finalizers. Default: `process.exit`, which runs nothing but Node's own `exit` listeners. For tests,
- * and for hosts that are more than one worker.
+ * Ends the process at once, without finalizers. Default: `process.exit`, which runs only Node's `exit` listeners. Replace it in tests and in
+ * processes that run more than one worker.
  */
 export const ExitProcess = Context.Reference<(code: number) => Effect.Effect<never>>(
-  "@stint/worker/FitnessCheckRunner/ExitAtOnce",
+  "@stint/worker/FitnessCheckRunner/ExitProcess",
   {
     defaultValue: () => (code) => Effect.sync(() => process.exit(code))
   }
 )
 
-/** The first so many characters; one outside the basic plane is not cut in two. */
+/** Cuts a text to {@link MAX_REASON} UTF-16 units without splitting a surrogate pair. */
 const truncateReason = (text: string) => {
   if (text.length <= MAX_REASON) return text
   const last = text.charCodeAt(MAX_REASON - 1)
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? MAX_REASON - 1 : MAX_REASON)
 }
 
-/** What a check failed with, on one line and never empty: an error without a message is known by its name. */
+/** Why a check failed, on one line and never empty: the message, or the name of an error without one. */
 const reasonOf = (cause: Cause.Cause<unknown>): string => {
   if (Cause.hasInterruptsOnly(cause)) return "it was interrupted"
   const failure = Cause.squash(cause)
-  // What a promise was rejected with, where nobody said what to make of it.
+  // The rejection of a promise that the check did not map to an error of its own.
   const thrown = Cause.isUnknownError(failure) && failure.cause !== undefined ? failure.cause : failure
   const text = messageOf(thrown).replaceAll(/\s+/g, " ").trim().replace(/\.$/, "")
-  return text !== "" ? text : thrown instanceof Error ? thrown.name : "it failed without saying why"
+  return text !== "" ? text : thrown instanceof Error ? thrown.name : "it failed without a reason"
 }
 
-/** How a check ends, interrupted or not; none where it does not end in time. */
+/** The exit of a check, including an interruption; none when it times out. */
 const awaitExit = (run: Effect.Effect<void, unknown>): Effect.Effect<Option.Option<Exit.Exit<void, unknown>>> =>
   Effect.flatMap(Effect.forkDetach(run, { startImmediately: true }), (fiber) => {
     const abandon = Effect.forkDetach(Fiber.interrupt(fiber), { startImmediately: true })
@@ -81,7 +80,7 @@ const make = Effect.gen(function*() {
   const { all } = yield* FitnessChecks
   const { identity, platform } = yield* WorkerConfig
   const source = yield* JobSource
-  const exitAtOnce = yield* ExitProcess
+  const exitProcess = yield* ExitProcess
   if (platform === undefined) return
 
   const failed = Effect.fnUntraced(function*(check: string, reason: string) {
@@ -93,9 +92,9 @@ const make = Effect.gen(function*() {
       reason: truncateReason(reason)
     }).pipe(
       Effect.timeoutOption(REPORT_TIMEOUT),
-      Effect.catchCause((cause) => Effect.logDebug(`The report of the failed check did not arrive: ${reasonOf(cause)}.`))
+      Effect.catchCause((cause) => Effect.logDebug(`Sending the report of the failed check failed: ${reasonOf(cause)}.`))
     )
-    return yield* exitAtOnce(1)
+    return yield* exitProcess(1)
   })
 
   const passed: Array<string> = []
@@ -109,5 +108,5 @@ const make = Effect.gen(function*() {
   if (passed.length > 0) yield* Effect.logDebug(`Fitness checks passed: ${passed.join(", ")}.`)
 })
 
-/** The duty as a layer: it is built when every check has passed. Nothing in local test mode, where the machine is what it is. */
+/** Completes when every check has passed. Does nothing in local test mode. */
 export const layer: Layer.Layer<never, never, FitnessChecks | JobSource | WorkerConfig> = Layer.effectDiscard(make)

@@ -1,16 +1,15 @@
 /**
- * Tells the platform that this worker lives and which jobs it holds (docs/spec/worker-protocol.md#heartbeat).
+ * Sends heartbeats: that this worker is alive, and which jobs it holds (docs/spec/worker-protocol.md#heartbeat).
  *
  * ```
- *   main thread                                    heartbeat's thread
- *     job starts, ends --> shared list  <--reads--   every PING_INTERVAL: POST or GET, ids of the list
- *     log              <-----------------says when beats stop arriving, and when they arrive again
+ *   main thread                                    heartbeat thread
+ *     job starts, ends --> shared list  <--reads--   every PING_INTERVAL: POST or GET with the ids of the list
+ *     log              <----------------- reports when heartbeats start to fail, and when they succeed again
  * ```
  *
- * It runs on a thread of its own, because a synchronous handler blocks this one and its job would be taken for lost
- * (docs/spec/rulings.md#heartbeat-form).
- * It starts with the first take, not before, which keeps about 20 ms out of a cold start. A beat that fails never
- * hurts the worker; a thread that dies is started again.
+ * Heartbeats run on a separate thread, because a synchronous handler blocks the main thread, and the platform would treat its job as lost
+ * (docs/spec/rulings.md#heartbeat-form). The thread starts with the first take, which saves about 20 ms of a cold start. A failed heartbeat
+ * does not affect the worker; a thread that dies is restarted.
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -24,15 +23,15 @@ import { JobRunner } from "./JobRunner.ts"
 import { Ready } from "./Ready.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** The wait before a thread that died is started again. Milliseconds. */
+/** The delay before a dead thread is restarted. Milliseconds. */
 const RESTART_DELAY = 1_000
 
-/** Runs the thread until it ends by itself, which it should not; its death is the answer. */
+/** Runs the thread until it dies, and returns why. It does not end by itself. */
 const runThread = (data: ThreadData): Effect.Effect<string, never, Scope.Scope> =>
   Effect.gen(function*() {
     const thread = yield* Effect.acquireRelease(
       Effect.sync(() => {
-        // Not imported: nothing before the first take needs it.
+        // Loaded here and not imported, because nothing before the first take needs it.
         const { Worker } = process.getBuiltinModule("node:worker_threads")
         return new Worker(`(${String(heartbeatThread)})()`, { eval: true, execArgv: [], name: "heartbeat", workerData: data })
       }),
@@ -43,9 +42,9 @@ const runThread = (data: ThreadData): Effect.Effect<string, never, Scope.Scope> 
     thread.on("message", ({ failure }: ThreadReport) => {
       Effect.runForkWith(context)(
         failure === undefined
-          ? Effect.logInfo("Heartbeats arrive again.")
+          ? Effect.logInfo("Heartbeats succeed again.")
           : Effect.logWarning(
-            `Heartbeats do not arrive: ${failure}. Trying on; the platform may give this worker's jobs to another.`
+            `Heartbeats fail: ${failure}. Retrying; the platform may assign this worker's jobs to another worker.`
           )
       )
     })
@@ -62,7 +61,7 @@ const make = Effect.gen(function*() {
   if (platform === undefined) return
   if (platform.ping === undefined) {
     return yield* Effect.logWarning(
-      `${platform.prefix}WEBHOOK_PING is not set: this worker sends no heartbeats, and a platform may take its jobs for lost.`
+      `${platform.prefix}WEBHOOK_PING is not set: this worker sends no heartbeats, and the platform may treat its jobs as lost.`
     )
   }
   const { form, interval, url } = platform.ping
@@ -77,12 +76,12 @@ const make = Effect.gen(function*() {
     header: HEADER
   }
   const run = Effect.scoped(runThread(data)).pipe(
-    Effect.flatMap((death) => Effect.logError(`The heartbeat's thread died (${death}). Starting it again.`)),
+    Effect.flatMap((death) => Effect.logError(`The heartbeat thread died (${death}). Restarting it.`)),
     Effect.andThen(Effect.sleep(RESTART_DELAY)),
     Effect.forever
   )
   yield* Effect.forkScoped(Effect.andThen(Deferred.await(ready), run))
 })
 
-/** The duty as a layer: it beats while the layer's scope is open. Nothing in local test mode. */
+/** Sends heartbeats while the layer's scope is open. Does nothing in local test mode. */
 export const layer: Layer.Layer<never, never, Ready | JobRunner | WorkerConfig> = Layer.effectDiscard(make)

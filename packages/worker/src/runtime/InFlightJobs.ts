@@ -1,5 +1,5 @@
 /**
- * The ids of the jobs that this worker holds, in memory that the heartbeat's thread can read while a handler blocks the main
+ * The ids of the jobs that this worker holds, in shared memory, which the heartbeat thread can read while a handler blocks the main
  * thread.
  *
  * ```
@@ -7,24 +7,23 @@
  *   | version | length | id     | version | length | id     |      length in bytes of UTF-8; 0: free
  * ```
  *
- * The main thread fills a slot when a job starts and frees it when it ends, both without a message to the other thread, which
- * would wake it for every job. The version is odd while a slot changes, and different after: a reader that catches such a moment
- * looks again.
+ * The main thread fills a slot when a job starts and frees it when the job ends. It sends no message, which would wake the other thread
+ * for every job. The version is odd while a slot changes, and different afterwards: a reader that sees a change reads the slot again.
  */
 
 /** Bytes of a slot: version, length, and an id of up to 248 bytes; ids are 128 characters at most. A multiple of four. */
 export const SLOT = 256
-/** Bytes before the id. */
+/** Offset of the id in a slot. Bytes. */
 export const HEADER = 8
 
-/** Slots in the beginning; there are more as soon as they are needed. */
+/** The initial number of slots. It doubles on demand. */
 const INITIAL_SLOTS = 64
 const MAX_SLOTS = 65_536
 
-/** The shared list, as its writer sees it. */
+/** The writer's side of the shared list. */
 export interface InFlightJobs {
   readonly memory: SharedArrayBuffer
-  /** Puts an id on the list; the answer takes it off again. An id that is too long is not heard of in heartbeats. */
+  /** Adds an id and returns a function that removes it. Heartbeats omit an id that is too long for a slot. */
   readonly add: (id: string) => () => void
 }
 

@@ -1,13 +1,13 @@
 /**
- * `console` in a handler function, on a platform: each call is one line of the job that it was called for.
+ * Tags the output of `console` with the current job, on a platform: each call becomes one JSON line with the job's id.
  *
  * ```
  *   console.log("step", { n: 1 })   -->  {"requestId":"6090...","message":"step { n: 1 }","level":"INFO","source":"stdout"}
  * ```
  *
- * Without it a platform could only guess whose line a line is: several jobs may run at once, and all share one standard output. Outside of
- * a job, and elsewhere than on a platform, `console` stays as it is. What is written past it (`process.stdout.write`, other loggers, child
- * processes) is text as before.
+ * Concurrent jobs share one standard output, so the platform cannot otherwise assign a line to its job. Outside of a job, and when the
+ * worker is not on a platform, `console` is unchanged. Output that bypasses `console` (`process.stdout.write`, other loggers, child
+ * processes) stays plain text.
  */
 import { truncateMessage } from "@stint/contract/LogMessage"
 import * as Effect from "effect/Effect"
@@ -17,7 +17,7 @@ import * as RunningJob from "../handlers/RunningJob.ts"
 import type { LineLevel } from "./LogLine.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** The methods that print what they are given, with the level and the stream of each. */
+/** The tagged methods, with their level and stream. */
 const METHODS = {
   debug: { level: "DEBUG", source: "stdout" },
   log: { level: "INFO", source: "stdout" },
@@ -28,18 +28,18 @@ const METHODS = {
 
 type Method = keyof typeof METHODS
 
-/** Fetched when it is needed: an import of `node:util` reads every export of it, which costs a cold start 3 ms. */
+/** Loaded on first use: an import of `node:util` reads all its exports, which adds 3 ms to a cold start. */
 const format = (parts: ReadonlyArray<unknown>): string => process.getBuiltinModule("node:util").format(...parts)
 
 type Print = (...parts: ReadonlyArray<unknown>) => void
 
-/** One call as a line. */
+/** The JSON line of one call. */
 const lineOf = (method: Method, job: string, parts: ReadonlyArray<unknown>): string => {
   const { level, source } = METHODS[method]
   return JSON.stringify({ requestId: job, message: truncateMessage(format(parts)), level, source })
 }
 
-/** Prints as the job's where there is one, and as before where there is none. */
+/** Prints a tagged line in a job, and calls the original method outside of jobs. */
 const tagged = (method: Method, print: Print): Print => (...parts) => {
   const job = RunningJob.service(CurrentJob)
   if (job === undefined) return print(...parts)
@@ -48,7 +48,7 @@ const tagged = (method: Method, print: Print): Print => (...parts) => {
 
 const names: ReadonlyArray<Method> = ["debug", "log", "info", "warn", "error"]
 
-/** Replaces the methods of a console; what comes back puts them back. */
+/** Replaces the methods of a console. Returns a function that restores them. */
 export const install = (console: Record<Method, Print>): () => void => {
   const before = names.map((name) => [name, console[name]] as const)
   for (const [name, print] of before) console[name] = tagged(name, print.bind(console))
@@ -57,7 +57,7 @@ export const install = (console: Record<Method, Print>): () => void => {
   }
 }
 
-/** For as long as the layer's scope is open, where lines are JSON. */
+/** Tags `console` while the layer's scope is open, when the log format is JSON. */
 export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.effectDiscard(
   Effect.flatMap(WorkerConfig, ({ log }) =>
     log.json

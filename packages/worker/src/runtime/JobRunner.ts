@@ -1,15 +1,15 @@
 /**
- * Runs jobs: one fiber each, from the moment it was taken until its result is delivered.
+ * Runs jobs: one fiber per job, from the take until its result is delivered.
  *
  * ```
- *   start --> running (middleware, handler, chunks) --> delivering --> gone
+ *   start --> running (middleware, handler, chunks) --> delivering --> removed
  *                |                                         |
- *                +------------- stop, end of grace --------+--> gone, nothing is sent
+ *                +------------- stop, end of grace --------+--> removed, nothing is sent
  * ```
  *
- * A job counts as held from `start` until it is gone, delivery included: what is not delivered is not done. It counts as busy only
- * while it runs, so that the next job is taken while a result is still on its way; with a result that nobody accepts, that ends
- * after as many undelivered results as jobs may run at once.
+ * The worker holds a job from `start` until its delivery has ended. A job occupies a slot only while it runs, so the worker takes the next
+ * job while a result is in flight. When the platform accepts no results, the worker stops taking jobs after as many undelivered results as
+ * it has slots.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -38,33 +38,33 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
   /** Runs around each job, the first one outermost. Default: none. */
   readonly middleware?: Middleware
   /**
-   * Recycles the worker after each job, as if each result had `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker). Default: false.
+   * Recycles the worker after each job, as if each result contained `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker). Default: false.
    */
   readonly refreshWorker?: boolean
 }
 
 export class JobRunner extends Context.Service<JobRunner, {
-  /** Starts jobs that were taken together, and returns. */
+  /** Starts the jobs of one take, and returns. */
   readonly start: (taken: ReadonlyArray<ReceivedJob>) => Effect.Effect<void>
-  /** Interrupts a job; nothing is delivered for it. False: it is not held. */
+  /** Interrupts a job without delivering a result. Returns false when this worker does not hold the job. */
   readonly stop: (id: string) => Effect.Effect<boolean>
   /** Interrupts all jobs. */
   readonly stopAll: Effect.Effect<void>
-  /** Ids of the jobs held. */
+  /** Ids of the held jobs. */
   readonly jobIds: () => ReadonlyArray<string>
-  /** How many jobs are held. */
+  /** The number of held jobs. */
   readonly size: () => number
-  /** How many more jobs may be started where `concurrency` may run at once. */
+  /** The number of free slots at this concurrency. */
   readonly availableSlots: (concurrency: number) => number
-  /** Waits until there is room for one more. */
+  /** Waits for a free slot. */
   readonly awaitSlot: (concurrency: number) => Effect.Effect<void>
-  /** Waits until no job is held. */
+  /** Waits until this worker holds no job. */
   readonly awaitIdle: Effect.Effect<void>
-  /** The ids of the jobs held, for the heartbeat's thread. */
+  /** The ids of the held jobs, for the heartbeat thread. */
   readonly memory: SharedArrayBuffer
 }>()("@stint/worker/JobRunner") {}
 
-/** What jobs need of the worker's layers: what the handler and the middleware need, less what the middleware and the runtime provide. */
+/** The services that jobs need from the worker's layers: those of the handler and the middleware, minus those that the middleware and the runtime provide. */
 export type JobServices<R, Middleware extends ReadonlyArray<JobMiddleware.Any>> = Exclude<
   JobMiddleware.Apply<Middleware, R | CurrentJob>,
   CurrentJob
@@ -89,25 +89,25 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
 
   const heldJobs = InFlightJobs.make()
   const fibers = new Map<string, Fiber.Fiber<void>>()
-  /** Which of them only wait for their result to be accepted. */
+  /** The held jobs whose result is being delivered. */
   const delivering = new Set<string>()
-  /** Those who wait for room, or for the end of all jobs. */
+  /** Callers that wait for a free slot or for the end of all jobs. */
   const waiters = new Set<{ readonly until: () => boolean; readonly resume: () => void }>()
   const wake = () => {
     for (const waiter of [...waiters]) if (waiter.until()) waiter.resume()
   }
 
-  /** Says how it went, and delivers. This and what follows run for every job, so they are plain calls and few steps. */
+  /** Logs and delivers the outcome. This and the functions below run for every job, so they use plain calls and few steps. */
   const finish = (job: ReceivedJob, ended: Outcome.Outcome, took: number, streamed: boolean): Effect.Effect<void> => {
     const result: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
-    let steps = withDeliverSpan(delivery.done(job, result, streamed))
+    let steps = withDeliverSpan(delivery.deliverResult(job, result, streamed))
     if (Outcome.isFailed(result)) {
       steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${Outcome.readableError(result.error)}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
     if (StdioFlush.hasPending()) steps = Effect.andThen(StdioFlush.flush(StdioFlush.RESULT_FLUSH_TIMEOUT), steps)
-    // Before the delivery: from here on no other job may come to this worker.
+    // Requested before the delivery, so that this worker takes no further job.
     if (result.stopPod === true && recycles) {
-      return Effect.andThen(shutdown.request({ reason: "a fresh worker was asked for", exitCode: 0 }), steps)
+      return Effect.andThen(shutdown.request({ reason: "the result requested a fresh worker", exitCode: 0 }), steps)
     }
     delivering.add(job.id)
     wake()
@@ -119,7 +119,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     const steps = Effect.suspend(() => {
       const started = clock.currentTimeMillisUnsafe()
       let chunks = 0
-      const emit: Emit = (chunk) => delivery.chunk(job, chunk, ++chunks)
+      const emit: Emit = (chunk) => delivery.deliverChunk(job, chunk, ++chunks)
       return Effect.flatMap(
         outcome(job, streaming ? emit : undefined),
         (ended) => {
@@ -133,8 +133,8 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     )
   }
 
-  /** Undoes the note that a job is held, and tells those who wait for room. */
-  const gone = (id: string, release: () => void) => () => {
+  /** Removes an ended job and notifies the waiters. */
+  const remove = (id: string, release: () => void) => () => {
     release()
     fibers.delete(id)
     delivering.delete(id)
@@ -144,7 +144,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   const availableSlots = (concurrency: number) =>
     concurrency - (fibers.size - delivering.size) - Math.max(0, delivering.size - concurrency)
 
-  // Looking and beginning to wait is one step here: between two steps a fiber may give way, and what it waits for pass unseen.
+  // The check and the registration are one step: between two steps the fiber could yield and miss the change that it waits for.
   const awaitUntil = (until: () => boolean): Effect.Effect<void> =>
     Effect.callback((resume) => {
       if (until()) return resume(Effect.void)
@@ -160,15 +160,15 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     })
 
   const start = Effect.fnUntraced(function*(taken: ReadonlyArray<ReceivedJob>) {
-    // All are noted as held before the first one runs: a handler that blocks must not keep the rest out of the heartbeats.
+    // All jobs are listed as held before the first one runs, because a blocking handler would keep the others out of the heartbeats.
     const releases = taken.map((job) => heldJobs.add(job.id))
     for (const [index, job] of taken.entries()) {
-      // The platform took the job back and handed it out again, to this same worker: the earlier attempt is for nothing.
+      // The platform requeued the job and assigned it to this worker again: the earlier attempt is obsolete.
       const earlier = fibers.get(job.id)
       if (earlier !== undefined) yield* Fiber.interrupt(earlier)
       const fiber = yield* Effect.forkIn(run(job), scope, { startImmediately: true })
       fibers.set(job.id, fiber)
-      fiber.addObserver(gone(job.id, releases[index] ?? (() => {})))
+      fiber.addObserver(remove(job.id, releases[index] ?? (() => {})))
     }
   }, Effect.uninterruptible)
 
@@ -190,7 +190,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   })
 })
 
-/** Runs this handler. Closing the layer's scope interrupts whatever still runs. */
+/** Runs jobs with this handler. Closing the layer's scope interrupts the running jobs. */
 export const layer = <R, M extends ReadonlyArray<JobMiddleware.Any>>(
   handler: Runnable<R>,
   middleware: M | undefined,

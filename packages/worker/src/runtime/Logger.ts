@@ -1,8 +1,8 @@
 /**
- * Effect's log in the form of docs/spec/logging.md#line-format.
+ * Effect's logger in the format of docs/spec/logging.md#line-format.
  *
- * A job's lines carry its id: the runtime annotates everything that runs for a job with `requestId`, a handler's own `Effect.log`
- * included. Other annotations and log spans follow the message as `key=value`.
+ * Every line of a job has its id: the runtime annotates the job's fiber with `requestId`, which also applies to a handler's own
+ * `Effect.log`. Other annotations follow the message as `key=value`.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -14,7 +14,7 @@ import { messageOf } from "../handlers/Outcome.ts"
 import * as LogLine from "./LogLine.ts"
 import { logStyle, WorkerConfig } from "./WorkerConfig.ts"
 
-/** The annotation that ties a line to its job. */
+/** The annotation with the job's id. */
 export const REQUEST_ID = "requestId"
 
 const LINE_LEVEL: Record<LogLevel, LogLine.LineLevel> = {
@@ -43,7 +43,7 @@ const text = (part: unknown): string => {
   return messageOf(part)
 }
 
-/** A logger that hands finished lines to `write`: its level, its message and the id of the job that it is about, if any. */
+/** A logger that calls `write` for each line, with its level, its message and the job's id, if any. */
 export const make = (write: (level: LogLine.LineLevel, message: string, requestId: string | undefined) => void) =>
   Logger.make<unknown, void>(({ cause, fiber, logLevel, message }) => {
     let line = Array.isArray(message) ? message.map(text).join(" ") : text(message)
@@ -62,10 +62,10 @@ const stdoutLogger = (style: LogLine.Style): Layer.Layer<never> =>
     Layer.succeed(References.MinimumLogLevel, MINIMUM[style.level])
   )
 
-/** Replaces the default loggers by one that writes the lines of docs/spec/logging.md#line-format to standard output. */
+/** Replaces the default loggers with one that writes lines (docs/spec/logging.md#line-format) to standard output. */
 export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(
   Effect.map(WorkerConfig, ({ log }) => stdoutLogger(log))
 )
 
-/** The same for code that runs outside of a worker, which has no settings: before it starts, or in a script. */
+/** The same without a `WorkerConfig`, for code outside of a worker, such as a script. */
 export const layerPlain: Layer.Layer<never> = Layer.suspend(() => stdoutLogger(logStyle(process.env, process.argv.slice(2))))

@@ -1,12 +1,12 @@
 /**
- * The moment when the first take is on its way: what can wait until then does, so that a cold start is short.
+ * Completes when the first take is sent. Work that is not needed earlier waits for it, which shortens a cold start.
  */
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Layer from "effect/Layer"
 
-/** Done by the loop that takes jobs, awaited by whatever need not be there before it. */
+/** Completed by the take loop. */
 export class Ready extends Context.Service<Ready, Deferred.Deferred<void>>()("@stint/worker/Ready") {}
 
-/** The moment that has not come yet. */
+/** Not completed yet. */
 export const layer: Layer.Layer<Ready> = Layer.sync(Ready, () => Deferred.makeUnsafe<void>())

@@ -1,25 +1,25 @@
 /**
- * The one place that says: this worker is to stop.
+ * The request to shut this worker down.
  *
- * Whoever wants it to stop (a signal, a result with `refresh_worker`, the end of local test mode) asks here; {@link
- * file://./Worker.ts} waits here and then closes the worker's scope, which is what stops the duties, in order.
+ * A signal, a result with `refresh_worker` or the end of local test mode makes the request. {@link file://./Worker.ts} waits for it and then
+ * closes the worker's scope, which stops the layers in order.
  */
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** Why the worker is to stop. */
+/** Why the worker shuts down. */
 export interface Reason {
-  /** For the log, as the rest of a sentence: "SIGTERM", "the handler asked for a fresh worker". */
+  /** For the log line `Stopping: <reason>.`, such as "SIGTERM". */
   readonly reason: string
-  /** What the process exits with. */
+  /** The exit code of the process. */
   readonly exitCode: number
 }
 
-/** The request to stop, and the waiting for it. */
+/** Requests a shutdown, and waits for the request. */
 export class Shutdown extends Context.Service<Shutdown, {
-  /** Asks for the end. The first one counts. */
+  /** Requests the shutdown. Only the first request counts. */
   readonly request: (reason: Reason) => Effect.Effect<void>
   /** Waits for the first request. */
   readonly requested: Effect.Effect<Reason>

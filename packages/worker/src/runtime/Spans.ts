@@ -1,19 +1,19 @@
 /**
- * The spans of a job: what happened to it, and how long each part took.
+ * The spans of a job.
  *
  * ```
- *   job <handler>                 as a child of the caller's span, where the job came with a `traceparent`
- *     wait                        from its submission to its being taken, as the platform measured it (`delayTime`)
- *     validate                    a Schema or a validator looks at the input
- *     handler                     what the handler does, and the spans that it opens itself
- *     deliver                     until the platform has accepted the result
+ *   job <handler>                 a child of the caller's span, if the job has a `traceparent`
+ *     wait                        from submission to the take, as measured by the platform (`delayTime`)
+ *     validate                    a Schema or a validator checks the input
+ *     handler                     the handler, and the spans that it opens itself
+ *     deliver                     until the platform accepts the result
  * ```
  *
- * What a middleware opens is a child of `job`, and `handler` is a child of that. A failed job is a failed `handler` and a failed `job`,
- * with the job's error; a job that was stopped is interrupted in both.
+ * A span of a middleware is a child of `job` and the parent of `handler`. A failed job fails its `handler` and `job` spans with the job's
+ * error; a stopped job interrupts both.
  *
- * They exist only where a tracer was provided, by `@stint/telemetry` or by anything else that provides Effect's `Tracer`. Without one,
- * each of these functions costs one look at the fiber.
+ * Spans exist only when a tracer is provided, by `@stint/worker-telemetry` or by any other layer of Effect's `Tracer`. Without one, each of
+ * these functions costs one lookup in the fiber.
  */
 import { parseTraceparent } from "@stint/contract/TraceContext"
 import * as Clock from "effect/Clock"
@@ -27,38 +27,38 @@ import * as Tracer from "effect/Tracer"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 import type { Outcome } from "../handlers/Outcome.ts"
 
-/** Whether somebody wants to have spans: Effect's own tracer keeps them for nobody. */
+/** Whether a tracer is provided: Effect's native tracer exports no spans. */
 const isTraced = (fiber: Fiber.Fiber<unknown, unknown>): boolean =>
   fiber.getRef(Tracer.Tracer) !== Tracer.nativeTracer && fiber.getRef(References.TracerEnabled)
 
-/** A span around an effect, where there is a tracer. */
+/** A span around an effect, if there is a tracer. */
 export const withSpan = (name: string, attributes?: Record<string, unknown>) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.withFiber((fiber) => isTraced(fiber) ? Effect.withSpan(self, name, { attributes, captureStackTrace: false }) : self)
 
 /**
- * On a span (an annotation) in which only the runtime's own steps run: a tracer need not make it the active one for plain code, which
- * costs something at every step. Default: false.
+ * An annotation of spans in which only the runtime's own code runs. A tracer need not make such a span active for plain code, which saves
+ * a cost at every step. Default: false.
  *
- * The job's span is such a one, with the exception of the middleware of plugins, which run with {@link PluginCode}.
+ * The job's span has it. Middleware runs in that span too, but with {@link PluginCode}.
  */
 export const RuntimeOnly = Context.Reference<boolean>("@stint/worker/Spans/RuntimeOnly", { defaultValue: () => false })
 
 const runtimeOnly = Context.make(RuntimeOnly, true)
 
-/** In the context of a fiber while a plugin's code runs in it. Default: false. */
+/** Whether a middleware runs in the fiber. Default: false. */
 export const PluginCode = Context.Reference<boolean>("@stint/worker/Spans/PluginCode", { defaultValue: () => false })
 
-/** The span of a result's way to the platform. It has no children, and to make it a parent would cost as much as the span itself. */
+/** The span of a result's delivery. It is not made a parent: it has no children, and that would cost as much as the span itself. */
 export const withDeliverSpan = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => isTraced(fiber) ? Effect.useSpan("deliver", () => self) : self)
 
-/** The caller's `tracestate`, on the caller's span: Effect's own spans have no place for it. A tracer that can hand it on looks here. */
+/** The caller's `tracestate`, as an annotation of the caller's span, because Effect's spans have no field for it. For tracers that propagate it. */
 export class TraceState extends Context.Service<TraceState, string>()("@stint/worker/Spans/TraceState") {}
 
-/** The caller's span, out of the job's `traceparent`; none where there is none, or no valid one. */
+/** The caller's span from the job's `traceparent`; none when it is missing or invalid. */
 export const parentOf = (job: ReceivedJob): Option.Option<Tracer.ExternalSpan> => {
   const { traceparent, tracestate } = job
-  // Other platforms may put anything there.
+  // Other platforms may send any value.
   const parent = typeof traceparent === "string" ? parseTraceparent(traceparent) : undefined
   if (parent === undefined) return Option.none()
   return Option.some(Tracer.externalSpan({
@@ -68,8 +68,8 @@ export const parentOf = (job: ReceivedJob): Option.Option<Tracer.ExternalSpan> =
 }
 
 /**
- * The span that is active in plain code, where the tracer knows of such: an effect that a handler function runs from within a span of
- * its own, opened by another API than Effect's, is a child of that. Unset by default.
+ * The span that is active in plain code, for tracers that know it. An effect that a handler function runs inside of a span of another API
+ * becomes a child of that span. Default: undefined.
  */
 export const ActiveSpan = Context.Reference<(() => Tracer.AnySpan | undefined) | undefined>("@stint/worker/Spans/ActiveSpan", {
   defaultValue: () => undefined
@@ -77,7 +77,7 @@ export const ActiveSpan = Context.Reference<(() => Tracer.AnySpan | undefined) |
 
 const now = (fiber: Fiber.Fiber<unknown, unknown>): bigint => fiber.getRef(Clock.Clock).currentTimeNanosUnsafe()
 
-/** Why a span failed whose effect did not: a failed job is an ordinary value. */
+/** The failure of a job's span. A failed job is a value, so its effect does not fail. */
 class FailedJob {
   readonly _tag = "FailedJob"
   readonly message: string
@@ -86,7 +86,7 @@ class FailedJob {
   }
 }
 
-/** A span that fails with the error of what the effect gives, where that has one. The effect itself goes on as it was. */
+/** A span that fails with the error of the effect's value, if it has one. The effect itself still succeeds. */
 const withOutcomeSpan = <A, E, R>(
   name: string,
   options: Tracer.SpanOptionsNoTrace,
@@ -100,20 +100,20 @@ const withOutcomeSpan = <A, E, R>(
       Effect.withFiber((fiber) =>
         Effect.map(Effect.provideService(run(span), Tracer.ParentSpan, span), (value) => {
           const error = errorOf(value)
-          // A span ends once: that the effect succeeds comes too late for it.
+          // A span ends only once, so the later success of the effect does not overwrite this.
           if (error !== undefined) span.end(now(fiber), Exit.fail(new FailedJob(error)))
           return value
         })
       )
   )
 
-/** The span of the handler: it failed where its outcome did. */
+/** The span of the handler. It fails when the outcome is a failure. */
 export const withHandlerSpan = <E, R>(run: Effect.Effect<Outcome, E, R>): Effect.Effect<Outcome, E, R> =>
   Effect.withFiber((fiber) => isTraced(fiber) ? withOutcomeSpan("handler", {}, () => run, ({ error }) => error) : run)
 
 const NANOS = 1_000_000n
 
-/** What the job waited for is over when it is taken; its span is made after the fact. */
+/** Records the `wait` span, which has already ended when the job is taken. */
 const recordWait = (fiber: Fiber.Fiber<unknown, unknown>, span: Tracer.Span, delayTime: number): void => {
   const taken = now(fiber)
   fiber.getRef(Tracer.Tracer).span({
@@ -129,8 +129,7 @@ const recordWait = (fiber: Fiber.Fiber<unknown, unknown>, span: Tracer.Span, del
 }
 
 /**
- * The span of a whole job: from its being taken until its result is delivered. `errorOf` is asked at its end for the error of a job that
- * failed.
+ * The span of a job: from the take until its result is delivered. `errorOf` returns the error of a failed job at the end.
  */
 export const withJobSpan = (
   name: string,

@@ -1,31 +1,31 @@
 /**
- * What was printed and is still in this process: Node keeps what the reader of a pipe has no room for.
+ * Flushes standard output and standard error: Node buffers what a full pipe cannot take.
  *
  * ```
- *   print print print --> [ held here ] --> the pipe --> the platform
+ *   print print print --> [ buffer in this process ] --> pipe --> platform
  * ```
  *
- * A job's lines leave before its result does, so that whoever reads of its end has read its log; and a process that ended with lines held
- * would take them along. Both wait only where there is something to wait for, and not for long: a reader may have stopped reading.
+ * The worker flushes before it delivers a result, so that the platform has the job's log when the job ends, and before the process exits,
+ * which would lose buffered lines. Each flush has a timeout, because the reader may have stopped reading.
  */
 import * as Effect from "effect/Effect"
 
 /**
- * How long a result waits for its job's lines. Milliseconds. A handler that prints faster than its lines are read is slowed down by it, as
- * one in a language whose printing waits would be; longer keeps more of a flood together.
+ * How long a result waits for the flush. Milliseconds. This slows down a handler that prints faster than the platform reads; a longer
+ * timeout keeps more of a large log before the result.
  */
 export const RESULT_FLUSH_TIMEOUT = 10_000
 
-/** How long the end of the process waits for its last lines. Milliseconds: some megabytes, for a busy reader. */
+/** How long the exit of the process waits for the flush. Milliseconds. Enough for some megabytes with a busy reader. */
 export const EXIT_FLUSH_TIMEOUT = 20_000
 
-/** Whether a stream holds something that somebody may still read. */
+/** Whether a stream has buffered bytes that can still be read. */
 const hasPendingBytes = (stream: NodeJS.WriteStream): boolean => stream.writableLength > 0 && !stream.destroyed
 
-/** Whether something is held. */
+/** Whether there are buffered bytes. */
 export const hasPending = (): boolean => hasPendingBytes(process.stdout) || hasPendingBytes(process.stderr)
 
-/** Waits until what is held by now has left, but not longer than the limit. */
+/** Waits until the bytes that are buffered now are written, up to the limit. */
 export const flush = (limitMillis: number): Effect.Effect<void> =>
   Effect.callback((resume) => {
     const waiting = [process.stdout, process.stderr].filter(hasPendingBytes)

@@ -1,8 +1,8 @@
 /**
- * "Did you mean": the nearest of a few known words, for errors about a wrong one.
+ * "Did you mean": the closest known word, for errors about an unknown one.
  */
 
-/** How many letters must be inserted, removed, changed, or swapped with their neighbour, to get from one word to the other. */
+/** The edit distance of two words; swapping two neighbouring letters counts as one edit. */
 const distance = (from: string, to: string): number => {
   let beforePrevious: ReadonlyArray<number> = []
   let previous = Array.from({ length: to.length + 1 }, (_, index) => index)
@@ -22,22 +22,22 @@ const distance = (from: string, to: string): number => {
 
 const bare = (word: string) => word.toLowerCase().replaceAll(/[^a-z0-9]/g, "")
 
-/** The fewest letters that a beginning must have to count as one: `warn` of `warning`. */
-const BEGINNING = 3
+/** The shortest prefix that counts as a match: `warn` of `warning`. Characters. */
+const MIN_PREFIX = 3
 
-const isBeginning = (word: string, other: string) => word.length >= BEGINNING && other.startsWith(word)
+const isPrefix = (word: string, other: string) => word.length >= MIN_PREFIX && other.startsWith(word)
 
 /**
- * The known word that was probably meant, or undefined when none is near. Case, `_` and `-` do not count, so
- * `returnAggregateStream` finds `return_aggregate_stream`; beyond that one letter in three may differ, or one word be the
- * beginning of the other. Two neighbours that were swapped differ in one. Words that share nothing are not near, however short.
+ * The known word that is closest to `word`, or undefined when none is close. Ignores case, `_` and `-`, so `returnAggregateStream` finds
+ * `return_aggregate_stream`. Beyond that, one letter in three may differ, or one word may be a prefix of the other. Words without a common
+ * letter never match.
  */
 export const nearest = (word: string, known: ReadonlyArray<string>): string | undefined => {
   let best: string | undefined
   let least = Math.max(1, Math.floor(bare(word).length / 3)) + 1
   for (const candidate of known) {
     const [given, meant] = [bare(word), bare(candidate)]
-    const far = isBeginning(given, meant) || isBeginning(meant, given) ? 1 : distance(given, meant)
+    const far = isPrefix(given, meant) || isPrefix(meant, given) ? 1 : distance(given, meant)
     if (far < least && far < Math.max(given.length, meant.length)) {
       least = far
       best = candidate
@@ -46,7 +46,7 @@ export const nearest = (word: string, known: ReadonlyArray<string>): string | un
   return best
 }
 
-/** ` Did you mean "x"?` with its leading space, or nothing. */
+/** ` Did you mean "x"?` with a leading space, or an empty string. */
 export const didYouMean = (word: string, known: ReadonlyArray<string>): string => {
   const found = nearest(word, known)
   return found === undefined ? "" : ` Did you mean "${found}"?`

@@ -1,23 +1,23 @@
 /**
- * Takes jobs as long as there is room for them, and hands them to `JobRunner` (specification 3 "Worker loop", wire-facts 5.3 and
+ * Takes jobs while there are free slots, and starts them in `JobRunner` (docs/spec/worker-lifecycle.md#concurrency,
  * docs/spec/worker-protocol.md#taking-a-job).
  *
  * ```
  *        +------------------------------------------------------------------+
  *        v                                                                  |
- *   concurrency --> room? --no--> wait until a handler has ended --> room   |
+ *   concurrency --> slot? --no--> wait until a handler has ended --> slot   |
  *        |            |                                                     |
- *        |           yes --> take as many as there is room --> start each --+
+ *        |           yes --> take as many as slots are free --> start each -+
  *        |                     |                                            |
- *        |                     +--none------> at once, or after a short wait when the answer came too fast
+ *        |                     +--none------> at once, or after a backoff when the answer arrived too soon
  *        |                     +--429-------> 5 s
- *        |                     +--an error--> growing waits up to 5 s, said once
- *        |                     +--no answer for longer than the limit--> the worker is to stop
- *        +--changed--> wait until no job is held, looked at once a second
+ *        |                     +--an error--> backoff up to 5 s, logged once
+ *        |                     +--no answer for longer than the limit--> the worker shuts down
+ *        +--changed--> wait until no job is held, checked once a second
  * ```
  *
- * Nothing on the way from a free place to the next take sleeps, and a place is free when its handler has ended: the next take goes out
- * together with the result, not after it. The end of the layer's scope ends an open take.
+ * A slot is free when its handler has ended, so the worker sends the next take together with the result, without a delay. Closing the layer's
+ * scope interrupts a pending take.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -34,50 +34,49 @@ import { Ready } from "./Ready.ts"
 import { Shutdown } from "./Shutdown.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** How many jobs are taken. */
+/** How many jobs the worker takes. */
 export interface Options {
   /**
-   * How many jobs may run at once, given how many may now; asked before each take
-   * (docs/spec/worker-lifecycle.md#concurrency). Default: always 1, or what
-   * `--rp_api_concurrency` says in local test mode, which is also the most that this function can reach there.
+   * The number of jobs that may run at once, given the current number; called before each take
+   * (docs/spec/worker-lifecycle.md#concurrency). Default: always 1. In local test mode, `--rp_api_concurrency` is the default and the maximum.
    *
-   * A change waits until no job is held, and no job is taken meanwhile. An exception or anything but a whole number of 1 or more
-   * leaves the number as it is, with a line in the log.
+   * A change takes effect when the worker holds no job; until then it takes none. If the function throws, or returns anything but a whole
+   * number of 1 or more, the number stays and the worker logs an ERROR.
    */
   readonly concurrencyModifier?: (current: number) => number
 }
 
-/** How long a worker that takes too often stays away (docs/spec/worker-protocol.md#taking-a-job). Milliseconds. */
+/** The delay after a 429 (docs/spec/worker-protocol.md#taking-a-job). Milliseconds. */
 export const RATE_LIMIT_DELAY = 5_000
 
-/** The waits while the platform does not answer. */
+/** The backoff after failed takes. */
 const ERROR_BACKOFF: Backoff.Limits = { initial: 200, max: 5_000 }
 
-/** An empty answer that came sooner than this was no long poll. Milliseconds. */
+/** An empty answer that arrives sooner than this was not a long poll. Milliseconds. */
 const MIN_LONG_POLL = 1_000
 
-/** The waits after such answers: short at first, because one may be a platform that restarts. */
+/** The backoff after such answers. It starts short, because the platform may only be restarting. */
 const EMPTY_POLL_BACKOFF: Backoff.Limits = { initial: 50, max: 1_000 }
 
-/** How often a waiting change of the concurrency looks whether all jobs are gone (docs/spec/worker-lifecycle.md#concurrency). Milliseconds. */
+/** How often a pending change of the concurrency checks whether all jobs have ended (docs/spec/worker-lifecycle.md#concurrency). Milliseconds. */
 const RESIZE_POLL_INTERVAL = 1_000
 
 const isRateLimited = ({ reason }: JobSourceError) => reason._tag === "Refused" && reason.status === 429
 
 const hint = ({ reason }: JobSourceError): string => {
-  if (reason._tag === "Unreachable") return "Trying until it does."
+  if (reason._tag === "Unreachable") return "Retrying until it does."
   switch (reason.status) {
     case 401:
     case 403:
-      return "Check that PLATFORM_AI_API_KEY (or RUNPOD_AI_API_KEY) is a valid key for this endpoint. Trying on."
+      return "Check that PLATFORM_AI_API_KEY (or RUNPOD_AI_API_KEY) is a valid key for this endpoint. Retrying."
     case 404:
-      return "Check that PLATFORM_WEBHOOK_GET_JOB (or RUNPOD_WEBHOOK_GET_JOB) names an endpoint that exists. Trying on."
+      return "Check that PLATFORM_WEBHOOK_GET_JOB (or RUNPOD_WEBHOOK_GET_JOB) names an existing endpoint. Retrying."
     default:
-      return "Trying on."
+      return "Retrying."
   }
 }
 
-/** What the modifier says, or `current` where it says nothing usable. */
+/** The modifier's result, or `current` when the result is invalid. */
 const nextConcurrency = Effect.fnUntraced(function*(modifier: (current: number) => number, current: number) {
   const wanted = yield* Effect.sync(() => modifier(current)).pipe(
     Effect.catchDefect((thrown) =>
@@ -86,7 +85,7 @@ const nextConcurrency = Effect.fnUntraced(function*(modifier: (current: number) 
   )
   if (Number.isSafeInteger(wanted) && wanted >= 1) return wanted
   yield* Effect.logError(
-    `concurrency_modifier returned ${String(wanted)}, which is no whole number of 1 or more; the concurrency stays ${current}.`
+    `concurrency_modifier returned ${String(wanted)}, which is not a whole number of 1 or more; the concurrency stays ${current}.`
   )
   return current
 })
@@ -100,18 +99,19 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const { flags, unreachableLimit = Infinity } = yield* WorkerConfig
   const modifier = options.concurrencyModifier
 
-  /** The most jobs at once that the local API was asked to run (docs/spec/rulings.md#local-test-mode). */
+  /** The maximum concurrency of the local API (docs/spec/rulings.md#local-test-mode). */
   const max = flags.serveApi ? flags.apiConcurrency : undefined
   let concurrency = max ?? 1
-  /** Failed takes in a row, and empty answers in a row that came too fast. */
+  /** Failed takes in a row. */
   let failures = 0
-  let fast = 0
-  /** When the platform did not answer for the first time since it last did. */
+  const errorBackoff = Backoff.make(ERROR_BACKOFF)
+  const emptyPollBackoff = Backoff.make(EMPTY_POLL_BACKOFF)
+  /** When the platform first failed to answer since its last answer. Milliseconds since 1970. */
   let unreachableSince: number | undefined
 
   const resize = Effect.fnUntraced(function*(wanted: number) {
     while (jobs.size() > 0) yield* Effect.sleep(RESIZE_POLL_INTERVAL)
-    yield* Effect.logInfo(`Up to ${wanted} ${wanted === 1 ? "job" : "jobs"} at once from now on (before: ${concurrency}).`)
+    yield* Effect.logInfo(`Up to ${wanted} ${wanted === 1 ? "job" : "jobs"} can run at once now (before: ${concurrency}).`)
     concurrency = wanted
   })
 
@@ -128,27 +128,28 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }
     if (isRateLimited(error)) return yield* Effect.sleep(RATE_LIMIT_DELAY)
     if (failures === 1) yield* Effect.logError(`Cannot take jobs: ${error.message}. ${hint(error)}`)
-    yield* Effect.sleep(yield* Backoff.delayAfter(failures, ERROR_BACKOFF))
+    yield* errorBackoff.sleep
   })
 
-  const nothing = Effect.fnUntraced(function*(asked: number) {
-    if (clock.currentTimeMillisUnsafe() - asked >= MIN_LONG_POLL) fast = 0
-    else yield* Effect.sleep(yield* Backoff.delayAfter(++fast, EMPTY_POLL_BACKOFF))
+  const receivedNothing = Effect.fnUntraced(function*(asked: number) {
+    if (clock.currentTimeMillisUnsafe() - asked >= MIN_LONG_POLL) emptyPollBackoff.reset()
+    else yield* emptyPollBackoff.sleep
   })
 
   const taken = (received: ReadonlyArray<ReceivedJob>, asked: number): Effect.Effect<void> => {
-    const next = received.length === 0 ? nothing(asked) : jobs.start(received)
-    if (received.length > 0) fast = 0
+    const next = received.length === 0 ? receivedNothing(asked) : jobs.start(received)
+    if (received.length > 0) emptyPollBackoff.reset()
     if (failures === 0) return next
     failures = 0
+    errorBackoff.reset()
     unreachableSince = undefined
     return Effect.andThen(Effect.logInfo("Taking jobs again."), next)
   }
 
-  // These run for every job, so they are plain calls and few steps.
+  // The functions below run for every job, so they use plain calls and few steps.
   const take = Effect.suspend(() => {
     const asked = clock.currentTimeMillisUnsafe()
-    // Who waits for it wakes up in a later turn of the event loop, with the request on its way.
+    // Waiters resume in a later turn of the event loop, after the request is sent.
     if (!Deferred.isDoneUnsafe(ready)) Deferred.doneUnsafe(ready, Exit.void)
     return Effect.matchEffect(source.take({ count: jobs.availableSlots(concurrency), hasJobs: jobs.size() > 0 }), {
       onFailure: failed,
@@ -168,11 +169,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }
   )
 
-  // Without a turn of the event loop between rounds: each round waits for the platform anyway.
+  // Without a yield between rounds: each round waits for the platform anyway.
   yield* Effect.forkScoped(Effect.forever(once, { disableYield: true }))
 })
 
-/** The duty as a layer: it takes while the layer's scope is open. */
+/** Takes jobs while the layer's scope is open. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<never, never, Ready | JobSource | JobRunner | Shutdown | WorkerConfig> => Layer.effectDiscard(make(options))

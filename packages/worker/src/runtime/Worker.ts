@@ -1,18 +1,18 @@
 /**
- * A worker: its duties put together, and the program around them.
+ * A worker: the composition of its layers, and the program around it.
  *
  * ```
  *   Worker.layer(handler)                                  closed in this order:
- *     Fitness                   checks the machine               (before the first take)
+ *     FitnessCheckRunner        checks the machine               (before the first take)
  *     TakeLoop                  takes jobs                       1  no more takes
- *     Drain                     waits for the running ones       2  running jobs are finished and delivered, goodbye
- *     StopMonitor, Heartbeat    listens, beats                   3
- *     JobRunner, Delivery         runs, delivers                   4
+ *     Drain                     waits for running jobs           2  running jobs are finished and delivered, exit ping
+ *     StopMonitor, Heartbeat    polls stops, sends heartbeats    3
+ *     JobRunner, ResultDelivery runs, delivers                   4
  *   the handler's own layers                                     5
  *   Services: WorkerConfig, JobSource, Shutdown, FitnessChecks   6
  * ```
  *
- * `Worker.launch` provides the services as the environment demands: those of a platform, or those of local test mode.
+ * `Worker.launch` provides the services for the environment: those of a platform, or those of local test mode.
  */
 import * as Cause from "effect/Cause"
 import type { ConfigError } from "effect/Config"
@@ -43,7 +43,7 @@ import * as StopMonitor from "./StopMonitor.ts"
 import * as TakeLoop from "./TakeLoop.ts"
 import * as WorkerConfig from "./WorkerConfig.ts"
 
-/** What every worker and every plugin can use, and what {@link launch} provides. */
+/** The services that {@link launch} provides to every worker and plugin. */
 export type Services =
   | FitnessChecks.FitnessChecks
   | JobSource
@@ -59,10 +59,9 @@ export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>
 export type StartError = WorkerConfig.WorkerConfigError | LocalMode.LocalModeError | LocalTestError | ConfigError
 
 /**
- * The worker of this handler: it takes jobs and runs them while the layer's scope is open, and finishes what it holds when the
- * scope closes.
+ * The worker of this handler. It takes and runs jobs while the layer's scope is open, and finishes the held jobs when the scope closes.
  *
- * What the handler needs shows in the layer's requirements; a handler with a missing layer does not compile.
+ * The layer requires the services that the handler and the middleware need, so a worker with a missing layer or middleware does not compile.
  */
 export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []>(
   handler: Runnable<R>,
@@ -80,9 +79,9 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
     Layer.provide(FitnessCheckRunner.layer)
   )
 
-/** How the program differs from its defaults. */
+/** Options of the program. */
 export interface LaunchOptions {
-  /** Local test mode only: where the jobs come from, and how the HTTP server is loaded. */
+  /** Local test mode only: the source of the jobs, and how the HTTP server is loaded. */
   readonly local?: LocalMode.Options
 }
 
@@ -104,12 +103,12 @@ const services = (options: LaunchOptions): Layer.Layer<Services, StartError> =>
     Layer.provideMerge(WorkerConfig.layer())
   )
 
-/** What a shell says of a process that ended by SIGINT. */
+/** The exit code that shells use for SIGINT. */
 const INTERRUPTED = 130
 
 /**
- * The first signal asks the worker to stop. A second SIGINT ends the process at once, as an impatient human expects; a second
- * SIGTERM says nothing new, because what sends it may well say it twice, and has SIGKILL for more.
+ * The first signal requests the shutdown. A second SIGINT ends the process at once, as a user at a terminal expects. Further SIGTERMs are
+ * ignored: supervisors may send several, and can send SIGKILL.
  */
 const onSignals = Effect.gen(function*() {
   const shutdown = yield* Shutdown.Shutdown
@@ -128,7 +127,7 @@ const onSignals = Effect.gen(function*() {
   }
 })
 
-/** Runs the worker until it is asked to stop and has finished; the answer is the process's exit code. */
+/** Runs the worker until its shutdown is complete. Returns the exit code of the process. */
 const program = <A, E>(worker: Layer.Layer<A, E, Services>): Effect.Effect<number, E, Services> =>
   Effect.scoped(Effect.gen(function*() {
     const { endpoint, identity, platform } = yield* WorkerConfig.WorkerConfig
@@ -152,11 +151,12 @@ const program = <A, E>(worker: Layer.Layer<A, E, Services>): Effect.Effect<numbe
   }))
 
 /**
- * Node ends a process whose only work is a promise that nobody will ever settle; a worker that waits for its jobs must not end.
+ * Interval of the timer that keeps the process alive: Node exits when only pending promises are left, also while a worker waits for jobs.
+ * Milliseconds.
  */
 const KEEP_ALIVE = 2 ** 31 - 1
 
-/** A worker outlives the platform that reads its output: with nobody left to read, it finishes its job all the same. */
+/** Ignores EPIPE, so that a worker finishes its job when the process that reads its output has died. */
 const ignoreBrokenPipes = (): void => {
   for (const stream of [process.stdout, process.stderr]) {
     stream.on("error", (error: NodeJS.ErrnoException) => {
@@ -165,7 +165,7 @@ const ignoreBrokenPipes = (): void => {
   }
 }
 
-/** Ends the process once its last lines have left it. */
+/** Exits after the last lines are flushed. */
 const exit = (code: number): void => {
   Effect.runFork(StdioFlush.flush(StdioFlush.EXIT_FLUSH_TIMEOUT)).addObserver(() => process.exit(code))
 }
@@ -189,12 +189,12 @@ export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer
 }
 
 /**
- * Runs the worker as this process's program, and ends the process with it
+ * Runs the worker as this process's program, and exits when the worker has ended
  * (docs/spec/worker-lifecycle.md#exit-codes, docs/spec/local-test-mode.md#detection).
  *
- * With the platform's variables set it is a worker: exit code 0 after SIGTERM, SIGINT or a result that asked for a fresh worker,
- * with everything it held delivered. Without them it is local test mode: exit code 0, or 1 when the job failed. A worker that
- * cannot start says why in one line and exits with 1.
+ * With the platform's variables it runs as a worker, and exits with 0 after SIGTERM, SIGINT or a result that requests a fresh worker, when
+ * all held jobs are delivered. Without them it runs in local test mode, and exits with 0, or with 1 when the job failed. A worker that cannot
+ * start logs why in one line and exits with 1.
  *
  * @example
  * ```ts

@@ -1,10 +1,9 @@
 /**
- * What a worker reads from its environment (docs/spec/environment.md#set-by-the-platform, docs/spec/worker-protocol.md#addresses).
+ * The settings of a worker, from its environment (docs/spec/environment.md#set-by-the-platform, docs/spec/worker-protocol.md#addresses).
  *
- * Every variable is read under `PLATFORM_` and, where unset or empty, under `RUNPOD_` (docs/spec/rulings.md#prefix). Without
+ * Each variable has the prefix `PLATFORM_` or, when that is unset or empty, `RUNPOD_` (docs/spec/rulings.md#prefix). Without
  * `WEBHOOK_GET_JOB`, or with `--test_input` or `--rp_serve_api`, the process is in local test mode
- * (docs/spec/local-test-mode.md#detection), whose flags
- * are described in `WorkerFlags`.
+ * (docs/spec/local-test-mode.md#detection); `WorkerFlags` describes its flags.
  *
  * | variable | default | meaning |
  * |---|---|---|
@@ -13,19 +12,19 @@
  * | `WEBHOOK_POST_STREAM` | derived from `WEBHOOK_POST_OUTPUT` | address of job-stream |
  * | `WEBHOOK_PING` | no heartbeat | address of the heartbeat |
  * | `PING_INTERVAL` | 10000 | milliseconds between heartbeats. Shorter finds a dead worker sooner and costs requests |
- * | `AI_API_KEY` | no `Authorization` header | the worker's key, sent as it is |
+ * | `AI_API_KEY` | no `Authorization` header | the worker's key, sent unchanged |
  * | `POD_ID` | a random UUID | id of the worker |
  * | `POD_HOSTNAME` | the machine's name | reported with exceptions |
  * | `ENDPOINT_ID` | none | id of the endpoint; its presence makes log lines JSON |
- * | `SHUTDOWN_GRACE` | none | milliseconds that running jobs get after SIGTERM; ours, see below |
- * | `UNREACHABLE_LIMIT` | none | milliseconds without an answer to job-take after which the worker stops; ours, see below |
- * | `LOG_LEVEL`, `DEBUG_LEVEL` | DEBUG | the lowest level that is shown |
+ * | `SHUTDOWN_GRACE` | none | milliseconds that running jobs have after SIGTERM; Stint only, see below |
+ * | `UNREACHABLE_LIMIT` | none | milliseconds without an answer to job-take after which the worker shuts down; Stint only, see below |
+ * | `LOG_LEVEL`, `DEBUG_LEVEL` | DEBUG | the lowest level that is logged |
  *
- * Without a grace running jobs run to their end, because whoever sent the signal decides when to kill. Set it a little below that
- * time, and jobs that are cut off go back to the queue at once instead of when their lease ends.
+ * Without `SHUTDOWN_GRACE`, running jobs run to their end, because the sender of the signal decides when to kill. Set it slightly below that
+ * time: interrupted jobs then return to the queue at once instead of when their lease expires.
  *
- * Without a limit a worker tries for as long as the platform is away, which suits one that somebody looks after. The process pool sets one
- * hour, so that a platform that was killed and never came back does not leave its workers behind for ever.
+ * Without `UNREACHABLE_LIMIT`, a worker retries for as long as the platform is down, which suits a supervised worker. The process pool sets
+ * one hour, so that the workers of a platform that was killed do not run for ever.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
@@ -43,7 +42,7 @@ import { didYouMean } from "./Suggestion.ts"
 import { VERSION } from "./Version.ts"
 import * as WorkerFlags from "./WorkerFlags.ts"
 
-/** The variables that are ours or for tuning, without their prefix; those that the platform sets are in the contract. */
+/** The variables for tuning, without their prefix. The contract has those that the platform sets. */
 const TuningVariable = {
   shutdownGrace: "SHUTDOWN_GRACE",
   unreachableLimit: "UNREACHABLE_LIMIT",
@@ -53,39 +52,39 @@ const TuningVariable = {
 
 const NAMES = [...Object.values(WorkerVariable), ...Object.values(TuningVariable)]
 
-/** A variable that is missing or makes no sense. The message names it, its value, and what it should be. */
+/** A missing or invalid variable. The message names it, its value, and the valid values. */
 export class WorkerConfigError extends Schema.TaggedError<WorkerConfigError>()("WorkerConfigError", {
   variable: Schema.String,
   message: Schema.String
 }) {}
 
-/** Who this worker is; goes into the report of an exception (docs/spec/handler.md#exceptions). */
+/** The identity of this worker, for the report of an exception (docs/spec/handler.md#exceptions). */
 export interface Identity {
   readonly workerId: string
   readonly hostname: string
   readonly version: string
 }
 
-/** Where and how often to beat. */
+/** Where and how often to send heartbeats. */
 export interface PingConfig {
   readonly url: string
   /** Milliseconds. */
   readonly interval: number
-  /** The form of docs/spec/worker-protocol.md#heartbeat. `json`: a POST. `query`: a GET, for variables that came as `RUNPOD_`. */
+  /** The form of docs/spec/worker-protocol.md#heartbeat. `json`: a POST. `query`: a GET, when the variable has the prefix `RUNPOD_`. */
   readonly form: "json" | "query"
 }
 
-/** An address cut at the places where a job's id belongs; `join` with the id makes it whole. */
+/** An address, split where the job's id belongs; `join` with the id completes it. */
 export type JobAddress = ReadonlyArray<string>
 
-/** How to reach the platform. Addresses end where `&key=value` can be appended. */
+/** How to reach the platform. `&key=value` can be appended to each address. */
 export interface Platform {
-  /** The prefix of the variables that brought the address of job-take: which of the two platforms is likely at the other end. */
+  /** The prefix of the variable with the address of job-take: it tells which of the two platforms this is. */
   readonly prefix: EnvPrefix
   readonly take: string
-  /** Undefined where job-take has another name than that: then there is no batch take either. */
+  /** Undefined when the take address does not contain `/job-take/`: the platform then has no batch take. */
   readonly takeBatch: string | undefined
-  /** Undefined where job-take has another name than that: then jobs cannot be stopped. */
+  /** Undefined when the take address does not contain `/job-take/`: jobs then cannot be stopped. */
   readonly stop: string | undefined
   readonly done: JobAddress
   readonly stream: JobAddress
@@ -93,15 +92,15 @@ export interface Platform {
   readonly key: Redacted.Redacted | undefined
 }
 
-/** Everything that a worker takes from its environment, checked. */
+/** All settings of a worker, validated. */
 export interface Settings {
   readonly identity: Identity
   readonly endpoint: string | undefined
   /** Undefined: local test mode. */
   readonly platform: Platform | undefined
-  /** Milliseconds that running jobs get once the worker is to stop; undefined: until they are done. */
+  /** Milliseconds that running jobs have after the shutdown request; undefined: until they have ended. */
   readonly shutdownGrace: number | undefined
-  /** Milliseconds without an answer to job-take after which the worker stops; undefined: it tries on. */
+  /** Milliseconds without an answer to job-take after which the worker shuts down; undefined: never. */
   readonly unreachableLimit: number | undefined
   readonly log: LogLine.Style
   readonly flags: WorkerFlags.WorkerFlags
@@ -116,7 +115,7 @@ interface Variable {
   readonly value: string
 }
 
-/** Variables by full name, as `process.env` has them. */
+/** Variables by full name, as in `process.env`. */
 export type Environment = { readonly [name: string]: string | undefined }
 
 const find = (env: Environment, name: string): Variable | undefined => {
@@ -128,7 +127,7 @@ const find = (env: Environment, name: string): Variable | undefined => {
 }
 
 /**
- * What the log looks like under these variables and this command line; wrong values count as unset. For code outside the runtime.
+ * The log format and level for these variables and this command line; invalid values count as unset. For code outside the runtime.
  */
 export const logStyle = (env: Environment, argv: ReadonlyArray<string>): LogLine.Style => ({
   level: LogLine.parseLevel(
@@ -147,10 +146,10 @@ export const isLocal = (env: Environment, argv: ReadonlyArray<string>): boolean 
 
 const invalid = (variable: string, message: string) => new WorkerConfigError({ variable, message })
 
-/** Ends the address so that `&key=value` can be appended: some templates have no query (docs/spec/worker-protocol.md#addresses). */
+/** Completes an address so that `&key=value` can be appended: some templates have no query (docs/spec/worker-protocol.md#addresses). */
 const withQuery = (url: string): string => url.includes("?") ? url : `${url}?`
 
-/** Appends a query value to an address of {@link Platform}. */
+/** Appends a query parameter to an address of {@link Platform}. */
 export const appendQuery = (url: string, key: string, value: string | number): string =>
   `${url}${url.endsWith("?") || url.endsWith("&") ? "" : "&"}${key}=${encodeURIComponent(value)}`
 
@@ -162,7 +161,7 @@ const checkedUrl = (variable: Variable): Result.Result<string, WorkerConfigError
     ? Result.succeed(withQuery(variable.value))
     : Result.fail(invalid(
       variable.name,
-      `${variable.name} is ${JSON.stringify(variable.value)}, which is no http or https address.`
+      `${variable.name} is ${JSON.stringify(variable.value)}, which is not an http or https address.`
     ))
 }
 
@@ -190,8 +189,8 @@ const platformOf = Effect.fnUntraced(function*(env: Environment, workerId: strin
   if (postOutput === undefined) {
     return yield* invalid(
       getJob.prefix + WorkerVariable.postOutput,
-      `${getJob.name} is set, so this is a worker of a platform, but ${getJob.prefix}${WorkerVariable.postOutput} is not: ` +
-        `there is no address to deliver results to. Set it (\`stint worker-env <endpoint>\` prints all of them), or unset ` +
+      `${getJob.name} is set, so this is a worker on a platform, but ${getJob.prefix}${WorkerVariable.postOutput} is not: ` +
+        `the worker has no address to deliver results to. Set it (\`stint worker-env <endpoint>\` prints all of them), or unset ` +
         `${getJob.name} for local test mode.`
     )
   }
@@ -235,7 +234,7 @@ const levelOf = Effect.fnUntraced(function*(env: Environment, argv: ReadonlyArra
   )
 })
 
-/** The settings that these variables and this command line make, or what is wrong with them. */
+/** Reads the settings from these variables and this command line. Fails for the first missing or invalid one. */
 export const read = Effect.fnUntraced(function*(env: Environment, argv: ReadonlyArray<string>) {
   const log: LogLine.Style = { ...logStyle(env, argv), level: yield* levelOf(env, argv) }
   const workerId = find(env, WorkerVariable.podId)?.value ?? crypto.randomUUID()

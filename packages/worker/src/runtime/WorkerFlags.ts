@@ -4,38 +4,38 @@
  * | flag | default | effect |
  * |---|---|---|
  * | `--test_input JSON` | `test_input.json` | the one job to run |
- * | `--rp_serve_api` | off | serves the local API in place of running one job |
+ * | `--rp_serve_api` | off | serves the local API instead of running one job |
  * | `--rp_api_port N` | 8000 | its port; 0 takes a free one |
- * | `--rp_api_host ADDRESS` | 127.0.0.1 | where it listens. The local API has no keys, so any other address opens the handler to whoever reaches it |
- * | `--rp_api_concurrency N` | 1, or what the handler's `concurrency_modifier` says | the most jobs that run at once |
- * | `--rp_log_level LEVEL` | DEBUG | read with the variables, by `WorkerConfig` |
+ * | `--rp_api_host ADDRESS` | 127.0.0.1 | its listen address. The local API has no keys, so any other address exposes the handler to the network |
+ * | `--rp_api_concurrency N` | 1, or the result of the handler's `concurrency_modifier` | the maximum number of concurrent jobs |
+ * | `--rp_log_level LEVEL` | DEBUG | read together with the variables, by `WorkerConfig` |
  * | `--rp_debugger` | off | has an effect on a deployed endpoint only |
  *
- * A value follows its flag as the next word or after `=`; of several of one flag the last counts. Flags without our prefix are the program's own.
+ * A value follows its flag as the next word or after `=`; the last occurrence of a flag counts. Flags without our prefix belong to the program.
  */
 import * as Result from "effect/Result"
 import { didYouMean } from "./Suggestion.ts"
 
-/** The flags that take no value. */
+/** The flags without a value. */
 const SWITCHES = ["--rp_serve_api", "--rp_debugger"] as const
 
-/** The flags that take one. */
+/** The flags with a value. */
 const VALUES = ["--test_input", "--rp_api_port", "--rp_api_host", "--rp_api_concurrency", "--rp_log_level"] as const
 
 const KNOWN = [...SWITCHES, ...VALUES]
 
-/** What all flags but `--test_input` begin with. */
+/** The prefix of all flags except `--test_input`. */
 const PREFIX = "--rp_"
 
-/** The flags, checked. Undefined: not given. */
+/** The validated flags. Undefined: not given. */
 export interface WorkerFlags {
-  /** `--test_input`: the job as JSON text, in place of `test_input.json`. */
+  /** `--test_input`: the job as JSON text, instead of `test_input.json`. */
   readonly testInput: string | undefined
   /** `--rp_serve_api` */
   readonly serveApi: boolean
   /** `--rp_api_port`: 0 to 65535. */
   readonly apiPort: number | undefined
-  /** `--rp_api_host`: a name or an address. */
+  /** `--rp_api_host`: a host name or an IP address. */
   readonly apiHost: string | undefined
   /** `--rp_api_concurrency`: 1 or more. */
   readonly apiConcurrency: number | undefined
@@ -43,14 +43,14 @@ export interface WorkerFlags {
   readonly debugger: boolean
 }
 
-/** A flag that makes no sense. */
+/** An invalid flag. */
 export interface FlagError {
   readonly flag: string
-  /** Names the flag, its value, and what it should be. */
+  /** Names the flag, its value, and the valid values. */
   readonly message: string
 }
 
-/** The value of `--name value` or `--name=value`, of several the last; empty where the command line ends after the name. */
+/** The value of the last `--name value` or `--name=value`; empty when the command line ends after the name. */
 export const valueOf = (argv: ReadonlyArray<string>, name: (typeof VALUES)[number]): string | undefined => {
   const index = argv.findLastIndex((word) => word === name || word.startsWith(`${name}=`))
   const word = argv[index]
@@ -61,13 +61,13 @@ export const valueOf = (argv: ReadonlyArray<string>, name: (typeof VALUES)[numbe
 /** Whether the command line has this switch. */
 export const hasFlag = (argv: ReadonlyArray<string>, name: (typeof SWITCHES)[number]): boolean => argv.includes(name)
 
-/** Whether the command line asks for local test mode, whatever the variables say. */
+/** Whether the command line requests local test mode, whatever the variables are. */
 export const requestsLocalMode = (argv: ReadonlyArray<string>): boolean =>
   hasFlag(argv, "--rp_serve_api") || valueOf(argv, "--test_input") !== undefined
 
 const flagError = (flag: string, message: string): Result.Result<never, FlagError> => Result.fail({ flag, message })
 
-/** The whole number that follows a flag. */
+/** The whole number after a flag. */
 const wholeNumber = (
   argv: ReadonlyArray<string>,
   name: "--rp_api_port" | "--rp_api_concurrency",
@@ -82,7 +82,7 @@ const wholeNumber = (
     : flagError(name, `${name} is ${JSON.stringify(text)}; it must be a whole number from ${minimum} to ${maximum}.`)
 }
 
-/** A name or address to listen on. What it leads to is the system's business. */
+/** A host name or address to listen on. Not resolved here. */
 const host = (argv: ReadonlyArray<string>): Result.Result<string | undefined, FlagError> => {
   const text = valueOf(argv, "--rp_api_host")
   if (text === undefined) return Result.succeed(undefined)
@@ -93,9 +93,9 @@ const host = (argv: ReadonlyArray<string>): Result.Result<string | undefined, Fl
   )
 }
 
-/** The first word that looks like one of ours and is none. */
+/** Fails for the first word with our prefix that is not a known flag. */
 const unknownWord = (argv: ReadonlyArray<string>): Result.Result<void, FlagError> => {
-  // What follows a flag with a value is that value, whatever it looks like.
+  // The word after a flag with a value is that value, whatever it looks like.
   let isValue = false
   for (const word of argv) {
     const name = word.split("=", 1)[0] ?? word
@@ -115,14 +115,13 @@ const unknownWord = (argv: ReadonlyArray<string>): Result.Result<void, FlagError
   return Result.succeed(undefined)
 }
 
-/** The most jobs at once that make sense to ask for; every one of them is memory. */
+/** The maximum of `--rp_api_concurrency`; each concurrent job needs memory. */
 const MAX_CONCURRENCY = 10_000
 
 /**
- * The flags of this command line, or the first that makes no sense.
+ * Reads the flags of this command line, or fails for the first invalid one.
  *
- * Words that look like ours and are none are refused in local test mode only: a start command of a platform may hold flags that
- * other SDKs know.
+ * Unknown flags with our prefix are an error in local test mode only: the start command of a platform may contain flags of other SDKs.
  */
 export const read = (argv: ReadonlyArray<string>, local: boolean): Result.Result<WorkerFlags, FlagError> =>
   Result.gen(function*() {

@@ -1,35 +1,34 @@
 /**
- * The program of the heartbeat's thread.
+ * The program of the heartbeat thread.
  *
- * Its text is what runs, in a thread made from a string, so that it needs no file of its own and survives bundling. It must
- * therefore stand alone: no imports, nothing from outside the function, and nothing that bundlers put a helper of theirs around.
- * That is why its functions are methods of one object (named functions are wrapped to keep their names when code is minified) and
- * why nothing is spread.
+ * The thread evaluates the source text of this function, so it needs no separate file and works in a bundle. The function must therefore be
+ * self-contained: no imports, no outer variables, and no syntax for which bundlers insert helpers. That is why its functions are methods of
+ * one object (bundlers wrap named functions to keep their names) and why it uses no spread syntax.
  */
 
-/** What the thread is given. */
+/** The input of the thread. */
 export interface ThreadData {
   readonly url: string
   readonly form: "json" | "query"
-  /** Milliseconds between beats. */
+  /** Milliseconds between heartbeats. */
   readonly interval: number
   readonly headers: { readonly [name: string]: string }
   readonly version: string
-  /** The list of {@link file://./InFlightJobs.ts}, and how its slots are laid out. */
+  /** The list of {@link file://./InFlightJobs.ts} and its slot layout. */
   readonly memory: SharedArrayBuffer
   readonly slot: number
   readonly header: number
 }
 
-/** What the thread says: that beats stopped arriving, and that they arrive again. */
+/** A message of the thread: heartbeats started to fail, or succeed again. */
 export interface ThreadReport {
-  /** Undefined: they arrive again. */
+  /** Undefined: heartbeats succeed again. */
   readonly failure: string | undefined
 }
 
 /**
- * Beats at once and then once an interval. A beat that fails is repeated after a quarter of the interval. One that is still
- * unanswered when the next is due is given that interval, too, and then dropped (docs/spec/worker-protocol.md#heartbeat).
+ * Sends a heartbeat at once, then once per interval. Retries a failed heartbeat after a quarter of the interval. When a heartbeat is still
+ * unanswered at the next interval, it has that interval, too, and is then aborted (docs/spec/worker-protocol.md#heartbeat).
  */
 export const heartbeatThread = (): void => {
   const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads")
@@ -44,7 +43,7 @@ export const heartbeatThread = (): void => {
 
   const thread = {
     busy: false,
-    arriving: true,
+    succeeding: true,
 
     idAt(start: number): string {
       for (;;) {
@@ -55,7 +54,7 @@ export const heartbeatThread = (): void => {
       }
     },
 
-    held(): Array<string> {
+    readJobIds(): Array<string> {
       const ids: Array<string> = []
       for (let start = 0; start < data.memory.byteLength; start += data.slot) {
         const id = this.idAt(start)
@@ -64,29 +63,29 @@ export const heartbeatThread = (): void => {
       return ids
     },
 
-    ended(beat: { over: boolean }, failure: string | undefined): void {
-      if (beat.over) return
-      beat.over = true
+    ended(heartbeat: { ended: boolean }, failure: string | undefined): void {
+      if (heartbeat.ended) return
+      heartbeat.ended = true
       this.busy = false
-      const arrives = failure === undefined
-      if (this.arriving !== arrives) {
-        this.arriving = arrives
+      const succeeded = failure === undefined
+      if (this.succeeding !== succeeded) {
+        this.succeeding = succeeded
         const report: ThreadReport = { failure }
         parentPort?.postMessage(report)
       }
-      if (!arrives) setTimeout(() => this.beat(), data.interval / 4)
+      if (!succeeded) setTimeout(() => this.sendHeartbeat(), data.interval / 4)
     },
 
-    beat(): void {
+    sendHeartbeat(): void {
       if (this.busy) return
       this.busy = true
-      const beat = { over: false }
-      const jobs = this.held()
+      const heartbeat = { ended: false }
+      const jobs = this.readJobIds()
       const headers: Record<string, string | number> = Object.assign({}, data.headers)
       let url = data.url
       let body: string | undefined
       if (data.form === "json") {
-        // A key of undefined does not exist in JSON: an idle worker names no jobs.
+        // JSON omits a key whose value is undefined: an idle worker sends no job_id.
         body = JSON.stringify({ job_id: jobs.length > 0 ? jobs : undefined, runpod_version: data.version })
         headers["content-type"] = "application/json"
         headers["content-length"] = Buffer.byteLength(body)
@@ -97,16 +96,16 @@ export const heartbeatThread = (): void => {
       }
       const call = request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {
         const status = response.statusCode ?? 0
-        response.on("error", (error: NodeJS.ErrnoException) => this.ended(beat, error.code ?? error.message))
-        response.on("end", () => this.ended(beat, status >= 200 && status < 300 ? undefined : `the platform answered ${status}`))
+        response.on("error", (error: NodeJS.ErrnoException) => this.ended(heartbeat, error.code ?? error.message))
+        response.on("end", () => this.ended(heartbeat, status >= 200 && status < 300 ? undefined : `the platform answered ${status}`))
         response.resume()
       })
       call.setTimeout(Math.max(1_000, 2 * data.interval), () => call.destroy(new Error("no answer")))
-      call.on("error", (error: NodeJS.ErrnoException) => this.ended(beat, error.code ?? error.message))
+      call.on("error", (error: NodeJS.ErrnoException) => this.ended(heartbeat, error.code ?? error.message))
       call.end(body)
     }
   }
 
-  setInterval(() => thread.beat(), data.interval)
-  thread.beat()
+  setInterval(() => thread.sendHeartbeat(), data.interval)
+  thread.sendHeartbeat()
 }

@@ -1,7 +1,5 @@
 /**
- * A transport in memory: a test puts jobs and stops in, and takes results out.
- *
- * Its faults are verbs: `failNext` makes the next calls of one kind fail as a platform would.
+ * A transport in memory: a test submits jobs and stop requests, and reads results. `failNext` makes the next calls of one kind fail.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -10,27 +8,27 @@ import * as Queue from "effect/Queue"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 import { JobSource, JobSourceError, Refused, Unreachable } from "../transport/JobSource.ts"
 
-/** The calls that can be made to fail. */
+/** The kinds of calls. */
 export type CallKind = "take" | "done" | "chunk" | "progress" | "stops" | "ping"
 
-/** One call of the worker, in the order in which they came. */
+/** One call of the worker. */
 export interface RecordedCall {
   readonly kind: CallKind
-  /** The job's id; for a take, how many were asked for. */
+  /** The job's id; for a take, the requested number of jobs. */
   readonly about: string
   /** The body, parsed. */
   readonly body?: unknown
 }
 
-/** The other end of the transport. */
+/** The platform's side of the transport. */
 export class Memory extends Context.Service<Memory, {
   /** Makes a job available. */
   readonly submit: (job: ReceivedJob) => Effect.Effect<void>
-  /** Tells the worker to stop a job. */
+  /** Requests that the worker stops a job. */
   readonly stop: (id: string) => Effect.Effect<void>
-  /** The next `times` calls of this kind fail: with this status, or without an answer. */
+  /** Makes the next `times` calls of this kind fail: with this status, or without an answer. */
   readonly failNext: (kind: CallKind, times: number, how: number | "unreachable") => Effect.Effect<void>
-  /** Waits for the next result that was accepted, in the order of their coming. */
+  /** Waits for the next accepted result, in order of arrival. */
   readonly nextDone: Effect.Effect<{ readonly id: string; readonly body: unknown }>
   /** Every call so far, failed ones included. */
   readonly calls: () => ReadonlyArray<RecordedCall>
@@ -61,13 +59,13 @@ const make = Effect.gen(function*() {
 
   const source = JobSource.of({
     take: ({ count }) => Effect.andThen(call("take", String(count)), Queue.takeBetween(jobs, 1, count)),
-    done: (job, body) =>
+    deliverResult: (job, body) =>
       Effect.andThen(call("done", job.id, parse(body)), Queue.offer(results, { id: job.id, body: parse(body) })).pipe(
         Effect.asVoid
       ),
-    chunk: (job, body) => call("chunk", job.id, parse(body)),
+    deliverChunk: (job, body) => call("chunk", job.id, parse(body)),
     progress: (job, output) => call("progress", job.id, output),
-    stops: Effect.andThen(call("stops", ""), Effect.map(Queue.take(stops), (id) => [id])),
+    stopRequests: Effect.andThen(call("stops", ""), Effect.map(Queue.take(stops), (id) => [id])),
     ping: (ping) => call("ping", ping.status ?? "", ping),
     streaming: true
   })
@@ -84,5 +82,5 @@ const make = Effect.gen(function*() {
   return Context.mergeAll(Context.make(JobSource, source), Context.make(Memory, memory))
 })
 
-/** The transport and its other end. */
+/** The transport and its platform side. */
 export const layer: Layer.Layer<JobSource | Memory> = Layer.effectContext(make)

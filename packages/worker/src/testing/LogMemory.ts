@@ -1,5 +1,5 @@
 /**
- * A log in memory, for tests that look at what was said.
+ * A log in memory, for tests.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -8,7 +8,7 @@ import * as References from "effect/References"
 import { make as makeLogger } from "../runtime/Logger.ts"
 import type { LineLevel } from "../runtime/LogLine.ts"
 
-/** One line, as `LogLine.format` would get it. */
+/** One line, as `LogLine.format` receives it. */
 export interface Line {
   readonly level: LineLevel
   readonly message: string
@@ -18,13 +18,13 @@ export interface Line {
 export interface LogMemory {
   /** All lines so far. */
   readonly lines: ReadonlyArray<Line>
-  /** Waits for a line that matches; one that is there already counts. */
+  /** Waits for a matching line; returns at once if there is one already. */
   readonly until: (message: RegExp) => Effect.Effect<Line>
-  /** Fills the list, in place of every other logger. */
+  /** Logs into the list, instead of all other loggers. */
   readonly layer: Layer.Layer<never>
 }
 
-/** A log without lines. */
+/** An empty log. */
 export const make = (): LogMemory => {
   const lines: Array<Line> = []
   const watchers = new Set<() => void>()

@@ -1,14 +1,13 @@
 /**
- * The other end of the wire: a small platform in this process, written from docs/spec/worker-protocol.md, for tests of real workers.
+ * A small platform in this process, for tests of real workers. Implements docs/spec/worker-protocol.md.
  *
  * ```
  *   submit --> waiting --job-take--> running --job-done----> results, or the latest progress
  *   stop   --> job-stop (long poll)        \--job-stream--> chunks
  * ```
  *
- * It keeps everything in memory and records every request. Faults are verbs: `failNext`, `dropNext`, `holdNext`, `answerNext`,
- * `down`, `up`.
- * It never sleeps and neither need its user: `until` waits for what the next requests bring.
+ * It stores everything in memory and records every request. Its faults: `failNext`, `dropNext`, `holdNext`, `answerNext`, `down`, `up`.
+ * Tests need no sleeps: `until` waits for a condition and checks it after each request.
  */
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
@@ -23,40 +22,40 @@ import type { Socket } from "node:net"
 /** The routes of the worker API. */
 export type Route = "job-take" | "job-take-batch" | "job-done" | "job-stream" | "job-stop" | "ping"
 
-/** One request, and what became of it. */
+/** One request and its response. */
 export interface RecordedRequest {
   readonly route: Route
   readonly method: string
-  /** As it was requested, query included. */
+  /** The requested path, with its query. */
   readonly url: string
   readonly worker: string
-  /** Empty for routes that have no job. */
+  /** Empty for routes without a job. */
   readonly job: string
   readonly query: { readonly [key: string]: string }
   readonly headers: { readonly [name: string]: string | ReadonlyArray<string> | undefined }
   readonly text: string
-  /** Milliseconds since 1970, when the request had arrived in full. */
+  /** When the whole request had arrived. Milliseconds since 1970. */
   readonly at: number
-  /** What it was answered with; 0 where the connection was cut, or the worker hung up first. Undefined while it is held. */
+  /** The status of the response; 0 when the connection was dropped, or the worker closed it first. Undefined while the request is held. */
   status: number | undefined
 }
 
-/** How the stub differs from its defaults. */
+/** Options of the stub. */
 export interface Options {
   /** The key that workers must send. Default: `stub-key`. */
   readonly key?: string
   /** How long an empty take or stop poll is held. Default: 30 s. Milliseconds. */
   readonly hold?: number
-  /** What an empty take is answered with: both mean "no job". Default: 204. */
+  /** The status of an empty take; both mean "no job". Default: 204. */
   readonly empty?: 204 | 400
-  /** Whether there is a job-take-batch; without it the answer is 404. Default: true. */
+  /** Whether job-take-batch exists; if not, its status is 404. Default: true. */
   readonly batch?: boolean
 }
 
-/** A job as the stub hands it out. */
+/** A job as the stub assigns it. */
 export type StubJob = { readonly id: string; readonly [key: string]: unknown }
 
-/** What happens to a request instead of the ordinary: a status, a cut connection, or any body. */
+/** The response to a request under a fault: a status, a dropped connection, a delay, or any body. */
 type Fault = number | "drop" | { readonly until: Promise<void> } | { readonly contentType: string; readonly body: string }
 
 interface Poll {
@@ -70,7 +69,7 @@ const PATH = /^\/v2\/([^/]+)\/([a-z-]+)\/([^/?&]+)(?:\/([^/?&]+))?[?&]?(.*)$/
 
 const decodeJson = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Json))
 
-/** A body of job-done that is progress and no result (docs/spec/worker-protocol.md#delivering-progress). */
+/** A body of job-done that is progress and not a result (docs/spec/worker-protocol.md#delivering-progress). */
 const decodeProgress = Schema.decodeUnknownOption(
   Schema.Struct({ status: Schema.Literal("IN_PROGRESS"), output: Schema.Json })
 )
@@ -110,12 +109,12 @@ export class PlatformStub {
     })
   }
 
-  /** Where it listens. */
+  /** Its address. */
   get url(): string {
     return `http://127.0.0.1:${this.#port}`
   }
 
-  /** The variables that make a process a worker of it. */
+  /** The environment variables of a worker of this platform. */
   environment(options: { readonly prefix?: EnvPrefix; readonly worker?: string; readonly pingIntervalMs?: number } = {}) {
     return workerEnvironment({
       baseUrl: this.url,
@@ -127,7 +126,7 @@ export class PlatformStub {
     })
   }
 
-  /** Listens, on the port it had before if it had one. */
+  /** Starts to listen, on the earlier port if there was one. */
   up(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#server.once("error", reject)
@@ -140,7 +139,7 @@ export class PlatformStub {
     })
   }
 
-  /** Stops listening and cuts every connection, as a platform that was killed. What it knows it keeps. */
+  /** Stops listening and drops all connections, like a killed platform. Keeps its state. */
   down(): Promise<void> {
     return new Promise((resolve) => {
       this.#server.close(() => resolve())
@@ -150,7 +149,7 @@ export class PlatformStub {
     })
   }
 
-  /** Makes a job available; the answer is its id. */
+  /** Makes a job available. Returns its id. */
   submit(input: unknown, job: { readonly id?: string; readonly [key: string]: unknown } = {}): string {
     const id = job.id ?? crypto.randomUUID()
     this.#waiting.push({ delayTime: 0, ...job, id, input })
@@ -158,26 +157,26 @@ export class PlatformStub {
     return id
   }
 
-  /** Tells the worker that holds the job to stop it. */
+  /** Requests that the worker which holds the job stops it. */
   stop(id: string): void {
     const worker = this.#owner.get(id) ?? ""
     this.#stops.set(worker, [...this.#stops.get(worker) ?? [], id])
     this.#handOut()
   }
 
-  /** The next `times` requests of this route are answered with this status. */
+  /** Answers the next `times` requests of this route with this status. */
   failNext(route: Route, times: number, status: number): void {
     this.#addFaults(route, times, status)
   }
 
-  /** The connection of the next `times` requests of this route is cut instead of answering. */
+  /** Drops the connection of the next `times` requests of this route. */
   dropNext(route: Route, times: number): void {
     this.#addFaults(route, times, "drop")
   }
 
   /**
-   * The next `times` requests of this route are read, and answered only after the function that this gives back was called. A
-   * request whose worker has hung up by then changes nothing.
+   * Holds the next `times` requests of this route until the returned function is called. A request that the worker has closed by then has no
+   * effect.
    */
   holdNext(route: Route, times: number): () => void {
     let release = () => {}
@@ -188,34 +187,33 @@ export class PlatformStub {
     return release
   }
 
-  /** The next request of this route is answered with 200 and this body, whatever it is. */
+  /** Answers the next request of this route with 200 and this body. */
   answerNext(route: Route, contentType: string, body: string): void {
     this.#addFaults(route, 1, { contentType, body })
   }
 
-  /** The requests of one route, in order; of one job, if it is named. */
+  /** The requests of one route, in order; of one job if given. */
   of(route: Route, job?: string): ReadonlyArray<RecordedRequest> {
     return this.requests.filter((one) => one.route === route && (job === undefined || one.job === job))
   }
 
-  /** The accepted result of a job; undefined while there is none. */
+  /** The accepted result of a job; undefined before that. */
   result(id: string): Schema.Json | undefined {
     return this.#results.get(id)
   }
 
-  /** The latest progress of a job, as its status would show it: what came before its result. */
+  /** The latest progress of a job before its result. */
   progress(id: string): Schema.Json | undefined {
     return this.#progress.get(id)
   }
 
-  /** The accepted chunks of a job, in the order of their coming. */
+  /** The accepted chunks of a job, in order of arrival. */
   chunks(id: string): ReadonlyArray<Schema.Json> {
     return this.#chunks.get(id) ?? []
   }
 
   /**
-   * Waits until the check holds; it is looked at after every request, and by {@link look}. Fails after `limit` ms, with the
-   * requests so far.
+   * Waits until `check` returns true. Calls it after every request and in {@link recheck}. Rejects after `limit` ms with the requests so far.
    */
   until(check: () => boolean, limit = 15_000): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -228,7 +226,7 @@ export class PlatformStub {
       const timer = setTimeout(() => {
         this.#watchers = this.#watchers.filter((one) => one !== watcher)
         const seen = this.requests.map(({ method, status, url }) => `${method} ${url} ${status}`).join("\n")
-        reject(new Error(`Nothing of what was waited for within ${limit} ms. Requests:\n${seen}`))
+        reject(new Error(`The condition did not hold within ${limit} ms. Requests:\n${seen}`))
       }, limit)
       this.#watchers.push(watcher)
       watcher()
@@ -236,10 +234,9 @@ export class PlatformStub {
   }
 
   /**
-   * Looks again at what `until` waits for: for what changes without a request, such as the state of a handler in the same
-   * process.
+   * Calls the checks of `until` again, after a change without a request, such as in a handler in the same process.
    */
-  look(): void {
+  recheck(): void {
     for (const watcher of [...this.#watchers]) watcher()
   }
 
@@ -294,16 +291,16 @@ export class PlatformStub {
     response.on("close", () => {
       if (recorded.status !== undefined) return
       recorded.status = 0
-      this.look()
+      this.recheck()
     })
     const answer = (status: number, body?: string, contentType = "application/json") => {
       if (recorded.status !== undefined) return
       recorded.status = status
       response.writeHead(status, body === undefined ? {} : { "content-type": contentType })
       response.end(body)
-      this.look()
+      this.recheck()
     }
-    this.look()
+    this.recheck()
 
     const fault = this.#faults.get(route)?.shift()
     if (fault === "drop") request.socket.destroy()
@@ -311,7 +308,7 @@ export class PlatformStub {
       await fault.until
       if (recorded.status === undefined) this.#answer(recorded, response, answer)
     } else if (typeof fault === "object") answer(200, fault.body, fault.contentType)
-    else if (fault !== undefined) answer(fault, JSON.stringify({ error: `the stub was told to answer ${fault}` }))
+    else if (fault !== undefined) answer(fault, JSON.stringify({ error: `the test set status ${fault}` }))
     else if (request.headers.authorization !== this.#options.key) answer(401, JSON.stringify({ error: "wrong key" }))
     else this.#answer(recorded, response, answer)
   }
@@ -339,7 +336,7 @@ export class PlatformStub {
         return this.#handOut()
       }
       case "job-done": {
-        // What comes after the result is ignored, as the platform ignores it.
+        // Ignores later bodies, like the platform.
         const body = decodeJson(text)
         if (this.#results.has(job)) return answer(200)
         const progress = decodeProgress(body)
@@ -365,7 +362,7 @@ export class PlatformStub {
   }
 }
 
-/** A stub that listens; its user calls `down` in the end. */
+/** A stub that listens until the caller calls `down`. */
 export const start = async (options: Options = {}): Promise<PlatformStub> => {
   const stub = new PlatformStub(options)
   await stub.up()

@@ -1,11 +1,11 @@
 /**
- * A worker as a process of its own, for tests of what only a process shows: signals, exit codes, blocked threads, output.
+ * A worker in a separate process, for tests of signals, exit codes, blocked threads and output.
  */
 import { spawn } from "node:child_process"
 
-/** How the process is started. */
+/** Options of the process. */
 export interface Options {
-  /** The whole environment, apart from what Node needs to find its way. */
+  /** The environment, in addition to `PATH`. */
   readonly env?: { readonly [name: string]: string }
   readonly args?: ReadonlyArray<string>
   readonly cwd?: string
@@ -13,23 +13,23 @@ export interface Options {
 
 /** How the process ended. */
 export interface ProcessExit {
-  /** Null where a signal ended it. */
+  /** Null when a signal ended the process. */
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly stdout: string
   readonly stderr: string
 }
 
-/** A process that was started. */
+/** A started process. */
 export interface WorkerProcess {
   readonly pid: number | undefined
   readonly kill: (signal: NodeJS.Signals) => void
-  /** What it has written to standard output so far. */
+  /** Its standard output so far. */
   readonly stdout: () => string
   readonly ended: Promise<ProcessExit>
 }
 
-/** Runs a file with this Node. Its user kills it in the end, if it does not end by itself. */
+/** Runs a file with this Node. The caller kills the process if it does not exit. */
 export const start = (file: string, options: Options = {}): WorkerProcess => {
   const child = spawn(process.execPath, [file, ...options.args ?? []], {
     cwd: options.cwd,

@@ -1,5 +1,5 @@
 /**
- * Runs a handler in a test as a worker would, without a platform, a process or a network.
+ * Runs a handler in a test like a worker does, without a platform, a process or a network.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -14,22 +14,22 @@ import type { JobServices } from "../runtime/JobRunner.ts"
 import { VERSION } from "../runtime/Version.ts"
 import type { Identity } from "../runtime/WorkerConfig.ts"
 
-/** What a caller would see of the job in the end. Values are JSON, as they would come over the wire. */
+/** The job's outcome as its caller sees it. Values are JSON. */
 export interface Result {
   readonly status: "COMPLETED" | "FAILED"
-  /** Undefined where the caller would get no `output`. */
+  /** Undefined when the caller receives no `output`. */
   readonly output: Schema.Json | undefined
   /** For an exception, the JSON text of six fields (docs/spec/handler.md#exceptions). */
   readonly error: string | undefined
-  /** What the handler streamed, in order. */
+  /** The chunks of the handler, in order. */
   readonly chunks: ReadonlyArray<Schema.Json>
-  /** The handler asked for a fresh worker. */
+  /** Whether the handler requested a fresh worker. */
   readonly stopPod: boolean
 }
 
 const identity: Identity = { workerId: "test-worker", hostname: "test-host", version: VERSION }
 
-/** What runs around the handler. */
+/** Options of a run. */
 export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>> {
   /** As in `Worker.layer`. Set up for this run alone. Default: none. */
   readonly middleware?: Middleware
@@ -41,7 +41,7 @@ const decodeBody = Schema.decodeUnknownSync(
 )
 
 /**
- * Runs a handler of any form on a job with this input, as JSON: what a caller would send, whether the handler accepts it or not.
+ * Runs a handler of any form on a job with this input, which is encoded as JSON. The handler may reject it.
  */
 export const runJson = Effect.fnUntraced(function*<R, const Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []>(
   handler: Runnable<R>,
@@ -72,7 +72,7 @@ export const runJson = Effect.fnUntraced(function*<R, const Middleware extends R
 }, Effect.scoped)
 
 /**
- * Runs a handler with Schemas on a typed input. Its services come from the context, so a test swaps layers and mocks nothing.
+ * Runs a handler with Schemas on a typed input. Its services come from the context, so a test provides layers and needs no mocks.
  *
  * @example
  * ```ts

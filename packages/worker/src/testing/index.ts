@@ -1,5 +1,5 @@
 /**
- * What tests of handlers and of workers need. Nothing of it belongs into a program.
+ * Test support for handlers and workers.
  */
 export * as JobSourceMemory from "./JobSourceMemory.ts"
 export * as LogMemory from "./LogMemory.ts"

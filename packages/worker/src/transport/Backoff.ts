@@ -1,22 +1,62 @@
 /**
- * How long to wait before trying again.
+ * The backoff of a worker's calls to the platform: one `Schedule`, exponential with jitter, for loops that also decide by the error.
+ *
+ * ```
+ *   failure   1           2             3             ...   n
+ *   delay     initial/2   initial       2 * initial         max/2
+ *             .. initial  .. 2*initial  .. 4*initial        .. max
+ * ```
  */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
+import * as Schedule from "effect/Schedule"
 
-/** Between what and what the waits grow. */
+/** The bounds of the delays. */
 export interface Limits {
-  /** About the first wait. Milliseconds. */
+  /** The longest first delay. Milliseconds. */
   readonly initial: number
-  /** The longest wait. Milliseconds. */
+  /** The longest delay. Milliseconds. */
   readonly max: number
 }
 
 /**
- * Milliseconds to wait after so many failures in a row: doubling from `first` to `most`, and anything between half of that and
- * all of it, so that workers that lost the same platform do not come back in the same instant.
+ * Doubles from `initial` to `max`, and draws each delay from the upper half of that, so that workers that lost the same platform do not
+ * return at the same moment. Never ends.
  */
-export const delayAfter = (failures: number, { initial, max }: Limits): Effect.Effect<number> => {
-  const delay = Math.min(max, initial * 2 ** Math.min(Math.max(failures - 1, 0), 30))
-  return Effect.map(Random.next, (random) => Math.round(delay * (0.5 + random / 2)))
+export const schedule = ({ initial, max }: Limits): Schedule.Schedule<Duration.Duration> =>
+  Schedule.modifyDelay(
+    Schedule.exponential(initial),
+    ({ duration }) =>
+      Effect.map(Random.next, (random) => Math.round(Math.min(max, Duration.toMillis(duration)) * (0.5 + random / 2)))
+  )
+
+/** The backoff of one loop: it counts the failures in a row. */
+export interface Backoff {
+  /** The delay after one more failure. Milliseconds. */
+  readonly next: Effect.Effect<number>
+  /** Sleeps for `next`. */
+  readonly sleep: Effect.Effect<void>
+  /** Starts again at `initial`. Call it after a success. */
+  readonly reset: () => void
+}
+
+/** A backoff without failures so far. */
+export const make = (limits: Limits): Backoff => {
+  const start = Schedule.toStep(schedule(limits))
+  let step: Effect.Success<typeof start> | undefined
+  const next = Effect.gen(function*() {
+    step ??= yield* start
+    // Dies only when the schedule ends, which it never does.
+    const [, delay] = yield* Effect.orDie(step(yield* Clock.currentTimeMillis, undefined))
+    return Duration.toMillis(delay)
+  })
+  return {
+    next,
+    sleep: Effect.flatMap(next, (millis) => Effect.sleep(millis)),
+    reset: () => {
+      step = undefined
+    }
+  }
 }

@@ -1,8 +1,7 @@
 /**
- * Where jobs come from and results go: the transport of a worker, one attempt a call.
+ * The transport of a worker: takes jobs and delivers results. Each call is one attempt; its callers retry.
  *
- * The service knows how to say a thing; when to say it again is for the duties above it. `JobSourceHttp` speaks docs/spec/worker-protocol.md to a
- * platform, `LocalTest` reads one job from a file, and `testing/JobSourceMemory` is a pair of queues.
+ * `JobSourceHttp` implements docs/spec/worker-protocol.md, `LocalTest` reads one job from a file, and `testing/JobSourceMemory` is in memory.
  */
 import type { Ping } from "@stint/contract/WorkerProtocol"
 import * as Context from "effect/Context"
@@ -10,14 +9,14 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 
-/** No answer: connection refused, reset, timed out, name not found. The platform may be restarting. */
+/** The platform did not answer: connection refused, reset or timed out, or unknown host. It may be restarting. */
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", {
   detail: Schema.String,
-  /** The connection stood, and nothing came over it for as long as this kind of call may take. */
+  /** True when the connection was open but silent for the timeout of the call. */
   timedOut: Schema.Boolean
 }) {}
 
-/** An answer that is no success. `text` is what the platform said, shortened. */
+/** An answer with an error status. `text` is the platform's message, shortened. */
 export class Refused extends Schema.TaggedError<Refused>()("Refused", {
   status: Schema.Int,
   text: Schema.String
@@ -36,26 +35,26 @@ export class JobSourceError extends Schema.TaggedError<JobSourceError>()("JobSou
 
 export class JobSource extends Context.Service<JobSource, {
   /**
-   * Up to `count` jobs; waits for the first as long as the platform holds the request. Empty: none this time.
+   * Takes up to `count` jobs; waits for the first for as long as the platform holds the request. Empty when there is none.
    *
-   * `holding` false says that this worker holds no job at all; a platform may then give away what it thinks the worker holds.
+   * `hasJobs` false means that this worker holds no job at all; the platform may then requeue the jobs that it had assigned to the worker.
    */
   readonly take: (options: {
     readonly count: number
     readonly hasJobs: boolean
   }) => Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError>
-  /** Delivers the result. `stream` says that chunks went before it. */
-  readonly done: (job: ReceivedJob, body: string, stream: boolean) => Effect.Effect<void, JobSourceError>
-  /** Delivers one chunk, the `number`th of this attempt, from 1: a platform that counts keeps it once, however often it comes. */
-  readonly chunk: (job: ReceivedJob, body: string, number: number) => Effect.Effect<void, JobSourceError>
-  /** Shows a value to those who ask for the job's status while it runs (docs/spec/worker-protocol.md#delivering-progress). */
+  /** Delivers the result. `stream` is true when chunks were delivered before it. */
+  readonly deliverResult: (job: ReceivedJob, body: string, stream: boolean) => Effect.Effect<void, JobSourceError>
+  /** Delivers chunk `number` of this attempt, from 1. A platform that supports numbers stores a repeated chunk once. */
+  readonly deliverChunk: (job: ReceivedJob, body: string, number: number) => Effect.Effect<void, JobSourceError>
+  /** Reports progress, which callers see in the status of the running job (docs/spec/worker-protocol.md#delivering-progress). */
   readonly progress: (job: ReceivedJob, output: unknown) => Effect.Effect<void, JobSourceError>
-  /** Ids of jobs to stop; waits for the first as long as the platform holds the request. Empty: none this time. */
-  readonly stops: Effect.Effect<ReadonlyArray<string>, JobSourceError>
-  /** Says something about the worker itself: that it lives, that it leaves. The regular beat is not sent from here. */
+  /** Ids of jobs to stop; waits for the first for as long as the platform holds the request. Empty when there is none. */
+  readonly stopRequests: Effect.Effect<ReadonlyArray<string>, JobSourceError>
+  /** Sends a ping about the worker itself, such as its exit. Does not send the regular heartbeats. */
   readonly ping: (ping: Ping) => Effect.Effect<void, JobSourceError>
-  /** False: generators are not to be consumed (local test mode without a flag). */
+  /** False: the worker does not consume generators (local test mode without a flag). */
   readonly streaming: boolean
-  /** False: a result that asks for a fresh worker does not end this one, because nobody would start another. Default: true. */
+  /** False: a result with `refresh_worker` does not end this worker, because nothing would start another. Default: true. */
   readonly recycles?: boolean
 }>()("@stint/worker/JobSource") {}

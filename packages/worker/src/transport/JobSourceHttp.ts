@@ -1,11 +1,9 @@
 /**
- * The transport that speaks to a platform (docs/spec/worker-protocol.md#overview).
+ * The HTTP transport to a platform (docs/spec/worker-protocol.md#overview).
  *
- * What is sent depends little on which platform it is: the key goes raw into `Authorization`, `attempt` is sent back where the
- * job came with one (ours fences with it, others ignore it), and results are JSON. Only their label differs: where the variables
- * came as `RUNPOD_`, they are labelled as that platform's own SDK labels them
- * (docs/spec/worker-protocol.md#headers), because nothing else is known to
- * be accepted there.
+ * Requests are nearly the same for every platform: `Authorization` contains the raw key, `attempt` is returned if the job has one (our
+ * platform fences with it, others ignore it), and results are JSON. Only the content type of results differs: with `RUNPOD_` variables, it is
+ * the one that RunPod's own SDK sends (docs/spec/worker-protocol.md#headers), because no other is known to be accepted there.
  */
 import { TakenJob } from "@stint/contract/WorkerProtocol"
 import type { Ping } from "@stint/contract/WorkerProtocol"
@@ -22,18 +20,18 @@ import type { JobAddress, Platform } from "../runtime/WorkerConfig.ts"
 import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
 import * as NodeHttpClient from "./NodeHttpClient.ts"
 
-/** The longest a take or a stop poll is held open; platforms answer before that. Milliseconds (docs/spec/worker-protocol.md#timings). */
+/** Timeout of a take or a stop poll; platforms answer earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
 export const POLL_TIMEOUT = 90_000
 
-/** How long the platform may be silent about a result. Milliseconds. */
+/** Timeout of the answer to a result. Milliseconds. */
 export const RESPONSE_TIMEOUT = 30_000
 
-/** How much of the platform's refusal is kept for the log. */
+/** The most characters of the platform's error message in the log. */
 const MAX_ERROR_TEXT = 500
 
 /**
- * What is looked at in a job. The input is JSON because it came out of JSON.parse; walking through it again would cost time that
- * grows with it.
+ * The validated fields of a job. The input comes from JSON.parse, so it is JSON; validating it again would take time proportional to its
+ * size.
  */
 const Frame = Schema.Struct({
   id: TakenJob.fields.id,
@@ -45,8 +43,8 @@ const isJson = (value: unknown): value is Schema.Json => value !== undefined
 const decodeStops = Schema.decodeUnknownOption(Schema.Struct({ jobsToStop: Schema.Array(Schema.Unknown) }))
 
 /**
- * A job out of one JSON value, undefined when it is none. A missing `input` becomes `{}`: the described platform loses an empty
- * input on the way, and its callers would wait for ever (docs/spec/rulings.md#empty-input).
+ * Reads a job from a JSON value; undefined when the value is not a job. A missing `input` becomes `{}`: RunPod drops an empty input, and its
+ * callers would wait for ever (docs/spec/rulings.md#empty-input).
  */
 export const readJob = (value: unknown): ReceivedJob | undefined => {
   if (!Predicate.isObject(value)) return undefined
@@ -64,18 +62,18 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** What the platform said, on one line and not too long. Problem bodies have the sentence under `error` or `detail`. */
+/** The message of an error body, on one line and shortened. Problem bodies have it under `error`, `detail` or `message`. */
 const errorText = (text: string): string => {
   const body = parse(text)
-  const said = Predicate.isObject(body) ? body["error"] ?? body["detail"] ?? body["message"] : undefined
-  const words = (typeof said === "string" ? said : text).replaceAll(/\s+/g, " ").trim()
+  const message = Predicate.isObject(body) ? body["error"] ?? body["detail"] ?? body["message"] : undefined
+  const words = (typeof message === "string" ? message : text).replaceAll(/\s+/g, " ").trim()
   return words.length > MAX_ERROR_TEXT ? `${words.slice(0, MAX_ERROR_TEXT)}...` : words
 }
 
 const toJobSourceError = ({ status, text }: NodeHttpClient.HttpResponse) =>
   new JobSourceError({ reason: new Refused({ status, text: errorText(text) }) })
 
-/** A poll that was held until the limit brought nothing, and is no error (docs/spec/worker-protocol.md#taking-a-job). */
+/** Treats a poll that timed out as empty; that is not an error (docs/spec/worker-protocol.md#taking-a-job). */
 const emptyOnTimeout = <A>(
   poll: Effect.Effect<ReadonlyArray<A>, JobSourceError>
 ): Effect.Effect<ReadonlyArray<A>, JobSourceError> =>
@@ -107,7 +105,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     return Effect.flatMap(
       call({
         method: "POST",
-        // What only our platform asks for goes only to where an attempt came from.
+        // Parameters that only our platform knows are sent only for jobs with an attempt.
         url: job.attempt === undefined ? url : appendQuery(
           chunk === undefined ? url : appendQuery(url, "chunk", chunk),
           "attempt",
@@ -121,7 +119,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     )
   }
 
-  /** Jobs out of an answer; what is no job is left out, with a line in the log (docs/spec/worker-protocol.md#the-taken-job). */
+  /** Reads the jobs of an answer. Skips and logs values that are not jobs (docs/spec/worker-protocol.md#the-taken-job). */
   const received = (answer: NodeHttpClient.HttpResponse): Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError> => {
     if (answer.status === 204 || answer.status === 400) return Effect.succeed([])
     if (answer.status !== 200) return Effect.fail(toJobSourceError(answer))
@@ -130,7 +128,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
       return Effect.as(
         Effect.logWarning(
           `The platform answered a take with ${answer.status}, content type "${answer.contentType}" and ${answer.text.length} ` +
-            "characters, which is no JSON. Treating it as no job."
+            "characters, which is not JSON. Treating it as no job."
         ),
         []
       )
@@ -141,14 +139,14 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
       Effect.logError(
         `The platform sent ${
           values.length - jobs.length
-        } of ${values.length} jobs without an id. They cannot be run, and no result ` +
-          "can be delivered for them."
+        } of ${values.length} jobs without an id. The worker cannot run them ` +
+          "or deliver results for them."
       ),
       jobs
     )
   }
 
-  // Platforms without the batch route answer 404 once; from then on jobs are taken one by one.
+  // After one 404, the platform has no batch route, and the worker takes jobs one by one.
   let batches = platform.takeBatch
 
   const take: JobSource["Service"]["take"] = ({ count, hasJobs }) => {
@@ -165,7 +163,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     return emptyOnTimeout(Effect.flatMap(answer, received))
   }
 
-  const stops: JobSource["Service"]["stops"] = platform.stop === undefined ? Effect.never : Effect.gen(function*() {
+  const stopRequests: JobSource["Service"]["stopRequests"] = platform.stop === undefined ? Effect.never : Effect.gen(function*() {
     const answer = yield* get(platform.stop ?? "", POLL_TIMEOUT)
     if (answer.status === 204) return []
     if (answer.status !== 200) return yield* toJobSourceError(answer)
@@ -193,15 +191,15 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
 
   return JobSource.of({
     take,
-    done: (job, body, stream) => post(platform.done, job, body, stream),
-    chunk: (job, body, number) => post(platform.stream, job, body, false, number),
+    deliverResult: (job, body, stream) => post(platform.done, job, body, stream),
+    deliverChunk: (job, body, number) => post(platform.stream, job, body, false, number),
     progress: (job, output) => post(platform.done, job, JSON.stringify({ status: "IN_PROGRESS", output }), false),
-    stops,
+    stopRequests,
     ping,
     streaming: true
   })
 })
 
-/** The transport for these addresses. */
+/** The transport to this platform. */
 export const layerOf = (platform: Platform): Layer.Layer<JobSource, never, WorkerConfig> =>
   Layer.effect(JobSource, Effect.flatMap(WorkerConfig, ({ identity }) => make(platform, identity.workerId)))

@@ -1,10 +1,10 @@
 /**
- * One HTTP request over a kept-alive connection.
+ * A minimal HTTP client with kept-alive connections.
  *
- * Why `node:http` and not undici: a take and a result in a loop reach about 0.85 of a bare undici loop over one connection and 0.65
- * over fifty (where batch takes save more calls than that costs), while undici adds about 55 ms to the start of a worker and
- * `node:http` about 10. It is fetched with `getBuiltinModule`, because `import "node:http"` reads every export of it, `WebSocket`
- * included, and that loads Node's own undici: 20 ms more.
+ * Why `node:http` and not undici: undici adds about 55 ms to the start of a worker, `node:http` about 10 ms. A loop of takes and results
+ * reaches about 0.85 of the throughput of undici over one connection and 0.65 over fifty, where batch takes save more calls than that
+ * costs. `getBuiltinModule` loads it, because `import "node:http"` reads all its exports, including `WebSocket`, which loads Node's own
+ * undici: 20 ms more.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -12,7 +12,7 @@ import type { ClientRequest } from "node:http"
 import { urlToHttpOptions } from "node:url"
 import { JobSourceError, Unreachable } from "./JobSource.ts"
 
-/** An answer with its body. */
+/** A response with its body. */
 export interface HttpResponse {
   readonly status: number
   /** In lower case, without parameters: `application/json`. */
@@ -20,22 +20,22 @@ export interface HttpResponse {
   readonly text: string
 }
 
-/** What to ask for. */
+/** One request. */
 export interface HttpRequest {
   readonly method: "GET" | "POST"
   readonly url: string
   readonly body?: string
   readonly contentType?: string
-  /** How long the connection may be silent before the call is given up. Milliseconds. */
+  /** How long the connection may be silent before the call fails. Milliseconds. */
   readonly idleTimeout: number
 }
 
-/** Makes one call. Fails with `Unreachable` when no answer came; an answer of any status is a success. */
+/** Sends one request. Fails with `Unreachable` when there is no response; a response of any status is a success. */
 export type NodeHttpClient = (call: HttpRequest) => Effect.Effect<HttpResponse, JobSourceError>
 
 const ORIGIN = /^https?:\/\/[^/?#]+/i
 
-/** Looks into the flat list itself, because Node makes an object of all headers when it is asked for one. */
+/** Searches the flat list, because Node builds an object of all headers on access to `headers`. */
 const contentTypeOf = (rawHeaders: ReadonlyArray<string>): string => {
   for (let index = 0; index < rawHeaders.length; index += 2) {
     if (rawHeaders[index]?.toLowerCase() === "content-type") {
@@ -48,16 +48,16 @@ const contentTypeOf = (rawHeaders: ReadonlyArray<string>): string => {
 const errorCodeOf = (error: NodeJS.ErrnoException): string => error.code ?? error.message
 
 /**
- * Calls with these headers over a pool of connections that closes with the scope.
+ * A client that sends these headers, over a connection pool that closes with the scope.
  *
- * A kept-alive connection may be closed by the other end in the instant it is used again; such a call is repeated once on a new
- * one. All calls of a worker may be repeated: takes that got no answer held nothing, and results are fenced by their attempt.
+ * The platform may close a kept-alive connection at the moment when it is reused; the client then repeats the call once on a new
+ * connection. Every call of a worker may be repeated: a take without an answer assigned no job, and results are fenced by their attempt.
  */
 export const make = (headers: { readonly [name: string]: string }): Effect.Effect<NodeHttpClient, never, Scope.Scope> =>
   Effect.gen(function*() {
     /**
-     * Connections are pooled by origin and by how long they may be silent: a pool that has the limit of its calls sets no timer
-     * for each of them. Headers are a flat list, which Node writes as it is.
+     * One pool per origin and idle timeout: the timeout of the pool replaces a timer per call. Headers are a flat list, which Node writes
+     * without conversion.
      */
     const open = (origin: string, idleTimeout: number) => {
       const { hostname, port, protocol } = urlToHttpOptions(new URL(origin))
@@ -114,7 +114,7 @@ export const make = (headers: { readonly [name: string]: string }): Effect.Effec
             current.destroy(new Error(`silent for ${idleTimeout} ms`))
           })
           current.on("error", (error: NodeJS.ErrnoException) => {
-            // Hanging up is an error for Node, too, and looks like a lost connection.
+            // Destroying the request also emits an error, which looks like a lost connection.
             if (abandoned) return
             if (again && current.reusedSocket && error.code === "ECONNRESET") send(false)
             else fail(error)
@@ -129,7 +129,7 @@ export const make = (headers: { readonly [name: string]: string }): Effect.Effec
                 contentType: contentTypeOf(response.rawHeaders),
                 text: chunks.length === 1 ? String(chunks[0]) : Buffer.concat(chunks).toString()
               }
-              // The connection is given back in the next tick. Whoever calls again at once is to find it.
+              // The agent gets the connection back in the next tick. Resuming later lets the next call reuse it.
               process.nextTick(() => resume(Effect.succeed(answer)))
             })
           })

@@ -1,19 +1,19 @@
 /**
- * Delivers results and chunks: tries until the platform accepts them or it is certain that it never will.
+ * Delivers results and chunks. Retries until the platform accepts them or will certainly never accept them.
  *
  * ```
- *  the platform answers        then
+ *  answer                      action
  *  2xx                         delivered
- *  nothing, 408, 429, 5xx      again and again, with growing waits: it may be restarting. While the worker stops, for 30 s more
- *  401, 403                    again, slowly, with an ERROR that says what to check
- *  409                         the job is no longer this worker's (lease lost, cancelled): given up with a WARN
- *  404, 410                    no such job or endpoint: given up with an ERROR
- *  413                         too large: the job is delivered as FAILED with that reason instead
- *  other 3xx, 4xx              three tries, then as 413
+ *  none, 408, 425, 429, 5xx    retry with backoff, because the platform may be restarting. During shutdown, for 30 s
+ *  401, 403                    retry slowly, with an ERROR that says what to check
+ *  409                         the worker no longer holds the job (lease lost, cancelled): give up with a WARN
+ *  404, 410                    unknown job or endpoint: give up with an ERROR
+ *  413                         too large: deliver the job as FAILED with that reason instead
+ *  other 3xx, 4xx              three attempts, then like 413
  * ```
  *
- * A delivery may be accepted and its answer lost, so it may be sent twice. A result is fenced, and a chunk has a number: our platform keeps
- * either once. One that knows no numbers keeps such a chunk twice.
+ * When the answer to an accepted delivery is lost, the worker delivers it again. Results are fenced and chunks are numbered, so our platform
+ * stores both once. A platform without chunk numbers stores such a chunk twice.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -28,70 +28,69 @@ import * as Backoff from "./Backoff.ts"
 import { JobSource } from "./JobSource.ts"
 import type { JobSourceError } from "./JobSource.ts"
 
-/** The job is no longer this worker's: whatever it still does is for nothing. */
+/** This worker no longer holds the job, so its further work is obsolete. */
 export class JobLost extends Schema.TaggedError<JobLost>()("JobLost", {
   detail: Schema.String
 }) {}
 
-/** The platform will not take this body. */
+/** The platform does not accept this body. */
 export class BodyRejected extends Schema.TaggedError<BodyRejected>()("BodyRejected", {
   detail: Schema.String
 }) {}
 
-/** Why something was not delivered and never will be. */
+/** Why a delivery failed permanently. */
 export type DeliveryError = JobLost | BodyRejected
 
-/** How long deliveries are retried while the worker stops. Milliseconds. */
+/** How long deliveries are retried during shutdown. Milliseconds. */
 export const SHUTDOWN_RETRY_TIMEOUT = 30_000
 
-/** The waits between tries. The first is short, because most failures are one lost connection. */
+/** The backoff between attempts. It starts short, because most failures are one lost connection. */
 const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 5_000 }
 
-/** The waits while the platform does not accept the key: only a human can change that. */
+/** The backoff while the platform rejects the key, which an operator must fix. */
 const AUTH_BACKOFF: Backoff.Limits = { initial: 5_000, max: 30_000 }
 
-/** Tries of a body that the platform calls wrong, in case something between here and there said so. */
+/** Attempts for a body that is rejected with an unusual status, in case an intermediary sent that status. */
 const MAX_REJECTED_TRIES = 3
 
 export class ResultDelivery extends Context.Service<ResultDelivery, {
   /**
-   * Delivers the result; `stream` says that chunks went before it. Ends when it is delivered or lost; what is lost is in the log.
+   * Delivers the result; `stream` is true when chunks were delivered before it. Completes when the result is delivered or lost; a lost
+   * result is logged.
    */
-  readonly done: (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean) => Effect.Effect<void>
+  readonly deliverResult: (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean) => Effect.Effect<void>
   /**
-   * Delivers one chunk, any value that JSON can hold, the `number`th of this attempt, from 1. Chunks of a job must be delivered one
-   * after the other.
+   * Delivers chunk `number` of this attempt, from 1. The chunk is any JSON value. Deliver the chunks of a job one after the other.
    */
-  readonly chunk: (job: ReceivedJob, chunk: unknown, number: number) => Effect.Effect<void, DeliveryError>
+  readonly deliverChunk: (job: ReceivedJob, chunk: unknown, number: number) => Effect.Effect<void, DeliveryError>
 }>()("@stint/worker/ResultDelivery") {}
 
-type RetryDecision = "again" | "slowly" | "lost" | "refused" | "doubtful"
+type RetryDecision = "retry" | "retrySlowly" | "lost" | "reject" | "retryThenReject"
 
 const retryDecision = ({ reason }: JobSourceError): RetryDecision => {
-  if (reason._tag === "Unreachable") return "again"
+  if (reason._tag === "Unreachable") return "retry"
   switch (reason.status) {
     case 401:
     case 403:
-      return "slowly"
+      return "retrySlowly"
     case 404:
     case 409:
     case 410:
       return "lost"
     case 413:
-      return "refused"
+      return "reject"
     case 408:
     case 425:
     case 429:
-      return "again"
+      return "retry"
     default:
-      return reason.status >= 500 ? "again" : "doubtful"
+      return reason.status >= 500 ? "retry" : "retryThenReject"
   }
 }
 
 /**
- * From here on a result may be refused; the described platform only advises
- * (docs/spec/worker-lifecycle.md#delivery-of-results). Characters, which are bytes at
- * least.
+ * A platform may reject a larger result (docs/spec/worker-lifecycle.md#delivery-of-results). Compared with the number of characters, which is
+ * never more than the number of bytes.
  */
 const LARGE_RESULT_BYTES = 20 * 1024 * 1024
 
@@ -111,45 +110,47 @@ const make = Effect.gen(function*() {
     Effect.forkScoped
   )
 
-  /** Whether there is no time left for another try after `wait`. */
-  const isOver = (started: number, now: number, wait: number) =>
+  /** Whether shutdown leaves no time for another attempt after `wait`. */
+  const isTimedOut = (started: number, now: number, wait: number) =>
     stoppingSince !== undefined && now + wait > Math.max(stoppingSince, started) + SHUTDOWN_RETRY_TIMEOUT
 
   const retrying = Effect.fnUntraced(function*(what: string, initial: JobSourceError, send: Effect.Effect<void, JobSourceError>) {
     const started = yield* Clock.currentTimeMillis
+    const retryBackoff = Backoff.make(RETRY_BACKOFF)
+    const authBackoff = Backoff.make(AUTH_BACKOFF)
     let error = initial
     for (let failures = 1;; failures++) {
-      const judged = retryDecision(error)
-      if (judged === "lost") {
+      const decision = retryDecision(error)
+      if (decision === "lost") {
         const conflict = error.reason._tag === "Refused" && error.reason.status === 409
         yield* conflict
-          ? Effect.logWarning(`The ${what} is not accepted, because the job is no longer this worker's: ${error.message}`)
+          ? Effect.logWarning(`The platform rejected the ${what}, because this worker no longer holds the job: ${error.message}`)
           : Effect.logError(
-            `The ${what} cannot be delivered: ${error.message}. The platform does not know the job or its endpoint.`
+            `Cannot deliver the ${what}: ${error.message}. The platform does not know the job or its endpoint.`
           )
         return yield* new JobLost({ detail: error.message })
       }
-      if (judged === "refused" || (judged === "doubtful" && failures >= MAX_REJECTED_TRIES)) {
+      if (decision === "reject" || (decision === "retryThenReject" && failures >= MAX_REJECTED_TRIES)) {
         return yield* new BodyRejected({ detail: error.message })
       }
-      const slowly = judged === "slowly"
+      const slowly = decision === "retrySlowly"
       if (failures === 1) {
         yield* slowly
           ? Effect.logError(
-            `The ${what} is not accepted: ${error.message}. Check that PLATFORM_AI_API_KEY (or RUNPOD_AI_API_KEY) is a key for ` +
-              "this endpoint. Trying on."
+            `The platform rejected the ${what}: ${error.message}. Check that PLATFORM_AI_API_KEY (or RUNPOD_AI_API_KEY) is a key for ` +
+              "this endpoint. Retrying."
           )
-          : Effect.logWarning(`The ${what} could not be delivered: ${error.message}. Trying until it is accepted.`)
+          : Effect.logWarning(`Could not deliver the ${what}: ${error.message}. Retrying until the platform accepts it.`)
       }
-      const wait = yield* Backoff.delayAfter(failures, slowly ? AUTH_BACKOFF : RETRY_BACKOFF)
-      if (isOver(started, yield* Clock.currentTimeMillis, wait)) {
-        yield* Effect.logError(`The ${what} is lost: the worker stops and the last try failed with: ${error.message}.`)
+      const wait = yield* (slowly ? authBackoff : retryBackoff).next
+      if (isTimedOut(started, yield* Clock.currentTimeMillis, wait)) {
+        yield* Effect.logError(`The ${what} is lost: the worker shuts down, and the last attempt failed: ${error.message}.`)
         return yield* new JobLost({ detail: error.message })
       }
       yield* Effect.sleep(wait)
       const failed = yield* Effect.match(send, { onFailure: (next) => next, onSuccess: () => undefined })
       if (failed === undefined) {
-        yield* Effect.logInfo(`The ${what} is delivered, after ${failures} failed ${failures === 1 ? "try" : "tries"}.`)
+        yield* Effect.logInfo(`Delivered the ${what} after ${failures} failed ${failures === 1 ? "attempt" : "attempts"}.`)
         return
       }
       error = failed
@@ -159,44 +160,44 @@ const make = Effect.gen(function*() {
   const deliver = (what: string, send: Effect.Effect<void, JobSourceError>): Effect.Effect<void, DeliveryError> =>
     Effect.catch(send, (error) => retrying(what, error, send))
 
-  /** What is delivered in place of a result that the platform will not take. */
+  /** Delivers a report instead of a result that the platform rejected. */
   const deliverRejectionReport = (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean, text: string, detail: string) => {
     const reason = `The platform refused the result of ${size(text)}: ${detail}. ` +
       "Return less, or upload large data and return its address."
     const report: Outcome.Outcome = outcome.stopPod === undefined ? { error: reason } : { error: reason, stopPod: true }
     return Effect.logError(`${reason} The job is reported as FAILED.`).pipe(
-      Effect.andThen(deliver("report of the refused result", source.done(job, JSON.stringify(report), stream))),
+      Effect.andThen(deliver("report of the refused result", source.deliverResult(job, JSON.stringify(report), stream))),
       Effect.catch((error) =>
         error._tag === "JobLost"
           ? Effect.void
-          : Effect.logError(`The platform refused even the report of the refused result: ${error.detail}. The job is given up.`)
+          : Effect.logError(`The platform also refused the report of the refused result: ${error.detail}. Giving up.`)
       )
     )
   }
 
-  const done = (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean): Effect.Effect<void> => {
+  const deliverResult = (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean): Effect.Effect<void> => {
     const { text } = Outcome.toText(outcome, identity)
     const delivered = Effect.catch(
-      deliver("result", source.done(job, text, stream)),
+      deliver("result", source.deliverResult(job, text, stream)),
       (error) => error._tag === "JobLost" ? Effect.void : deliverRejectionReport(job, outcome, stream, text, error.detail)
     )
     return text.length <= LARGE_RESULT_BYTES ? delivered : Effect.andThen(
       Effect.logWarning(
         `The result has ${
           size(text)
-        }; a platform may refuse more than ${LARGE_RESULT_BYTES}. Upload large data and return its address.`
+        }; a platform may reject more than ${LARGE_RESULT_BYTES}. Upload large data and return its address.`
       ),
       delivered
     )
   }
 
   return ResultDelivery.of({
-    done: (job, outcome, stream) => Effect.suspend(() => done(job, outcome, stream)),
-    chunk: (job, chunk, number) =>
+    deliverResult: (job, outcome, stream) => Effect.suspend(() => deliverResult(job, outcome, stream)),
+    deliverChunk: (job, chunk, number) =>
       Effect.suspend(() => {
         const text = JSON.stringify({ output: chunk === undefined ? null : chunk })
         return Effect.catchTag(
-          deliver("chunk", source.chunk(job, text, number)),
+          deliver("chunk", source.deliverChunk(job, text, number)),
           "BodyRejected",
           ({ detail }) =>
             Effect.fail(
@@ -207,5 +208,5 @@ const make = Effect.gen(function*() {
   })
 })
 
-/** Deliveries over the current transport. */
+/** Delivers over the current transport. */
 export const layer: Layer.Layer<ResultDelivery, never, JobSource | Shutdown | WorkerConfig> = Layer.effect(ResultDelivery, make)

@@ -1,0 +1,169 @@
+/**
+ * The JSON that the jobs API receives and returns, as plain types (docs/spec/jobs-api.md).
+ *
+ * They repeat the Schemas of `@stint/contract`, so that this package depends on nothing. Type tests in `@stint/client-effect` compare the
+ * two, and a property test compares `ResponseGuards.ts` with the Schemas. Durations are in milliseconds.
+ */
+
+/** Any JSON value. */
+export type Json = null | number | boolean | string | ReadonlyArray<Json> | { readonly [key: string]: Json }
+
+/** The status of a job (docs/spec/job-lifecycle.md). The last four are terminal. */
+export type JobStatus = "IN_QUEUE" | "IN_PROGRESS" | "COMPLETED" | "FAILED" | "CANCELLED" | "TIMED_OUT"
+
+/** A job (docs/spec/jobs-api.md#job-object). Keys that do not apply are absent. */
+export interface Job {
+  readonly id: string
+  readonly status: JobStatus
+  /** The time from submission, or from the last return to the queue, until a worker took the job. */
+  readonly delayTime?: number
+  /** The duration of the last attempt. Terminal jobs only. */
+  readonly executionTime?: number
+  /** The handler's output; the latest progress while the job is IN_PROGRESS. Absent when the handler returned `{}`. */
+  readonly output?: Json
+  /** Why the job failed. For an exception: JSON text with six fields (docs/spec/handler.md#exceptions). */
+  readonly error?: string
+  /** How often the job returned to the queue. Absent while 0. */
+  readonly retries?: number
+  /** The worker of the last attempt. */
+  readonly workerId?: string
+}
+
+/** The response of `run`, `cancel` and `retry`. */
+export interface JobReceipt {
+  readonly id: string
+  readonly status: JobStatus
+}
+
+/** The response of `stream`: the job, and the chunks that no reader has received yet. */
+export interface StreamPage extends Job {
+  readonly stream: ReadonlyArray<{ readonly output: Json }>
+}
+
+/** The response of `purge-queue`. */
+export interface Purged {
+  /** The number of removed jobs. */
+  readonly removed: number
+  readonly status: "completed"
+}
+
+/** The response of `health`: jobs and workers by state (docs/spec/jobs-api.md#health). */
+export interface Health {
+  /** `completed`, `failed` and `retried` count the jobs within their retention. */
+  readonly jobs: {
+    readonly completed: number
+    readonly failed: number
+    readonly inProgress: number
+    readonly inQueue: number
+    readonly retried: number
+  }
+  /** A worker without a job counts as `idle` and as `ready`. */
+  readonly workers: {
+    readonly idle: number
+    readonly initializing: number
+    readonly ready: number
+    readonly running: number
+    readonly throttled: number
+    readonly unhealthy: number
+  }
+}
+
+/** How often and when a job is retried. Missing members use the endpoint's settings. */
+export interface Retry {
+  /** The number of attempts, lost workers included. 1 to 100. */
+  readonly maxAttempts?: number
+  /** Also retry after an error of the handler. Default: false. A lost worker is always retried. */
+  readonly onError?: boolean
+  /** The wait before the next attempt: `initialMs * factor ** (n - 1)` after attempt `n`, at most `maxMs`. Default: no wait. */
+  readonly backoff?: {
+    /** 0 to 1 day. */
+    readonly initialMs: number
+    /** 1 to 10. Default: 2. */
+    readonly factor?: number
+    /** 0 to 7 days. Default: 1 hour. */
+    readonly maxMs?: number
+  }
+}
+
+/** Limits of one job. They override the endpoint's settings. */
+export interface Policy {
+  /** How long one attempt may run. 5 s to 7 days. */
+  readonly executionTimeout?: number
+  /** How long the job may exist, waiting included. 10 s to 7 days. */
+  readonly ttl?: number
+  /** Do not start a worker for this job. */
+  readonly lowPriority?: boolean
+  readonly retry?: Retry
+}
+
+/** The bucket that the worker uploads files of this job to. */
+export interface S3Config {
+  readonly accessId: string
+  readonly accessSecret: string
+  readonly bucketName: string
+  readonly endpointUrl: string
+  readonly objectPath?: string
+}
+
+/** An event that is sent to a webhook (docs/spec/webhooks.md). */
+export type WebhookEvent = "start" | "output" | "progress" | "completed"
+
+/** A webhook and the events that it receives. */
+export interface Webhook {
+  /** An http or https URL. */
+  readonly url: string
+  /** Default: `["completed"]`. */
+  readonly events?: readonly [WebhookEvent, ...ReadonlyArray<WebhookEvent>]
+}
+
+/** The options of a submission (docs/spec/jobs-api.md#request-body). */
+export interface JobOptions {
+  readonly policy?: Policy
+  readonly s3Config?: S3Config
+  /** A URL that receives the ended job, or a webhook with a choice of events. */
+  readonly webhook?: string | Webhook
+  /** -100 to 100; jobs with a higher priority run first. Default: 0. */
+  readonly priority?: number
+  /** Up to 16 tags of 1 to 64 characters, for finding the job in lists. */
+  readonly tags?: ReadonlyArray<string>
+}
+
+/** The data of a `status` event. */
+export interface JobStatusEvent {
+  readonly id: string
+  readonly status: "IN_QUEUE" | "IN_PROGRESS"
+  /** The number of times a worker has received the job. */
+  readonly attempt: number
+  /** The worker of this attempt. */
+  readonly workerId?: string
+}
+
+/** The data of a `progress` event: the latest progress of an attempt. */
+export interface JobProgressEvent {
+  readonly attempt: number
+  readonly output: Json
+}
+
+/** The data of a `chunk` event. `number` counts from 1 in each attempt. */
+export interface JobChunkEvent {
+  readonly attempt: number
+  readonly number: number
+  readonly output: Json
+}
+
+/** One log line of a job (docs/spec/logging.md#a-jobs-lines), and the data of a `log` event. */
+export interface JobLogLine {
+  /** Its number within the job, from 1. */
+  readonly number: number
+  /** When the platform received it. Milliseconds since 1970. */
+  readonly time: number
+  readonly level: "TRACE" | "DEBUG" | "INFO" | "WARN" | "ERROR"
+  readonly message: string
+  readonly attempt: number
+  /**
+   * `log`: written with a logger. `stdout`, `stderr`: printed. `platform`: stands for lines that the platform dropped.
+   */
+  readonly source: "log" | "stdout" | "stderr" | "platform"
+  /** Absent for lines of the platform. */
+  readonly workerId?: string
+}

@@ -1,0 +1,77 @@
+/**
+ * What the queue refuses. Each operation's type lists the errors it fails with, besides `StoreError`.
+ */
+import { JobStatus } from "@stint/contract/Job"
+import * as Schema from "effect/Schema"
+
+/** The endpoint has no job with this id, or the job's retention has ended. */
+export class JobMissing extends Schema.TaggedError<JobMissing>()("JobMissing", {
+  id: Schema.String
+}) {
+  override get message(): string {
+    return `no job ${this.id}`
+  }
+}
+
+/**
+ * The worker does not hold the job's lease: the lease expired, or another worker holds it. `holder` is the worker that holds the lease; null when no
+ * worker does. Nothing of the write was stored.
+ */
+export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
+  id: Schema.String,
+  worker: Schema.String,
+  holder: Schema.NullOr(Schema.String)
+}) {
+  override get message(): string {
+    return `worker ${this.worker} does not hold job ${this.id}`
+  }
+}
+
+/** Only FAILED and TIMED_OUT jobs can be retried. */
+export class NotRetryable extends Schema.TaggedError<NotRetryable>()("NotRetryable", {
+  id: Schema.String,
+  status: JobStatus
+}) {
+  override get message(): string {
+    return `job ${this.id} is ${this.status}`
+  }
+}
+
+/** The idempotency key belongs to a different request, which created job `id`. */
+export class IdempotencyConflict extends Schema.TaggedError<IdempotencyConflict>()("IdempotencyConflict", {
+  key: Schema.String,
+  id: Schema.String
+}) {
+  override get message(): string {
+    return `the idempotency key ${this.key} belongs to a different request, which created job ${this.id}`
+  }
+}
+
+/** The endpoint was deleted after the caller looked it up. Nothing was stored. */
+export class EndpointGone extends Schema.TaggedError<EndpointGone>()("EndpointGone", {
+  endpoint: Schema.String
+}) {
+  override get message(): string {
+    return `endpoint ${this.endpoint} was deleted`
+  }
+}
+
+/** An earlier chunk is missing: the next chunk must have the number `expected`. Nothing was stored. */
+export class ChunkGap extends Schema.TaggedError<ChunkGap>()("ChunkGap", {
+  id: Schema.String,
+  chunk: Schema.Int,
+  expected: Schema.Int
+}) {
+  override get message(): string {
+    return `chunk ${this.chunk} of job ${this.id} arrived before chunk ${this.expected}`
+  }
+}
+
+/** The queue did not issue this cursor of a job list. */
+export class InvalidCursor extends Schema.TaggedError<InvalidCursor>()("InvalidCursor", {
+  value: Schema.String
+}) {
+  override get message(): string {
+    return `this queue issued no cursor ${this.value.slice(0, 100)}`
+  }
+}

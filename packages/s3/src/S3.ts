@@ -1,0 +1,98 @@
+/**
+ * A client of one S3-compatible storage.
+ *
+ * `@aws-sdk/client-s3` signs, connects and retries. It is loaded when the first client is made: importing this module loads nothing of AWS.
+ */
+import type * as Sdk from "@aws-sdk/client-s3"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
+import { fromSdkError, S3Error } from "./S3Error.ts"
+
+/** The storage, the key, and the limits of a request. */
+export interface Options {
+  /** The address of the storage, without the bucket: `http://127.0.0.1:9000`. Undefined: AWS, in the region. */
+  readonly endpoint: string | undefined
+  readonly region: string
+  /** True sends the bucket in the path (`/bucket/key`), which every storage accepts; false sends it in the host name. */
+  readonly pathStyle: boolean
+  readonly accessKeyId: string
+  readonly secretAccessKey: Redacted.Redacted
+  /** Attempts of one request, the first included. Lost connections, 5xx answers and "slow down" are retried with backoff. */
+  readonly attempts: number
+  /** Default: `standard`. `adaptive` also delays requests once the storage has asked for fewer. */
+  readonly retryMode?: "standard" | "adaptive" | undefined
+  /** Time limit for opening a connection. */
+  readonly connectTimeout: Duration.Input
+  /** How long a connection may transfer nothing before the attempt fails. */
+  readonly silenceTimeout: Duration.Input
+  /**
+   * Concurrent requests, each on its own connection. Further requests wait for a permit here, because the time that a request waits for
+   * a connection inside the SDK counts against `connectTimeout`.
+   */
+  readonly maxRequests: number
+}
+
+/** A client of one storage, with the SDK's module for its commands. */
+export interface S3 {
+  readonly client: Sdk.S3Client
+  readonly sdk: typeof Sdk
+  /** Converts what the SDK threw, without any part of the key. */
+  readonly toError: (error: unknown) => S3Error
+  /** Sends one request when a permit is free. Interruption aborts it. */
+  readonly request: <A>(send: (client: Sdk.S3Client, abortSignal: AbortSignal) => Promise<A>) => Effect.Effect<A, S3Error>
+}
+
+/** Makes a client that closes its connections with the scope. Sends nothing. */
+export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Return<S3, never, Scope.Scope> {
+  const { accessKeyId, maxRequests, secretAccessKey } = options
+  const sdk = yield* Effect.promise(() => import("@aws-sdk/client-s3"))
+  const permits = yield* Semaphore.make(maxRequests)
+  const client = yield* Effect.acquireRelease(
+    Effect.sync(() =>
+      new sdk.S3Client({
+        ...(options.endpoint === undefined ? {} : { endpoint: options.endpoint }),
+        region: options.region,
+        forcePathStyle: options.pathStyle,
+        credentials: { accessKeyId, secretAccessKey: Redacted.value(secretAccessKey) },
+        maxAttempts: options.attempts,
+        retryMode: options.retryMode ?? "standard",
+        requestHandler: {
+          connectionTimeout: Duration.toMillis(options.connectTimeout),
+          socketTimeout: Duration.toMillis(options.silenceTimeout),
+          httpAgent: { keepAlive: true, maxSockets: maxRequests },
+          httpsAgent: { keepAlive: true, maxSockets: maxRequests }
+        },
+        // The SDK opens a new connection for each request with `Expect: 100-continue`, and some storages never answer it.
+        expectContinueHeader: false,
+        // The SDK sends its own checksums as trailers, which many storages reject. The signature covers the content.
+        requestChecksumCalculation: "WHEN_REQUIRED",
+        responseChecksumValidation: "WHEN_REQUIRED",
+        // Ignore the AWS settings of the machine: they must not redirect requests to another storage.
+        useDualstackEndpoint: false,
+        useFipsEndpoint: false
+      })
+    ),
+    (client) => Effect.sync(() => client.destroy())
+  )
+  const toError = fromSdkError({ accessKeyId, secretAccessKey })
+  return {
+    client,
+    sdk,
+    toError,
+    request: (send) => permits.withPermit(Effect.tryPromise({ try: (abortSignal) => send(client, abortSignal), catch: toError }))
+  }
+})
+
+/**
+ * A field that every S3 storage returns: the ETag of a write. A web server that answers 200 to any request does not return it, and has stored
+ * nothing: fails with `NotS3`.
+ */
+export const required = (value: string | undefined, name: string): Effect.Effect<string, S3Error> =>
+  value === undefined
+    ? Effect.fail(
+      new S3Error({ kind: "NotS3", code: "", text: `it has no ${name}; is the address the one of a web site?`, attempts: 1 })
+    )
+    : Effect.succeed(value)

@@ -1,0 +1,47 @@
+/**
+ * New ids of jobs, batches and webhook deliveries: UUIDs of version 7.
+ *
+ * ```
+ *   TTTTTTTT-TTTT-7SSS-VCCC-CCCCRRRRRRRR
+ *
+ *   T  48 bits   milliseconds since 1970
+ *   S  12 bits   slot
+ *   C  30 bits   counter of this process; two of them share the digit V with the UUID variant
+ *   R  32 bits   random
+ * ```
+ *
+ * Ids sort by time, so a store appends to its id index. Random ids would touch another page of that index with every job, and each
+ * touched page is written to disk. The id of a job reveals its submission time, which the job reports anyway.
+ *
+ * The slot is a logical partition: a store may spread the jobs of one endpoint over several tables by it. A job with an idempotency key has
+ * the slot of that key, so a repeated submission reaches the same partition. A webhook delivery has the slot of its job or batch, because
+ * both are written in one commit. All other slots are random.
+ *
+ * The counter starts at a random number. It sorts ids of one process, millisecond and slot in the order in which they were made.
+ */
+import { hash, randomInt, randomUUID } from "node:crypto"
+
+/** The slot of an idempotency key, 0 to 4095: the first 12 bits of the SHA-256 of `ENDPOINT\nKEY`. */
+export const slotOfKey = (endpoint: string, key: string): number =>
+  Number.parseInt(hash("sha256", `${endpoint}\n${key}`, "hex").slice(0, 3), 16)
+
+/** The slot in an id, with any prefix (`sync-`, `batch_`). Undefined for ids without a UUID of version 7. */
+export const slotOfId = (id: string): number | undefined => {
+  const [, slot] = /[0-9a-f]{8}-[0-9a-f]{4}-7([0-9a-f]{3})-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.exec(id) ?? []
+  return slot === undefined ? undefined : Number.parseInt(slot, 16)
+}
+
+let counter = randomInt(2 ** 29)
+
+const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, "0")
+
+/** A UUID of version 7 for a time in milliseconds since 1970. Default slot: random. */
+export const uuidV7At = (millis: number, slot?: number): string => {
+  counter = (counter + 1) % 2 ** 30
+  const random = randomUUID()
+  const time = hex(millis, 12)
+  const slotDigits = slot === undefined ? random.slice(15, 18) : hex(slot, 3)
+  return `${time.slice(0, 8)}-${time.slice(8)}-7${slotDigits}-${hex(0x8000 + (counter >>> 16), 4)}-${hex(counter & 0xffff, 4)}${
+    random.slice(28)
+  }`
+}

@@ -1,0 +1,4 @@
+import { webhookDeliverySuite } from "@stint/webhooks-testing"
+import { memory } from "./MemoryStores.ts"
+
+webhookDeliverySuite("memory", memory)
