@@ -38,15 +38,37 @@ const externalizePackages: Plugin = {
   }
 }
 
+const options = { ...BUNDLE_OPTIONS, absWorkingDir: folder, logLevel: "warning" } as const
+
+let localApiServer: string | undefined
 const { metafile } = await build({
-  ...BUNDLE_OPTIONS,
-  absWorkingDir: folder,
+  ...options,
   entryPoints: ["src/index.ts"],
   outdir: "dist",
   chunkNames: "chunks/[name]-[hash]",
-  logLevel: "warning",
-  plugins: [singleStartupChunk(join(folder, "src/index.ts"), () => undefined), externalizePackages]
+  plugins: [
+    singleStartupChunk(join(folder, "src/index.ts"), {
+      localApiServer: (path) => {
+        localApiServer = path
+        return "../LocalApiServer.js"
+      }
+    }),
+    externalizePackages
+  ]
 })
+const inputs = Object.keys(metafile.inputs)
+
+// Loaded by the chunk of worker-local, with an Effect of its own.
+if (localApiServer !== undefined) {
+  const { metafile } = await build({
+    ...options,
+    splitting: false,
+    entryPoints: [localApiServer],
+    outfile: "dist/LocalApiServer.js",
+    plugins: [externalizePackages]
+  })
+  inputs.push(...Object.keys(metafile.inputs))
+}
 
 /** The package folder of a file in `node_modules`. */
 const packageOf = (file: string): string => {
@@ -54,7 +76,7 @@ const packageOf = (file: string): string => {
   return file.slice(0, end) + nameOf(file.slice(end))
 }
 
-const foreign = Object.keys(metafile.inputs).map((file) => resolve(folder, file)).filter((file) => file.includes("node_modules/"))
+const foreign = inputs.map((file) => resolve(folder, file)).filter((file) => file.includes("node_modules/"))
 const licences = [...new Set(foreign.map(packageOf))].toSorted().map((path) => {
   const [licence] = globSync("LICEN[CS]E*", { cwd: path })
   const file = licence === undefined ? join(dirname(path), "LICENSE") : join(path, licence)

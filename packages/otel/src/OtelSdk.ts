@@ -1,52 +1,58 @@
 /**
- * OpenTelemetry's SDK, started for one process and stopped with it. Loaded when traces are wanted, and only then.
+ * The OpenTelemetry SDK of a process. Its modules are loaded only when the environment asks for traces.
  *
  * ```
- *   spans that end --> BatchSpanProcessor --> the exporter for the protocol --> the collector
- *                      (in memory, bounded)    \\--> Outage: one WARN when it begins, one INFO when it is over
+ *   ended spans --> BatchSpanProcessor --> the exporter of the protocol --> the collector
+ *                   (in memory, bounded)    \\--> logs one WARN when an outage starts, one INFO when it ends
  * ```
  *
- * Nothing waits for a collector: spans that it does not take in time are lost, and a job never is. Only the end of the process waits for
- * the last spans, and not longer than {@link FLUSH_TIMEOUT}.
+ * The program never waits for the collector: spans that cannot be sent in time are lost. Only the shutdown waits for the last spans, for
+ * {@link FLUSH_TIMEOUT} at most.
  */
 import type { TracerProvider as ApiTracerProvider } from "@opentelemetry/api"
 import type { ExportResult, ExportResultCode } from "@opentelemetry/core"
 import type { ReadableSpan, Sampler, SpanExporter, SpanProcessor, TracerProvider } from "@opentelemetry/sdk-trace"
-import { VERSION } from "@stint/worker/Version"
+import type { ConfigError } from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import { make as makeTracer } from "./OtelTracer.ts"
-import type { OtelModules, OtelTracer } from "./OtelTracer.ts"
-import type { SamplerName, Settings } from "./OtlpConfig.ts"
+import type { OtelModules, OtelTracer, TracerHooks } from "./OtelTracer.ts"
+import * as OtlpConfig from "./OtlpConfig.ts"
 
-/** How long the end of the process waits for the last spans. Milliseconds. Longer saves more of them from a slow collector. */
+/** The longest wait for the last spans at shutdown, in milliseconds. A longer wait saves more spans from a slow collector. */
 export const FLUSH_TIMEOUT = 3_000
 
-/** The name under which our spans' tracer is known. */
+/** The instrumentation scope in exported spans. Backends group and filter by it, so it does not follow the package's name. */
 const SCOPE = "@stint/telemetry"
 
-/** Who this process is, where the variables do not say. */
+/** How the tracer differs from its defaults. */
+export interface TracerOptions extends TracerHooks {
+  /** The version of the instrumentation scope. Default: none. */
+  readonly version?: string
+}
+
+/** The resource of this process, where the variables do not name it. */
 export interface Identity {
   readonly serviceName: string
   readonly attributes: Readonly<Record<string, string>>
 }
 
-// Each by a path of its own: a bundler that makes one file of a handler would load what is imported in one of its modules at its start.
+// Dynamic imports, so that a bundle of a handler does not load these modules at its start.
 const load = async (): Promise<OtelModules> => ({
   api: await import("@opentelemetry/api"),
   core: await import("@opentelemetry/core")
 })
 const loadSdk = () => import("@opentelemetry/sdk-trace")
 
-/** Whether somebody has registered an SDK of OpenTelemetry in this process. Looks where its API keeps them, and loads nothing. */
+/** Whether this process has registered an OpenTelemetry SDK. Reads the global of the OpenTelemetry API without loading a module. */
 export const isRegistered = (): boolean => {
   const registry: unknown = Reflect.get(globalThis, Symbol.for("opentelemetry.js.api.1"))
   return Predicate.hasProperty(registry, "trace") && registry.trace !== undefined
 }
 
-const exporterOf = async (settings: Settings): Promise<SpanExporter> => {
+const exporterOf = async (settings: OtlpConfig.Settings): Promise<SpanExporter> => {
   const { OTLPTraceExporter } = settings.protocol === "http/json"
     ? await import("@opentelemetry/exporter-trace-otlp-http")
     : await import("@opentelemetry/exporter-trace-otlp-proto")
@@ -57,7 +63,7 @@ const exporterOf = async (settings: Settings): Promise<SpanExporter> => {
   })
 }
 
-const samplerOf = async (name: SamplerName, ratio: number): Promise<Sampler> => {
+const samplerOf = async (name: OtlpConfig.SamplerName, ratio: number): Promise<Sampler> => {
   const { AlwaysOffSampler, AlwaysOnSampler, ParentBasedSampler, TraceIdRatioBasedSampler } = await loadSdk()
   switch (name) {
     case "always_on":
@@ -75,7 +81,7 @@ const samplerOf = async (name: SamplerName, ratio: number): Promise<Sampler> => 
   }
 }
 
-/** Says once that spans do not arrive, and once that they do again. */
+/** Logs the start of an outage once, and its end once. */
 class OutageLoggingExporter implements SpanExporter {
   readonly #exporter: SpanExporter
   readonly #url: string
@@ -93,7 +99,7 @@ class OutageLoggingExporter implements SpanExporter {
   export(spans: Array<ReadableSpan>, done: (result: ExportResult) => void): void {
     this.#exporter.export(spans, (result) => {
       if (result.code !== this.#success) this.#failed(spans.length, result.error)
-      else if (this.#lost > 0) this.#over()
+      else if (this.#lost > 0) this.#recovered()
       done(result)
     })
   }
@@ -113,11 +119,11 @@ class OutageLoggingExporter implements SpanExporter {
     this.#log(Effect.logWarning(
       `Traces cannot be sent to ${this.#url}: ${
         reasonOf(error)
-      }. Jobs run on without them; spans are lost until it answers. Check OTEL_EXPORTER_OTLP_ENDPOINT, or unset it.`
+      }. Jobs continue; spans are lost until the collector responds. Check OTEL_EXPORTER_OTLP_ENDPOINT, or unset it.`
     ))
   }
 
-  #over(): void {
+  #recovered(): void {
     const lost = this.#lost
     this.#lost = 0
     this.#log(Effect.logInfo(`Traces are sent again; ${lost} ${lost === 1 ? "span was" : "spans were"} lost.`))
@@ -125,13 +131,13 @@ class OutageLoggingExporter implements SpanExporter {
 }
 
 const reasonOf = (error: Error | undefined): string => {
-  if (error === undefined) return "it answers that it is overloaded"
+  if (error === undefined) return "the collector is overloaded"
   const code = Predicate.hasProperty(error, "code") ? String(error.code) : ""
   if (error.message === "") return code === "" ? error.name : code
   return code === "" || error.message.includes(code) ? error.message : `${error.message} (${code})`
 }
 
-/** Makes an SDK the process's own, so that plain code's spans go the same way; gives it back when the scope closes. */
+/** Registers the SDK globally, so that spans of plain code are exported too. Unregisters it when the scope closes. */
 const register = ({ api, core }: OtelModules, provider: TracerProvider): Effect.Effect<void, never, Scope.Scope> =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -149,23 +155,24 @@ const register = ({ api, core }: OtelModules, provider: TracerProvider): Effect.
       })
   )
 
-/** Lets the last spans go, in time. */
-const flush = (what: () => Promise<void>): Effect.Effect<void> =>
-  // Why it failed was said when it did.
-  Effect.ignore(Effect.tryPromise(what)).pipe(
+/** Flushes the last spans within {@link FLUSH_TIMEOUT}. */
+const flush = (sendAll: () => Promise<void>): Effect.Effect<void> =>
+  // The exporter has logged the failure.
+  Effect.ignore(Effect.tryPromise(sendAll)).pipe(
     Effect.timeoutOrElse({
       duration: FLUSH_TIMEOUT,
       orElse: () => Effect.logWarning(`The last spans were not sent within ${FLUSH_TIMEOUT} ms and are lost.`)
     })
   )
 
-/** A tracer whose spans go to these processors, and that plain code shares. The last spans go when the scope closes. */
+/** Starts an SDK with these processors and registers it for plain code. Flushes the last spans when the scope closes. */
 export const start = Effect.fnUntraced(function*(options: {
   readonly processors: ReadonlyArray<SpanProcessor>
   readonly sampler?: Sampler
   readonly resource: Readonly<Record<string, string>>
+  readonly tracer?: TracerOptions
 }): Effect.fn.Return<OtelTracer, never, Scope.Scope> {
-  const loaded = yield* Effect.promise(load)
+  const modules = yield* Effect.promise(load)
   const provider = yield* Effect.acquireRelease(
     Effect.promise(async () => {
       const sdk = await loadSdk()
@@ -176,16 +183,17 @@ export const start = Effect.fnUntraced(function*(options: {
         ...(options.sampler === undefined ? {} : { sampler: options.sampler })
       })
     }),
-    (stopped) => flush(() => stopped.shutdown())
+    (provider) => flush(() => provider.shutdown())
   )
-  yield* register(loaded, provider)
-  return makeTracer(loaded, provider.getTracer(SCOPE, VERSION))
+  yield* register(modules, provider)
+  return makeTracer(modules, provider.getTracer(SCOPE, options.tracer?.version), options.tracer)
 })
 
-/** A tracer whose spans are sent as the settings say. */
-export const startOtlp = Effect.fnUntraced(function*(
-  settings: Settings,
-  identity: Identity
+/** Starts an SDK that exports spans by OTLP, as the settings specify. */
+const startOtlp = Effect.fnUntraced(function*(
+  settings: OtlpConfig.Settings,
+  identity: Identity,
+  tracer: TracerOptions
 ): Effect.fn.Return<OtelTracer, never, Scope.Scope> {
   const context = yield* Effect.context()
   const log = (line: Effect.Effect<void>) => Effect.runForkWith(context)(line)
@@ -211,24 +219,49 @@ export const startOtlp = Effect.fnUntraced(function*(
       ...identity.attributes,
       ...settings.resource,
       "service.name": settings.serviceName ?? identity.serviceName
-    }
+    },
+    tracer
   })
 })
 
-/** The API gives out a provider that stands for the registered one. */
+/** The provider behind the API's proxy provider. */
 const delegateOf = (provider: ApiTracerProvider): unknown =>
   Predicate.hasProperty(provider, "getDelegate") && Predicate.isFunction(provider.getDelegate) ? provider.getDelegate() : provider
 
 const hasFlush = (provider: unknown): provider is { readonly forceFlush: () => Promise<void> } =>
   Predicate.hasProperty(provider, "forceFlush") && Predicate.isFunction(provider.forceFlush)
 
-/** A tracer of the SDK that somebody has registered. It stays theirs: when the scope closes it is asked for its last spans, not stopped. */
-export const attachToRegistered: Effect.Effect<OtelTracer, never, Scope.Scope> = Effect.gen(function*() {
-  const loaded = yield* Effect.promise(load)
-  const { trace } = loaded.api
+/** A tracer of the registered SDK, which belongs to the program: when the scope closes, its spans are flushed and it stays registered. */
+const attachToRegistered = Effect.fnUntraced(function*(
+  options: TracerOptions
+): Effect.fn.Return<OtelTracer, never, Scope.Scope> {
+  const modules = yield* Effect.promise(load)
+  const { trace } = modules.api
   yield* Effect.addFinalizer(() => {
     const provider = delegateOf(trace.getTracerProvider())
     return hasFlush(provider) ? flush(() => provider.forceFlush()) : Effect.void
   })
-  return makeTracer(loaded, trace.getTracer(SCOPE, VERSION))
+  return makeTracer(modules, trace.getTracer(SCOPE, options.version), options)
+})
+
+/**
+ * The tracer that the environment asks for; undefined where it asks for none.
+ *
+ * ```
+ *   OTEL_SDK_DISABLED=true                    none
+ *   the program has registered an SDK         a tracer of that SDK
+ *   OTEL_EXPORTER_OTLP_ENDPOINT or the like   an SDK of our own, which exports by OTLP over HTTP (OtlpConfig)
+ *   none of these                             none; no module of OpenTelemetry is loaded
+ * ```
+ *
+ * Fails with a `ConfigError` when a variable is invalid.
+ */
+export const fromEnvironment = Effect.fnUntraced(function*(
+  identity: Identity,
+  options: TracerOptions = {}
+): Effect.fn.Return<OtelTracer | undefined, ConfigError, Scope.Scope> {
+  if (yield* OtlpConfig.disabled) return undefined
+  if (isRegistered()) return yield* attachToRegistered(options)
+  const settings = yield* OtlpConfig.settings
+  return settings === undefined ? undefined : yield* startOtlp(settings, identity, options)
 })

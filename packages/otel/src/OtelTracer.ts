@@ -1,5 +1,5 @@
 /**
- * Effect's spans as OpenTelemetry's: the bridge between an Effect `Tracer` and the API that users' own instrumentation speaks.
+ * The bridge between Effect's `Tracer` and the OpenTelemetry API that users' own instrumentation calls.
  *
  * ```
  *   Effect                                        OpenTelemetry
@@ -9,11 +9,10 @@
  *   runs an effect from plain code  <-----------  the active span
  * ```
  *
- * OpenTelemetry comes in as a value: this module, like the whole package, imports nothing of it before somebody wants traces.
+ * OpenTelemetry is an argument: this package imports its modules only when a program wants traces.
  */
 import type * as Otel from "@opentelemetry/api"
 import type * as OtelCore from "@opentelemetry/core"
-import { PluginCode, RuntimeOnly, TraceState } from "@stint/worker/Spans"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import type * as Exit from "effect/Exit"
@@ -21,21 +20,34 @@ import type * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Tracer from "effect/Tracer"
 
-/** What is needed of OpenTelemetry, loaded. */
+/** The loaded OpenTelemetry modules. */
 export interface OtelModules {
   readonly api: typeof Otel
   readonly core: typeof OtelCore
+}
+
+/** What the bridge asks the program about its spans and fibers. */
+export interface TracerHooks {
+  /**
+   * Whether only a runtime's own steps run in the span with these annotations. The bridge does not make such a span active for plain code,
+   * because that costs something at every step of a fiber. Default: false for every span.
+   */
+  readonly isRuntimeOnly?: (annotations: Context.Context<never>) => boolean
+  /** Whether the fiber runs plain code within a runtime-only span: then that span is active all the same. Default: false. */
+  readonly isPluginCode?: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
+  /** The W3C `tracestate` of a span that came from outside the process. Effect's spans do not have one. Default: none. */
+  readonly traceStateOf?: (span: Tracer.AnySpan) => string | undefined
 }
 
 const SECOND = 1_000_000_000n
 
 const hrTime = (nanos: bigint): Otel.HrTime => [Number(nanos / SECOND), Number(nanos % SECOND)]
 
-/** What an attribute can hold; anything else as its JSON text. */
+/** A value that an attribute can hold; other values become their JSON text. */
 const attributeOf = (value: unknown): string | number | boolean => {
   if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") return value
   try {
-    // Secrets (`Redacted`) have a JSON text that shows nothing.
+    // The JSON text of a secret (`Redacted`) does not show it.
     return JSON.stringify(value) ?? String(value)
   } catch {
     return String(value)
@@ -45,17 +57,17 @@ const attributeOf = (value: unknown): string | number | boolean => {
 const attributesOf = (record: Readonly<Record<string, unknown>>): Otel.Attributes =>
   Object.fromEntries(Object.entries(record).map(([key, value]) => [key, attributeOf(value)]))
 
-/** What failed, in words, and the error if it is one. */
+/** The message of a failure, and the error if the failure is one. */
 const failureOf = (cause: Cause.Cause<unknown>): { readonly message: string; readonly error: Error | undefined } => {
   const thrown = Cause.squash(cause)
   if (thrown instanceof Error) return { message: thrown.message === "" ? thrown.name : thrown.message, error: thrown }
-  const said = typeof thrown === "object" && thrown !== null && "message" in thrown ? thrown.message : thrown
-  return { message: typeof said === "string" ? said : String(attributeOf(said)), error: undefined }
+  const message = typeof thrown === "object" && thrown !== null && "message" in thrown ? thrown.message : thrown
+  return { message: typeof message === "string" ? message : String(attributeOf(message)), error: undefined }
 }
 
 const NO_ATTRIBUTES: ReadonlyMap<string, unknown> = new Map()
 
-/** One span, as both sides know it. */
+/** A span of both Effect and OpenTelemetry. */
 class OtelSpan implements Tracer.Span {
   readonly _tag = "Span"
   readonly name: string
@@ -70,7 +82,7 @@ class OtelSpan implements Tracer.Span {
   readonly span: Otel.Span
   readonly isRuntimeOnly: boolean
   readonly #bridge: Bridge
-  /** What the span began in. */
+  /** The context in which the span started. */
   readonly #outer: Otel.Context
   #active: Otel.Context | undefined
   #attributes: Map<string, unknown> | undefined
@@ -83,12 +95,12 @@ class OtelSpan implements Tracer.Span {
     this.annotations = options.annotations
     this.links = options.links
     this.status = { _tag: "Started", startTime: options.startTime }
-    this.isRuntimeOnly = Context.get(options.annotations, RuntimeOnly)
+    this.isRuntimeOnly = bridge.isRuntimeOnly(options.annotations)
     if (Option.isSome(options.parent)) {
       this.parent = options.parent
       this.#outer = bridge.contextOf(options.parent.value)
     } else {
-      // Without a parent of Effect's, a span of plain code that the effect was run from is the parent.
+      // Without an Effect parent, the span that is active in the plain code that ran the effect is the parent.
       const active = api.context.active()
       const found = options.root ? undefined : bridge.externalOf(active)
       this.parent = found === undefined ? options.parent : Option.some(found)
@@ -105,7 +117,7 @@ class OtelSpan implements Tracer.Span {
     this.sampled = (traceFlags & api.TraceFlags.SAMPLED) !== 0
   }
 
-  /** What is active while the span's effect runs. */
+  /** The context that is active while the span's effect runs. */
   get active(): Otel.Context {
     return this.#active ??= this.#bridge.api.trace.setSpan(this.#outer, this.span)
   }
@@ -151,16 +163,21 @@ class OtelSpan implements Tracer.Span {
   }
 }
 
-/** What all spans of one tracer share. */
+/** The state that all spans of one tracer share. */
 class Bridge {
   readonly api: typeof Otel
   readonly #core: typeof OtelCore
   readonly tracer: Otel.Tracer
   readonly kinds: Readonly<Record<Tracer.SpanKind, Otel.SpanKind>>
-  /** Contexts of spans that are not ours, such as the caller's: one is asked for at every step of a fiber. */
+  /** Contexts of spans from elsewhere, such as the caller's. Cached, because the bridge needs one at every step of a fiber. */
   readonly #foreign = new WeakMap<Tracer.AnySpan, Otel.Context>()
 
-  constructor({ api, core }: OtelModules, tracer: Otel.Tracer) {
+  readonly isRuntimeOnly: (annotations: Context.Context<never>) => boolean
+  readonly #traceStateOf: (span: Tracer.AnySpan) => string | undefined
+
+  constructor({ api, core }: OtelModules, tracer: Otel.Tracer, { isRuntimeOnly, traceStateOf }: TracerHooks) {
+    this.isRuntimeOnly = isRuntimeOnly ?? (() => false)
+    this.#traceStateOf = traceStateOf ?? (() => undefined)
     this.api = api
     this.#core = core
     this.tracer = tracer
@@ -175,7 +192,7 @@ class Bridge {
 
   spanContextOf(span: Tracer.AnySpan): Otel.SpanContext {
     if (span instanceof OtelSpan) return span.span.spanContext()
-    const state = Context.getOrUndefined(span.annotations, TraceState)
+    const state = this.#traceStateOf(span)
     return {
       traceId: span.traceId,
       spanId: span.spanId,
@@ -198,7 +215,7 @@ class Bridge {
     return { context: this.spanContextOf(span), attributes: attributesOf(attributes) }
   }
 
-  /** The span of a context, for Effect. */
+  /** The span of an OpenTelemetry context, as an Effect span. */
   externalOf(context: Otel.Context): Tracer.ExternalSpan | undefined {
     const found = this.api.trace.getSpanContext(context)
     if (found === undefined || !this.api.trace.isSpanContextValid(found)) return undefined
@@ -209,35 +226,37 @@ class Bridge {
   }
 }
 
-/**
- * The span whose context is to be active: those that a part of a program keeps to itself are passed over, and within those of the runtime
- * there is nobody to see it, but for plugins.
- */
-const activeOf = (fiber: Fiber.Fiber<unknown, unknown>): Tracer.AnySpan | undefined => {
+/** The span to make active for plain code: skips spans that are not propagated. A runtime-only span counts only for a plugin's code. */
+const activeOf = (
+  fiber: Fiber.Fiber<unknown, unknown>,
+  isPluginCode: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
+): Tracer.AnySpan | undefined => {
   let current = fiber.cache.span
   while (current !== undefined) {
-    if (current instanceof OtelSpan) return current.isRuntimeOnly && !fiber.getRef(PluginCode) ? undefined : current
+    if (current instanceof OtelSpan) return current.isRuntimeOnly && !isPluginCode(fiber) ? undefined : current
     if (!Context.get(current.annotations, Tracer.DisablePropagation)) return current
     current = current._tag === "Span" ? Option.getOrUndefined(current.parent) : undefined
   }
   return current
 }
 
-/** An Effect tracer over a tracer of OpenTelemetry, and how plain code's active span comes back to Effect. */
+/** An Effect tracer over an OpenTelemetry tracer. */
 export interface OtelTracer {
   readonly tracer: Tracer.Tracer
+  /** The span that is active in plain code, as an Effect span. */
   readonly activeSpan: () => Tracer.AnySpan | undefined
 }
 
-/** The two directions of the bridge. */
-export const make = (loaded: OtelModules, tracer: Otel.Tracer): OtelTracer => {
-  const { api } = loaded
-  const bridge = new Bridge(loaded, tracer)
+/** The bridge over an OpenTelemetry tracer. */
+export const make = (modules: OtelModules, tracer: Otel.Tracer, hooks: TracerHooks = {}): OtelTracer => {
+  const { api } = modules
+  const { isPluginCode = () => false } = hooks
+  const bridge = new Bridge(modules, tracer, hooks)
   return {
     tracer: Tracer.make({
       span: (options) => new OtelSpan(bridge, options),
       context: (primitive, fiber) => {
-        const active = activeOf(fiber)
+        const active = activeOf(fiber, isPluginCode)
         return active === undefined
           ? primitive["~effect/Effect/evaluate"](fiber)
           : api.context.with(bridge.contextOf(active), () => primitive["~effect/Effect/evaluate"](fiber))

@@ -173,7 +173,10 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
     outdir: directory,
     outExtension: { ".js": ".mjs" },
     logLevel: "silent",
-    plugins: [singleStartupChunk(file, inlineImportMeta), externalizePackages(links)],
+    plugins: [
+      singleStartupChunk(file, { change: inlineImportMeta, localApiServer: (path) => pathToFileURL(path).href }),
+      externalizePackages(links)
+    ],
     // CommonJS files of the handler need `require`.
     banner: {
       js: `import { createRequire as stintCreateRequire } from "node:module"; const require = stintCreateRequire(${

@@ -4,7 +4,7 @@ import { endpointOf } from "@stint/pool/testing"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
-import { existsSync, mkdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
+import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, symlinkSync, utimesSync, writeFileSync } from "node:fs"
 import { dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as HandlerEntryPoint from "../src/HandlerEntryPoint.ts"
@@ -101,7 +101,10 @@ describe("HandlerBundle", () => {
       }
       const atStart = loaded(program)
       assert.include(atStart, "src/runtime/TakeLoop.ts")
-      assert.notInclude(atStart, "src/LocalJobQueue.ts")
+      assert.notInclude(atStart, "src/LocalServer.ts")
+      const all = readdirSync(dirname(program)).filter((name) => name.endsWith(".mjs"))
+      assert.isTrue(all.some((name) => readFileSync(join(dirname(program), name), "utf8").includes("src/LocalServer.ts")))
+      assert.isFalse(all.some((name) => readFileSync(join(dirname(program), name), "utf8").includes("src/LocalJobQueue.ts")))
       assert.notInclude(atStart, "__esm")
     }))
 

@@ -1,11 +1,11 @@
 /**
- * The fitness checks that plain code registers before it calls `start` (docs/spec/fitness-checks.md#registering-a-check).
+ * The fitness checks that a handler file registers before it calls `start` (docs/spec/fitness-checks.md#registering-a-check).
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** A check: it fails by throwing, or by a promise that is rejected. */
+/** A check. It fails when it throws, or when the promise that it returns rejects. Its value is ignored. */
 export type FitnessCheck = () => unknown
 
 interface Registered {
@@ -13,18 +13,18 @@ interface Registered {
   readonly check: FitnessCheck
 }
 
-/** One process is one worker, so its checks are the process's; `start` reads them. */
+/** The checks of this process, which runs one worker. `start` reads them. */
 const registered: Array<Registered> = []
 
 /**
- * Registers a check of this machine, to be run before the worker takes its first job; a decorator, or a plain call. Answers the check
- * itself.
+ * Registers a fitness check, which runs before the worker takes its first job. Returns the check, so it works as a decorator and as a
+ * plain call. Register checks before `start`.
  *
- * A check fails by throwing, or by a promise that is rejected. The worker then reports its name and the reason to the platform and exits
- * with code 1 at once. Checks run one after the other, in the order of their registration, after the automatic ones; each has 60 s. In
- * local test mode none is run.
+ * A check fails when it throws, or when its promise rejects. The worker then reports the name of the check and the reason to the platform,
+ * and exits with code 1. Checks run one after another, in the order of registration, after the automatic checks. Each has 60 s. In local
+ * test mode no check runs. The name of a check is the name of its function.
  *
- * @throws TypeError when it is given no function
+ * @throws TypeError when `check` is not a function
  *
  * @example
  * ```ts
@@ -41,7 +41,7 @@ export const register_fitness_check = <Check extends FitnessCheck>(check: Check)
   return check
 }
 
-/** The registered checks, for the worker that `start` makes. */
+/** Adds the registered checks to the worker. */
 export const layer: Layer.Layer<never, never, FitnessChecks.FitnessChecks> = Layer.effectDiscard(
   Effect.flatMap(
     FitnessChecks.FitnessChecks,

@@ -1,15 +1,15 @@
 /**
- * Runs the effects that stand behind the facade's functions.
+ * Runs the effects behind the facade's functions.
  */
 import * as Logger from "@stint/worker/Logger"
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Effect from "effect/Effect"
 
-/** As a part of the job that the caller runs for; outside of jobs with nothing but the log. What it fails with rejects. */
+/** Runs an effect in the job that the calling code belongs to; outside of a job, with the log only. Rejects with the effect's error. */
 export const run = <A, E>(effect: Effect.Effect<A, E>): Promise<A> =>
   RunningJob.runPromise(RunningJob.current() === undefined ? Effect.provide(effect, Logger.layerPlain) : effect)
 
-/** Makes something when it is first asked for. What fails is tried again the next time. */
+/** Calls `make` on the first call and caches its value. A failure is not cached: the next call tries again. */
 export const lazy = <A>(make: () => Promise<A>): () => Promise<A> => {
   let made: Promise<A> | undefined
   return () => {

@@ -1,42 +1,42 @@
 /**
- * The argument of `serverless.start`, and what can be wrong with it (docs/spec/handler.md#start-configuration).
+ * The argument of `serverless.start` and its validation (docs/spec/handler.md#start-configuration).
  */
 import type { FunctionJob, HandlerFunction, JobContext } from "@stint/worker/HandlerFunction"
 import { isRunnable } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"
 import { didYouMean } from "@stint/worker/Suggestion"
 
-/** A job as a handler gets it: its `id`, the caller's `input`, and whatever else the platform put there. */
+/** The job that a handler receives: its `id`, the caller's `input`, and the other members that the platform sent. */
 export type Job<Input = unknown> = FunctionJob<Input>
 
-/** What a handler gets beside its job: the signal that fires when the job is cancelled. */
+/** The second argument of a handler. Its `signal` aborts when the job is cancelled or times out. */
 export type Context = JobContext
 
 /**
- * A handler as a function: sync, async, generator or async generator. What a caller may send is its author's word; `Handler.make`
- * of `@stint/worker` checks it with a Schema.
+ * A handler function: sync, async, generator or async generator. The type of the input is not checked at run time; `Handler.make` of
+ * `@stint/worker` checks it with a Schema.
  */
 export type Handler<Input = unknown> = HandlerFunction<Input>
 
 /** The argument of `serverless.start` (docs/spec/handler.md#start-configuration). */
 export interface StartConfig<Input> {
-  /** Runs once per job: a function, or a `Handler` of `@stint/worker` that needs no more services. */
+  /** Runs once per job: a function, or a `Handler` of `@stint/worker` without further requirements. */
   readonly handler: Handler<Input> | Runnable
   /**
-   * Collects what a generator yields, so that `/runsync` and `/status` show it, too. Default: false; then only the stream has it.
-   * It costs the memory to hold all chunks. Ignored for a `Handler` of `@stint/worker`, which says so itself.
+   * Collects the chunks of a generator as the job's output, so that `/runsync` and `/status` return them. Default: false, which means that
+   * only `/stream` returns them. True holds all chunks in memory. Ignored for a `Handler` of `@stint/worker`, which has its own option.
    */
   readonly return_aggregate_stream?: boolean
   /**
-   * How many jobs this worker may run at once, given how many it may now. Asked before each take. A change waits until no job
-   * runs, looked at once a second. Default: always 1.
+   * Returns the number of jobs that this worker may run at once, given the current number. The worker calls it before each take. A change
+   * takes effect when no job is running, which the worker checks once a second. Default: always 1.
    */
   readonly concurrency_modifier?: (current: number) => number
-  /** Recycles the worker after each job, as if every result had `refresh_worker: true`. Default: false. */
+  /** Ends the worker after each job, so that the next job gets a fresh one. Clean state costs a cold start per job. Default: false. */
   readonly refresh_worker?: boolean
-  /** Local test mode only: gives the jobs, in place of `test_input.json`. Elsewhere ignored, with a line in the log. */
+  /** Local test mode only: returns the jobs, instead of `test_input.json`. On a platform the worker ignores it with a WARN line. */
   readonly jobs_fetcher?: (jobs_needed: number) => unknown
-  /** Local test mode only: runs the jobs, in place of `handler`. Elsewhere ignored, with a line in the log. */
+  /** Local test mode only: runs the jobs, instead of `handler`. On a platform the worker ignores it with a WARN line. */
   readonly jobs_handler?: Handler<Input>
 }
 
@@ -52,23 +52,20 @@ const KEYS = [
 const isOfType = (type: "function" | "boolean") => (value: unknown) => typeof value === type
 
 const EXPECTED: {
-  readonly [Key in (typeof KEYS)[number]]: { readonly what: string; readonly fits: (value: unknown) => boolean }
+  readonly [Key in (typeof KEYS)[number]]: { readonly type: string; readonly matches: (value: unknown) => boolean }
 } = {
   handler: {
-    what: "a function or a Handler of @stint/worker",
-    fits: (value) => typeof value === "function" || isRunnable(value)
+    type: "a function or a Handler of @stint/worker",
+    matches: (value) => typeof value === "function" || isRunnable(value)
   },
-  return_aggregate_stream: { what: "true or false", fits: isOfType("boolean") },
-  concurrency_modifier: { what: "a function from the current concurrency to the wanted one", fits: isOfType("function") },
-  refresh_worker: { what: "true or false", fits: isOfType("boolean") },
-  jobs_fetcher: { what: "a function that returns jobs", fits: isOfType("function") },
-  jobs_handler: { what: "a function", fits: isOfType("function") }
+  return_aggregate_stream: { type: "true or false", matches: isOfType("boolean") },
+  concurrency_modifier: { type: "a function from the current concurrency to the new one", matches: isOfType("function") },
+  refresh_worker: { type: "true or false", matches: isOfType("boolean") },
+  jobs_fetcher: { type: "a function that returns jobs", matches: isOfType("function") },
+  jobs_handler: { type: "a function", matches: isOfType("function") }
 }
 
-/**
- * What is wrong with a config, in one sentence; undefined when it is fine. For callers that TypeScript does not check, and for
- * the misspelt optional key that it would have found.
- */
+/** The first error of a config, as one sentence; undefined for a valid config. JavaScript callers have no type check, so misspelt keys are errors. */
 export const problemOf = (config: unknown): string | undefined => {
   if (typeof config !== "object" || config === null) {
     return "serverless.start needs an object with a handler: serverless.start({ handler: async (job) => ... })."
@@ -80,9 +77,9 @@ export const problemOf = (config: unknown): string | undefined => {
   }
   for (const key of KEYS) {
     const value: unknown = Reflect.get(config, key)
-    const { fits, what } = EXPECTED[key]
+    const { matches, type } = EXPECTED[key]
     if (value === undefined && key !== "handler") continue
-    if (!fits(value)) return `serverless.start needs ${what} under "${key}", not ${value === null ? "null" : typeof value}.`
+    if (!matches(value)) return `serverless.start needs ${type} under "${key}", not ${value === null ? "null" : typeof value}.`
   }
   return undefined
 }

@@ -1,5 +1,5 @@
 /**
- * `VolumeCache` for plain code (docs/spec/volume-cache.md#using-a-cache).
+ * `VolumeCache` as a promise (docs/spec/volume-cache.md#using-a-cache).
  */
 import type { Handle, Options } from "@stint/worker-volume-cache/VolumeCache"
 import * as Effect from "effect/Effect"
@@ -7,21 +7,21 @@ import * as Layer from "effect/Layer"
 
 export type { Handle, Options } from "@stint/worker-volume-cache/VolumeCache"
 
-/** Caches that nobody has closed yet; the worker's end does. */
+/** The open caches. The worker closes them when it ends. */
 const open = new Set<Handle>()
 
 /**
- * Fills directories from the network volume, and brings what is new in them back to it at the end of the block, so that the next cold
- * worker starts warm.
+ * Fills directories from the network volume, and writes new files back to the volume when the cache closes. The next cold
+ * worker then starts with these files.
  *
- * Without a volume, and outside of an endpoint, it does nothing. It never fails for what is wrong with the volume: that is a line in the
- * log, and a cold start. A cache that is still open when the worker ends is synced then. Rejects with a TypeError for wrong options.
+ * Without a volume, and outside of an endpoint, it does nothing. An error of the volume is a line in the log and costs a cold start; it
+ * never fails the handler. The worker closes an open cache when it ends. Rejects with a TypeError for invalid options.
  *
  * @example
  * ```ts
  * const loadModel = async () => {
  *   await using cache = await sdk.serverless.VolumeCache({ dirs: ["/root/.cache/models"] })
- *   return load("/root/.cache/models/sd15") // downloads it, unless a worker before did
+ *   return load("/root/.cache/models/sd15") // downloads the model if no earlier worker has
  * }
  * ```
  */
@@ -37,7 +37,7 @@ export const VolumeCache = async (options: Options): Promise<Handle> => {
   return tracked
 }
 
-/** Closes what is still open when the worker has ended. */
+/** Closes the open caches after the worker has ended. */
 export const layer: Layer.Layer<never> = Layer.effectDiscard(
   Effect.addFinalizer(() => Effect.promise(() => Promise.all([...open].map((handle) => handle.close()))))
 )

@@ -1,9 +1,10 @@
 /**
- * The logger for plain handlers (docs/spec/logging.md#line-format): the same lines as the runtime's own.
+ * The logger for handler functions. It writes lines in the format of the runtime's own (docs/spec/logging.md#line-format).
  *
- * A line belongs to the job that the caller runs for, and carries its id on a platform; `jobId` says which where that cannot be known.
+ * On a platform each line carries the id of the job in which it is written, so that the platform can file it. Pass `jobId` where the code
+ * does not run within the job, for example in a callback of a library.
  *
- * `PLATFORM_LOG_LEVEL` (or `RUNPOD_LOG_LEVEL`, or `--rp_log_level`) sets the lowest level that is shown; default `DEBUG`. The
+ * `PLATFORM_LOG_LEVEL` (or `RUNPOD_LOG_LEVEL`, or `--rp_log_level`) sets the lowest level that is written. Default: `DEBUG`. The
  * variables are read once, when this module is loaded.
  */
 import { CurrentJob } from "@stint/worker/CurrentJob"
@@ -20,26 +21,26 @@ const textOf = (message: unknown): string => message instanceof Error ? message.
 const write = (level: LogLine.LineLevel, message: unknown, jobId: string | undefined): void =>
   LogLine.write(style, level, textOf(message), jobId ?? RunningJob.service(CurrentJob)?.id)
 
-/** A line of level TRACE. Filed under the job that it is written in, or under `jobId`. */
+/** Writes a line at level TRACE. `jobId` defaults to the job in which the line is written. */
 export const trace = (message: unknown, jobId?: string): void => write("TRACE", message, jobId)
 
-/** A line of level DEBUG. Filed under the job that it is written in, or under `jobId`. */
+/** Writes a line at level DEBUG. `jobId` defaults to the job in which the line is written. */
 export const debug = (message: unknown, jobId?: string): void => write("DEBUG", message, jobId)
 
-/** A line of level INFO. Filed under the job that it is written in, or under `jobId`. */
+/** Writes a line at level INFO. `jobId` defaults to the job in which the line is written. */
 export const info = (message: unknown, jobId?: string): void => write("INFO", message, jobId)
 
-/** A line of level WARN. Filed under the job that it is written in, or under `jobId`. */
+/** Writes a line at level WARN. `jobId` defaults to the job in which the line is written. */
 export const warn = (message: unknown, jobId?: string): void => write("WARN", message, jobId)
 
-/** A line of level ERROR. Filed under the job that it is written in, or under `jobId`. */
+/** Writes a line at level ERROR. `jobId` defaults to the job in which the line is written. */
 export const error = (message: unknown, jobId?: string): void => write("ERROR", message, jobId)
 
 /**
- * A value with all but its first and last character replaced by `*` (docs/spec/handler.md#secrets-in-logs). A `Redacted` value is masked whole, and
- * its length does not show.
+ * Masks a value: returns its first and last character with `*` for each character between them (docs/spec/handler.md#secrets-in-logs). A
+ * `Redacted` value becomes eight `*`, whatever its length.
  *
- * Short values are hardly masked: `ab` stays `ab`, and `a` becomes `aa`. Wrap what must not be seen in `Redacted.make`.
+ * Values of one or two characters are not hidden: `ab` stays `ab`, and `a` becomes `aa`. Use `Redacted.make` for such values.
  */
 export const mask = (value: string | Redacted.Redacted<unknown>): string => {
   if (Redacted.isRedacted(value)) return "********"
@@ -50,8 +51,7 @@ export const mask = (value: string | Redacted.Redacted<unknown>): string => {
 /**
  * Logs a secret at level INFO, masked: `name: k****d` (docs/spec/handler.md#secrets-in-logs).
  *
- * Careful with short values: of one or two characters nothing is hidden, and the length always shows. A `Redacted` value is
- * masked whole.
+ * The line shows the length of the value, and hides nothing of a value of one or two characters. A `Redacted` value is hidden completely.
  */
 export const secret = (name: string, value: string | Redacted.Redacted<unknown>): void =>
   write("INFO", `${name}: ${mask(value)}`, undefined)

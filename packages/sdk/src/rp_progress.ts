@@ -1,5 +1,5 @@
 /**
- * Progress of a running job, for plain handlers (docs/spec/progress.md#reporting-progress).
+ * Progress of a running job, for handler functions (docs/spec/progress.md#reporting-progress).
  */
 import * as WorkerProgress from "@stint/worker-progress/Progress"
 import type { JobRef } from "@stint/worker-progress/Progress"
@@ -10,14 +10,15 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as log from "./log.ts"
 
-/** The progress of the process's one worker, for code that no job can be found from, such as callbacks of a library. */
+/** The progress service of the process's worker, for code that runs outside of a job, such as callbacks of a library. */
 const started: { progress?: WorkerProgress.Progress["Service"] } = {}
 
 /**
- * Shows a value, anything that JSON can hold, to those who ask for the job's status while it runs.
+ * Reports the progress of a running job: `/status` returns the value as the job's `output` until the job ends. The value can be any JSON
+ * value.
  *
- * Returns at once and never throws. Values reach the platform in order; while one is on its way, newer ones replace each other, and none
- * comes after the job's result. A value for a job that has ended is ignored.
+ * Returns at once and never throws. The worker sends values in order. While one is in flight, a newer value replaces the one that waits,
+ * so callers may miss values. A value for an ended job is ignored.
  *
  * @example
  * ```ts
@@ -30,7 +31,7 @@ export const progress_update = (job: JobRef, progress: unknown): void => {
   else service.update(job, progress)
 }
 
-/** Progress of the worker's jobs, and of code that runs outside of them. */
+/** Provides progress to the worker's jobs, and to code that runs outside of them. */
 export const middleware: JobMiddleware.JobMiddleware<WorkerProgress.Progress, never, JobSource | Scope.Scope> = JobMiddleware
   .unwrap(
     Effect.gen(function*() {

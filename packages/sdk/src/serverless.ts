@@ -1,5 +1,5 @@
 /**
- * `serverless.start`: a handler becomes this process's program
+ * `serverless.start`: runs a handler as the program of this process
  * (docs/spec/handler.md#start-configuration, docs/spec/handler.md#facade, docs/spec/worker-lifecycle.md#start).
  */
 import * as Debugger from "@stint/worker-debugger/Debugger"
@@ -26,25 +26,25 @@ export { VolumeCache } from "./VolumeCacheFacade.ts"
 /** The middleware of every worker of the facade. */
 const middleware = [rp_progress.middleware, Debugger.middleware] as const
 
-/** The layers of every worker of the facade. Each is a plugin of its own, for those who put their worker together themselves. */
+/** The plugins of every worker of the facade. A worker that is composed by hand chooses its own. */
 const plugins = Layer.mergeAll(
   VolumeCacheFacade.layer,
-  // The automatic checks (docs/spec/fitness-checks.md#automatic-checks) come before what the handler's author checks.
+  // The automatic checks (docs/spec/fitness-checks.md#automatic-checks) run before the registered ones.
   FitnessRegistration.layer.pipe(Layer.provide(Fitness.layer))
 )
 
 /**
- * Takes over this process: it polls for jobs and runs the handler once per job, until it is told to stop. Code before it, and
- * outside the handler, runs once per worker; that is where models are loaded.
+ * Starts the worker: takes jobs from the platform and runs the handler once per job, until the platform or a signal stops the process.
+ * Call it last. Code before it runs once per worker, so load models there and not in the handler.
  *
- * Without the platform's variables this is local test mode: the handler runs once, on the `test_input.json` beside it, or is served over
+ * Without the platform's variables the process is in local test mode: it runs the handler once with `test_input.json`, or serves it over
  * HTTP with `--rp_serve_api`.
  *
- * With the worker come its plugins: progress, the automatic and registered fitness checks, the debugger with `--rp_debugger`, and
- * telemetry where `OTEL_*` variables say where to send it.
+ * The worker includes progress, the automatic and registered fitness checks, the debugger (with `--rp_debugger`) and telemetry (with
+ * `OTEL_*` variables).
  *
- * What callers send is not known, so an unannotated handler (`async (job) => job.input.name`) may use its input freely; with
- * `job: { input: { name: string } }` it is checked against that.
+ * The input of an unannotated handler (`async (job) => job.input.name`) has the type `any`. Annotate the parameter to type it:
+ * `async (job: { input: { name: string } }) => ...`. The type is not checked at run time.
  *
  * @throws TypeError when the config has an unknown key or a value of the wrong type
  */
@@ -61,7 +61,7 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
   const runnable = isRunnable(chosen) ? chosen : fromFunction(chosen, { returnAggregateStream: return_aggregate_stream })
   Worker.launchWith({
     local: {
-      // Loaded with --rp_serve_api alone: a worker of a platform starts without it.
+      // Loaded only with --rp_serve_api: a worker of a platform starts without it.
       loadServer: () => import("@stint/worker-local"),
       ...(jobs_fetcher === undefined ? {} : { jobs: jobs_fetcher })
     }
@@ -72,7 +72,7 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
       ...(concurrency_modifier === undefined ? {} : { concurrencyModifier: concurrency_modifier })
     }).pipe(
       Layer.provide(plugins),
-      // Around all the others: their spans are a job's, too.
+      // Provided last, so that the spans of the other plugins belong to the job.
       Layer.provide(Telemetry.layer)
     )
   )

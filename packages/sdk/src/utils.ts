@@ -1,6 +1,6 @@
 /**
- * Files in and files out, for plain handlers
- * (docs/spec/downloads.md#downloading-files, docs/spec/uploads.md#uploading-files). What does the work is loaded when it is first used.
+ * Downloads and uploads, for handler functions (docs/spec/downloads.md#downloading-files, docs/spec/uploads.md#uploading-files). Each module is
+ * loaded on first use.
  */
 import type { Options as Downloading } from "@stint/downloads/Downloads"
 import type { Credentials, Options } from "@stint/worker-uploads/Uploads"
@@ -9,10 +9,10 @@ import * as ManagedRuntime from "effect/ManagedRuntime"
 import { join, resolve } from "node:path"
 import { lazy, run } from "./PromiseRuntime.ts"
 
-/** A bucket's key and address, as callers send them in `s3Config` (docs/spec/jobs-api.md#request-body). */
+/** The credentials and the address of a bucket, as callers send them in `s3Config` (docs/spec/jobs-api.md#request-body). */
 export type BucketCredentials = Credentials
 
-/** What is kept with an uploaded object, under the names that S3 clients know. */
+/** The metadata of an uploaded object, under the names of S3 clients. */
 export interface ExtraArgs {
   readonly ACL?: Options["acl"]
   readonly CacheControl?: string
@@ -22,10 +22,10 @@ export interface ExtraArgs {
   readonly Metadata?: { readonly [key: string]: string }
 }
 
-/** How downloads differ from their defaults; ours. */
+/** Options of downloads. RunPod's SDK does not have them. */
 export type DownloadOptions = Pick<Downloading, "headers" | "maxBytes" | "retries">
 
-/** One storage client for the whole process: its connections are used again. */
+/** One storage client for the process, so that its connections are reused. */
 const uploads = lazy(async () => {
   const { Uploads } = await import("@stint/worker-uploads")
   const context = await run(ManagedRuntime.make(Uploads.layer).contextEffect)
@@ -61,10 +61,11 @@ const optionsOf = (
 })
 
 /**
- * Uploads a file as `file_name`, and answers with an address that works for seven days.
+ * Uploads a file as `file_name`. Returns a presigned URL that is valid for seven days.
  *
- * It goes to `bucket_creds`, else to the bucket of the job's `s3Config`, else to that of the `BUCKET_*` variables; while there is none,
- * into the folder `local_upload`, and the answer is its path. Rejects with what is wrong and what to do.
+ * The target is the bucket of `bucket_creds`, else of the job's `s3Config`, else of the `BUCKET_*` variables. Without a bucket the file is
+ * copied into the folder `local_upload` of the working directory, and the function returns its path. Rejects with an error that says
+ * what is wrong and what to do.
  *
  * @example
  * ```ts
@@ -85,7 +86,7 @@ export const upload_file_to_bucket = async (
 }
 
 /**
- * Uploads bytes, or a text, as `file_name`, and answers with an address that works for seven days. Otherwise as
+ * Uploads bytes or text as `file_name`. Returns a presigned URL that is valid for seven days. Target and errors are those of
  * {@link upload_file_to_bucket}.
  *
  * @example
@@ -106,12 +107,11 @@ export const upload_in_memory_object = async (
 }
 
 /**
- * Downloads what a job's input names into `jobs/{job_id}/downloaded_files` of the working directory, several at once, and answers with
- * the absolute paths in the order of the addresses.
+ * Downloads the URLs of a job's input into `jobs/{job_id}/downloaded_files` of the working directory, several at once. Returns the absolute
+ * paths in the order of the URLs.
  *
- * Addresses inside of the network are refused, however they are spelt and wherever redirects lead
- * (docs/spec/downloads.md#address-guard). The first download
- * that fails ends the others and rejects with the reason. The files stay until they are removed: they belong to the caller.
+ * Rejects URLs, and redirects, that lead to an address inside of the network (docs/spec/downloads.md#address-guard). When one download
+ * fails, the others are cancelled and the promise rejects with its reason. The handler must delete the files when it no longer needs them.
  *
  * @example
  * ```ts

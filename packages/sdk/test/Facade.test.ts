@@ -217,7 +217,7 @@ describe("the facade", () => {
     const result = await stub.resultOf(stub.submit({ do: "modules" }))
     expect(JSON.stringify(result)).toContain("/worker/src/runtime/TakeLoop.ts")
     expect(JSON.stringify(result)).not.toMatch(
-      /aws-sdk|undici|opentelemetry|\/mime\/|worker-uploads|\/downloads\/src|\/worker-local\/src|volume-cache\/src\/Sync/
+      /aws-sdk|undici|opentelemetry|\/mime\/|worker-uploads|\/downloads\/src|\/(?:worker-local|server|store|queue|http-guard)\/src|volume-cache\/src\/Sync/
     )
   })
 })

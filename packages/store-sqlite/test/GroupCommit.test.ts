@@ -45,7 +45,7 @@ const causeOf = (settled: GroupCommit.CommandResult<number>) =>
   settled.ok ? undefined : settled.cause instanceof Error ? settled.cause.message : String(settled.cause)
 
 describe("GroupCommit", () => {
-  it("commits what comes together in one transaction, in order", async () => {
+  it("commits concurrent commands in one transaction, in order", async () => {
     const { add, calls, committed, transactions } = numbers()
     const group = GroupCommit.make(transactions)
     const settled = await all(group, [1, 2, 3, 4].map(add))
@@ -57,7 +57,7 @@ describe("GroupCommit", () => {
     assert.strictEqual(group.commits(), 2)
   })
 
-  it("tells nobody before the commit", () => {
+  it("settles no command before the commit", () => {
     const { add, committed, transactions } = numbers()
     const group = GroupCommit.make({
       ...transactions,
@@ -78,14 +78,14 @@ describe("GroupCommit", () => {
     assert.deepStrictEqual(told, [1, 2])
   })
 
-  it("a command that fails takes no other with it", async () => {
+  it("fails only the command that throws", async () => {
     const { add, committed, transactions } = numbers()
     const settled = await all(GroupCommit.make(transactions), [1, -2, 3].map(add))
     assert.deepStrictEqual(settled.map(causeOf), [undefined, "-2 is negative", undefined])
     assert.deepStrictEqual(committed(), [1, 3])
   })
 
-  it("where no commit goes through, nothing is acknowledged; afterwards all is well", async () => {
+  it("acknowledges nothing while commits fail, and recovers", async () => {
     const { add, committed, failing, transactions } = numbers()
     const group = GroupCommit.make(transactions)
     failing.commit = 4
@@ -105,7 +105,7 @@ describe("GroupCommit", () => {
     assert.deepStrictEqual(committed(), [2])
   })
 
-  it("many commands are spread over several transactions, with the event loop's turn in between", async () => {
+  it("spreads many commands over several transactions and lets the event loop run in between", async () => {
     const { add, transactions } = numbers()
     const group = GroupCommit.make(transactions)
     const order: Array<string> = []
@@ -117,7 +117,7 @@ describe("GroupCommit", () => {
     assert.isAtLeast(group.commits(), 3)
   })
 
-  it("a slow transaction takes in no more", async () => {
+  it("adds no command to a slow transaction", async () => {
     const { add, transactions } = numbers()
     const group = GroupCommit.make(transactions)
     const slow = (n: number) => () => {
@@ -129,7 +129,7 @@ describe("GroupCommit", () => {
     assert.strictEqual(group.commits(), 3)
   })
 
-  it("whoever is told may write and flush at once", () => {
+  it("allows a settled command to write and flush at once", () => {
     const { add, committed, transactions } = numbers()
     const group = GroupCommit.make(transactions)
     const told: Array<number> = []
@@ -144,7 +144,7 @@ describe("GroupCommit", () => {
     assert.deepStrictEqual(told, [1, 3, 2])
   })
 
-  it("participants write before the commit and hear of every end", async () => {
+  it("lets participants write before the commit and notifies them of each commit and rollback", async () => {
     const { add, calls, failing, transactions } = numbers()
     const group = GroupCommit.make(transactions)
     group.join({
@@ -168,7 +168,7 @@ describe("GroupCommit", () => {
     ])
   })
 
-  it("whatever fails, what was acknowledged is what is there, in order", async () => {
+  it("stores exactly the acknowledged commands in order, whatever fails", async () => {
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.record({ add: fc.integer({ min: -3, max: 20 }) }) },
       { weight: 1, arbitrary: fc.record({ begin: fc.integer({ min: 1, max: 3 }) }) },

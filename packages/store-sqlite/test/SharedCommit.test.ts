@@ -20,7 +20,7 @@ const commits = SqliteDatabase.SqliteDatabase.use((db) => db.commits)
 const tamper = (sql: string) => SqliteDatabase.SqliteDatabase.use((db) => db.write("tamper", () => void db.statement(sql).run()))
 
 describe("a worker that waits", () => {
-  it.effect("claims a job in the commit that keeps it", () =>
+  it.effect("claims a job in the commit that stores it", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
@@ -33,7 +33,7 @@ describe("a worker that waits", () => {
       assert.strictEqual((yield* commits) - before, 1)
     }).pipe(Effect.provide(world)))
 
-  it.effect("gets nothing of a job that could not be kept, and the next one as soon as it is", () =>
+  it.effect("receives no job that could not be stored, and receives the next job at once", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       yield* tamper(`CREATE TEMP TRIGGER trap BEFORE INSERT ON main.inputs BEGIN SELECT RAISE(ABORT, 'the trap snapped'); END`)
@@ -47,7 +47,7 @@ describe("a worker that waits", () => {
       assert.strictEqual((yield* Fiber.join(taking))[0]?.id, id)
     }).pipe(Effect.provide(world)))
 
-  it.effect("shares a job with nobody: of many that wait, each gets another one", () =>
+  it.effect("shares no job with other waiting workers", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const taking = yield* Effect.forEach(Array.from({ length: 8 }), (_, n) =>

@@ -41,7 +41,7 @@ const lived = Effect.fnUntraced(function*(size: number) {
 })
 
 describe("R15: space", () => {
-  it.effect("a job that is removed leaves no row behind", () =>
+  it.effect("leaves no row of a removed job", () =>
     Effect.gen(function*() {
       const store = yield* JobStore
       const { by, id, text } = yield* lived(10)
@@ -52,7 +52,7 @@ describe("R15: space", () => {
       assert.deepStrictEqual(yield* rows, [0, 0, 0, 0])
     }).pipe(Effect.provide(world)))
 
-  it.effect("a lost attempt leaves neither chunks nor progress behind, but the reason why", () =>
+  it.effect("removes chunks and progress of a lost attempt and stores its error", () =>
     Effect.gen(function*() {
       const store = yield* JobStore
       const { by, id } = yield* lived(10)
@@ -86,7 +86,7 @@ describe("R15: space", () => {
       assert.isBelow(yield* pages, 1_600)
     }).pipe(Effect.provide(world)))
 
-  it.effect("the duty looks every minute", () =>
+  it.effect("checks for free space every minute", () =>
     Effect.gen(function*() {
       const store = yield* JobStore
       yield* Effect.forEach(Array.from({ length: 40 }), () => lived(200_000), { discard: true })

@@ -60,7 +60,7 @@ describe("opening", () => {
       }
     }))
 
-  it.live("is refused while another process has the file, and says which", () =>
+  it.live("fails while another process has the file open, and names the process", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       const child = spawn(process.execPath, [fileURLToPath(new URL("fixtures/holder.ts", import.meta.url)), file], {
@@ -81,7 +81,7 @@ describe("opening", () => {
       yield* open(file, Effect.void)
     }))
 
-  it.live("is refused a second time in the same process, too", () =>
+  it.live("fails for a file that is already open in the same process", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(
@@ -94,7 +94,7 @@ describe("opening", () => {
       )
     }))
 
-  it.live("a note that a killed process left behind keeps nobody out", () =>
+  it.live("opens a file whose last holder was killed", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(file, Effect.void)
@@ -102,7 +102,7 @@ describe("opening", () => {
       yield* open(file, Effect.sync(() => assert.include(readFileSync(`${file}.holder`, "utf8"), `process ${process.pid}`)))
     }))
 
-  it.live("a file of a newer version is refused and left alone", () =>
+  it.live("rejects a file of a newer version and leaves it unchanged", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* open(file, Effect.void)
@@ -114,7 +114,7 @@ describe("opening", () => {
       yield* open(file, Effect.void)
     }))
 
-  it.live("somebody else's database, and what is no database, are refused and left alone", () =>
+  it.live("rejects databases of other programs and other files, and leaves them unchanged", () =>
     Effect.gen(function*() {
       const database = yield* tempFile
       alter(database, "CREATE TABLE theirs (x); INSERT INTO theirs VALUES (1)")
@@ -130,7 +130,7 @@ describe("opening", () => {
       }
     }))
 
-  it.live("a directory that cannot be made is named", () =>
+  it.live("names a directory that cannot be created", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       mkdirSync(dirname(file), { recursive: true })
@@ -140,7 +140,7 @@ describe("opening", () => {
       assert.include(error.message, "occupied/stint.db cannot be used: ")
     }))
 
-  it.live("a directory where the file should be is named", () =>
+  it.live("names a directory in place of the file", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       mkdirSync(file, { recursive: true })
@@ -149,7 +149,7 @@ describe("opening", () => {
       assert.include(error.message, `${file} cannot be used: unable to open database file. Check that`)
     }))
 
-  it.live("in memory nothing is written anywhere", () =>
+  it.live("writes no file for :memory:", () =>
     Effect.gen(function*() {
       const db = yield* SqliteDatabase.SqliteDatabase
       assert.strictEqual(db.file, ":memory:")
@@ -161,7 +161,7 @@ describe("opening", () => {
       assert.isFalse(existsSync(":memory:.holder"))
     }).pipe(Effect.provide(SqliteJobStore.layer.pipe(Layer.provideMerge(SqliteDatabase.layer({ file: ":memory:" }))))))
 
-  it.live("the package's layer brings both stores", () =>
+  it.live("provides all stores in one layer", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       yield* Effect.gen(function*() {
@@ -328,7 +328,7 @@ describe("R11: a full disk", () => {
   )
 })
 
-describe("rows that nobody can have written", () => {
+describe("unreadable rows", () => {
   rule(
     "are an error and no job",
     Effect.gen(function*() {
@@ -338,7 +338,7 @@ describe("rows that nobody can have written", () => {
       yield* store.insert(job)
       yield* db.write("tamper", () => db.statement("UPDATE jobs SET status = 'DANCING'").run())
       const error = yield* Effect.flip(store.get(job.endpoint, job.id))
-      assert.include(error.message, `a row of job ${job.id} makes no sense`)
+      assert.include(error.message, `a row of job ${job.id} is invalid`)
       assert.include(error.message, `["status"]`)
     })
   )

@@ -87,7 +87,7 @@ describe("durability", () => {
     60_000
   )
 
-  it.live("endpoints survive closing and opening", () =>
+  it.live("keeps endpoints after closing and opening", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       const endpoint = Scenario.endpoint({ env: { CITY: "Zürich" } })
@@ -97,7 +97,7 @@ describe("durability", () => {
       assert.deepStrictEqual(yield* open(file, Effect.flatMap(EndpointStore, (store) => store.list)), [])
     }))
 
-  it.live("what is being written when the database closes is written first", () =>
+  it.live("finishes pending writes before closing", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       const scope = yield* Scope.make()

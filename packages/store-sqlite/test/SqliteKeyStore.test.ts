@@ -19,7 +19,7 @@ const keyOf = (id: string): KeyRecord => ({
   previous: []
 })
 
-it.effect("keys, their changes and their removals outlive the process", () =>
+it.effect("keeps keys, changes and removals after the process ends", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     const inOneLife = <A, E>(use: (store: KeyStore["Service"]) => Effect.Effect<A, E>) =>

@@ -31,6 +31,8 @@ export const slotOfId = (id: string): number | undefined => {
   return slot === undefined ? undefined : Number.parseInt(slot, 16)
 }
 
+// One counter per process is intended: ids of all layers share it.
+// oxlint-disable-next-line stint/no-module-let
 let counter = randomInt(2 ** 29)
 
 const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, "0")

@@ -126,8 +126,8 @@ const rejectionOf = (job: JobHead, event: JobMachineEvent) => {
   return Result.isFailure(decided) ? decided.failure : undefined
 }
 
-describe("rules for every sequence of events", () => {
-  it("the first end wins: nothing but a retry leaves it", () => {
+describe("invariants for every sequence of events", () => {
+  it("leaves a terminal status only by a retry", () => {
     always(({ decided, event, job }) => {
       if (!isTerminal(job.status) || Result.isFailure(decided) || decided.success._tag === "Remove") return
       assert.strictEqual(event._tag, "Retry")
@@ -135,7 +135,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("only a tick removes a job, when its retention is over", () => {
+  it("removes a job only by a tick, after its retention", () => {
     always(({ decided, event, job, now }) => {
       if (Result.isFailure(decided) || decided.success._tag !== "Remove") return
       assert.strictEqual(event._tag, "Tick")
@@ -143,7 +143,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("a worker's word counts only for the job that it holds, on its endpoint, in its attempt", () => {
+  it("accepts a worker event only from the lease holder, on its endpoint, in its attempt", () => {
     always(({ decided, event, job }) => {
       if (!("worker" in event) || event._tag === "Claim" || Result.isFailure(decided)) return
       assert.strictEqual(job.status, "IN_PROGRESS")
@@ -153,7 +153,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("the holder's word is never refused", () => {
+  it("never rejects an event of the lease holder", () => {
     always(({ decided, event, job }) => {
       if (!("worker" in event) || event._tag === "Claim" || job.status !== "IN_PROGRESS") return
       if (event.worker !== job.worker || event.endpoint !== job.endpoint) return
@@ -162,7 +162,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("attempts never shrink, and grow by one with every claim and by nothing else", () => {
+  it("increments the attempt only with each claim", () => {
     always(({ decided, event, job }) => {
       if (Result.isFailure(decided) || decided.success._tag === "Remove") return
       const handedOut = event._tag === "Claim" && decided.success.job.status === "IN_PROGRESS"
@@ -170,7 +170,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("a job is handed out only while it may live, and not before its backoff is over", () => {
+  it("claims a job only within its time to live and after its backoff", () => {
     always(({ decided, event, job, now }) => {
       if (event._tag !== "Claim" || Result.isFailure(decided) || decided.success._tag === "Remove") return
       assert.isNull(job.notBefore)
@@ -178,7 +178,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("a backoff is set only in the queue, and ends before the job's life does", () => {
+  it("sets a backoff only in the queue, ending before the time to live", () => {
     always(({ job }) => {
       if (job.notBefore === null) return
       assert.strictEqual(job.status, "IN_QUEUE")
@@ -186,14 +186,14 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("a numbered chunk is kept once: only the next one changes anything", () => {
+  it("stores a numbered chunk once and accepts only the next number", () => {
     always(({ decided, event, job }) => {
       if (event._tag !== "Chunk" || event.number === undefined || Result.isFailure(decided)) return
       assert.strictEqual(event.number, job.chunks + 1)
     })
   })
 
-  it("every state has a next event: a tick then changes something, and none does before", () => {
+  it("has a next timer in every state, and changes only by a tick at that time", () => {
     always(({ job }) => {
       const due = dueAt(job)
       assert.isTrue(Number.isSafeInteger(due))
@@ -202,7 +202,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("ticks alone end every job and then remove it", () => {
+  it("ends and removes every job by ticks alone", () => {
     always(({ job }) => {
       let left: JobHead | undefined = job
       for (let ticks = 0; left !== undefined && ticks < 2 + 2 * job.maxAttempts; ticks++) {
@@ -213,7 +213,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("a lease is held exactly while running, an end is noted exactly when ended", () => {
+  it("has a lease exactly while running and an end time exactly after the end", () => {
     always(({ job }) => {
       assert.strictEqual(job.leaseExpiresAt !== null, job.status === "IN_PROGRESS")
       assert.strictEqual(job.finishedAt !== null, isTerminal(job.status))
@@ -222,13 +222,13 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("a job never loses more workers than it has attempts", () => {
+  it("never loses more workers than attempts", () => {
     always(({ job }) => {
       assert.isBelow(job.retries, job.maxAttempts)
     })
   })
 
-  it("who the job is and what its limits are never changes", () => {
+  it("never changes the identity and the limits of a job", () => {
     always(({ decided, job }) => {
       if (Result.isFailure(decided) || decided.success._tag === "Remove") return
       for (
@@ -253,7 +253,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("back in the queue, nothing is left of the attempt before", () => {
+  it("clears the previous attempt when a job returns to the queue", () => {
     always(({ decided, job }) => {
       if (Result.isFailure(decided) || decided.success._tag === "Remove") return
       const { discardChunks, job: next, outcome } = decided.success
@@ -266,7 +266,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("an end says all that came out", () => {
+  it("sets the complete outcome at the end", () => {
     always(({ decided, job }) => {
       if (Result.isFailure(decided) || decided.success._tag === "Remove") return
       if (isTerminal(job.status) || !isTerminal(decided.success.job.status)) return
@@ -278,7 +278,7 @@ describe("rules for every sequence of events", () => {
     })
   })
 
-  it("times are never negative, whatever the clock does", () => {
+  it("never reports negative durations, whatever the clock does", () => {
     always(({ job }) => {
       assert.isAtLeast(delayTime(job) ?? 0, 0)
       assert.isAtLeast(executionTime(job) ?? 0, 0)
@@ -291,7 +291,7 @@ describe("rules for every sequence of events", () => {
 describe("single transitions", () => {
   const speaks = { endpoint: RED, worker: "ann" } as const
 
-  it("a claim starts an attempt with a whole lease", () => {
+  it("starts an attempt with a full lease on a claim", () => {
     assert.deepStrictEqual(claim(fresh, 3_000), {
       ...fresh,
       status: "IN_PROGRESS",
@@ -303,7 +303,7 @@ describe("single transitions", () => {
     assert.deepStrictEqual(rejectionOf(claim(fresh, 3_000), { _tag: "Claim", now: 3_001, worker: "bob" }), { _tag: "NotWaiting" })
   })
 
-  it("every sign of life starts the lease anew", () => {
+  it("extends the lease on every worker event", () => {
     const running = claim(fresh, 3_000)
     for (const _tag of ["Heartbeat", "Chunk"] as const) {
       assert.strictEqual(after(running, { _tag, now: 7_000, ...speaks }).leaseExpiresAt, 12_000)
@@ -314,12 +314,12 @@ describe("single transitions", () => {
     assert.strictEqual(after(running, { _tag: "Chunk", now: 7_000, ...speaks }).chunks, 1)
   })
 
-  it("a late sign of life counts while nobody has noticed", () => {
+  it("accepts a late heartbeat before the lease is expired by a tick", () => {
     const running = claim(fresh, 3_000)
     assert.strictEqual(after(running, { _tag: "Heartbeat", now: 9_000, ...speaks }).leaseExpiresAt, 14_000)
   })
 
-  it("a lost lease goes back until the attempts are used up; an orderly return costs none", () => {
+  it("requeues a lost lease until the attempts are used up, and counts no attempt for a return", () => {
     const lose = (job: JobHead) => after(job, { _tag: "LoseLease", now: 4_000, cause: "Gone.", ...speaks })
     let job = lose(claim(fresh, 3_000))
     assert.deepInclude(job, { status: "IN_QUEUE", retries: 1, queuedAt: 4_000, startedAt: null, worker: "ann" })
@@ -335,7 +335,7 @@ describe("single transitions", () => {
     )
   })
 
-  it("a return may put the job off: until a time within its life, and never one that is over", () => {
+  it("delays a returned job up to a future time within its time to live", () => {
     const back = (notBefore: number) => after(claim(fresh, 3_000), { _tag: "Return", now: 4_000, notBefore, ...speaks })
     assert.deepInclude(back(9_000), { status: "IN_QUEUE", retries: 0, notBefore: 9_000 })
     assert.deepInclude(back(900_000), { status: "IN_QUEUE", notBefore: 60_999 })
@@ -344,7 +344,7 @@ describe("single transitions", () => {
     assert.deepInclude(after(back(9_000), { _tag: "Tick", now: 9_000 }), { status: "IN_QUEUE", notBefore: null, queuedAt: 9_000 })
   })
 
-  it("of several timers the gravest speaks", () => {
+  it("applies the most severe of several due timers", () => {
     const running = claim(fresh, 3_000)
     assert.strictEqual(dueAt(running), 8_000)
     // Woken late, with lease, execution timeout and ttl all over.
@@ -358,14 +358,14 @@ describe("single transitions", () => {
     assert.include(outcomeOf(fresh, { _tag: "Tick", now: 61_000 }).error ?? "", "while it was waiting for a worker")
   })
 
-  it("after a restart a lease is whole again, and one that is longer stays", () => {
+  it("restores the full lease after a restart, and keeps a longer one", () => {
     const running = claim(fresh, 3_000)
     assert.strictEqual(after(running, { _tag: "Recover", now: 50_000 }).leaseExpiresAt, 55_000)
     assert.strictEqual(after(running, { _tag: "Recover", now: 2_000 }).leaseExpiresAt, 8_000)
     assert.strictEqual(rejectionOf(fresh, { _tag: "Recover", now: 2_000 })?._tag, "NotHeld")
   })
 
-  it("a retry begins a new life of the same length, and the attempts go on", () => {
+  it("restarts the time to live on a retry, and continues the attempt numbers", () => {
     const failed = after(claim(fresh, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
     const again = after(failed, { _tag: "Retry", now: 100_000, endpoint: RED })
     assert.deepInclude(again, {
@@ -379,7 +379,7 @@ describe("single transitions", () => {
     assert.strictEqual(claim(again, 100_000).attempt, 2)
   })
 
-  it("a backoff doubles with every attempt that came to nothing, up to its limit, and chance shortens it to half at the most", () => {
+  it("doubles the backoff with each failed attempt up to its limit, and shortens it to half at most by jitter", () => {
     const rule = { onError: true, backoff: { initialMs: 1_000, factor: 2, maxMs: 5_000 } }
     const job: JobHead = { ...fresh, ttlMs: 1_000_000, expiresAt: 1_001_000, maxAttempts: 100, retry: rule }
     const waits = (random: number | undefined) => {
@@ -406,7 +406,7 @@ describe("single transitions", () => {
     }
   })
 
-  it("jobs that one event sends back do not come back together", () => {
+  it("spreads the backoffs of jobs requeued by one event", () => {
     const rule = { onError: false, backoff: { initialMs: 100_000, factor: 1, maxMs: 100_000 } }
     const times = Array.from({ length: 50 }, (_, n) => {
       const job: JobHead = {
@@ -421,7 +421,7 @@ describe("single transitions", () => {
     assert.isAbove(new Set(times).size, 40)
   })
 
-  it("an error whose next attempt would begin after the job's life is the job's last", () => {
+  it("fails a job whose next attempt would start after its time to live", () => {
     const job: JobHead = { ...fresh, retry: { onError: true, backoff: { initialMs: 50_000, factor: 1, maxMs: 50_000 } } }
     const failed = after(claim(job, 2_000), { _tag: "Finish", now: 20_000, output: null, error: "busy", ...speaks })
     assert.deepInclude(failed, { status: "FAILED", finishedAt: 20_000 })
@@ -432,14 +432,14 @@ describe("single transitions", () => {
     )
   })
 
-  it("errors are not retried unless somebody asks for it, and returned jobs wait for nothing", () => {
+  it("does not retry errors by default, and requeues returned jobs at once", () => {
     const error = { _tag: "Finish", now: 4_000, output: null, error: "busy", ...speaks } as const
     assert.strictEqual(after(claim(fresh, 3_000), error).status, "FAILED")
     const back = after(claim(patient, 3_000), { _tag: "Return", now: 4_000, ...speaks })
     assert.deepInclude(back, { status: "IN_QUEUE", notBefore: null, retries: 0 })
   })
 
-  it("a chunk that was kept is known by its number, and a gap is refused", () => {
+  it("detects repeated chunks and gaps by their number", () => {
     const chunk = { _tag: "Chunk", now: 4_000, ...speaks } as const
     const two = after(after(claim(fresh, 3_000), { ...chunk, number: 1 }), { ...chunk, number: 2 })
     assert.strictEqual(two.chunks, 2)
@@ -449,7 +449,7 @@ describe("single transitions", () => {
     assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 0 }), { _tag: "Gap", expected: 3 })
   })
 
-  it("a rejection says how things stand", () => {
+  it("reports the current state in a rejection", () => {
     const running = claim(fresh, 3_000)
     const heartbeat = { _tag: "Heartbeat", now: 4_000, ...speaks } as const
     assert.deepStrictEqual(rejectionOf(running, { ...heartbeat, worker: "bob" }), { _tag: "NotHeld", by: "ann", attempt: 1 })
@@ -470,7 +470,7 @@ describe("a job of a batch", () => {
   const batchId = BatchId.make("batch_1")
   const ended: JobHead = { ...fresh, batchId, status: "COMPLETED", startedAt: 1_000, finishedAt: 2_000 }
 
-  it("is kept beyond its retention, until its batch lets it go", () => {
+  it("stays beyond its retention until its batch is removed", () => {
     const late = dueAt({ ...ended, batchId: null })
     assert.isTrue(Result.isFailure(transition(ended, { _tag: "Tick", now: late + 1_000_000 })))
     const left = Result.getOrThrow(transition(ended, { _tag: "LeaveBatch", now: late }))
@@ -479,7 +479,7 @@ describe("a job of a batch", () => {
     assert.deepStrictEqual(Result.getOrThrow(transition(job, { _tag: "Tick", now: late })), { _tag: "Remove" })
   })
 
-  it("has the timers of every job before it has ended, and is not let go then", () => {
+  it("has all timers before its end, and cannot be detached then", () => {
     const waiting: JobHead = { ...fresh, batchId }
     assert.strictEqual(dueAt(waiting), dueAt(fresh))
     assert.isTrue(Result.isFailure(transition(waiting, { _tag: "LeaveBatch", now: 5_000 })))

@@ -2,7 +2,7 @@ import * as fc from "fast-check"
 import { assert, it } from "vitest"
 import * as MinHeap from "../src/memory/MinHeap.ts"
 
-it("gives back the smallest first, however it was filled and emptied", () => {
+it("pops the smallest value first after any sequence of pushes and pops", () => {
   const operation = fc.oneof({ weight: 3, arbitrary: fc.integer() }, { weight: 2, arbitrary: fc.constant("pop" as const) })
   fc.assert(fc.property(fc.array(operation, { maxLength: 200 }), (operations) => {
     const heap = MinHeap.make<number>((a, b) => a < b)

@@ -1,32 +1,31 @@
 /**
- * Spans in memory, for tests that look at what was traced: by Stint, by Effect, and by anything that speaks OpenTelemetry's API.
+ * Records spans in memory, for tests of traced code: spans of Stint, of Effect and of the OpenTelemetry API.
  */
 import * as OtelSdk from "@stint/otel/OtelSdk"
-import { ActiveSpan } from "@stint/worker/Spans"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
-import * as Tracer from "effect/Tracer"
+import { contextOf, tracerOptions } from "../WorkerTracer.ts"
 
-/** A span that has ended. */
+/** An ended span. */
 export interface Span {
   readonly name: string
   readonly traceId: string
   readonly spanId: string
-  /** Undefined: it begins its trace. */
+  /** Undefined for the first span of a trace. */
   readonly parentSpanId: string | undefined
   readonly attributes: { readonly [key: string]: unknown }
   /** Milliseconds since 1970. */
   readonly startTime: number
   readonly endTime: number
-  /** Why it failed; undefined: it did not. */
+  /** The error of a failed span; undefined for a span that succeeded. */
   readonly error: string | undefined
 }
 
 /** The spans of this test. */
 export class TelemetryTest extends Context.Service<TelemetryTest, {
-  /** All spans that have ended, in the order of their ends. */
+  /** The ended spans, in the order in which they ended. */
   readonly spans: () => ReadonlyArray<Span>
 }>()("@stint/worker-telemetry/testing/TelemetryTest") {}
 
@@ -36,7 +35,7 @@ const make = Effect.gen(function*() {
   if (OtelSdk.isRegistered()) {
     return yield* Effect.die(
       new Error(
-        "An SDK of OpenTelemetry is registered in this process already; TelemetryTest.layer can only see spans where it brings its own."
+        "This process has already registered an OpenTelemetry SDK. TelemetryTest.layer records spans only with an SDK of its own; remove the other one."
       )
     )
   }
@@ -46,7 +45,7 @@ const make = Effect.gen(function*() {
     const memory = new InMemorySpanExporter()
     return { exporter: memory, processor: new SimpleSpanProcessor({ exporter: memory }), failed: SpanStatusCode.ERROR }
   })
-  const { activeSpan, tracer } = yield* OtelSdk.start({ processors: [processor], resource: {} })
+  const tracer = yield* OtelSdk.start({ processors: [processor], resource: {}, tracer: tracerOptions })
   const spans = () =>
     exporter.getFinishedSpans().map((span): Span => ({
       name: span.name,
@@ -58,24 +57,21 @@ const make = Effect.gen(function*() {
       endTime: millis(span.endTime),
       error: span.status.code === failed ? span.status.message ?? "" : undefined
     }))
-  return { context: Context.add(Context.make(Tracer.Tracer, tracer), ActiveSpan, activeSpan), exporter, spans, isOpen: false }
+  return { context: contextOf(tracer), exporter, spans, isOpen: false }
 })
 
-/**
- * One SDK for the process, however many layers: a tracer that a module of the tested code got once, and keeps, is bound to the SDK that
- * it first met.
- */
+/** One SDK for all layers of the process: a tracer that a tested module stores is bound to the first SDK. */
 const shared = Effect.runSync(Effect.cached(Effect.provideService(make, Scope.Scope, Scope.makeUnsafe())))
 
 /**
- * Records all traces, in place of `Telemetry.layer`; without spans when it opens.
+ * Records all spans, in place of `Telemetry.layer`. It starts without spans.
  *
- * OpenTelemetry's API looks for its SDK in one place of the process: one such layer is open at a time.
+ * The OpenTelemetry API has one SDK per process, so only one of these layers can be open at a time.
  */
 export const layer: Layer.Layer<TelemetryTest> = Layer.effectContext(Effect.gen(function*() {
   const sdk = yield* shared
   if (sdk.isOpen) {
-    return yield* Effect.die(new Error("Another TelemetryTest.layer is open in this process; their spans would be one heap."))
+    return yield* Effect.die(new Error("Another TelemetryTest.layer is open in this process. Close it first: the spans of both would be mixed."))
   }
   yield* Effect.acquireRelease(
     Effect.sync(() => {
@@ -90,5 +86,5 @@ export const layer: Layer.Layer<TelemetryTest> = Layer.effectContext(Effect.gen(
   return Context.add(sdk.context, TelemetryTest, TelemetryTest.of({ spans: sdk.spans }))
 }))
 
-/** All spans that have ended, in the order of their ends. */
+/** The ended spans, in the order in which they ended. */
 export const spans: Effect.Effect<ReadonlyArray<Span>, never, TelemetryTest> = Effect.map(TelemetryTest, (test) => test.spans())

@@ -1,4 +1,4 @@
 /**
- * What tests of traced code use.
+ * Support for tests of traced code.
  */
 export * as TelemetryTest from "./TelemetryTest.ts"

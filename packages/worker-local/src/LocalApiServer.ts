@@ -1,0 +1,236 @@
+/**
+ * The server of local test mode: the platform's server over a memory store, on an address of this machine.
+ *
+ * It shares no Effect with the worker: everything that crosses {@link start} is a promise or a plain value. So a bundle of a worker does
+ * not contain the server, which would make each start slower, but loads it as a bundle of its own.
+ */
+import type { Endpoint } from "@stint/contract/Endpoint"
+import { EndpointId } from "@stint/contract/Ids"
+import { MAX_JOB_MILLIS } from "@stint/contract/Job"
+import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
+import * as Resolver from "@stint/http-guard/Resolver"
+import * as BatchQueue from "@stint/queue/BatchQueue"
+import * as BatchTimers from "@stint/queue/BatchTimers"
+import * as JobLogs from "@stint/queue/JobLogs"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as JobTimers from "@stint/queue/JobTimers"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { AccessKeys } from "@stint/server/AccessKeys"
+import * as Limits from "@stint/server/Limits"
+import { PublicAddress } from "@stint/server/PublicAddress"
+import * as Server from "@stint/server/Server"
+import { EndpointStore } from "@stint/store/EndpointStore"
+import * as KeyStore from "@stint/store/KeyStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as WebhookAttemptStore from "@stint/store/WebhookAttemptStore"
+import * as WebhookSecretStore from "@stint/store/WebhookSecretStore"
+import { WebhookStore } from "@stint/store/WebhookStore"
+import * as WebhookRetention from "@stint/webhooks/WebhookRetention"
+import * as WebhookSender from "@stint/webhooks/WebhookSender"
+import * as Logger from "@stint/worker/Logger"
+import * as Effect from "effect/Effect"
+import { HttpServer } from "effect/http"
+import * as Layer from "effect/Layer"
+import { layer as layerLoggers } from "effect/Logger"
+import * as ManagedRuntime from "effect/ManagedRuntime"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import { MinimumLogLevel } from "effect/References"
+import * as Schedule from "effect/Schedule"
+import * as LocalJobQueue from "./LocalJobQueue.ts"
+import * as LocalRoutes from "./LocalRoutes.ts"
+
+/** Where the server listens, and where its log goes. */
+export interface StartOptions {
+  readonly host: string
+  /** 0 selects a free port. */
+  readonly port: number
+  /** Receives each line, with the id of the job that it is about. */
+  readonly log: Parameters<typeof Logger.make>[0]
+}
+
+/** A server that listens. */
+export interface RunningServer {
+  /** Without a trailing slash: `http://127.0.0.1:8000`. */
+  readonly baseUrl: string
+  /** The base address of the worker API. */
+  readonly workerUrl: string
+  /** The key of the worker API. */
+  readonly workerKey: string
+  /** Whether the server listens on another address than loopback. */
+  readonly isPublic: boolean
+  /** Accepts no more jobs, and ends the waiting ones as FAILED. Returns the number of those, and of the running jobs. */
+  readonly stop: (reason: string) => Promise<{ readonly failed: number; readonly running: number }>
+  /** Sends the pending webhooks, responds to the requests in flight, and closes. False: some webhooks were not sent in time. */
+  readonly close: () => Promise<boolean>
+}
+
+/** The longest wait at the end for requests in flight and for webhooks. */
+const ANSWERS_TIMEOUT = "2 seconds"
+const WEBHOOKS_TIMEOUT = "5 seconds"
+
+/** The most jobs that one claim takes while the server stops. */
+const CLAIM_LIMIT = 100
+
+const stoppedMessage = (reason: string) =>
+  `The local API was stopped (${reason}) before this job was done. Start it again and send the job again.`
+
+const endpointId = EndpointId.make(LocalRoutes.ENDPOINT)
+
+/** The endpoint has no limits of its own: `policy` of a request sets them. An hour of retention bounds the memory beside LocalJobQueue. */
+const endpoint: Endpoint = {
+  id: endpointId,
+  source: { type: "external" },
+  workers: { min: 0, max: 1, idleTimeoutMs: 0 },
+  scaler: { type: "QUEUE_DELAY", value: 4 },
+  executionTimeoutMs: MAX_JOB_MILLIS,
+  ttlMs: MAX_JOB_MILLIS,
+  leaseMs: MAX_JOB_MILLIS,
+  maxAttempts: 1,
+  retentionMs: 3_600_000,
+  errorTraceback: "full",
+  env: {},
+  createdAt: 0
+}
+
+const layerEndpoint = Layer.effectDiscard(Effect.orDie(Effect.flatMap(EndpointStore, (store) => store.put(endpoint))))
+
+/** Every caller may call the jobs API, with any key or none. The worker API takes the key of this process alone. */
+const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
+  const isWorkerKey = (key: Redacted.Redacted) => Redacted.value(key) === workerKey
+  return Layer.succeed(AccessKeys, {
+    identify: () =>
+      Effect.succeed({
+        _tag: "Caller",
+        caller: { id: "local", name: "a caller of the local API", scopes: ["jobs"], endpoints: "all", rateLimit: undefined }
+      }),
+    isWorkerKeyOf: (_, key) => isWorkerKey(key),
+    hasWorkerKeyPrefix: isWorkerKey,
+    workerKey: () => Redacted.make(workerKey)
+  })
+}
+
+const layerStores = Layer.mergeAll(
+  LocalJobQueue.layerStore.pipe(Layer.provideMerge(MemoryJobStore.layerWithEndpoints)),
+  KeyStore.layerMemory,
+  WebhookSecretStore.layerMemory,
+  WebhookAttemptStore.layerMemory
+)
+
+/** Three tries, to any address: the receiver of a webhook is on the developer's machine, too. */
+const layerWebhooks = Layer.merge(
+  WebhookSender.layer({ timeout: "10 seconds", pauses: ["5 seconds", "15 seconds"] }),
+  WebhookRetention.layer({ keep: "1 minute" })
+).pipe(
+  Layer.provide(
+    GuardedHttp.layerWith({ allow: ["0.0.0.0/0", "::/0"] }).pipe(Layer.provide(Resolver.layer), Layer.orDie)
+  )
+)
+
+const layerQueue = BatchQueue.layer.pipe(
+  Layer.provideMerge(LocalJobQueue.layer.pipe(Layer.provide(JobQueue.layer))),
+  Layer.provideMerge(JobLogs.layer),
+  Layer.provideMerge(Layer.merge(layerStores, WorkerRegistry.layer)),
+  Layer.orDie
+)
+
+/** Ends with the error of Node where the server cannot listen. */
+const layerListener = ({ host, port }: StartOptions) =>
+  Server.layerNode({ host, port, gracefulShutdownTimeout: ANSWERS_TIMEOUT }).pipe(
+    Layer.catchTag("ServeError", ({ cause }) => Layer.effectContext(Effect.fail(cause)))
+  )
+
+/** The address of the server, and what the routes know of the process. */
+const layerLocalApi = Layer.effect(
+  LocalRoutes.LocalApi,
+  Effect.gen(function*() {
+    const { depth } = yield* JobQueue.JobQueue
+    const { address } = yield* HttpServer.HttpServer
+    return {
+      baseUrl: yield* Server.baseUrl,
+      isPublic: !LocalRoutes.isLoopback(new URL(HttpServer.formatAddress(address)).hostname),
+      queued: Effect.orDie(Effect.map(depth(endpointId), ({ delayed, waiting }) => waiting + delayed)),
+      stopping: undefined
+    }
+  })
+)
+
+/** The listener, with the addresses of the local API in front of the server's. */
+const layerHttp = Layer.effect(
+  HttpServer.HttpServer,
+  Effect.gen(function*() {
+    const api = yield* LocalRoutes.LocalApi
+    const { address, serve } = yield* HttpServer.HttpServer
+    return HttpServer.make({
+      address,
+      serve: (app, middleware) => {
+        const local = LocalRoutes.make(app, api)
+        return middleware === undefined ? serve(local) : serve(local, middleware)
+      }
+    })
+  })
+)
+
+/** The server, its queue and its store. Fails with the error of Node where the server cannot listen. */
+export const layer = (options: StartOptions, workerKey: string) =>
+  Layer.mergeAll(Server.layer, JobTimers.layer(), BatchTimers.layer(), layerWebhooks, layerEndpoint).pipe(
+    Layer.provide([layerHttp, Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))]),
+    Layer.provideMerge(layerLocalApi),
+    Layer.provideMerge(Layer.merge(layerListener(options), layerQueue)),
+    Layer.provide([layerKeys(workerKey), Layer.succeed(Limits.Limits, { ...Limits.defaults, minWaitMs: 0 })])
+  )
+
+/** Ends all waiting jobs as FAILED with this error. Returns their number. */
+const failWaiting = Effect.fnUntraced(function*(error: string) {
+  const queue = yield* JobQueue.JobQueue
+  let failed = 0
+  while (true) {
+    const worker = "local-api"
+    const jobs = yield* queue.take({ endpoint: endpointId, worker, limit: CLAIM_LIMIT, waitMs: 0, holding: true })
+    for (const { attempt, id: job } of jobs) {
+      yield* queue.finish({ endpoint: endpointId, worker, job, attempt }, { output: null, error })
+    }
+    failed += jobs.length
+    if (jobs.length === 0) return failed
+  }
+}, Effect.orDie)
+
+/** Waits until no webhook is left to send. */
+const webhooksSent = Effect.gen(function*() {
+  const { list } = yield* WebhookStore
+  yield* Effect.repeat(list({ state: "pending", limit: 1 }), {
+    schedule: Schedule.spaced("20 millis"),
+    until: ({ deliveries }) => deliveries.length === 0
+  })
+}).pipe(Effect.orDie)
+
+/** Starts the server. Rejects with the error of Node where it cannot listen. */
+export const start = async (options: StartOptions): Promise<RunningServer> => {
+  const workerKey = crypto.randomUUID()
+  const runtime = ManagedRuntime.make(
+    layer(options, workerKey).pipe(
+      Layer.provide([layerLoggers([Logger.make(options.log)]), Layer.succeed(MinimumLogLevel, "All")])
+    )
+  )
+  const api = await runtime.runPromise(Effect.service(LocalRoutes.LocalApi))
+  const { baseUrl, isPublic } = api
+
+  const stop = Effect.fnUntraced(function*(reason: string) {
+    api.stopping ??= reason
+    const { running } = yield* Effect.orDie(Effect.flatMap(JobQueue.JobQueue, ({ depth }) => depth(endpointId)))
+    const failed = yield* failWaiting(stoppedMessage(reason))
+    return { failed, running }
+  })
+  return {
+    baseUrl,
+    workerUrl: `${baseUrl}/v2/${LocalRoutes.ENDPOINT}`,
+    workerKey,
+    isPublic,
+    stop: (reason) => runtime.runPromise(stop(reason)),
+    close: async () => {
+      const sent = await runtime.runPromise(Effect.timeoutOption(webhooksSent, WEBHOOKS_TIMEOUT))
+      await runtime.dispose()
+      return Option.isSome(sent)
+    }
+  }
+}

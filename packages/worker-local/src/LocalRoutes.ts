@@ -1,0 +1,166 @@
+/**
+ * The addresses of the local API, mapped onto those of the server (docs/spec/local-test-mode.md#local-api).
+ *
+ * ```
+ *   a page of another origin      403
+ *   GET /, /docs                  the page; 307 to it
+ *   POST /run, /runsync           /v2/local/run, runsync      429 while too many jobs wait, 503 while the process stops
+ *   POST /status/{id}             /v2/local/status-sync/{id}
+ *   POST /stream, /cancel/{id}    /v2/local/stream, cancel/{id}
+ *   GET /health                   /v2/local/health
+ *   /v2/{any id}/...              /v2/local/...
+ *   another method, another path  405 with Allow, 404
+ * ```
+ */
+import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
+import { excerpt, PROBLEM_CONTENT_TYPE, problemJson } from "@stint/server/ProblemJson"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import { HttpServerRequest, HttpServerResponse } from "effect/http"
+import type { HttpServer } from "effect/http"
+import { page } from "./LocalServerPage.ts"
+
+/** The endpoint of the local API: every `/v2/{id}` leads to it. */
+export const ENDPOINT = "local"
+
+/** The number of jobs that can wait. They are in memory. */
+export const MAX_QUEUED_JOBS = 1_000
+
+/** The state of the local API. */
+export class LocalApi extends Context.Service<LocalApi, {
+  /** Without a trailing slash: `http://127.0.0.1:8000`. */
+  readonly baseUrl: string
+  /** Whether the server listens on another address than loopback. */
+  readonly isPublic: boolean
+  /** The number of waiting jobs. */
+  readonly queued: Effect.Effect<number>
+  /** Why the process stops; undefined while it does not. */
+  stopping: string | undefined
+}>()("@stint/worker-local/LocalRoutes/LocalApi") {}
+
+interface Route {
+  readonly method: "GET" | "POST"
+  /** The operation of the server. */
+  readonly operation: string
+}
+
+/** The routes without a job id, and those with one. */
+const ROUTES: { readonly [name: string]: Route } = {
+  run: { method: "POST", operation: "run" },
+  runsync: { method: "POST", operation: "runsync" },
+  health: { method: "GET", operation: "health" }
+}
+const JOB_ROUTES: { readonly [name: string]: Route } = {
+  status: { method: "POST", operation: "status-sync" },
+  stream: { method: "POST", operation: "stream" },
+  cancel: { method: "POST", operation: "cancel" }
+}
+
+/** Operations of a job that a deployed endpoint has for GET as well. */
+const READABLE = new Set(["status", "stream"])
+
+const TITLES = {
+  403: { type: "forbidden", title: "Forbidden" },
+  404: { type: "route-not-found", title: "Not found" },
+  405: { type: "method-not-allowed", title: "Method not allowed" },
+  429: { type: "too-many-requests", title: "Too many requests" },
+  503: { type: "unavailable", title: "Temporarily unavailable" }
+} as const
+
+const problem = (status: keyof typeof TITLES, error: string, hint: string, headers: Record<string, string> = {}) =>
+  HttpServerResponse.text(problemJson({ status, ...TITLES[status], error, hint }), {
+    status,
+    contentType: PROBLEM_CONTENT_TYPE,
+    headers
+  })
+
+/** Whether a host name, as a URL has it, is reached from this machine alone. */
+export const isLoopback = (hostname: string): boolean =>
+  hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname)
+
+/**
+ * Whether a web page of another origin calls. The local API has no keys, so without this check every page that a browser on this machine
+ * shows could run the handler. Pages of this machine may call; so may the server's own page where the server listens more widely.
+ */
+const isForeignPage = ({ host, origin }: { readonly [name: string]: string | undefined }, isPublic: boolean): boolean => {
+  if (origin === undefined) return false
+  const url = URL.canParse(origin) ? new URL(origin) : undefined
+  return url === undefined || !(isLoopback(url.hostname) || (isPublic && url.host === host))
+}
+
+const notAllowed = (method: string, path: string, allow: string, hint = "") =>
+  problem(405, `${method} is not for ${excerpt(path)}.`, `Use ${allow.replace(", ", " or ")}.${hint}`, { allow })
+
+/** The request of the server that a request of the local API stands for, or the response to it. */
+const match = (method: string, url: string): { readonly url: string } | { readonly response: HttpServerResponse.HttpServerResponse } => {
+  const [target = "", query] = url.split(/(?=[?#])/s, 2)
+  const path = target.replaceAll(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
+  const [, first = "", second, ...rest] = path.split("/")
+  if (first === "v2" && rest.length > 0) return { url: `/v2/${ENDPOINT}/${rest.join("/")}${query ?? ""}` }
+  const table = second === undefined ? ROUTES : JOB_ROUTES
+  const route = rest.length === 0 && Object.hasOwn(table, first) ? table[first] : undefined
+  if (route === undefined) {
+    return {
+      response: problem(
+        404,
+        `Nothing is at ${method} ${excerpt(path)}.`,
+        "The local API has POST /run, /runsync, /status/{id}, /stream/{id}, /cancel/{id} and GET /health; GET / describes them. " +
+          "`stint dev` with the handler's file has everything that the platform has."
+      )
+    }
+  }
+  if (method !== route.method) {
+    const hint = method === "GET" && READABLE.has(first)
+      ? ` As on a deployed endpoint, GET works at /v2/${ENDPOINT}${excerpt(path)}.`
+      : ""
+    return { response: notAllowed(method, path, route.method, hint) }
+  }
+  return { url: `/v2/${ENDPOINT}/${route.operation}${second === undefined ? "" : `/${second}`}${query ?? ""}` }
+}
+
+/** The pages, by path. */
+const pageOf = (request: HttpServerRequest.HttpServerRequest, { baseUrl }: LocalApi["Service"]) => {
+  const path = request.url.split(/[?#]/, 1)[0]
+  if (path !== "/" && path !== "/docs") return undefined
+  if (request.method !== "GET" && request.method !== "HEAD") return notAllowed(request.method, path, "GET, HEAD")
+  return path === "/docs" ? HttpServerResponse.empty({ status: 307, headers: { location: "/" } }) : page(request.headers["host"], baseUrl)
+}
+
+type App = Parameters<HttpServer.HttpServer["Service"]["serve"]>[0]
+
+/** The local API over the server's routes. */
+export const make = (app: App, api: LocalApi["Service"]): App =>
+  Effect.gen(function*() {
+    const request = yield* HttpServerRequest.HttpServerRequest
+    if (isForeignPage(request.headers, api.isPublic)) {
+      return problem(
+        403,
+        `The page ${excerpt(request.headers["origin"] ?? "")} may not call the local API, which has no keys.`,
+        "Open the page from this machine (http://localhost:...), or call the API from a program."
+      )
+    }
+    const document = pageOf(request, api)
+    if (document !== undefined) return document
+    const matched = match(request.method, request.url)
+    if ("response" in matched) return matched.response
+    if (request.method === "POST" && /^\/v2\/local\/run(?:sync)?(?:\?|$)/.test(matched.url)) {
+      if (api.stopping !== undefined) {
+        return problem(503, `The local API is stopping (${api.stopping}).`, "Start it again, and send the job again.")
+      }
+      if ((yield* api.queued) >= MAX_QUEUED_JOBS) {
+        return problem(
+          429,
+          `${MAX_QUEUED_JOBS} jobs are waiting; the local API keeps them in memory and takes no more.`,
+          "Wait for some to end, or run more at once with --rp_api_concurrency."
+        )
+      }
+    }
+    const response = yield* Effect.provideService(
+      app,
+      HttpServerRequest.HttpServerRequest,
+      request.modify({ url: matched.url })
+    )
+    // As specified, /run answers IN_PROGRESS, also while the job waits.
+    const id = request.url.startsWith("/run") && matched.url.endsWith("/run") ? response.headers[JOB_ID_HEADER] : undefined
+    return id === undefined ? response : HttpServerResponse.jsonUnsafe({ id, status: "IN_PROGRESS" })
+  })
