@@ -94,7 +94,7 @@ describe("the server of the local API", () => {
     }))
 
   // docs/spec/handler.md#returned-values
-  it.effect("a result without output has none, not even the last progress", () =>
+  it.effect("a result without output removes the progress from the job's output", () =>
     Effect.gen(function*() {
       const { run, status, take, worker } = yield* serve
       const { id } = yield* run(1)
