@@ -180,7 +180,15 @@ class World implements AsyncDisposable {
             if (id !== "") last = id
             if (event === "chunk") {
               const { attempt, number, output } = JSON.parse(data)
-              this.history.record({ _tag: "ChunkRead", at: Date.now(), job, reader, attempt, number, output: JSON.stringify(output) })
+              this.history.record({
+                _tag: "ChunkRead",
+                at: Date.now(),
+                job,
+                reader,
+                attempt,
+                number,
+                output: JSON.stringify(output)
+              })
             }
             if (event === "end") {
               const completed = JSON.parse(data).status === "COMPLETED"
@@ -227,8 +235,8 @@ const STORM = {
 
 describe("chaos: a storm of faults between real processes", () => {
   it(
-    "R1, R2, R3, R5, R9: workers killed and frozen past their lease, answers lost, readers cut every 200 ms, a kill -9 of the platform: " +
-      "no stale result, no second job, no gap, and all has ended a lease and 5 s after the faults stop",
+    "R1, R2, R3, R5, R9: workers killed and frozen past their lease, lost responses, readers cut every 200 ms, a kill -9 of the platform: " +
+      "no stale result, no duplicate job, no gap, and every job has ended a lease and 5 s after the last fault",
     async () => {
       await using world = await World.create(STORM)
       const { history, platform, tap } = world
@@ -324,7 +332,7 @@ describe("chaos: a storm of faults between real processes", () => {
 })
 
 describe("chaos: a worker frozen past its lease, again and again", () => {
-  it("R2: wakes up to have its result refused; each job ends once, with the output of the accepted attempt", async () => {
+  it("R2: gets its late result refused; each job ends once, with the output of the accepted attempt", async () => {
     await using world = await World.create({ ...STORM, leaseMs: 1_000 })
     const { history } = world
     const rounds = minutes === undefined ? 3 : 20 * minutes
@@ -356,7 +364,7 @@ describe("chaos: a worker frozen past its lease, again and again", () => {
 
 describe("chaos: a cancel of a running job", () => {
   it(
-    "R8: interrupts its handler within 3 s, whenever the worker's listening connection is cut, and no attempt starts after it",
+    "R8: interrupts its handler within 3 s even when the worker's job-stop connection is cut, and starts no further attempt",
     async () => {
       await using world = await World.create({ ...STORM, leaseMs: 30_000 })
       const { history, tap } = world
@@ -391,7 +399,7 @@ describe("chaos: a cancel of a running job", () => {
   )
 })
 
-describe("chaos: readers that are cut off", () => {
+describe("chaos: stream readers whose connection is cut", () => {
   it(
     "R9: every 200 ms, by a connection that is lost, while a worker writes: every chunk once and in order, for every reader",
     async () => {
@@ -445,7 +453,7 @@ describe("chaos: webhooks", () => {
   const jobs = minutes === undefined ? 1_000 : 10_000
 
   it(
-    "R10: the end of every job is told at least once, signed, and not before it is so, by a platform that is killed twice, to receivers " +
+    "R10: delivers the end of every job at least once, signed, and never before its commit, from a platform that is killed twice to receivers " +
       `that fail, hang and reset (${jobs} jobs)`,
     async () => {
       await using world = await World.create(STORM, { STINT_WEBHOOKS_ALLOW: "127.0.0.1", STINT_WEBHOOKS_TIMEOUT: "1 second" })
