@@ -61,7 +61,9 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
       characters += size
       if (isTerminal(before.status)) return
       yield* Effect.annotateLogs(
-        Effect.logDebug(`${after.id}: ${after.status} (waited ${delayTime(after) ?? 0} ms, ran ${executionTime(after) ?? 0} ms).`),
+        Effect.logDebug(
+          `${after.id}: ${after.status} (waited ${delayTime(after) ?? 0} ms, ran ${executionTime(after) ?? 0} ms).`
+        ),
         REQUEST_ID,
         after.id
       )

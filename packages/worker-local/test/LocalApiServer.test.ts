@@ -153,7 +153,9 @@ describe("the server of the local API", () => {
       for (const path of ["/run", "/runsync", "/v2/any/run"]) {
         const refused = yield* call("POST", path, { input: 1 })
         expect(refused.status).toBe(429)
-        expect(yield* Effect.promise(() => refused.json())).toMatchObject({ error: expect.stringMatching(/1000 jobs are waiting/) })
+        expect(yield* Effect.promise(() => refused.json())).toMatchObject({
+          error: expect.stringMatching(/1000 jobs are waiting/)
+        })
       }
       yield* take
       expect(yield* Effect.flatMap(call("POST", "/run", { input: 1 }), read(JobReceipt))).toMatchObject({ status: "IN_PROGRESS" })
