@@ -21,10 +21,10 @@ export const INITIAL_DELAY_MILLIS = 1_000
 export const MAX_DELAY_MILLIS = 30_000
 
 /** An unrequested exit within this time of the start is a quick crash. Milliseconds. */
-export const QUICK_CRASH_MILLIS = 10_000
+const QUICK_CRASH_MILLIS = 10_000
 
 /** Consecutive quick crashes that are replaced without a wait. */
-export const IMMEDIATE_RESTARTS = 2
+const IMMEDIATE_RESTARTS = 2
 
 export interface RestartBackoff {
   /** Consecutive failed starts. */
