@@ -156,7 +156,9 @@ export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> =
   const endpoint = yield* address
   if (endpoint === undefined && exporter.value === undefined) return undefined
   const exporters = ["otlp", "none"] as const
-  if ((yield* oneOf(exporter, exporters, "otlp", " For another exporter, register an SDK of your own.")) === "none") return undefined
+  if ((yield* oneOf(exporter, exporters, "otlp", " For another exporter, register an SDK of your own.")) === "none") {
+    return undefined
+  }
 
   const hint = " grpc is not supported: use the collector's HTTP port, usually 4318."
   const ratio = yield* named("OTEL_TRACES_SAMPLER_ARG")

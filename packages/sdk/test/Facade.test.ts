@@ -65,15 +65,18 @@ describe("the facade", () => {
     ])
   })
 
-  it.each(["throws", "rejects"])("a registered fitness check that %s is reported and ends the worker with exit code 1", async (how) => {
-    const { stub, worker } = await start({ env: { CHECK: how } })
-    stub.submit({ do: "log" })
-    expect((await worker.ended).code).toBe(1)
-    expect(stub.of("ping").map(({ text }): unknown => JSON.parse(text))).toEqual([
-      expect.objectContaining({ status: "unhealthy", check: "modelIsThere", reason: "no model at /models" })
-    ])
-    expect(stub.of("job-take")).toEqual([])
-  })
+  it.each(["throws", "rejects"])(
+    "a registered fitness check that %s is reported and ends the worker with exit code 1",
+    async (how) => {
+      const { stub, worker } = await start({ env: { CHECK: how } })
+      stub.submit({ do: "log" })
+      expect((await worker.ended).code).toBe(1)
+      expect(stub.of("ping").map(({ text }): unknown => JSON.parse(text))).toEqual([
+        expect.objectContaining({ status: "unhealthy", check: "modelIsThere", reason: "no model at /models" })
+      ])
+      expect(stub.of("job-take")).toEqual([])
+    }
+  )
 
   it("a worker takes jobs when its fitness checks pass", async () => {
     const { stub } = await start({ env: { CHECK: "passes" } })

@@ -40,9 +40,8 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
     }
 
     const evict = Effect.fnUntraced(function*(endpoint: EndpointId) {
-      while (finished.size > MAX_FINISHED_JOBS || (characters > MAX_FINISHED_CHARACTERS && finished.size > 1)) {
-        const [oldest] = finished.keys()
-        if (oldest === undefined) return
+      for (const oldest of finished.keys()) {
+        if (finished.size === 1 || (finished.size <= MAX_FINISHED_JOBS && characters <= MAX_FINISHED_CHARACTERS)) return
         forget(oldest)
         yield* store.apply(endpoint, oldest, { _tag: "Tick", now: AFTER_RETENTION, random: 0 })
       }
@@ -61,7 +60,9 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
       characters += size
       if (isTerminal(before.status)) return
       yield* Effect.annotateLogs(
-        Effect.logDebug(`${after.id}: ${after.status} (waited ${delayTime(after) ?? 0} ms, ran ${executionTime(after) ?? 0} ms).`),
+        Effect.logDebug(
+          `${after.id}: ${after.status} (waited ${delayTime(after) ?? 0} ms, ran ${executionTime(after) ?? 0} ms).`
+        ),
         REQUEST_ID,
         after.id
       )

@@ -92,7 +92,10 @@ const notAllowed = (method: string, path: string, allow: string, hint = "") =>
   problem(405, `${excerpt(path)} does not support ${method}.`, `Use ${allow.replace(", ", " or ")}.${hint}`, { allow })
 
 /** Maps a request of the local API to the URL of the server, or to an error response. */
-const match = (method: string, url: string): { readonly url: string } | { readonly response: HttpServerResponse.HttpServerResponse } => {
+const match = (
+  method: string,
+  url: string
+): { readonly url: string } | { readonly response: HttpServerResponse.HttpServerResponse } => {
   const [target = "", query] = url.split(/(?=[?#])/s, 2)
   const path = target.replaceAll(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
   const [, first = "", second, ...rest] = path.split("/")
@@ -123,7 +126,9 @@ const pageOf = (request: HttpServerRequest.HttpServerRequest, { baseUrl }: Local
   const path = request.url.split(/[?#]/, 1)[0]
   if (path !== "/" && path !== "/docs") return undefined
   if (request.method !== "GET" && request.method !== "HEAD") return notAllowed(request.method, path, "GET, HEAD")
-  return path === "/docs" ? HttpServerResponse.empty({ status: 307, headers: { location: "/" } }) : page(request.headers["host"], baseUrl)
+  return path === "/docs"
+    ? HttpServerResponse.empty({ status: 307, headers: { location: "/" } })
+    : page(request.headers["host"], baseUrl)
 }
 
 type App = Parameters<HttpServer.HttpServer["Service"]["serve"]>[0]

@@ -85,7 +85,8 @@ const startServer = Effect.fnUntraced(function*(host: string, port: number) {
 /** The worker API of the server, as a worker reads it from the variables of a platform. */
 export const platformOf = (
   { workerKey, workerUrl }: Pick<RunningServer, "workerKey" | "workerUrl">,
-  workerId: string): Platform => {
+  workerId: string
+): Platform => {
   const address = (operation: string) => `${workerUrl}/${operation}/${encodeURIComponent(workerId)}`
   return {
     prefix: "PLATFORM_",

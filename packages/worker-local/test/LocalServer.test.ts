@@ -324,7 +324,9 @@ describe("the local API", () => {
       }))
       const { id } = yield* api.run(1)
       expect(yield* readAll(api, id)).toEqual({ status: "FAILED", chunks: ["small"] })
-      expect(yield* api.status(id)).toMatchObject({ error: expect.stringMatching(/refused a chunk of 1048589 bytes.*limit of 1 MiB/) })
+      expect(yield* api.status(id)).toMatchObject({
+        error: expect.stringMatching(/refused a chunk of 1048589 bytes.*limit of 1 MiB/)
+      })
     }))
 
   // docs/spec/jobs-api.md#health
@@ -373,15 +375,20 @@ describe("each row of the local API", () => {
   })
   const json = (response: Response): Effect.Effect<unknown> => Effect.promise(() => response.json())
 
-  it.live.each([
-    ["POST /run starts a job with a test- id", "POST", "/run", 200, { id: expect.stringMatching(/^test-/), status: "IN_PROGRESS" }],
-    ["POST /runsync returns the result", "POST", "/runsync", 200, { status: "COMPLETED", output: [1] }],
-    ["POST /status/{id} returns 200 and the result", "POST", "/status/ID", 200, { status: "COMPLETED", output: [1] }],
-    ["GET /status/{id} returns 405", "GET", "/status/ID", 405, { error: expect.stringMatching(/does not support GET\.$/) }],
-    ["POST /stream/{id} returns the chunks", "POST", "/stream/ID", 200, { status: "COMPLETED", stream: [{ output: 1 }] }],
-    ["POST /cancel/{id} returns the status", "POST", "/cancel/ID", 200, { status: "COMPLETED" }],
-    ["GET /health counts jobs", "GET", "/health", 200, { jobs: { completed: 1 } }]
-  ] as const)("%s", ([_title, method, path, status, body]) =>
+  it.live.each(
+    [
+      ["POST /run starts a job with a test- id", "POST", "/run", 200, {
+        id: expect.stringMatching(/^test-/),
+        status: "IN_PROGRESS"
+      }],
+      ["POST /runsync returns the result", "POST", "/runsync", 200, { status: "COMPLETED", output: [1] }],
+      ["POST /status/{id} returns 200 and the result", "POST", "/status/ID", 200, { status: "COMPLETED", output: [1] }],
+      ["GET /status/{id} returns 405", "GET", "/status/ID", 405, { error: expect.stringMatching(/does not support GET\.$/) }],
+      ["POST /stream/{id} returns the chunks", "POST", "/stream/ID", 200, { status: "COMPLETED", stream: [{ output: 1 }] }],
+      ["POST /cancel/{id} returns the status", "POST", "/cancel/ID", 200, { status: "COMPLETED" }],
+      ["GET /health counts jobs", "GET", "/health", 200, { jobs: { completed: 1 } }]
+    ] as const
+  )("%s", ([_title, method, path, status, body]) =>
     Effect.gen(function*() {
       const { api, id } = yield* withJob
       const sent = path.startsWith("/run") ? `{"input":{"from":1}}` : undefined
@@ -390,10 +397,12 @@ describe("each row of the local API", () => {
       expect(yield* json(response)).toMatchObject(body)
     }))
 
-  it.live.each([
-    ["GET / returns the documentation", "/", 200, null],
-    ["GET /docs redirects to / with 307", "/docs", 307, "/"]
-  ] as const)("%s", ([_title, path, status, location]) =>
+  it.live.each(
+    [
+      ["GET / returns the documentation", "/", 200, null],
+      ["GET /docs redirects to / with 307", "/docs", 307, "/"]
+    ] as const
+  )("%s", ([_title, path, status, location]) =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.call("GET", path)
