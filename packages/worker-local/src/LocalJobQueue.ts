@@ -19,7 +19,7 @@ import * as Layer from "effect/Layer"
 export const MAX_FINISHED_JOBS = 1_000
 
 /** The total size of the results and chunks of ended jobs, in characters. The newest job is kept whatever its size. */
-export const MAX_FINISHED_CHARACTERS = 256 * 1024 * 1024
+const MAX_FINISHED_CHARACTERS = 256 * 1024 * 1024
 
 /** A `Tick` at this time is after the retention of every job, so it removes an ended job. */
 const AFTER_RETENTION = Number.MAX_SAFE_INTEGER
@@ -40,9 +40,8 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
     }
 
     const evict = Effect.fnUntraced(function*(endpoint: EndpointId) {
-      while (finished.size > MAX_FINISHED_JOBS || (characters > MAX_FINISHED_CHARACTERS && finished.size > 1)) {
-        const [oldest] = finished.keys()
-        if (oldest === undefined) return
+      for (const oldest of finished.keys()) {
+        if (finished.size === 1 || (finished.size <= MAX_FINISHED_JOBS && characters <= MAX_FINISHED_CHARACTERS)) return
         forget(oldest)
         yield* store.apply(endpoint, oldest, { _tag: "Tick", now: AFTER_RETENTION, random: 0 })
       }

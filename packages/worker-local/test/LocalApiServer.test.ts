@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as TestClock from "effect/testing/TestClock"
 import { createServer } from "node:http"
+import { vi } from "vitest"
 import * as LocalApiServer from "../src/LocalApiServer.ts"
 import { MAX_FINISHED_JOBS } from "../src/LocalJobQueue.ts"
 import { LocalApi, MAX_QUEUED_JOBS } from "../src/LocalRoutes.ts"
@@ -48,13 +49,10 @@ const failingReceiver = Effect.acquireRelease(
     new Promise<{ readonly url: string; readonly arrived: (count: number) => Promise<void>; readonly close: () => void }>(
       (resolve) => {
         let count = 0
-        let watchers: Array<() => void> = []
         const server = createServer((request, response) => {
           request.resume().on("end", () => {
             count++
             response.writeHead(500).end()
-            for (const watcher of watchers) watcher()
-            watchers = []
           })
         })
         server.listen(0, "127.0.0.1", () => {
@@ -62,10 +60,7 @@ const failingReceiver = Effect.acquireRelease(
           const port = typeof address === "object" && address !== null ? address.port : 0
           resolve({
             url: `http://127.0.0.1:${port}/hook`,
-            arrived: async (wanted) => {
-              while (count < wanted) await new Promise<void>((wake) => watchers.push(wake))
-              expect(count).toBe(wanted)
-            },
+            arrived: (wanted) => vi.waitFor(() => expect(count).toBe(wanted), { timeout: 10_000 }),
             close: () => server.close()
           })
         })
