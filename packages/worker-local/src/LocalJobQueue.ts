@@ -2,7 +2,7 @@
  * The memory store and the job queue, as local test mode uses them. Three things differ from a platform:
  *
  * - Job ids start with `test-` (docs/spec/jobs-api.md#job-ids).
- * - A result that asks for a fresh worker changes nothing, because there is no pool to start one.
+ * - A result that asks for a fresh worker has no effect, because there is no pool to start one.
  * - Besides its retention, an ended job is removed when newer ones exceed {@link MAX_FINISHED_JOBS} or {@link MAX_FINISHED_CHARACTERS}.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -61,7 +61,9 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
       characters += size
       if (isTerminal(before.status)) return
       yield* Effect.annotateLogs(
-        Effect.logDebug(`${after.id}: ${after.status} (waited ${delayTime(after) ?? 0} ms, ran ${executionTime(after) ?? 0} ms).`),
+        Effect.logDebug(
+          `${after.id}: ${after.status} (waited ${delayTime(after) ?? 0} ms, ran ${executionTime(after) ?? 0} ms).`
+        ),
         REQUEST_ID,
         after.id
       )
@@ -89,7 +91,7 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
   })
 )
 
-/** The given queue, with `test-` ids, which keeps its worker after a result that asks for a fresh one. */
+/** The given queue with `test-` ids. A result that asks for a fresh worker does not drain the worker. */
 export const layer: Layer.Layer<JobQueue, never, JobQueue> = Layer.effect(
   JobQueue,
   Effect.map(JobQueue, (queue) => {
@@ -99,7 +101,7 @@ export const layer: Layer.Layer<JobQueue, never, JobQueue> = Layer.effect(
       submit: (submission) => queue.submit({ ...submission, id: JobId.make(`test-${crypto.randomUUID()}`) }),
       drainWorker: () =>
         Effect.suspend(() => {
-          const line = "The handler asked for a fresh worker. A platform would start one; the local API goes on with this one."
+          const line = "The handler asked for a fresh worker. A platform would start one; the local API continues with this one."
           const log = logged ? Effect.logDebug(line) : Effect.logInfo(line)
           logged = true
           return log

@@ -82,7 +82,7 @@ describe("the server of the local API", () => {
       const hook = yield* failingReceiver
       const { run, status, take, worker } = yield* serve
       const { id } = yield* run(1, { webhook: hook.url })
-      yield* worker.done(yield* take, `{"output":1}`, false)
+      yield* worker.deliverResult(yield* take, `{"output":1}`, false)
       yield* Effect.promise(() => hook.arrived(1))
       yield* TestClock.adjust("7 seconds")
       yield* Effect.promise(() => hook.arrived(2))
@@ -94,14 +94,14 @@ describe("the server of the local API", () => {
     }))
 
   // docs/spec/handler.md#returned-values
-  it.effect("a result without output has none, not even the last progress", () =>
+  it.effect("a result without output removes the progress from the job's output", () =>
     Effect.gen(function*() {
       const { run, status, take, worker } = yield* serve
       const { id } = yield* run(1)
       const job = yield* take
       yield* worker.progress(job, "half way")
       expect(yield* status(id)).toMatchObject({ status: "IN_PROGRESS", output: "half way" })
-      yield* worker.done(job, "{}", false)
+      yield* worker.deliverResult(job, "{}", false)
       expect(yield* status(id)).toEqual({ id, status: "COMPLETED", delayTime: 0, executionTime: 0, workerId: "w1" })
     }))
 
@@ -113,7 +113,7 @@ describe("the server of the local API", () => {
       yield* take
       yield* TestClock.adjust("6 seconds")
       expect(yield* status(id)).toMatchObject({ status: "TIMED_OUT", error: expect.stringMatching(/execution timeout \(5 s\)/) })
-      expect(yield* worker.stops).toEqual([id])
+      expect(yield* worker.stopRequests).toEqual([id])
     }))
 
   it.effect("leaves a job with its worker for hours without a heartbeat", () =>
@@ -123,7 +123,7 @@ describe("the server of the local API", () => {
       const job = yield* take
       yield* TestClock.adjust("2 hours")
       expect(yield* status(id)).toMatchObject({ status: "IN_PROGRESS" })
-      yield* worker.done(job, `{"output":2}`, false)
+      yield* worker.deliverResult(job, `{"output":2}`, false)
       expect(yield* status(id)).toMatchObject({ status: "COMPLETED", output: 2 })
     }))
 
@@ -139,7 +139,7 @@ describe("the server of the local API", () => {
       for (let n = 0; n < MAX_FINISHED_JOBS; n++) {
         if (n === MAX_FINISHED_JOBS - 1) expect(yield* status(cancelled.id)).toMatchObject({ status: "CANCELLED" })
         last = (yield* run(n)).id
-        yield* worker.done(yield* take, `{"output":${n}}`, false)
+        yield* worker.deliverResult(yield* take, `{"output":${n}}`, false)
       }
       expect((yield* call("POST", `/status/${cancelled.id}`)).status).toBe(404)
       expect(yield* status(last)).toMatchObject({ status: "COMPLETED" })
@@ -153,7 +153,9 @@ describe("the server of the local API", () => {
       for (const path of ["/run", "/runsync", "/v2/any/run"]) {
         const refused = yield* call("POST", path, { input: 1 })
         expect(refused.status).toBe(429)
-        expect(yield* Effect.promise(() => refused.json())).toMatchObject({ error: expect.stringMatching(/1000 jobs are waiting/) })
+        expect(yield* Effect.promise(() => refused.json())).toMatchObject({
+          error: expect.stringMatching(/1000 jobs are waiting/)
+        })
       }
       yield* take
       expect(yield* Effect.flatMap(call("POST", "/run", { input: 1 }), read(JobReceipt))).toMatchObject({ status: "IN_PROGRESS" })

@@ -8,7 +8,7 @@ import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
 import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
 
 /** The error of `--rp_serve_api` when the server's module cannot be loaded for this reason. */
-const loadingFailsWith = (cause: unknown) =>
+const loadingFailsWith = (cause: Error) =>
   Effect.flip(Layer.build(LocalMode.layer({ loadServer: () => Promise.reject(cause) }))).pipe(
     Effect.scoped,
     Effect.provide(Shutdown.layer),
