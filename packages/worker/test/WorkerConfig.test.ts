@@ -166,7 +166,11 @@ describe("an invalid value is reported with its variable and value", () => {
       /PLATFORM_WEBHOOK_GET_JOB is "job-take".*address/
     ],
     ["job-take with another scheme", { ...minimal, PLATFORM_WEBHOOK_GET_JOB: "ftp://a/b" }, /"ftp:\/\/a\/b".*http or https/],
-    ["a missing job-done", { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: undefined }, /PLATFORM_WEBHOOK_POST_OUTPUT is not.*worker-env/],
+    [
+      "a missing job-done",
+      { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: undefined },
+      /PLATFORM_WEBHOOK_POST_OUTPUT is not.*worker-env/
+    ],
     ["job-done without $ID", { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/done` }, /must contain \$ID/],
     ["an interval that is not a number", {
       ...minimal,
