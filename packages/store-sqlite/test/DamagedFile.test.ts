@@ -36,7 +36,7 @@ const tamper = (sql: string) =>
 
 describe("damage", () => {
   rule(
-    "R5: a row that cannot be read stops neither the timers nor the workers of the others, and is named once",
+    "R5: an unreadable row does not delay timers or claims of other jobs and is logged once",
     Effect.gen(function*() {
       const { lines, layer } = logged()
       yield* Effect.gen(function*() {
@@ -72,7 +72,7 @@ describe("damage", () => {
   )
 
   rule(
-    "R10: a delivery that cannot be read holds up no other, is named once, and is sent when it is mended",
+    "R10: an unreadable delivery does not delay others, is logged once, and is sent after its repair",
     Effect.gen(function*() {
       const { lines, layer } = logged()
       yield* Effect.gen(function*() {
@@ -131,7 +131,7 @@ describe("damage", () => {
   )
 
   rule(
-    "a crash between the statements of a submission leaves nothing of it, its key and its tags neither",
+    "a crash between the statements of a submission leaves no part of it, including its key and tags",
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       yield* tamper(`CREATE TEMP TRIGGER trap BEFORE INSERT ON main.tags BEGIN SELECT RAISE(ABORT, 'the trap snapped'); END`)

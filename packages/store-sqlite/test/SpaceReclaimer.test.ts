@@ -62,7 +62,7 @@ describe("R15: space", () => {
       assert.deepStrictEqual({ lastError, progress }, { lastError: "Gone.", progress: null })
     }).pipe(Effect.provide(world)))
 
-  it.effect("the pages of removed jobs are used again, and given back beyond a reserve, step by step", () =>
+  it.effect("pages of removed jobs are reused, and pages beyond a reserve are freed step by step", () =>
     Effect.gen(function*() {
       const store = yield* JobStore
       const fill = Effect.forEach(Array.from({ length: 40 }), () => lived(200_000), { discard: true })

@@ -205,13 +205,13 @@ describe("group commit", () => {
   )
 
   rule(
-    "a look that finds nothing commits nothing",
+    "operations that change nothing commit nothing",
     Effect.gen(function*() {
       const store = yield* JobStore
       const { id: endpoint } = Scenario.endpoint()
       const job = Scenario.record({ endpoint: Scenario.elsewhere })
       yield* store.insert(job)
-      const looks = Effect.gen(function*() {
+      const operations = Effect.gen(function*() {
         yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
         yield* store.tick({ _tag: "Tick", now: 0 }, 100)
         yield* store.applyRunning({ endpoint, worker: "ann" }, { _tag: "Return", now: 0, endpoint, worker: "ann" })
@@ -220,12 +220,12 @@ describe("group commit", () => {
         yield* store.get(job.endpoint, job.id)
         yield* store.depth(endpoint)
       })
-      assert.strictEqual(yield* commitsOf(looks), 0)
+      assert.strictEqual(yield* commitsOf(operations), 0)
     })
   )
 
   rule(
-    "a job that cannot be kept takes no neighbour with it",
+    "a job that cannot be stored does not affect the other jobs of its commit",
     Effect.gen(function*() {
       const store = yield* JobStore
       const db = yield* SqliteDatabase.SqliteDatabase
@@ -284,7 +284,7 @@ const leavePages = (pages: number) =>
 
 describe("R11: a full disk", () => {
   rule(
-    "takes nothing that it cannot keep, keeps what it has, and works again when there is space",
+    "rejects new jobs, keeps the stored ones, and works again when there is space",
     Effect.gen(function*() {
       const store = yield* JobStore
       const { id: endpoint } = Scenario.endpoint()
@@ -313,7 +313,7 @@ describe("R11: a full disk", () => {
   )
 
   rule(
-    "keeps no endpoint that it does not have on disk",
+    "does not return an endpoint that is not on disk",
     Effect.gen(function*() {
       const store = yield* EndpointStore
       yield* store.put(Scenario.endpoint({ leaseMs: 1_000 }))
@@ -330,7 +330,7 @@ describe("R11: a full disk", () => {
 
 describe("unreadable rows", () => {
   rule(
-    "are an error and no job",
+    "are reported as an error, not as a missing job",
     Effect.gen(function*() {
       const store = yield* JobStore
       const db = yield* SqliteDatabase.SqliteDatabase

@@ -72,7 +72,7 @@ const reopening = Effect.fnUntraced(function*(file: string) {
 
 describe("durability", () => {
   it.live(
-    "R1: nothing of a job's state is lost by closing and opening, at any point of its life",
+    "R1: closing and reopening the file loses no part of a job's state, at any stage of the job",
     () =>
       Effect.promise(() =>
         fc.assert(
