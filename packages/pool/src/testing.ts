@@ -36,7 +36,7 @@ const Behaviour = Schema.Struct({
     Schema.Struct({ _tag: Schema.tag("Stay") })
   ])
 })
-export type Behaviour = typeof Behaviour.Type
+type Behaviour = typeof Behaviour.Type
 
 /** Decodes the behaviour from a worker's environment. */
 export const behaviourOf = Schema.decodeUnknownEffect(Schema.fromJsonString(Behaviour))

@@ -1,3 +1,5 @@
+// The negative type test below is reported by the Effect language service as well as by the compiler.
+// @effect-diagnostics missingLayerContext:off missingEffectContext:off
 import { describe, expect, it } from "@effect/vitest"
 import { Handler, JobMiddleware } from "@stint/worker"
 import { WorkerTest } from "@stint/worker/testing"

@@ -64,22 +64,24 @@ const SEVERITIES: Record<LineLevel, Severity> = { TRACE: "Trace", DEBUG: "Debug"
 const startServer = Effect.fnUntraced(function*(host: string, port: number) {
   const context = yield* Effect.context()
   const { start } = yield* Effect.promise(() => import("./LocalApiServer.ts"))
-  return yield* Effect.tryPromise({
-    try: () =>
-      start({
-        host,
-        port,
-        log: (level, message, job) => {
-          const line = Effect.logWithLevel(SEVERITIES[level])(message)
-          Effect.runForkWith(context)(job === undefined ? line : Effect.annotateLogs(line, REQUEST_ID, job))
-        }
-      }),
-    catch: (cause) => cause
-  }).pipe(Effect.catch((cause) =>
-    isSystemError(cause)
-      ? Effect.fail(new LocalModeError({ message: listenErrorMessage(cause, host, port) }))
-      : Effect.die(cause)
-  ))
+  const started = yield* Effect.promise(() =>
+    start({
+      host,
+      port,
+      log: (level, message, job) => {
+        const line = Effect.logWithLevel(SEVERITIES[level])(message)
+        Effect.runForkWith(context)(job === undefined ? line : Effect.annotateLogs(line, REQUEST_ID, job))
+      }
+    }).then(
+      (server) => ({ _tag: "Started", server } as const),
+      (cause: unknown) => {
+        if (isSystemError(cause)) return { _tag: "NotListening", cause } as const
+        throw cause
+      }
+    )
+  )
+  if (started._tag === "Started") return started.server
+  return yield* new LocalModeError({ message: listenErrorMessage(started.cause, host, port) })
 })
 
 /** The worker API of the server, as a worker reads it from the variables of a platform. */
