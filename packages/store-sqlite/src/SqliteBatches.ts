@@ -87,7 +87,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
       if (batch === undefined) continue
       if (batch.status === "DRAFT") {
         cancel(batch, now, limit)
-      } else if (batch.endedAt !== null && batch.endedAt + batch.retentionMs <= now) {
+      } else if (BatchMachine.isExpired(batch, now)) {
         more = remove(id, now, limit) || more
       }
     }

@@ -77,8 +77,17 @@ const make = Effect.gen(function*() {
   }
 
   /** Within a transaction. */
+  const isBatchExpired = ({ batchId }: JobHead, now: number): boolean => {
+    const batch = batchId === null ? undefined : batches.current(batchId)
+    return batch !== undefined && BatchMachine.isExpired(batch, now)
+  }
+
+  /** Within a transaction. */
   const apply = (row: JobRows.Row, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
     const before = row.head
+    if (event._tag === "Retry" && isBatchExpired(before, event.now)) {
+      return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
+    }
     const decided = transition(before, event)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     if (decided.success._tag === "Remove") {

@@ -366,7 +366,8 @@ describe("single transitions", () => {
   })
 
   it("restarts the time to live on a retry, and continues the attempt numbers", () => {
-    const failed = after(claim(fresh, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
+    const kept = { ...fresh, retentionMs: 200_000 }
+    const failed = after(claim(kept, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
     const again = after(failed, { _tag: "Retry", now: 100_000, endpoint: RED })
     assert.deepInclude(again, {
       status: "IN_QUEUE",
@@ -447,6 +448,14 @@ describe("single transitions", () => {
     assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 1 }), { _tag: "Repeated" })
     assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 4 }), { _tag: "Gap", expected: 3 })
     assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 0 }), { _tag: "Gap", expected: 3 })
+  })
+
+  it("rejects a retry once the retention of an ended job has ended", () => {
+    const failed = after(claim(fresh, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
+    const retry = { _tag: "Retry", now: dueAt(failed), endpoint: RED } as const
+    assert.deepStrictEqual(rejectionOf(failed, retry), { _tag: "Expired" })
+    assert.strictEqual(after(failed, { ...retry, now: retry.now - 1 }).status, "IN_QUEUE")
+    assert.deepStrictEqual(rejectionOf(failed, { ...retry, endpoint: BLUE }), { _tag: "OtherEndpoint" })
   })
 
   it("reports the current state in a rejection", () => {

@@ -103,7 +103,10 @@ export class JobQueue extends Context.Service<
      */
     readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, StoreError | JobMissing>
 
-    /** Returns a FAILED or TIMED_OUT job to the queue. Fails with `NotRetryable` in any other status. */
+    /**
+     * Returns a FAILED or TIMED_OUT job to the queue. Fails with `NotRetryable` in any other status, and with `JobMissing` once the retention
+     * of the job or of its batch has ended.
+     */
     readonly retry: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, StoreError | JobMissing | NotRetryable>
 
     /** Cancels all waiting jobs of an endpoint. Returns their number. */

@@ -15,7 +15,7 @@
  *   requests of a finalized batch:   not enqueued --enqueued--> a job: waiting, running, then completed | failed | cancelled
  *                                      `--cancelled--> cancelled
  *   end of a batch (`endedAt`):      no request waits or runs; a draft is cancelled after a week without changes
- *   removal:                         after the retention, together with its jobs
+ *   removal:                         after the retention, together with its jobs, in steps; its jobs cannot be retried from then on
  * ```
  *
  * Invariants for every sequence of events, checked by property tests:
@@ -191,6 +191,10 @@ export const dueAt = (batch: BatchRecord): number | null => {
   if (batch.endedAt !== null) return batch.endedAt + batch.retentionMs
   return batch.status === "DRAFT" ? batch.touchedAt + DRAFT_MILLIS : null
 }
+
+/** Whether its retention has ended. Its jobs are removed in steps, so a retry must not reopen it (docs/spec/batches.md#end-of-a-batch). */
+export const isExpired = ({ endedAt, retentionMs }: BatchRecord, now: number): boolean =>
+  endedAt !== null && now >= endedAt + retentionMs
 
 /** The webhook event of a change; undefined: none. */
 export const webhookEventOf = (before: BatchRecord, after: BatchRecord): BatchWebhookEvent | undefined => {

@@ -21,7 +21,8 @@
  *    | ttl over (Tick, Claim)                  | ttl or executionTimeout over (Tick)
  *    +------------> [ TIMED_OUT ] <------------+
  *
- *   Retry:  FAILED | TIMED_OUT -> IN_QUEUE          retention over (Tick): any terminal status -> removed
+ *   Retry, until the retention ends:  FAILED | TIMED_OUT -> IN_QUEUE
+ *   retention over (Tick):            any terminal status -> removed
  * ```
  *
  * Invariants for every sequence of events, checked by property tests:
@@ -112,6 +113,8 @@ export type Rejection =
   | { readonly _tag: "Gap"; readonly expected: number }
   /** Only FAILED and TIMED_OUT jobs can be retried. */
   | { readonly _tag: "NotRetryable"; readonly status: JobHead["status"] }
+  /** The retention of the job or of its batch has ended. The caller must treat the job as missing. */
+  | { readonly _tag: "Expired" }
   /** Nothing is due yet. */
   | { readonly _tag: "NotDue" }
 
@@ -349,6 +352,7 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
       return tick(job, event.now, event.random)
     case "Retry": {
       if (event.endpoint !== job.endpoint) return reject({ _tag: "OtherEndpoint" })
+      if (job.finishedAt !== null && event.now >= dueAt(job)) return reject({ _tag: "Expired" })
       if (job.status !== "FAILED" && job.status !== "TIMED_OUT") return reject({ _tag: "NotRetryable", status: job.status })
       // The time to live restarts; otherwise a job that timed out could never run again.
       return put(

@@ -214,6 +214,9 @@ const make = (
 
   const apply = (entry: Entry, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
     const before = entry.head
+    if (event._tag === "Retry" && batches.isExpired(before, event.now)) {
+      return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
+    }
     const decided = transition(before, event)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     unindex(entry)
