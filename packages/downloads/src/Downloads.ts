@@ -298,7 +298,9 @@ const fromEnvironment = Effect.gen(function*() {
     const allow = Option.getOrElse(value, () => "").split(",").map((one) => one.trim()).filter((one) => one !== "")
     if (allow.length === 0) continue
     yield* Effect.logWarning(
-      `${variable} opens ${allow.join(", ")} to downloads: whoever may submit a job can read what is served there.`
+      `${variable} opens ${
+        allow.join(", ")
+      } to downloads: every caller who can submit a job can read the content of these addresses.`
     )
     return layerWith({ allow }).pipe(
       Layer.catch((error) =>

@@ -18,7 +18,7 @@ const loadingFailsWith = (cause: Error) =>
   )
 
 describe("--rp_serve_api", () => {
-  it("without @stint/worker-local ends the process with the install command", async () => {
+  it("ends the process with the install command when @stint/worker-local is missing", async () => {
     const worker = WorkerProcess.start(fileURLToPath(new URL("./fixtures/worker.ts", import.meta.url)), {
       args: ["--rp_serve_api"]
     })
