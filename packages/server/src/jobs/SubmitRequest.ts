@@ -67,7 +67,7 @@ export const submissionLimits = (
   runsync: { bytes: limits.runsyncBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUNSYNC", true, limits) }
 })
 
-/** A new id, which takes the place of the idempotency key. */
+/** A new id. With an idempotency key, the id is in the slot of that key (see UuidV7.ts). */
 export const newJobId = (endpoint: Endpoint, idempotencyKey: string | undefined, prefix: "" | "sync-"): JobId =>
   JobId.make(
     prefix + uuidV7At(Date.now(), idempotencyKey === undefined ? undefined : slotOfKey(endpoint.id, idempotencyKey))
