@@ -1,5 +1,5 @@
 /**
- * Tests of calls from web pages, with the requests that browsers send.
+ * Tests calls from web pages, with the requests that browsers send.
  */
 import { expect, layer } from "@effect/vitest"
 import * as Cors from "@stint/server/Cors"
@@ -107,7 +107,7 @@ layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })(
       expect([asked.status, asked.headers.has("access-control-allow-origin")]).toEqual([204, false])
       const answer = yield* server.call(endpoint.path("health"), { headers: { origin: OTHER } })
       expect([answer.status, answer.headers.has("access-control-allow-origin")]).toEqual([200, false])
-      // A cache must not serve one origin's response to the other.
+      // A cache must not serve one origin's response to the other origin.
       expect(answer.headers.get("vary")).toContain("Origin")
     }))
 

@@ -1,5 +1,6 @@
 /**
- * Tests of job events over random job histories and random disconnects (R9, docs/spec/figures.md#reliability), and of a client's cost.
+ * Tests job events with random job histories and random disconnects (R9, docs/spec/figures.md#reliability), and the resources that one
+ * client uses.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { withHeartbeat } from "@stint/server/JobEventStream"
@@ -11,10 +12,10 @@ import * as fc from "fast-check"
 import { dataOf, open, type SentEvent } from "../src/EventReader.ts"
 import { ADMIN_KEY, layer as layerServer, ServerTest } from "../src/ServerTest.ts"
 
-/** How many events the client reads before each disconnect; the list repeats. */
+/** The number of events that the client reads before each disconnect. The list repeats. */
 const cuts = fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1, maxLength: 6 }).filter((all) => all.some((one) => one > 0))
 
-/** The worker's actions: chunks and progress, in bursts. */
+/** The worker's actions: it sends chunks and progress in bursts. */
 const course = fc.array(
   fc.oneof({ weight: 4, arbitrary: fc.constant("chunk" as const) }, { weight: 1, arbitrary: fc.constant("progress" as const) }),
   { maxLength: 25 }

@@ -1,5 +1,5 @@
 /**
- * The published OpenAI client, unmodified, pointed at `/v2/{endpoint}/openai/v1`.
+ * Tests the published, unmodified OpenAI client with the base URL `/v2/{endpoint}/openai/v1`.
  */
 import { expect, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -32,7 +32,7 @@ const open = (settings: Settings = {}, options: { readonly apiKey?: string; read
 
 const call = <A>(promise: () => PromiseLike<A>) => Effect.promise(() => Promise.resolve(promise()))
 
-/** The error that rejects a call. */
+/** The error with which a call is rejected. */
 const refusal = (promise: () => PromiseLike<unknown>) =>
   Effect.promise(() => Promise.resolve(promise()).then(() => undefined, (error: unknown) => error))
 

@@ -1,5 +1,6 @@
 /**
- * Tests of OpenAI requests that outlast the delay of their response headers, and of servers that close or fail meanwhile.
+ * Tests OpenAI requests that take longer than the delay of their response headers, and servers that shut down or fail during such a
+ * request.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
@@ -107,7 +108,7 @@ describe("a closing server", () => {
     }))
 })
 
-/** Whether jobs can be read. */
+/** Whether reads of jobs succeed. */
 class Looks extends Context.Service<Looks, { broken: boolean }>()("@stint/server/test/Looks") {}
 
 const layerStores = Layer.effect(

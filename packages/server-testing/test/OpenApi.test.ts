@@ -52,7 +52,7 @@ const operationsOf = (document: Document) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation }))
   )
 
-/** A schema of the document that validates values as its readers would and rejects unknown members. */
+/** A schema of the document, which validates values as readers of the document would and rejects unknown members. */
 const checker = (document: Document, schema: unknown) => {
   const inDefs = (value: unknown) => JSON.parse(JSON.stringify(value).replaceAll("#/components/schemas/", "#/$defs/"))
   const imported = SchemaRepresentation.fromJsonSchemaDocument({
@@ -283,7 +283,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       }
       expect(answer.text).not.toMatch(/<script|<link|<img|<iframe|@import|url\(|(?:src|href)="(?!#|\/openapi\.json)/)
       expect(answer.text).toContain("color-scheme: light dark")
-      // Every opened tag is closed: no text of the document is parsed as a tag.
+      // Every opened tag is closed, so no text of the document is parsed as a tag.
       for (const tag of ["section", "details", "table", "ul", "pre", "code"]) {
         const opened = answer.text.split(new RegExp(`<${tag}[ >]`)).length
         expect(answer.text.split(`</${tag}>`).length, tag).toBe(opened)

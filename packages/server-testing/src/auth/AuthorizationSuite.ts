@@ -1,5 +1,6 @@
 /**
- * Tests of authorization: which key is valid for which API, and that the server never reveals a key (docs/spec/authentication.md#keys-in-requests).
+ * Tests authorization: which key is valid for which API, and that the server never reveals a key
+ * (docs/spec/authentication.md#keys-in-requests).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -8,7 +9,7 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the tests of authorization. */
+/** Registers the tests for authorization. */
 export const authorization = (it: ServerIt): void => {
   it.effect("each API accepts its own key, raw or as a bearer token, and no other", () =>
     Effect.gen(function*() {
@@ -48,7 +49,7 @@ export const authorization = (it: ServerIt): void => {
         Effect.forEach(surface, ([method, path]) =>
           Effect.forEach(keys, (authorization) =>
             Effect.gen(function*() {
-              // Header values are bytes; fetch sends one character per byte.
+              // Header values are bytes, and fetch sends each character as one byte.
               const sent = authorization === null ? null : Buffer.from(authorization, "utf8").toString("latin1")
               const answer = yield* server.call(path, { method, authorization: sent })
               expect(answer.status, `${method} ${path} with ${authorization}`).toBe(status)
@@ -146,7 +147,7 @@ export const authorization = (it: ServerIt): void => {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
       const worker = yield* endpoint.worker()
-      // This warning is always logged, next to the key.
+      // This warning is always logged right after the key was used.
       yield* worker.call(`${worker.addresses.ping}&status=unhealthy&check=logged-for-sure&reason=x`)
       const logs = (yield* server.logs).join("\n")
       expect(logs).toContain("logged-for-sure")

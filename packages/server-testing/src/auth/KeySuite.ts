@@ -1,5 +1,5 @@
 /**
- * Tests of access keys: what they allow, how long they are valid, and that a secret is shown only once.
+ * Tests access keys: what they allow, how long they are valid, and that a secret is shown only once.
  */
 import { expect } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
@@ -304,7 +304,7 @@ const telling = (it: ServerIt) => {
     }))
 }
 
-/** Registers the tests of access keys. */
+/** Registers the tests for access keys. */
 export const keys = (it: ServerIt): void => {
   making(it)
   opening(it)

@@ -1,6 +1,5 @@
 /**
- * Tests of invalid input: each returns a JSON error that names the problem and the way out, and the server continues
- * unaffected.
+ * Tests invalid input: the server returns a JSON error that states the problem and the remedy, and continues unaffected.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -244,7 +243,7 @@ const sizing = (it: ServerIt) => {
     }))
 }
 
-/** Registers the tests of invalid input. */
+/** Registers the tests for invalid input. */
 export const badInput = (it: ServerIt): void => {
   understanding(it)
   sizing(it)

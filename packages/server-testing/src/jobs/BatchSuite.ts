@@ -1,5 +1,5 @@
 /**
- * Tests of batches on the wire (docs/spec/batches.md#batch-object).
+ * Tests batches on the wire (docs/spec/batches.md#batch-object).
  */
 import { expect } from "@effect/vitest"
 import { Batch, BatchReceipt, BatchResults } from "@stint/contract/Batch"
@@ -38,7 +38,7 @@ const make = Effect.fnUntraced(function*(settings?: Settings) {
   }
 })
 
-/** Registers the tests of batches. */
+/** Registers the tests for batches. */
 export const batches = (it: ServerIt): void => {
   it.effect("batch: an array creates a draft, which accepts requests, is finalized, runs, and becomes COMPLETED with every result", () =>
     Effect.gen(function*() {

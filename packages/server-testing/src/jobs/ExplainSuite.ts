@@ -1,5 +1,5 @@
 /**
- * Tests of `?explain`: why a job is in its state (docs/spec/jobs-api.md#explaining-a-job).
+ * Tests `?explain`, which states why a job is in its current state (docs/spec/jobs-api.md#explaining-a-job).
  */
 import { expect } from "@effect/vitest"
 import type { Explanation } from "@stint/contract/Explanation"
@@ -19,7 +19,7 @@ const why = (endpoint: TestEndpoint, job: string): Effect.Effect<Explanation> =>
     Effect.orDie
   )
 
-/** Registers the tests of explanations. */
+/** Registers the tests for explanations. */
 export const explanations = (it: ServerIt): void => {
   it.effect("explain: appears only when requested and leaves the rest of the job unchanged", () =>
     Effect.gen(function*() {

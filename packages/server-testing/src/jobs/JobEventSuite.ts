@@ -1,5 +1,5 @@
 /**
- * Tests of job events over Server-Sent Events (contract, JobEvents.ts; R9, docs/spec/figures.md#reliability).
+ * Tests job events over Server-Sent Events (contract, JobEvents.ts; R9, docs/spec/figures.md#reliability).
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -24,7 +24,7 @@ const chunksOf = (events: ReadonlyArray<SentEvent>) =>
     (all) => all.map((data) => (data as { readonly output: unknown }).output)
   )
 
-/** Registers the tests of job events. */
+/** Registers the tests for job events. */
 export const events = (it: ServerIt): void => {
   it.effect("events: sends statuses, progress, every chunk and the end with the whole job, each with an id, and then closes the response", () =>
     Effect.gen(function*() {
@@ -123,7 +123,7 @@ export const events = (it: ServerIt): void => {
       const reader = yield* read(endpoint, id)
       yield* worker.next
       yield* worker.stream(id, ["lost"])
-      // The worker reports no job in progress, so its job is lost and is taken again by the same call or the next.
+      // The worker reports that no job is in progress, so its job is lost and is taken again by this call or the next one.
       const again = yield* until(worker.take(false), (job) => job?.id === id)
       expect(again?.attempt).toBe(2)
       yield* worker.stream(id, ["kept"])
@@ -187,7 +187,7 @@ export const events = (it: ServerIt): void => {
       const big = "x".repeat(700_000)
       for (let n = 0; n < 20; n++) yield* worker.stream(id, [`${n}${big}`])
       yield* worker.finish(id, "done")
-      // Other clients are not delayed, and this one gets everything once it reads.
+      // Other clients are not delayed, and this client gets everything once it reads.
       expect((yield* endpoint.status(id)).status).toBe("COMPLETED")
       const outputs = yield* chunksOf(yield* reader.rest)
       expect(outputs.map((output) => String(output).slice(0, 2).replace("x", ""))).toEqual(

@@ -1,5 +1,5 @@
 /**
- * Tests of status, status-sync and health (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#health).
+ * Tests status, status-sync and health (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#health).
  */
 import { expect } from "@effect/vitest"
 import { Job } from "@stint/contract/Job"
@@ -11,7 +11,7 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ServerTest } from "../ServerTest.ts"
 import { expectJson } from "../WireClient.ts"
 
-/** Registers the tests of job status. */
+/** Registers the tests for job status. */
 export const statusCalls = (it: ServerIt): void => {
   it.effect("status: has exactly the keys that apply at each step of a job's life, by GET and by POST", () =>
     Effect.gen(function*() {
@@ -123,7 +123,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(yield* errorOf("full", JSON.stringify(blob))).toBe(JSON.stringify(blob))
       expect(yield* errorOf("none", JSON.stringify(blob))).toBe(JSON.stringify(rest))
       expect(yield* errorOf("none", "a plain sentence")).toBe("a plain sentence")
-      // Existing SDKs send this for a generator that raised.
+      // Existing SDKs send this for a generator that raised an exception.
       expect(yield* errorOf("none", "handler: no \ntraceback: /secret/path.py, line 3")).toBe("handler: no")
       expect(yield* errorOf("none", "{\"error_traceback\":7}")).toBe("{}")
     }))
@@ -162,7 +162,7 @@ export const statusCalls = (it: ServerIt): void => {
       })
       yield* worker.finish(a?.id ?? "", 1)
       yield* worker.deliver(b?.id ?? "", { error: "no" })
-      // The worker reports no job in progress, so the third job returns to the queue and is taken again.
+      // The worker reports that no job is in progress, so the third job returns to the queue and is taken again.
       yield* worker.take(false)
       expect(yield* endpoint.health).toEqual({
         jobs: { completed: 1, failed: 1, inProgress: 1, inQueue: 1, retried: 1 },

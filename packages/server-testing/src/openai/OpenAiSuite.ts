@@ -1,5 +1,5 @@
 /**
- * Tests of the OpenAI route (docs/spec/openai-route.md#requests): how a request becomes a job, and how the response is built.
+ * Tests the OpenAI route (docs/spec/openai-route.md#requests): how a request becomes a job, and how the response is built.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ const start = Effect.fnUntraced(function*(settings?: Parameters<ServerTest["Serv
 
 const part = (content: string) => ({ object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })
 
-/** Registers the tests of requests and of responses without a stream. */
+/** Registers the tests for requests and for responses without a stream. */
 export const openAi = (it: ServerIt): void => {
   it.effect("a POST becomes a job with its route and its body, and the handler's value is returned with the job's id", () =>
     Effect.gen(function*() {
@@ -115,7 +115,7 @@ export const openAi = (it: ServerIt): void => {
       const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
       const { id } = yield* worker.next
       yield* worker.stream(id, [{ lost: true }])
-      // The worker takes another job with none in progress: the first is lost.
+      // The worker takes another job and reports that no job is in progress, so the first job is lost.
       yield* worker.take(false)
       yield* worker.stream(id, [{ kept: true }])
       yield* worker.deliver(id, { output: [] }, "&isStream=true")

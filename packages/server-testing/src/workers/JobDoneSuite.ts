@@ -1,5 +1,5 @@
 /**
- * Tests of job-done and ping (docs/spec/worker-protocol.md#delivering-a-result, docs/spec/worker-protocol.md#delivering-progress,
+ * Tests job-done and ping (docs/spec/worker-protocol.md#delivering-a-result, docs/spec/worker-protocol.md#delivering-progress,
  * docs/spec/worker-protocol.md#heartbeat).
  */
 import { expect } from "@effect/vitest"
@@ -79,7 +79,7 @@ const results = (it: ServerIt) => {
       expect(yield* worker.take(false)).toMatchObject({ attempt: 2 })
       yield* Effect.flatMap(worker.deliver(id, { output: "old" }, "&attempt=1"), expectProblem(409))
       yield* Effect.flatMap(worker.call(`${worker.addresses.stream(id)}&attempt=1`, { json: { output: 0 } }), expectProblem(409))
-      // Late progress is not an error, but it is not shown.
+      // Late progress is not an error, but the job does not show it.
       expect((yield* worker.deliver(id, { status: "IN_PROGRESS", output: "old" }, "&attempt=1")).status).toBe(200)
       expect(yield* endpoint.status(id)).toEqual({
         id,
@@ -343,7 +343,7 @@ const heartbeats = (it: ServerIt) => {
     }))
 }
 
-/** Registers the tests of delivering results and of heartbeats. */
+/** Registers the tests for result delivery and heartbeats. */
 export const jobDone = (it: ServerIt): void => {
   results(it)
   heartbeats(it)
