@@ -31,7 +31,7 @@ interface NextError {
   readonly "~@stint/worker/JobMiddleware/NextError": never
 }
 
-/** The services that the wrapped code needs. The type is opaque: a middleware cannot provide them, because the worker does. */
+/** The services that the wrapped code needs. The type is opaque, because a middleware does not provide them. */
 interface NextServices {
   readonly "~@stint/worker/JobMiddleware/NextServices": never
 }
