@@ -14,7 +14,7 @@ import type * as Scope from "effect/Scope"
 
 /** The sweep, its interval and its log messages. */
 export interface Options<E, R> {
-  /** True when more may be due. */
+  /** Returns true when more work may be due. */
   readonly sweep: Effect.Effect<boolean, E, R>
   readonly interval: Duration.Input
   /** Logged when a sweep fails after one that succeeded. */
@@ -23,7 +23,7 @@ export interface Options<E, R> {
   readonly recoveryMessage: string
 }
 
-/** Sweeps until the scope closes. Defects are logged as well: a damaged row must not end the sweeps. */
+/** Sweeps until the scope closes. Defects are logged as well, so that a damaged row does not stop the sweeps. */
 export const start = <E, R>(
   { failureMessage, interval, sweep, recoveryMessage }: Options<E, R>
 ): Effect.Effect<void, never, R | Scope.Scope> =>

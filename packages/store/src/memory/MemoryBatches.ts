@@ -61,7 +61,7 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
     if (event === undefined || after.webhook === null) return
     outbox.add({
       job: JobId.make(after.id),
-      // Requests of several callers contribute to a batch, so it has no trace context of its own.
+      // Several callers' requests can belong to one batch, so the batch has no trace context of its own.
       traceparent: null,
       tracestate: null,
       endpoint: after.endpoint,
