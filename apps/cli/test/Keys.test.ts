@@ -195,7 +195,7 @@ describe("stint keys", () => {
     [["create", "x"], "needs at least one endpoint"],
     [["create", "x", "--endpoint", "nope"], "no endpoint \"nope\""],
     [["create", "x", "--endpoint", "slow", "--all-endpoints"], "not both"],
-    [["create", "x", "--endpoint", "slow", "--scope", "admin"], "scope admin opens every endpoint"],
+    [["create", "x", "--endpoint", "slow", "--scope", "admin"], "scope admin is valid for every endpoint"],
     [["create", "x", "--endpoint", "slow", "--concurrent", "3"], "--concurrent needs --limit"],
     [["create", "x", "--endpoint", "slow", "--limit", "3", "--per", "1500 millis"], "perMs"],
     [["rotate", "nope"], "no key \"nope\""],

@@ -30,6 +30,7 @@ import { WorkerPool } from "@stint/pool/WorkerPool"
 import type { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import * as OutageLog from "@stint/store/OutageLog"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -94,7 +95,6 @@ export const layer = (
     const preparing = yield* FiberMap.make<EndpointId, void, never>()
     const managed = new Map<EndpointId, ManagedEndpoint>()
     const unsupported = new Set<EndpointId>()
-    let storeUnavailable = false
 
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
@@ -133,17 +133,12 @@ export const layer = (
       }
     })
 
-    const reconciling = yield* reconcileEndpoints().pipe(
-      Effect.tap(() => {
-        if (!storeUnavailable) return Effect.void
-        storeUnavailable = false
-        return Effect.logInfo("Reading the endpoints succeeded again.")
-      }),
-      Effect.catch((error) => {
-        const first = !storeUnavailable
-        storeUnavailable = true
-        return first ? Effect.logError(`The endpoints cannot be read: ${error.message}. Trying again.`) : Effect.void
-      }),
+    const outage = OutageLog.make({
+      onFailure: (problem) => Effect.logError(`The endpoints cannot be read: ${problem}. Trying again.`),
+      onRecovery: Effect.logInfo("Reading the endpoints succeeded again.")
+    })
+    const reconciling = yield* Effect.tap(reconcileEndpoints(), outage.succeeded).pipe(
+      Effect.catch((error) => outage.failed(error.message)),
       Effect.andThen(Effect.sleep(reconcile)),
       Effect.forever,
       Effect.forkScoped

@@ -25,6 +25,7 @@ import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
+import * as OutageLog from "@stint/store/OutageLog"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -106,7 +107,6 @@ export const make = Effect.fnUntraced(function*(
   let plannedAt = now()
   /** Workers could not call before this time: the machine was suspended, or the store was unavailable. */
   let unreachableUntil = 0
-  let storeUnavailable = false
 
   const statuses = Effect.map(registry.list(id), (list) => new Map(list.map((status) => [status.id, status])))
 
@@ -217,20 +217,15 @@ export const make = Effect.fnUntraced(function*(
     return undefined
   })
 
+  const outage = OutageLog.make({
+    onFailure: (problem) => Effect.logError(`The workers of endpoint ${id} cannot be scaled: ${problem}. Trying again.`),
+    onRecovery: Effect.logInfo(`The queue of endpoint ${id} was read again.`)
+  })
   const depth = queue.depth(id).pipe(
-    Effect.tap(() => {
-      if (!storeUnavailable) return Effect.void
-      storeUnavailable = false
-      return Effect.logInfo(`The queue of endpoint ${id} was read again.`)
-    }),
+    Effect.tap(outage.succeeded),
     Effect.catch((error) => {
-      const first = !storeUnavailable
-      storeUnavailable = true
       unreachableUntil = now()
-      return Effect.as(
-        first ? Effect.logError(`The workers of endpoint ${id} cannot be scaled: ${error.message}. Trying again.`) : Effect.void,
-        undefined
-      )
+      return Effect.as(outage.failed(error.message), undefined)
     })
   )
 

@@ -21,10 +21,10 @@ export const INITIAL_DELAY_MILLIS = 1_000
 export const MAX_DELAY_MILLIS = 30_000
 
 /** An unrequested exit within this time of the start is a quick crash. Milliseconds. */
-export const QUICK_CRASH_MILLIS = 10_000
+const QUICK_CRASH_MILLIS = 10_000
 
 /** Consecutive quick crashes that are replaced without a wait. */
-export const IMMEDIATE_RESTARTS = 2
+const IMMEDIATE_RESTARTS = 2
 
 export interface RestartBackoff {
   /** Consecutive failed starts. */
@@ -42,7 +42,7 @@ export const empty: RestartBackoff = { failedStarts: 0, quickCrashes: 0, notBefo
 
 /** The wait after the `count`th failure. `random` in [0, 1) varies it by up to a fifth, so that endpoints do not retry in step. */
 export const delayOf = (count: number, random: number): number => {
-  const wait = Math.min(MAX_DELAY_MILLIS, INITIAL_DELAY_MILLIS * 2 ** Math.min(count - 1, 30))
+  const wait = Math.min(MAX_DELAY_MILLIS, INITIAL_DELAY_MILLIS * 2 ** (count - 1))
   return Math.round(Math.min(MAX_DELAY_MILLIS, Math.max(INITIAL_DELAY_MILLIS, wait * (0.8 + 0.4 * random))))
 }
 

@@ -80,7 +80,7 @@ export interface Decision {
  * How long a waiting job may rely on an idle external worker, milliseconds. A live worker takes the job immediately; a dead one is detected
  * later, and no job should wait for it.
  */
-export const EXTERNAL_WORKER_GRACE_MILLIS = 1_000
+const EXTERNAL_WORKER_GRACE_MILLIS = 1_000
 
 const RETIRE_ORDER = { idle: 0, starting: 1, running: 2, draining: 3 } as const
 

@@ -6,10 +6,10 @@
  *                                                    ^ wins
  * ```
  *
- * Servers write many things that are not in the RFC; whatever can be read is read, and the name is made safe afterwards.
+ * Servers send many forms that are not in the RFC. This parser reads what it can, and the name is made safe afterwards.
  */
 
-/** One parameter: name, then a quoted text or everything up to the next semicolon. */
+/** One parameter: a name, then a quoted text or everything up to the next semicolon. */
 const PARAMETER = /;\s*([^=;\s]+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^;]*))/gsu
 
 const EXTENDED = /^([^']*)'[^']*'(.*)$/su
@@ -38,15 +38,15 @@ const extended = (value: string): string | undefined => {
   return /^iso-8859-1$/iu.test(charset) ? bytes.toString("latin1") : undefined
 }
 
-/** Headers are Latin-1 on the wire, and yet many servers write UTF-8 there. What reads as UTF-8 is. */
+/** Headers are Latin-1 on the wire, but many servers send UTF-8. Text that is valid UTF-8 is decoded as UTF-8. */
 const plain = (value: string): string => utf8(Buffer.from(value, "latin1")) ?? value
 
-/** The proposed name as it was meant, anything but safe; undefined when there is none. */
+/** The proposed name, decoded but not safe; undefined if there is none. */
 export const fileName = (header: string | undefined): string | undefined => {
   const found = new Map<string, string>()
   for (const [, name = "", quoted, bare = ""] of (header ?? "").matchAll(PARAMETER)) {
     const key = name.toLowerCase()
-    // A parameter that comes twice is an attempt to be read in two ways; the first counts.
+    // A repeated parameter is an attempt to be read in two ways; the first one is used.
     if (!found.has(key)) found.set(key, quoted === undefined ? bare.trim() : quoted.replaceAll(/\\(.)/gsu, "$1"))
   }
   const encoded = found.get("filename*")

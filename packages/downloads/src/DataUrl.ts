@@ -1,9 +1,8 @@
 /**
- * `data:` URLs (RFC 2397): small files that a caller puts into the input itself. They are no requests, so nothing is guarded; the
- * size limit holds.
+ * `data:` URLs (RFC 2397): small files inside the input itself. They make no request, so only the size limit applies.
  */
 
-/** A file out of a URL. */
+/** The file of a URL. */
 export interface Data {
   readonly contentType: string | undefined
   readonly bytes: Uint8Array
@@ -12,7 +11,7 @@ export interface Data {
 const HEAD = /^data:([^,]*),/isu
 const BASE64 = /^[a-z0-9+/_-]*={0,2}$/iu
 
-/** Whether the text is a `data:` URL, readable or not. */
+/** Whether the text is a `data:` URL, even an invalid one. */
 export const isDataUrl = (url: string): boolean => /^\s*data:/iu.test(url)
 
 const percentDecoded = (text: string): Buffer =>
@@ -24,7 +23,7 @@ const percentDecoded = (text: string): Buffer =>
     "latin1"
   )
 
-/** Reads the URL; undefined when it is none or its base64 is broken. */
+/** Parses the URL. Undefined if it is not a `data:` URL or its base64 is invalid. */
 export const parse = (url: string): Data | undefined => {
   const text = url.trim()
   const head = HEAD.exec(text)

@@ -1,23 +1,23 @@
 /**
- * Why a file was not downloaded. The messages never show a URL's query or its password.
+ * Why a download failed. The messages never contain a URL's query or password.
  */
 import * as GuardedHttpError from "@stint/http-guard/GuardedHttpError"
 import * as Schema from "effect/Schema"
 
-/** The disk did not take it: no space, no permission, no such folder. */
+/** The file cannot be written: no space, no permission, no such folder. */
 export class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed", {
   path: Schema.String,
   detail: Schema.String
 }) {}
 
-/** All files of the job together are larger than allowed. */
+/** All files of the job together exceed the limit. */
 export class TotalSizeExceeded extends Schema.TaggedError<TotalSizeExceeded>()("TotalSizeExceeded", {
   /** Bytes. */
   limit: Schema.Number
 }) {}
 
-/** What the network, the server or the disk said. */
-export const Reason = Schema.Union([GuardedHttpError.Reason, WriteFailed, TotalSizeExceeded])
+/** The error of the network, the server or the disk. */
+const Reason = Schema.Union([GuardedHttpError.Reason, WriteFailed, TotalSizeExceeded])
 /** One of {@link Reason}. */
 export type Reason = typeof Reason.Type
 
@@ -32,12 +32,12 @@ const describe = (reason: Reason): string => {
   }
 }
 
-/** A download failed, after all tries. Nothing of the file is left on the disk. */
+/** A download failed, after all attempts. Its partial file is removed. */
 export class DownloadError extends Schema.TaggedError<DownloadError>()("DownloadError", {
-  /** The URL without its query and its password; after redirects, the one that failed. */
+  /** The URL without its query and password; after redirects, the one that failed. */
   url: Schema.String,
   reason: Reason,
-  /** How often it was tried. */
+  /** The number of attempts. */
   tries: Schema.Int
 }) {
   override get message(): string {

@@ -1,25 +1,25 @@
 /**
- * Files out of the URLs that a job came with (docs/spec/downloads.md#downloading-files).
+ * Downloads the URLs of a job's input to files (docs/spec/downloads.md#downloading-files).
  *
  * ```
  *   url --GuardedHttp--> body --> file in the folder of the job's scope --> { path, name, size, contentType }
  *    ^                    |
- *    +-- wait, again -----+  lost connection, silence, 408, 425, 429, 5xx: 3 more tries
+ *    +-- delay, retry ----+  lost connection, timeout, 408, 425, 429, 5xx: 3 retries
  * ```
  *
- * The folder is made by the scope's first download and removed when the scope closes: when the job ends, fails or is stopped.
+ * The scope's first download creates the folder. It is removed when the scope closes: when the job ends, fails or is stopped.
  *
  * | variable | default | meaning |
  * |---|---|---|
- * | `PLATFORM_DOWNLOAD_ALLOW`, `RUNPOD_DOWNLOAD_ALLOW` | none | ranges that may be reached although they are private, as `10.1.2.3, fd00:1::/64` |
+ * | `PLATFORM_DOWNLOAD_ALLOW`, `RUNPOD_DOWNLOAD_ALLOW` | none | private ranges that downloads may reach, as `10.1.2.3, fd00:1::/64` |
  *
- * Every address in `DOWNLOAD_ALLOW` can be read by whoever may submit a job. List single hosts, not networks, and never
- * `169.254.169.254`, where clouds hand out this machine's credentials.
+ * Anyone who may submit a job can read every address in `DOWNLOAD_ALLOW`. List single hosts, not networks, and never `169.254.169.254`, where
+ * clouds serve this machine's credentials.
  */
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
+import type { InvalidRange } from "@stint/http-guard/AddressGuard"
 import * as GuardedHttp from "@stint/http-guard/GuardedHttp"
 import { GuardedHttpError, InvalidUrl, TooLarge } from "@stint/http-guard/GuardedHttpError"
-import type { InvalidRange } from "@stint/http-guard/AddressGuard"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
 import * as Resolver from "@stint/http-guard/Resolver"
 import * as Config from "effect/Config"
@@ -40,47 +40,47 @@ import { DownloadError, type TotalSizeExceeded, type WriteFailed } from "./Downl
 import * as SafeName from "./SafeName.ts"
 import * as TargetFolder from "./TargetFolder.ts"
 
-/** A file on this machine's disk. */
+/** A downloaded file. */
 export interface DownloadedFile {
   /** Absolute. */
   readonly path: string
-  /** The last part of the path: the server's name for it, made safe and unique. */
+  /** The last part of the path: the server's name for the file, made safe and unique. */
   readonly name: string
-  /** Bytes on the disk, decoded. */
+  /** Decoded size. Bytes. */
   readonly size: number
-  /** What the server says it is, in lower case and without parameters: `image/png`. It is only a claim. */
+  /** The server's content type, in lower case and without parameters: `image/png`. It is not verified. */
   readonly contentType: string | undefined
 }
 
-/** How one download, or each of several, differs from the defaults. */
+/** Options of one download, or of each of several. */
 export interface Options {
-  /** Sent with the request, and to another origin only the harmless ones. Default: none. */
+  /** Request headers; only harmless ones are sent to another origin. Default: none. */
   readonly headers?: { readonly [name: string]: string }
-  /** The largest file. Bytes. Default: that of the layer. */
+  /** The largest file. Bytes. Default: the layer's limit. */
   readonly maxBytes?: number
-  /** How often a failed try is repeated. Default: that of the layer. */
+  /** How often a failed attempt is retried. Default: the layer's setting. */
   readonly retries?: number
 }
 
-/** How one download differs from the defaults. */
+/** Options of one download. */
 export interface FileOptions extends Options {
-  /** What to call the file; made safe and unique all the same. Default: as the server or the URL says. */
+  /** The name of the file; it is made safe and unique too. Default: from the server or the URL. */
   readonly name?: string
 }
 
-/** How the layer differs from its defaults. */
+/** Options of the layer. */
 export interface Settings extends GuardedHttp.Settings {
-  /** The largest file. Bytes. Default: 5 GiB, what most model files stay below; the limit is there for the disk. */
+  /** The largest file. Bytes. Default: 5 GiB, enough for most model files; the limit protects the disk. */
   readonly maxBytes?: number
-  /** What all files of one job may take together. Bytes. Default: 20 GiB, a small container's disk. */
+  /** The limit for all files of one job together. Bytes. Default: 20 GiB, the disk of a small container. */
   readonly maxTotalBytes?: number
-  /** How many files of one job are on their way at once. Default: 8. More helps with many small ones from a distant server. */
+  /** Concurrent downloads of one job. Default: 8. A higher number helps with many small files from a distant server. */
   readonly concurrency?: number
-  /** How often a failed try is repeated. Default: 3, about 5 s of waiting. More hides a server that is gone for longer. */
+  /** How often a failed attempt is retried. Default: 3, with delays of about 5 s in total. More retries survive longer outages. */
   readonly retries?: number
-  /** How long one try may take in all. Milliseconds. Default: 1 hour; the job's own `executionTimeout` is usually shorter. */
+  /** Time limit of one attempt. Milliseconds. Default: 1 hour; the job's own `executionTimeout` is usually shorter. */
   readonly totalTimeout?: number
-  /** Where temporary folders are made. Default: the system's. Name a larger disk when files do not fit there. */
+  /** Where temporary folders are created. Default: the system's. Name a larger disk if the files do not fit there. */
   readonly directory?: string
 }
 
@@ -94,11 +94,11 @@ const DEFAULTS = {
   totalTimeout: 60 * 60_000
 } as const
 
-/** Between what and what the waits between tries grow. Milliseconds. */
+/** The bounds of the delay between attempts. Milliseconds. */
 const INITIAL_RETRY_DELAY = 1000
 const MAX_RETRY_DELAY = 30_000
 
-/** A server that wants to be asked again later than this is not waited for. Milliseconds. */
+/** The longest `Retry-After` that is waited for. Milliseconds. */
 const MAX_RETRY_AFTER = 60_000
 
 /** Downloads files. */
@@ -106,16 +106,16 @@ export class Downloads extends Context.Service<Downloads, {
   /** Downloads one file into the scope's temporary folder. */
   readonly file: (url: string | URL, options?: FileOptions) => Effect.Effect<DownloadedFile, DownloadError, Scope.Scope>
   /**
-   * Downloads several files into the scope's temporary folder, in parallel. The answers are in the order of the URLs. The first
-   * failure ends the others.
+   * Downloads several files into the scope's temporary folder, concurrently. Returns them in the order of the URLs. The first failure interrupts the
+   * other downloads.
    */
   readonly files: (
     urls: ReadonlyArray<string | URL>,
     options?: Options
   ) => Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Scope.Scope>
   /**
-   * Downloads several files into this folder, which is made if needed, and leaves them there. All or nothing: when one fails, or
-   * the fiber is interrupted, the files of this call are removed.
+   * Downloads several files into this folder, which is created if needed, and keeps them. If one fails, or the fiber is interrupted, the files of this
+   * call are removed.
    */
   readonly into: (
     folder: string,
@@ -124,7 +124,7 @@ export class Downloads extends Context.Service<Downloads, {
   ) => Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError>
 }>()("@stint/downloads/Downloads") {}
 
-/** Milliseconds to wait before the next try; undefined: there is no point in one. */
+/** The delay before the next attempt, in milliseconds; undefined if a retry cannot succeed. */
 const waitAfter = (
   error: GuardedHttpError | WriteFailed | TotalSizeExceeded,
   tries: number
@@ -146,7 +146,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
   const defaults = { ...DEFAULTS, ...settings }
   const folders = new WeakMap<Scope.Scope, TargetFolder.TargetFolder>()
 
-  /** The folder of the current scope, made by the first who asks. */
+  /** The folder of the current scope, created at first use. */
   const folderOfScope = Effect.uninterruptible(Effect.gen(function*() {
     const scope = yield* Scope.Scope
     const known = folders.get(scope)
@@ -272,18 +272,18 @@ export const into = (
 ): Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Downloads> =>
   Effect.flatMap(Downloads, (downloads) => downloads.into(folder, urls, options))
 
-/** Downloads over any HTTP client, a test's for example. What concerns addresses is the client's and is ignored here. */
+/** Downloads over any HTTP client, such as a test's. The address settings belong to the client and are ignored here. */
 export const layerNoDeps = (settings: Settings = {}): Layer.Layer<Downloads, never, GuardedHttp.GuardedHttp> =>
   Layer.effect(Downloads, make(settings))
 
-/** Downloads with these settings; the environment is not read. Fails when a range cannot be read. */
+/** Downloads with these settings; does not read the environment. Fails when a range cannot be parsed. */
 export const layerWith = (settings: Settings): Layer.Layer<Downloads, InvalidRange> =>
   layerNoDeps(settings).pipe(
     Layer.provide(GuardedHttp.layerWith(settings)),
     Layer.provide(Resolver.layer)
   )
 
-/** A variable that makes no sense. The message names it and its value. */
+/** A variable is invalid. The message contains its name and value. */
 export class DownloadsConfigError extends Schema.TaggedError<DownloadsConfigError>()("DownloadsConfigError", {
   variable: Schema.String,
   message: Schema.String
@@ -298,7 +298,9 @@ const fromEnvironment = Effect.gen(function*() {
     const allow = Option.getOrElse(value, () => "").split(",").map((one) => one.trim()).filter((one) => one !== "")
     if (allow.length === 0) continue
     yield* Effect.logWarning(
-      `${variable} opens ${allow.join(", ")} to downloads: whoever may submit a job can read what is served there.`
+      `${variable} opens ${
+        allow.join(", ")
+      } to downloads: every caller who can submit a job can read the content of these addresses.`
     )
     return layerWith({ allow }).pipe(
       Layer.catch((error) =>

@@ -1,42 +1,42 @@
 /**
- * File names that a stranger proposed, made harmless on every system.
+ * Makes proposed file names harmless on every system.
  *
  * ```
  *   "../../etc/passwd"  -> "passwd"        "CON.txt"  -> "_CON.txt"       ".bashrc" -> "bashrc"
  *   "a\0b\r\n.png"      -> "ab.png"        "-rf"      -> "_rf"            ""        -> "download"
  * ```
  *
- * A safe name is one part of a path, never `.` or `..`, shows what it is (no controls, nothing that turns the reading direction
- * around), can be written on Windows too, is no option to a program that gets it as an argument, and leaves room for a number.
+ * A safe name is one path segment and never `.` or `..`. It is readable (no control characters, no bidirectional overrides), valid on Windows, not an
+ * option for a program that gets it as an argument, and short enough for a number.
  */
 
-/** What a file is called when nothing remains of its name. */
+/** The name of a file when nothing remains of the proposed one. */
 export const FALLBACK = "download"
 
-/** The longest name. Bytes of UTF-8; file systems take 255, and `-12` may have to be added. */
+/** The longest name. Bytes of UTF-8; file systems allow 255, and `-12` may be appended. */
 const MAX_BYTES = 200
 
-/** The longest ending that is kept when a name is shortened. Bytes. */
+/** The longest extension that is kept when a name is shortened. Bytes. */
 const MAX_ENDING = 20
 
-/** Separators, and what stands before the last of them. */
+/** Separators, and the text before the last of them. */
 const FOLDERS = /^.*[/\\]/su
 
-/** Controls, invisible characters and those that change how the rest is read: all categories of "other". */
+/** Control characters, invisible characters and those that change the direction of the rest: the Unicode category "other". */
 const INVISIBLE = /\p{C}|\p{Zl}|\p{Zp}|\u115f|\u1160|\u3164|\uffa0/gu
 
-/** What Windows forbids in a name. */
+/** Characters that Windows forbids in names. */
 const FORBIDDEN = /[<>:"|?*]/gu
 
-/** Names of devices, with or without an ending. */
+/** Device names, with or without an extension. */
 const DEVICE = /^(?:con|prn|aux|nul|conin\$|conout\$|(?:com|lpt)[0-9¹²³])(?:\s*\.|\s*$)/iu
 
-/** Dots and spaces: Windows drops them at the end, and at the start they hide a file. */
+/** Dots and spaces: Windows drops them at the end, and a leading dot hides a file. */
 const EDGES = /^[.\s]+|[.\s]+$/gu
 
 const bytes = (text: string): number => Buffer.byteLength(text)
 
-/** As many whole characters from the start as fit. */
+/** The longest prefix of whole characters that fits. */
 const cut = (text: string, most: number): string => {
   let fitting = ""
   let size = 0
@@ -48,7 +48,7 @@ const cut = (text: string, most: number): string => {
   return fitting
 }
 
-/** The name without its ending, and the ending with its dot. */
+/** The name without its extension, and the extension with its dot. */
 export const split = (name: string): readonly [stem: string, ending: string] => {
   const dot = name.lastIndexOf(".")
   return dot <= 0 ? [name, ""] : [name.slice(0, dot), name.slice(dot)]
@@ -58,7 +58,7 @@ const shorten = (name: string): string => {
   if (bytes(name) <= MAX_BYTES) return name
   const [stem, ending] = split(name)
   const kept = bytes(ending) <= MAX_ENDING ? ending : ""
-  // A cut may end at a space or a dot.
+  // The truncated name may end with a space or a dot.
   return (kept === "" ? cut(name, MAX_BYTES) : cut(stem, MAX_BYTES - bytes(kept))).replace(EDGES, "") + kept
 }
 
@@ -67,14 +67,14 @@ const escapeReserved = (name: string): string => {
   return DEVICE.test(plain) ? `_${plain}` : plain
 }
 
-/** The name, made safe; {@link FALLBACK} when nothing remains. Safe names stay as they are. */
+/** Makes the name safe; {@link FALLBACK} if nothing remains. Safe names do not change. */
 export const safe = (name: string): string => {
   const visible = name.toWellFormed().replace(INVISIBLE, "").normalize("NFC")
   const last = visible.replace(FOLDERS, "").replace(FORBIDDEN, "_").replace(EDGES, "")
   return last === "" ? FALLBACK : escapeReserved(shorten(last))
 }
 
-/** The last part of the URL's path, decoded; undefined when it has none. */
+/** The last segment of the URL's path, decoded; undefined if it has none. */
 export const fromUrl = (url: URL): string | undefined => {
   const last = url.pathname.slice(url.pathname.lastIndexOf("/") + 1)
   if (last === "") return undefined
@@ -85,7 +85,7 @@ export const fromUrl = (url: URL): string | undefined => {
   }
 }
 
-/** Endings of what a handler is likely to look at by its ending. Text is left alone: `README` is not `README.txt`. */
+/** Extensions of types that handlers often recognize by their extension. Text is not in it: `README` is not `README.txt`. */
 const ENDINGS: { readonly [contentType: string]: string } = {
   "application/gzip": ".gz",
   "application/json": ".json",
@@ -106,7 +106,7 @@ const ENDINGS: { readonly [contentType: string]: string } = {
   "video/webm": ".webm"
 }
 
-/** Adds the ending of the content type to a name that has none: `https://host/200` is a picture, too. */
+/** Appends the extension of the content type to a name without one: `https://host/200` can be a picture. */
 export const withEnding = (name: string, contentType: string | undefined): string => {
   const ending = contentType === undefined || !Object.hasOwn(ENDINGS, contentType) ? undefined : ENDINGS[contentType]
   return ending === undefined || name.includes(".") ? name : `${name}${ending}`

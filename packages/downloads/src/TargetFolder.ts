@@ -1,5 +1,5 @@
 /**
- * The folder that the files of one job go to: names that collide with nothing, and a budget for all of them.
+ * The folder for the files of one job: unique names, and a size limit for all files together.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -12,11 +12,11 @@ import { join, resolve } from "node:path"
 import { TotalSizeExceeded, WriteFailed } from "./DownloadError.ts"
 import { split } from "./SafeName.ts"
 
-/** What the files of a job may take together. */
+/** The limits for the files of a job. */
 export interface FolderLimits {
   /** Bytes. */
   readonly maxTotalBytes: number
-  /** Files at once. */
+  /** Concurrent files. */
   readonly concurrency: number
 }
 
@@ -31,17 +31,17 @@ export interface WrittenFile {
 /** A folder with its budget. */
 export interface TargetFolder {
   readonly path: string
-  /** Bounds how many files are on their way at once. */
+  /** Bounds the number of concurrent downloads. */
   readonly slots: Semaphore.Semaphore
   /**
-   * Streams a body into a new file of this safe name, or of `name-1.png`, `name-2.png`, ... where that is taken. Nothing is
-   * overwritten and no link is followed. When it fails or is interrupted, the file is removed.
+   * Streams a body into a new file with this safe name, or with `name-1.png`, `name-2.png`, ... if it is taken. Never overwrites a file or follows a
+   * link. Removes the file on failure and interruption.
    */
   readonly write: <E>(
     name: string,
     body: Stream.Stream<Uint8Array, E>
   ) => Effect.Effect<WrittenFile, E | WriteFailed | TotalSizeExceeded>
-  /** Takes a written file back. */
+  /** Removes a written file and returns its bytes to the limit. */
   readonly remove: (file: WrittenFile) => Effect.Effect<void>
 }
 
@@ -52,7 +52,7 @@ const failedAt = (path: string) => (error: unknown) => new WriteFailed({ path, d
 
 const isTaken = (error: unknown): boolean => error instanceof Error && "code" in error && error.code === "EEXIST"
 
-/** A file that is being written. */
+/** A file being written. */
 interface Opened {
   readonly handle: FileHandle
   readonly path: string
@@ -61,9 +61,9 @@ interface Opened {
 }
 
 /** A folder that exists. */
-export const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): TargetFolder => {
+const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): TargetFolder => {
   let left = maxTotalBytes
-  // Where to go on counting for a name, so that a thousand files of one name do not try a thousand names each.
+  // The next number for a name, so that a thousand files of one name do not try a thousand names each.
   const counts = new Map<string, number>()
 
   const openNew = async (wanted: string): Promise<Opened> => {
@@ -74,7 +74,7 @@ export const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits)
       const name = count === 0 ? wanted : `${stem}-${count}${ending}`
       const full = join(path, name)
       try {
-        // Exclusive: another process may write here, and a link may lie in wait.
+        // Exclusive: another process may write here, and the name may be a link.
         return { handle: await open(full, "wx", 0o600), path: full, name, size: 0 }
       } catch (error) {
         if (!isTaken(error)) throw error
@@ -85,7 +85,7 @@ export const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits)
   const remove = (file: { readonly path: string; readonly size: number }) =>
     Effect.promise(async () => {
       left += file.size
-      // What cannot be removed now goes with the folder, or stays for whoever owns it.
+      // A file that cannot be removed now is removed with the folder, or stays for the owner of the folder.
       await rm(file.path, { force: true }).catch(() => {})
     })
 
@@ -113,14 +113,14 @@ export const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits)
   }
 }
 
-/** A new folder under `parent`, readable by this user alone. Made in one step, so that two fibers cannot make two. */
+/** Creates a folder under `parent` that only this user can read. Uninterruptible in one step, so that two fibers cannot create two. */
 export const makeTemporary = (parent: string, limits: FolderLimits): Effect.Effect<TargetFolder, WriteFailed> =>
   Effect.try({
     try: () => make(mkdtempSync(join(resolve(parent), "stint-downloads-")), limits),
     catch: failedAt(parent)
   })
 
-/** This folder, made if it does not exist. */
+/** This folder; created if it does not exist. */
 export const makeAt = (path: string, limits: FolderLimits): Effect.Effect<TargetFolder, WriteFailed> =>
   Effect.tryPromise({
     try: async () => {
@@ -131,7 +131,7 @@ export const makeAt = (path: string, limits: FolderLimits): Effect.Effect<Target
     catch: failedAt(path)
   })
 
-/** Removes the folder and what is in it. */
+/** Removes the folder and its content. */
 export const removeAll = (folder: TargetFolder): Effect.Effect<void> =>
   Effect.tryPromise({ try: () => rm(folder.path, { recursive: true, force: true }), catch: failedAt(folder.path) }).pipe(
     Effect.catch((error) =>

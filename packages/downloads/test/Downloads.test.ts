@@ -17,7 +17,7 @@ import { gzipSync } from "node:zlib"
 import { DownloadError, Downloads } from "../src/index.ts"
 import { folder, http, layer, listed, raw, signal } from "./DownloadsHarness.ts"
 
-/** Runs the download with the service's layer over a folder, and looks into the folder at the end. */
+/** Runs the download with the service's layer over a folder, and lists the folder at the end. */
 const using = <A, E>(
   settings: Downloads.Settings,
   use: (directory: string) => Effect.Effect<A, E, Downloads.Downloads | Scope.Scope>
@@ -27,7 +27,7 @@ const reasonOf = <A, R>(download: Effect.Effect<A, DownloadError, R>) =>
   Effect.map(Effect.flip(Effect.scoped(download)), ({ reason }) => reason)
 
 describe("a download", () => {
-  it.effect("is a file in the scope's own folder, and gone when the scope closes", () =>
+  it.effect("is a file in the scope's own folder, and removed when the scope closes", () =>
     using({}, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.setHeader("content-type", "Image/PNG; x=y").end("pixels"))
@@ -52,7 +52,7 @@ describe("a download", () => {
         expect(dirname(one?.path ?? "")).not.toBe(dirname(two?.path ?? ""))
       })))
 
-  it.effect("of several keeps the order of the URLs, and gives each a name of its own", () =>
+  it.effect("of several URLs keeps their order, and gives each file its own name", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) =>
@@ -86,7 +86,7 @@ describe("a download", () => {
         expect([size, statSync(path).size]).toEqual([total * chunk.length, total * chunk.length])
       })))
 
-  it.effect("is named as asked for, made safe", () =>
+  it.effect("has the requested name, made safe", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.setHeader("content-disposition", "attachment; filename=b").end("x"))
@@ -115,7 +115,7 @@ describe("a download", () => {
         }))
   )
 
-  it.effect("sends headers that are asked for", () =>
+  it.effect("sends the requested headers", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => response.end(request.headers.authorization))
@@ -140,7 +140,7 @@ describe("a download", () => {
 
 describe("a hostile server", () => {
   // docs/spec/downloads.md#address-guard
-  it.effect("is not reached inside of the network", () =>
+  it.effect("is not reached inside the network", () =>
     using({}, (directory) =>
       Effect.gen(function*() {
         const inside = yield* http((response) => response.end("inside"), "127.0.0.1")
@@ -161,7 +161,7 @@ describe("a hostile server", () => {
         expect(yield* listed(directory)).toEqual([])
       })))
 
-  it.effect("cannot redirect inside of the network, and is not asked again", () =>
+  it.effect("cannot redirect inside the network, and is not retried", () =>
     using({}, () =>
       Effect.gen(function*() {
         const inside = yield* http((response) => response.end("inside"), "127.0.0.1")
@@ -171,7 +171,7 @@ describe("a hostile server", () => {
         expect([server.requests.length, inside.requests.length]).toEqual([1, 0])
       })))
 
-  it.effect("that redirects in a circle is left", () =>
+  it.effect("cannot redirect in a circle", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.writeHead(302, { location: "/" }).end())
@@ -179,7 +179,7 @@ describe("a hostile server", () => {
         expect(server.requests.length).toBe(6)
       })))
 
-  it.effect("cannot fill the disk: announced, endless, or compressed", () =>
+  it.effect("cannot fill the disk by announced, endless, or compressed bodies", () =>
     using({ maxBytes: 1024 * 1024 }, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => {
@@ -197,13 +197,13 @@ describe("a hostile server", () => {
           const scope = yield* Scope.make()
           const error = yield* Effect.flip(Scope.provide(Downloads.file(server.url + path), scope))
           expect([path, error.reason._tag, error.tries]).toEqual([path, "TooLarge", 1])
-          // The partial file is gone before the job ends.
+          // The partial file is removed before the job ends.
           expect(yield* listed(directory)).toEqual([])
           yield* Scope.close(scope, Exit.void)
         }
       })))
 
-  it.effect("cannot fill the disk with many files, and a removed file gives its space back", () =>
+  it.effect("cannot fill the disk with many files, and a removed file frees its bytes", () =>
     using({ maxTotalBytes: 100, retries: 0 }, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => response.end("x".repeat(Number(request.url?.slice(1)))))
@@ -215,21 +215,21 @@ describe("a hostile server", () => {
         expect(yield* listed(directory)).toEqual(["40", "60"])
       })))
 
-  it.effect("that announces less than it sends is taken at its word", () =>
+  it.effect("cannot send more than it announces", () =>
     using({}, () =>
       Effect.gen(function*() {
         const url = yield* raw("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n0123456789")
         expect((yield* Downloads.file(url)).size).toBe(5)
       })))
 
-  it.effect("with huge headers is refused", () =>
+  it.effect("cannot send huge headers", () =>
     using({}, () =>
       Effect.gen(function*() {
         const url = yield* raw(`HTTP/1.1 200 OK\r\nx: ${"x".repeat(100_000)}\r\n\r\n`)
         expect((yield* reasonOf(Downloads.file(url)))._tag).toBe("Malformed")
       })))
 
-  it.effect("that drips for ever is left when the total time is over", () =>
+  it.effect("cannot drip for ever: the total time limit ends it", () =>
     using({ totalTimeout: 5000 }, (directory) =>
       Effect.gen(function*() {
         const arrived = signal()
@@ -246,12 +246,12 @@ describe("a hostile server", () => {
       })))
 })
 
-/** Waits until there is a file in the folder. */
+/** Waits until the folder contains a file. */
 const written = (directory: string): Effect.Effect<void> =>
   Effect.flatMap(listed(directory), (files) => files.length > 0 ? Effect.void : written(directory))
 
 describe("retries", () => {
-  /** Moves the clock until the fiber is done: waits are random, and the answers come over a real socket. */
+  /** Advances the clock until the fiber ends: delays are random, and the answers come over a real socket. */
   const joined = <A, E>(fiber: Fiber.Fiber<A, E>): Effect.Effect<A, E> =>
     Effect.suspend(() =>
       fiber.pollUnsafe() === undefined
@@ -262,7 +262,7 @@ describe("retries", () => {
         : Fiber.join(fiber)
     )
 
-  it.effect("a body that was cut in the middle, from its start", () =>
+  it.effect("a truncated body, from its start", () =>
     using({}, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response, nth) => {
@@ -278,7 +278,7 @@ describe("retries", () => {
       })))
 
   it.effect.each([408, 429, 500, 502, 503, 504])(
-    "%i, three times at most",
+    "a %i, at most three times",
     (status) =>
       using({}, (directory) =>
         Effect.gen(function*() {
@@ -290,21 +290,24 @@ describe("retries", () => {
         }))
   )
 
-  it.effect.each([400, 401, 403, 404, 410])("not %i", (status) =>
+  it.effect.each([400, 401, 403, 404, 410])("no %i", (status) =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.writeHead(status).end("no"))
-        expect(yield* Effect.flip(Downloads.file(server.url))).toMatchObject({ tries: 1, reason: { _tag: "UnexpectedStatus", status } })
+        expect(yield* Effect.flip(Downloads.file(server.url))).toMatchObject({
+          tries: 1,
+          reason: { _tag: "UnexpectedStatus", status }
+        })
         expect(server.requests.length).toBe(1)
       })))
 
-  /** The wait that the next line of the log announces; the fiber sleeps on the test's clock when it is read. */
+  /** The delay that the next log line announces; the fiber sleeps on the test clock when it is read. */
   const announced = Effect.fnUntraced(function*(log: LogMemory.LogMemory, nth: number) {
     const { message } = yield* log.until(new RegExp(`trying again in \\d+ ms \\(${nth} of 3\\)`))
     return Number(/in (\d+) ms/.exec(message)?.[1])
   })
 
-  it.effect("waits longer each time: between half and all of 1, 2 and 4 seconds", () => {
+  it.effect("wait longer each time: between half and all of 1, 2 and 4 seconds", () => {
     const log = LogMemory.make()
     return using({}, () =>
       Effect.gen(function*() {
@@ -323,7 +326,7 @@ describe("retries", () => {
       })).pipe(Effect.provide(log.layer))
   })
 
-  it.effect("waits as long as Retry-After says, and a little more", () => {
+  it.effect("wait as long as Retry-After specifies, and a little longer", () => {
     const log = LogMemory.make()
     return using({}, () =>
       Effect.gen(function*() {
@@ -339,14 +342,14 @@ describe("retries", () => {
       })).pipe(Effect.provide(log.layer))
   })
 
-  it.effect("does not wait for a server that wants an hour", () =>
+  it.effect("do not wait for a server that asks for an hour", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.writeHead(503, { "retry-after": "3600" }).end())
         expect((yield* Effect.flip(Downloads.file(server.url))).tries).toBe(1)
       })))
 
-  it.effect("as often as asked for", () =>
+  it.effect("as often as configured", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.writeHead(500).end())
@@ -370,7 +373,7 @@ describe("interruption", () => {
         expect(yield* listed(directory)).toEqual([])
       })))
 
-  it.effect("of a job removes its files: the job is stopped, the downloads end", () =>
+  it.effect("of a job removes its files: the job stops, the downloads end", () =>
     using({}, (directory) =>
       Effect.gen(function*() {
         const closed = signal()
@@ -391,7 +394,7 @@ describe("interruption", () => {
         expect(yield* listed(directory)).toEqual([])
       })))
 
-  it.effect("is what the first failure does to the others", () =>
+  it.effect("ends the other downloads after the first failure", () =>
     using({}, () =>
       Effect.gen(function*() {
         const closed = signal()
@@ -428,7 +431,7 @@ it.effect("a failed download can be the job's declared error", () =>
       }])
     })))
 
-it.effect("no more than the bound are on their way at once, however they are started", () =>
+it.effect("runs no more downloads at once than the limit, however they are started", () =>
   using({ concurrency: 3 }, () =>
     Effect.gen(function*() {
       let open = 0
@@ -452,7 +455,7 @@ it.effect("no more than the bound are on their way at once, however they are sta
     })))
 
 describe("into a folder", () => {
-  it.effect("makes it, keeps the order, gives absolute paths, and leaves the files there", () =>
+  it.effect("creates the folder, keeps the order, returns absolute paths, and keeps the files", () =>
     using({}, (directory) =>
       Effect.gen(function*() {
         const server = yield* http((response, _, request) => response.end(request.url))
@@ -485,7 +488,7 @@ describe("into a folder", () => {
         expect(yield* listed(directory)).toEqual(["mine"])
       })))
 
-  it.effect("says when it cannot be made", () =>
+  it.effect("names the folder when it cannot be created", () =>
     using({}, (directory) =>
       Effect.gen(function*() {
         writeFileSync(join(directory, "file"), "")
@@ -507,7 +510,7 @@ it("loads undici with the first download, not with the import", () => {
   expect(out.trim()).toBe("false")
 })
 
-it.effect("is one span with the address, without the query", () =>
+it.effect("a download is one span with the URL, without the query", () =>
   using({}, () =>
     Effect.gen(function*() {
       const spans: Array<Tracer.NativeSpan> = []
@@ -551,12 +554,12 @@ describe("the variable DOWNLOAD_ALLOW", () => {
     }).pipe(Effect.provide(Layer.provideMerge(provided(env), log.layer)))
   })
 
-  it.effect("is not needed", () =>
+  it.effect("is optional", () =>
     Effect.gen(function*() {
       expect((yield* reasonOf(Downloads.file("http://127.0.0.2/")))._tag).toBe("Forbidden")
     }).pipe(Effect.provide(provided({}))))
 
-  it.effect("with a mistake stops the start and says which", () =>
+  it.effect("stops the start when it is invalid, and names the mistake", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Effect.scoped(Layer.build(provided({ PLATFORM_DOWNLOAD_ALLOW: "10.0.0.0/8, intranet" }))))
       expect(error.message).toBe(

@@ -1,4 +1,4 @@
-/** Hostile servers on loopback, and a folder that a test looks into. */
+/** Hostile servers on loopback, and a folder that tests inspect. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -39,7 +39,7 @@ const listen = (server: ReturnType<typeof createTcpServer>, host: string) =>
       })
   )
 
-/** Answers with the n-th request in hand, counted from 0. */
+/** Answers with a function of the request and its number, from 0. */
 export const http = (
   answer: (response: ServerResponse, nth: number, request: IncomingMessage) => unknown,
   host = "127.0.0.2"
@@ -56,20 +56,20 @@ export const http = (
     return { url: `http://${host}:${port}`, requests }
   })
 
-/** Answers every request with these raw bytes, and hangs up. */
+/** Answers every request with these raw bytes, and closes the connection. */
 export const raw = (text: string) =>
   Effect.map(
     listen(createTcpServer((socket) => void socket.once("data", () => socket.end(text))), "127.0.0.2"),
     ({ port }) => `http://127.0.0.2:${port}`
   )
 
-/** A folder for temporary folders. */
+/** The parent of temporary folders. */
 export const folder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(join(tmpdir(), "stint-downloads-test-"))),
   (path) => Effect.promise(() => rm(path, { recursive: true, force: true }))
 )
 
-/** Everything under the folder: temporary folders, and the files in them. */
+/** All paths under the folder: temporary folders, and their files. */
 export const listed = (path: string) =>
   Effect.promise(async () =>
     (await readdir(path, { recursive: true, withFileTypes: true })).filter((one) => one.isFile()).map(({ name }) => name)

@@ -44,7 +44,7 @@ describe("DownloadsTest", () => {
       "https://example.com/gone": { status: 404 }
     }))))
 
-  it.effect("refuses a URL that it does not know, and says which it does", () =>
+  it.effect("fails for an unknown URL, and lists the known ones", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Downloads.file("https://example.com/b"))
       expect(error.message).toBe(
@@ -54,7 +54,7 @@ describe("DownloadsTest", () => {
       expect(error.tries).toBe(1)
     }).pipe(Effect.provide(DownloadsTest.layer({ "https://example.com/a": photo }))))
 
-  it.effect("refuses what is no URL, as the real one does", () =>
+  it.effect("fails for an invalid URL, as in production", () =>
     Effect.gen(function*() {
       expect((yield* Effect.flip(Downloads.file("photo.png"))).reason._tag).toBe("InvalidUrl")
     }).pipe(Effect.provide(DownloadsTest.layer({}))))

@@ -45,7 +45,7 @@ describe("safe names", () => {
     ["e\u0301.txt", "\u00E9.txt"]
   ])("makes %j into %j", (name, safe) => expect(SafeName.safe(name)).toBe(safe))
 
-  it("shortens a name to 200 bytes, keeps a short ending, and cuts no character", () => {
+  it("shortens a name to 200 bytes, keeps a short extension, and splits no character", () => {
     expect(SafeName.safe(`${"a".repeat(300)}.png`)).toBe(`${"a".repeat(196)}.png`)
     expect(SafeName.safe(`a.${"b".repeat(300)}`)).toBe(`a.${"b".repeat(198)}`)
     expect(SafeName.safe(`${"😀".repeat(100)}.png`)).toBe(`${"😀".repeat(49)}.png`)
@@ -79,7 +79,7 @@ describe("safe names", () => {
   )
   const DEVICE = /^(con|prn|aux|nul|com[0-9]|lpt[0-9])$/i
 
-  it("is one visible part of a path on every system, whatever was proposed", () => {
+  it("is one visible path segment on every system, whatever was proposed", () => {
     fc.assert(
       fc.property(hostile, (proposed) => {
         const name = SafeName.safe(proposed)
@@ -97,7 +97,7 @@ describe("safe names", () => {
     )
   })
 
-  it("leaves a safe name as it is", () => {
+  it("does not change a safe name", () => {
     fc.assert(fc.property(hostile, (name) => SafeName.safe(SafeName.safe(name)) === SafeName.safe(name)), { numRuns: 2000 })
   })
 
@@ -110,7 +110,7 @@ describe("safe names", () => {
     ["https://h", undefined]
   ])("takes the name out of %s", (url, name) => expect(SafeName.fromUrl(new URL(url))).toBe(name))
 
-  it("adds the ending of the content type to a name without one", () => {
+  it("appends the extension of the content type to a name without one", () => {
     expect(SafeName.withEnding("200", "image/jpeg")).toBe("200.jpg")
     expect(SafeName.withEnding("200.png", "image/jpeg")).toBe("200.png")
     expect(SafeName.withEnding("README", "text/plain")).toBe("README")

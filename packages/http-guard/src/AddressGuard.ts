@@ -28,7 +28,9 @@ export class InvalidRange extends Schema.TaggedError<InvalidRange>()("InvalidRan
   detail: Schema.String
 }) {
   override get message(): string {
-    return `${JSON.stringify(this.range)} is not a range of addresses: ${this.detail}. Write it as 10.0.0.0/8, fd00::/8 or 192.168.1.7.`
+    return `${
+      JSON.stringify(this.range)
+    } is not a range of addresses: ${this.detail}. Write it as 10.0.0.0/8, fd00::/8 or 192.168.1.7.`
   }
 }
 

@@ -1,14 +1,14 @@
 /**
- * HTTP requests to addresses that somebody else chose, which cannot be turned against the inside of a network
+ * An HTTP client for URLs that strangers choose: it cannot be used to reach the inside of a network
  * (docs/spec/downloads.md#address-guard).
  *
  * ```
  *   URL --parse--> hop --resolve, check, pin--> answer --2xx..5xx--> status, headers, body (bounded)
  *                   ^                             |
- *                   +------- 3xx, at most 5 ------+   every hop is checked as the first was
+ *                   +------- 3xx, at most 5 ------+   every hop is checked like the first one
  * ```
  *
- * No proxy is used, whatever the environment says: a proxy would resolve the name again, out of the guard's sight.
+ * It uses no proxy, whatever the environment specifies: a proxy would resolve the name again, without the guard.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -24,14 +24,14 @@ import * as AddressGuard from "./AddressGuard.ts"
 import {
   ConnectionLost,
   GuardedHttpError,
+  InvalidCertificate,
   Malformed,
   type Reason,
-  UnexpectedStatus,
   TimedOut,
   TooLarge,
   TooManyRedirects,
-  Unreachable,
-  InvalidCertificate
+  UnexpectedStatus,
+  Unreachable
 } from "./GuardedHttpError.ts"
 import * as PinnedConnections from "./PinnedConnections.ts"
 import * as Redirect from "./Redirect.ts"
@@ -40,50 +40,50 @@ import * as Resolver from "./Resolver.ts"
 import * as ResponseBody from "./ResponseBody.ts"
 import { retryAfter } from "./RetryAfter.ts"
 
-/** What to ask for, and how much to take. */
+/** The request and its limits. */
 export interface Options {
   /** Default: GET. */
   readonly method?: "GET" | "HEAD" | "POST" | "PUT" | "PATCH" | "DELETE"
-  /** Those that belong to the connection (`Host`, `Content-Length`, ...) are left out. */
+  /** Connection headers (`Host`, `Content-Length`, ...) are dropped. */
   readonly headers?: { readonly [name: string]: string }
   readonly body?: string | Uint8Array
-  /** The largest body that is taken, decoded. Bytes. Default: 64 MiB, which fits into memory; ask for more when it goes to disk. */
+  /** The largest body, decoded. Bytes. Default: 64 MiB, which fits into memory; raise it for bodies that are written to disk. */
   readonly maxBytes?: number
-  /** How many redirects are followed. Default: 5. 0 fails at the first, which is right for a webhook. */
+  /** The most redirects that are followed. Default: 5. With 0 the first one is an error, as for webhooks. */
   readonly maxRedirects?: number
-  /** Whether a redirect may lead from https to http. Default: false, because such an answer could come from anyone on the way. */
+  /** Whether a redirect may lead from https to http. Default: false, because anyone on the network path can forge the http response. */
   readonly allowDowngrade?: boolean
-  /** How long the server may think before it answers. Milliseconds. Default: 30 s. */
+  /** Time limit from the request to the response headers. Milliseconds. Default: 30 s. */
   readonly headersTimeout?: number
-  /** How long the connection may be silent in the middle of the body, not counting a slow reader. Milliseconds. Default: 30 s. */
+  /** How long the connection may be silent during the body, not counting a slow reader. Milliseconds. Default: 30 s. */
   readonly idleTimeout?: number
   /**
-   * How long everything may take, redirects and body included, a slow reader too. Milliseconds. Default: 15 minutes. It is what
-   * stops a server that sends a byte every few seconds for ever.
+   * Time limit of the whole request, with redirects, body and a slow reader. Milliseconds. Default: 15 minutes. It stops a server that sends
+   * a byte every few seconds for ever.
    */
   readonly totalTimeout?: number
 }
 
-/** An answer of any status. */
+/** A response of any status. */
 export interface Response {
   readonly status: number
-  /** Names in lower case; a header that came several times is joined by `, `. Values are Latin-1, as HTTP has them. */
+  /** Names in lower case; repeated headers are joined by `, `. Values are Latin-1, as in HTTP. */
   readonly headers: { readonly [name: string]: string }
-  /** Where the answer came from, after redirects. */
+  /** The URL of the response, after redirects. */
   readonly url: URL
-  /** The decoded body, once. Nothing is read before it is run; it ends with the request's scope. */
+  /** The decoded body; it can be read once. Nothing is read before the stream runs; it ends with the scope of the request. */
   readonly body: Stream.Stream<Uint8Array, GuardedHttpError>
 }
 
 /** Makes requests. */
 export class GuardedHttp extends Context.Service<GuardedHttp, {
-  /** Requests the URL; an answer of any status is a success. The connection is given up when the scope closes. */
+  /** Requests the URL; a response of any status is a success. Closing the scope closes the connection. */
   readonly request: (url: string | URL, options?: Options) => Effect.Effect<Response, GuardedHttpError, Scope.Scope>
 }>()("@stint/http-guard/GuardedHttp") {}
 
-/** How the client differs from its defaults. */
+/** The settings of the client. */
 export interface Settings extends AddressGuard.Rules {
-  /** For resolving a name, and again for connecting. Milliseconds. Default: 10 s. */
+  /** Time limit for resolving a name, and again for connecting. Milliseconds. Default: 10 s. */
   readonly connectTimeout?: number
 }
 
@@ -106,10 +106,10 @@ interface Limits {
   readonly totalTimeout: number
 }
 
-/** What OpenSSL and Node call a certificate that does not hold. */
+/** The codes of OpenSSL and Node for an invalid certificate. */
 const UNTRUSTED = /CERT|^UNABLE_TO_|^HOSTNAME_MISMATCH$|^INVALID_(?:CA|PURPOSE)$|^PATH_LENGTH_EXCEEDED$/
 
-/** What the connection, the decoder or the counter failed with. */
+/** Converts the error of the connection, the decoder or the counter. */
 const reasonOf = (error: unknown, connectTimeout: number, limits: Limits): Reason => {
   if (error instanceof TooLarge || error instanceof TimedOut) return error
   const code = Predicate.isObject(error) && typeof error["code"] === "string" ? error["code"] : ""
@@ -135,7 +135,7 @@ const flatten = (headers: { readonly [name: string]: string | ReadonlyArray<stri
     Object.entries(headers).map(([name, value = ""]) => [name, typeof value === "string" ? value : value.join(", ")])
   )
 
-/** One answer of one hop, with its body still on the wire. */
+/** The response of one hop, with an unread body. */
 interface Answer {
   readonly status: number
   readonly headers: Response["headers"]
@@ -148,7 +148,7 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
   const connectTimeout = settings.connectTimeout ?? CONNECT_TIMEOUT
   const connections = yield* PinnedConnections.make({ guard, resolver, connectTimeout })
 
-  /** Sends one hop over the pool; the connection is given up with the scope. */
+  /** Sends one hop over the pool. Closing the scope closes the connection. */
   const send = (pool: Pool, hop: Redirect.Hop, limits: Limits): Effect.Effect<Answer, Reason, Scope.Scope> =>
     Effect.acquireRelease(
       Effect.tryPromise({
@@ -175,12 +175,12 @@ const make = Effect.fnUntraced(function*(settings: Settings) {
       ({ body }) => Effect.sync(() => void body.destroy()),
       { interruptible: true }
     ).pipe(Effect.map(({ body, headers, statusCode }) => {
-      // A body that is given up says so as an error, which nobody may be left to hear.
+      // An aborted body emits an error, which would be uncaught without a listener.
       body.on("error", () => {})
       return { status: statusCode, headers: flatten(headers), body }
     }))
 
-  /** The body as a stream, and the end of it at the deadline. */
+  /** The body as a stream that ends at the deadline. */
   const read = Effect.fnUntraced(function*(hop: Redirect.Hop, answer: Answer, limits: Limits, deadline: number) {
     const fail = (reason: Reason) => new GuardedHttpError({ url: RequestUrl.redactedUrl(hop.url), reason })
     if (hop.method === "HEAD" || answer.status === 204 || answer.status === 304) return Stream.empty
@@ -256,7 +256,7 @@ export const request = (
 ): Effect.Effect<Response, GuardedHttpError, GuardedHttp | Scope.Scope> =>
   Effect.flatMap(GuardedHttp, (http) => http.request(url, options))
 
-/** Lets through an answer of 2xx; any other fails with `UnexpectedStatus`, which says when the server wants to be asked again. */
+/** Passes a 2xx response on. Fails otherwise with `UnexpectedStatus`, which has the delay that the server asks for. */
 export const success = Effect.fnUntraced(function*(response: Response) {
   if (response.status >= 200 && response.status < 300) return response
   const now = yield* Clock.currentTimeMillis
@@ -266,9 +266,9 @@ export const success = Effect.fnUntraced(function*(response: Response) {
   })
 })
 
-/** The client with these settings, over any resolver. Fails when a range cannot be read. */
+/** The client with these settings, over any resolver. Fails when a range cannot be parsed. */
 export const layerWith = (settings: Settings): Layer.Layer<GuardedHttp, AddressGuard.InvalidRange, Resolver.Resolver> =>
   Layer.effect(GuardedHttp, make(settings))
 
-/** The client that reaches public addresses only. */
+/** The client for public addresses only. */
 export const layer: Layer.Layer<GuardedHttp> = layerWith({}).pipe(Layer.provide(Resolver.layer), Layer.orDie)

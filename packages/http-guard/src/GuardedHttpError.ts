@@ -1,62 +1,64 @@
 /**
- * Why a guarded request brought nothing. The messages never show a URL's query or its password: both tend to be secrets.
+ * Why a guarded request failed. The messages never contain a URL's query or password, which may be secret.
  */
 import * as Schema from "effect/Schema"
 import { NotResolved } from "./Resolver.ts"
 
-/** The text is no URL that can be requested. */
+/** The text is not a URL that can be requested. */
 export class InvalidUrl extends Schema.TaggedError<InvalidUrl>()("InvalidUrl", { detail: Schema.String }) {}
 
-/** The host is, or resolves to, an address that may not be reached. No connection was made. */
+/** The host is, or resolves to, a forbidden address. No connection was made. */
 export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", {
   host: Schema.String,
   address: Schema.String,
-  /** The range's name, as `AddressGuard.reasonOf` gives it. */
+  /** The name of the range, from `AddressGuard.reasonOf`. */
   range: Schema.String
 }) {}
 
-/** No connection, or it was lost before the answer began. */
+/** No connection, or it was lost before the response began. */
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", { detail: Schema.String }) {}
 
-/** The server's certificate does not prove that it is the host. Nothing was sent. */
-export class InvalidCertificate extends Schema.TaggedError<InvalidCertificate>()("InvalidCertificate", { detail: Schema.String }) {}
+/** The certificate is not valid for the host. Nothing was sent. */
+export class InvalidCertificate
+  extends Schema.TaggedError<InvalidCertificate>()("InvalidCertificate", { detail: Schema.String })
+{}
 
-/** Nothing came in time. */
+/** A time limit was exceeded. */
 export class TimedOut extends Schema.TaggedError<TimedOut>()("TimedOut", {
-  /** `body`: the connection was silent in the middle of the body. `total`: the whole request took too long. */
+  /** `body`: the connection was silent during the body. `total`: the whole request took too long. */
   phase: Schema.Literals(["resolve", "connect", "headers", "body", "total"]),
   /** Milliseconds. */
   limit: Schema.Number
 }) {}
 
-/** Redirect after redirect. */
+/** Too many redirects. */
 export class TooManyRedirects extends Schema.TaggedError<TooManyRedirects>()("TooManyRedirects", { limit: Schema.Int }) {}
 
-/** A redirect that is not followed: to no http address, or from https to http. */
+/** A redirect that is not followed: to a URL that is not http, or from https to http. */
 export class BadRedirect extends Schema.TaggedError<BadRedirect>()("BadRedirect", { detail: Schema.String }) {}
 
-/** The body is larger than asked for, decoded. */
+/** The decoded body exceeds the limit. */
 export class TooLarge extends Schema.TaggedError<TooLarge>()("TooLarge", {
   /** Bytes. */
   limit: Schema.Number,
-  /** Bytes that the server announced; undefined when it sent them without a word. */
+  /** Bytes that the server announced; undefined if it announced none. */
   announced: Schema.UndefinedOr(Schema.Number)
 }) {}
 
 /** The connection was lost in the middle of the body. */
 export class ConnectionLost extends Schema.TaggedError<ConnectionLost>()("ConnectionLost", {
-  /** Bytes that had come, decoded. */
+  /** Decoded bytes received before. */
   received: Schema.Number,
   detail: Schema.String
 }) {}
 
-/** What came is no HTTP, or not decodable. */
+/** The response is not HTTP, or cannot be decoded. */
 export class Malformed extends Schema.TaggedError<Malformed>()("Malformed", { detail: Schema.String }) {}
 
-/** A status that is no success, where success was asked for. */
+/** A status other than 2xx, where success is required. */
 export class UnexpectedStatus extends Schema.TaggedError<UnexpectedStatus>()("UnexpectedStatus", {
   status: Schema.Int,
-  /** When the server wants to be asked again (`Retry-After`). Milliseconds from now. */
+  /** The delay that the server asks for (`Retry-After`). Milliseconds from now. */
   retryAfter: Schema.UndefinedOr(Schema.Number)
 }) {}
 
@@ -86,14 +88,14 @@ const PHASES = {
   total: "it was not done"
 } as const
 
-/** What happened, as the rest of a sentence that names the URL. */
+/** The reason, as the rest of a sentence that starts with the URL. */
 export const describe = (reason: Reason): string => {
   switch (reason._tag) {
     case "InvalidUrl":
       return `it cannot be requested: ${reason.detail}`
     case "Forbidden":
       return (reason.host === reason.address ? reason.address : `${reason.host} is ${reason.address}, which`) +
-        ` may not be reached: ${reason.range}. Whoever runs this machine can allow the address`
+        ` may not be reached: ${reason.range}. The operator of this machine can allow the address`
     case "NotResolved":
       return `${reason.host} could not be resolved (${reason.detail})`
     case "Unreachable":
@@ -113,7 +115,7 @@ export const describe = (reason: Reason): string => {
     case "ConnectionLost":
       return `the connection was lost after ${reason.received} bytes of the body (${reason.detail})`
     case "Malformed":
-      return `the answer makes no sense: ${reason.detail}`
+      return `the response is invalid: ${reason.detail}`
     case "UnexpectedStatus":
       return `the server answered ${reason.status}`
   }
@@ -121,7 +123,7 @@ export const describe = (reason: Reason): string => {
 
 const TRANSIENT_STATUS = new Set([408, 425, 429])
 
-/** Whether the same request may well succeed a little later. */
+/** Whether a retry of the same request may succeed. */
 const isTransient = (reason: Reason): boolean => {
   switch (reason._tag) {
     case "Unreachable":
@@ -154,7 +156,7 @@ export class GuardedHttpError extends Schema.TaggedError<GuardedHttpError>()("Gu
     return `${this.url}: ${describe(this.reason)}.`
   }
 
-  /** Whether the same request may well succeed a little later: lost connections, silence, 408, 425, 429 and 5xx. */
+  /** Whether a retry may succeed: after lost connections, timeouts, 408, 425, 429 and 5xx except 501 and 505. */
   get transient(): boolean {
     return isTransient(this.reason)
   }

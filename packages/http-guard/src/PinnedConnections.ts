@@ -1,17 +1,16 @@
 /**
- * Connections that lead to the addresses that were checked, and nowhere else.
+ * Connections that lead only to checked addresses.
  *
  * ```
  *   host --Resolver--> addresses --AddressGuard--> all allowed --> pool of (origin, addresses) --lookup--> one of them
  * ```
  *
- * A name is resolved for every request, and the pool is picked by what it resolved to. A new connection of that pool asks a
- * `lookup` that knows these addresses and nothing else, so a name server that says something else a millisecond later is not
- * heard; and a kept-alive connection is used again only for a request whose name still resolves to the same checked addresses.
- * TLS still proves the name, and `Host` still carries it.
+ * A name is resolved for every request, and its addresses select the pool. A new connection of the pool uses a `lookup` that knows only these
+ * addresses, so a changed answer of the name server has no effect. A kept-alive connection is reused only for a request whose name still resolves to
+ * the same checked addresses. TLS still verifies the name, and `Host` still contains it.
  *
- * One forbidden address refuses the whole host. To pick the others would be as safe, because the connection is pinned; but a
- * public name with a private address is a mistake or an attack, and someone should hear of it.
+ * One forbidden address forbids the whole host. Using its other addresses would be safe, because the connection is pinned; but a public name with a
+ * private address is a mistake or an attack, and the error reports it.
  */
 import * as Effect from "effect/Effect"
 import * as RcMap from "effect/RcMap"
@@ -25,27 +24,27 @@ import { hostOf, isLocalhost } from "./RequestUrl.ts"
 import { NotResolved } from "./Resolver.ts"
 import type { Resolver } from "./Resolver.ts"
 
-/** How long an unused pool is kept. Longer saves handshakes and holds sockets. */
+/** How long an unused pool is kept. A longer time saves handshakes and holds sockets. */
 const IDLE = "10 seconds"
 
-/** Headers of an answer beyond this are refused. Bytes; what browsers and Node's own client take, twice. */
+/** The largest response headers. Bytes; twice the limit of browsers and of Node's own client. */
 const MAX_HEADERS = 32 * 1024
 
-/** What is known of a way to a host. */
+/** The settings of the pools. */
 export interface Options {
   readonly guard: AddressGuard
   readonly resolver: Resolver["Service"]
-  /** For resolving, and again for connecting. Milliseconds. */
+  /** Time limit for resolving, and again for connecting. Milliseconds. */
   readonly connectTimeout: number
 }
 
-/** Ways to hosts. */
+/** Pools of pinned connections. */
 export interface PinnedConnections {
-  /** A pool whose connections lead to checked addresses of the URL's host. It is kept while the scope is open. */
+  /** A pool whose connections lead to checked addresses of the URL's host. It stays open while the scope is open. */
   readonly to: (url: URL) => Effect.Effect<Pool, Forbidden | NotResolved | TimedOut, Scope.Scope>
 }
 
-/** A `lookup` that answers every name with these addresses. */
+/** A `lookup` that returns these addresses for every name. */
 const pinned = (addresses: ReadonlyArray<string>): LookupFunction => {
   const all = addresses.map((address) => ({ address, family: isIP(address) }))
   return (_host, options, callback) => {
@@ -58,12 +57,12 @@ const pinned = (addresses: ReadonlyArray<string>): LookupFunction => {
   }
 }
 
-/** The versions of undici's interface under which the process's own dispatcher is kept. */
+/** The keys under which undici's versions store the process's global dispatcher. */
 const GLOBAL_DISPATCHERS = [Symbol.for("undici.globalDispatcher.1"), Symbol.for("undici.globalDispatcher.2")]
 
 /**
- * undici, loaded by the first request. Loading it makes it the one that the global `fetch` uses, with its own settings in place of
- * Node's (`NODE_USE_ENV_PROXY`, for example). A handler's `fetch` is not ours to change, so that is taken back.
+ * undici, loaded by the first request. Loading it replaces the dispatcher of the global `fetch`, and so Node's settings (`NODE_USE_ENV_PROXY`, for
+ * example). A handler's `fetch` must not change, so the dispatcher is restored.
  */
 const loadUndici = async () => {
   const before = GLOBAL_DISPATCHERS.map((key): unknown => Reflect.get(globalThis, key))

@@ -1,5 +1,5 @@
 /**
- * What a redirect turns a request into (RFC 9110, 15.4; Fetch, "HTTP-redirect fetch").
+ * The request that follows a redirect (RFC 9110, 15.4; Fetch, "HTTP-redirect fetch").
  *
  * | status | POST becomes | others become |
  * |---|---|---|
@@ -7,14 +7,14 @@
  * | 303 | GET | GET, HEAD stays |
  * | 307, 308 | stays | stay |
  *
- * To another origin go only headers that tell no secret. A list of known secrets (`Authorization`, `Cookie`) would miss the
- * `X-Api-Key` of the day, so it is a list of the harmless ones.
+ * Only harmless headers are sent to another origin. A list of known secrets (`Authorization`, `Cookie`) would miss the next `X-Api-Key`, so this is a
+ * list of safe headers.
  */
 import * as Result from "effect/Result"
 import { BadRedirect } from "./GuardedHttpError.ts"
 import { parse } from "./RequestUrl.ts"
 
-/** One request on the way. */
+/** One request of a redirect chain. */
 export interface Hop {
   readonly url: URL
   readonly method: string
@@ -25,13 +25,13 @@ export interface Hop {
 
 const STATUSES = new Set([301, 302, 303, 307, 308])
 
-/** Whether an answer of this status sends the request elsewhere. */
+/** Whether a response of this status is a redirect. */
 export const isRedirect = (status: number): boolean => STATUSES.has(status)
 
 const SAFE_ACROSS_ORIGINS = new Set(["accept", "accept-encoding", "accept-language", "content-type", "range", "user-agent"])
 const OF_THE_BODY = new Set(["content-type", "content-encoding", "content-language", "content-location"])
 
-/** What the connection itself sets; a caller's own would break the framing or name another host than the one that was checked. */
+/** Headers that the connection sets; a caller's own would break the framing or name another host than the checked one. */
 const OF_THE_CONNECTION = new Set([
   "connection",
   "content-length",
@@ -49,14 +49,14 @@ const OF_THE_CONNECTION = new Set([
 const keep = (headers: Hop["headers"], wanted: (name: string) => boolean): Hop["headers"] =>
   Object.fromEntries(Object.entries(headers).filter(([name]) => wanted(name)))
 
-/** A caller's headers: in lower case, without those that belong to the connection. */
+/** A caller's headers: in lower case, without connection headers. */
 export const requestHeaders = (headers: { readonly [name: string]: string }): Hop["headers"] =>
   keep(
     Object.fromEntries(Object.entries(headers).map(([name, value]) => [name.toLowerCase(), value])),
     (name) => !OF_THE_CONNECTION.has(name)
   )
 
-/** The request that a redirect asks for. It is not checked where it leads to; that is for the guard, as with every request. */
+/** The request that a redirect asks for. Its target is not checked here: the guard checks every request. */
 export const next = (
   hop: Hop,
   status: number,

@@ -1,8 +1,8 @@
 /**
- * From a host's name to its addresses.
+ * Resolves host names to addresses.
  *
- * A service of its own, so that a test can say what a name resolves to, and so that the addresses that were checked are the ones
- * that are connected to: nothing below resolves the name again.
+ * It is a service of its own, so that tests can define what a name resolves to, and so that connections use exactly the checked addresses: no other code
+ * resolves the name again.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -10,11 +10,11 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { lookup } from "node:dns/promises"
 
-/** A name without an address. */
+/** The name has no address. */
 export class NotResolved extends Schema.TaggedError<NotResolved>()("NotResolved", {
   host: Schema.String,
   detail: Schema.String,
-  /** The next try may find one: the name server did not answer. */
+  /** Whether a retry may succeed: the name server did not answer. */
   temporary: Schema.Boolean
 }) {}
 
@@ -27,7 +27,7 @@ export class Resolver extends Context.Service<Resolver, {
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
 
-/** Resolves as every other program on this machine: by its hosts file and its name servers. */
+/** Resolves as every other program of this machine does: by its hosts file and its name servers. */
 export const layer: Layer.Layer<Resolver> = Layer.succeed(Resolver, {
   resolve: (host) =>
     Effect.tryPromise({
@@ -42,7 +42,7 @@ export const layer: Layer.Layer<Resolver> = Layer.succeed(Resolver, {
     })
 })
 
-/** Resolves by a table alone, for tests; names that are not in it do not exist. */
+/** Resolves only names of this table, for tests; other names do not exist. */
 export const layerTable = (table: { readonly [host: string]: ReadonlyArray<string> }): Layer.Layer<Resolver> =>
   Layer.succeed(Resolver, {
     resolve: (host) => {

@@ -1,22 +1,22 @@
 /**
- * The body of an answer: decoded, counted, and never more than was asked for.
+ * The body of a response: decoded, counted and bounded.
  *
  * ```
  *   socket -> [ count ] -> [ gunzip ] -> [ count ] -> consumer
  * ```
  *
- * `identity` is asked for, but stored files are served with the encoding that they were stored in, whatever was asked for. So
- * gzip, deflate, br and zstd are decoded, one of them, and it is the decoded bytes that count: a bomb goes off at the limit. The
- * encoded ones count too, because a stream can decode to nothing for ever. Every stage holds one buffer and waits for the next.
+ * Requests ask for `identity`, but servers send stored files in their stored encoding anyway. So gzip, deflate, br and zstd are decoded (one of them), and
+ * the limit applies to the decoded bytes: a decompression bomb ends there. It also applies to the encoded bytes, because a stream can decode to nothing
+ * for ever. Every stage holds one buffer and applies backpressure.
  */
 import { pipeline } from "node:stream"
 import type { Readable, Transform } from "node:stream"
 import { Malformed, TooLarge } from "./GuardedHttpError.ts"
 
-/** An encoded body may be larger than the decoded one, by its frame. Bytes. */
+/** How much larger than the decoded body the encoded one may be, for its framing. Bytes. */
 const FRAME = 64 * 1024
 
-/** The window that RFC 9659 lets a zstd body ask for: 8 MiB, as a power of two. Node's own limit would be 128 MiB. */
+/** The largest window of a zstd body by RFC 9659: 8 MiB, as a power of two. Node's own limit is 128 MiB. */
 const ZSTD_WINDOW_LOG = 23
 
 /** Decoders by the name in `Content-Encoding`; `node:zlib` is loaded by the first body that needs it. */
@@ -37,7 +37,7 @@ const decoderOf = (encoding: string): Transform | undefined => {
   }
 }
 
-/** Counts what went through, up to the limit. */
+/** Counts bytes, up to the limit. */
 export interface Counter {
   /** Bytes so far. */
   received: number
@@ -51,22 +51,22 @@ async function* counted(source: AsyncIterable<Uint8Array>, counter: Counter, lim
   }
 }
 
-/** A body on its way. */
+/** A body that is being read. */
 export interface ResponseBody {
-  /** Yields the decoded bytes once; throws {@link TooLarge} at the limit, and whatever the connection or the decoder fails with. */
+  /** Yields the decoded bytes once. Throws {@link TooLarge} at the limit, and the errors of the connection and the decoder. */
   readonly chunks: AsyncIterable<Uint8Array>
   /** Counts the decoded bytes. */
   readonly counter: Counter
 }
 
-/** Whether there is nothing to decode. */
+/** Whether the body needs no decoding. */
 const isIdentity = (encoding: string) => encoding === "" || encoding === "identity"
 
-/** The encoding that an answer's headers name, in lower case. */
+/** The encoding in the headers, in lower case. */
 export const encodingOf = (headers: { readonly [name: string]: string }): string =>
   (headers["content-encoding"] ?? "").trim().toLowerCase()
 
-/** The body of at most `limit` bytes, or why it cannot be decoded. */
+/** Makes a body of at most `limit` bytes. Returns an error if the encoding is not supported. */
 export const make = (source: Readable, encoding: string, limit: number): ResponseBody | Malformed => {
   const counter: Counter = { received: 0 }
   if (isIdentity(encoding)) return { chunks: counted(source, counter, limit, limit), counter }
@@ -74,7 +74,7 @@ export const make = (source: Readable, encoding: string, limit: number): Respons
   if (decoder === undefined) {
     return new Malformed({ detail: `its content-encoding is ${JSON.stringify(encoding.slice(0, 80))}, which is not supported` })
   }
-  // The callback is needed: without one an error of a part would be thrown at nobody. Whoever reads the decoder gets it, too.
+  // Without the callback, the error of a stage would be uncaught. The reader of the decoder gets the error too.
   pipeline(source, (from: AsyncIterable<Uint8Array>) => counted(from, { received: 0 }, limit + FRAME, limit), decoder, () => {})
   return { chunks: counted(decoder, counter, limit, limit), counter }
 }

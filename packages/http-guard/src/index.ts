@@ -1,5 +1,5 @@
 /**
- * Outbound HTTP that cannot be turned against the inside of a network: for downloads and webhooks, whose addresses others choose.
+ * Outbound HTTP that cannot be used to reach the inside of a network: for downloads and webhooks, whose URLs strangers choose.
  */
 export * as AddressGuard from "./AddressGuard.ts"
 export * as GuardedHttp from "./GuardedHttp.ts"

@@ -6,7 +6,7 @@ import { AddressGuard } from "../src/index.ts"
 
 const guard = (rules: AddressGuard.Rules = {}) => Result.getOrThrow(AddressGuard.make(rules))
 
-/** The IANA special-purpose registries once more, read by Node's own code: a second opinion. */
+/** The IANA special-purpose registries, checked by Node's own code: an independent reference. */
 const second = new BlockList()
 for (
   const [base, bits] of [
@@ -34,7 +34,7 @@ for (const [base, bits] of [["2001::", 23], ["2001:db8::", 32], ["3fff::", 20]] 
 
 const dotted = (value: number) => [24, 16, 8, 0].map((shift) => value >>> shift & 255).join(".")
 const v4 = fc.integer({ min: 0, max: 0xffff_ffff })
-/** Near the first and last addresses of ranges, where a mistake of one bit shows. */
+/** Addresses near the bounds of ranges, where an error of one bit shows. */
 const edges = fc.tuple(
   fc.constantFrom(
     0x01000000,
@@ -71,7 +71,7 @@ const edges = fc.tuple(
 const group = fc.integer({ min: 0, max: 0xffff }).map((value) => value.toString(16))
 
 describe("AddressGuard", () => {
-  it("forbids exactly the special-purpose IPv4 addresses, as a second opinion has it", () => {
+  it("forbids exactly the special-purpose IPv4 addresses, as an independent reference does", () => {
     const { isForbidden } = guard()
     fc.assert(
       fc.property(fc.oneof(v4, edges).map(dotted), (address) => isForbidden(address) === second.check(address, "ipv4")),
@@ -97,7 +97,7 @@ describe("AddressGuard", () => {
     )
   })
 
-  it("judges NAT64 and 6to4 by the IPv4 address inside", () => {
+  it("checks NAT64 and 6to4 addresses by the IPv4 address inside", () => {
     const { isForbidden } = guard()
     fc.assert(
       fc.property(fc.oneof(v4, edges), group, (value, rest) => {
@@ -142,25 +142,25 @@ describe("AddressGuard", () => {
   })
 
   it.each(["", "localhost", "127.1", "0177.0.0.1", "2130706433", "0x7f.0.0.1", "[::1]", "8.8.8.8 ", "8.8.8.8/32", "1.2.3"])(
-    "forbids %j, which is no address",
+    "forbids %j, which is not an address",
     (address) => expect(guard().reasonOf(address)).toBe("not an address")
   )
 
-  it("opens what `allow` lists and nothing beside it", () => {
+  it("allows what `allow` lists, and nothing else", () => {
     const { isForbidden } = guard({ allow: ["10.1.0.0/16", "127.0.0.1", "fd00:1::/32"] })
     expect(["10.1.2.3", "127.0.0.1", "fd00:1::5", "64:ff9b::10.1.0.1"].filter(isForbidden)).toEqual([])
     const others = ["10.2.0.1", "127.0.0.2", "fd00:2::5", "::1", "::ffff:10.1.2.3", "169.254.169.254"]
     expect(others.filter((address) => !isForbidden(address))).toEqual([])
   })
 
-  it("opens private networks but never metadata with `allowPrivate`", () => {
+  it("allows private networks but never metadata with `allowPrivate`", () => {
     const { isForbidden } = guard({ allowPrivate: true })
     expect(["10.0.0.1", "172.16.0.1", "192.168.0.1", "100.64.0.1", "127.0.0.1", "::1", "fd00::1"].filter(isForbidden)).toEqual([])
     const others = ["169.254.169.254", "fe80::1", "0.0.0.0", "::", "224.0.0.1", "::ffff:10.0.0.1", "168.63.129.16"]
     expect(others.filter((address) => !isForbidden(address))).toEqual([])
   })
 
-  it("lets `deny` win over `allow` and over public", () => {
+  it("applies `deny` before `allow`, and to public addresses", () => {
     const { isForbidden } = guard({ allow: ["10.0.0.0/8"], deny: ["10.9.0.0/16", "8.8.8.0/24"] })
     expect(isForbidden("10.8.0.1")).toBe(false)
     expect(isForbidden("10.9.0.1")).toBe(true)
@@ -180,7 +180,7 @@ describe("AddressGuard", () => {
     "",
     "fe80::1%1/128"
   ])(
-    "does not take %j for a range, and says why",
+    "rejects the range %j and names it",
     (range) => {
       const made = AddressGuard.make({ allow: [range] })
       expect(Result.isFailure(made) && made.failure.message).toContain(`${JSON.stringify(range)} is not a range of addresses`)

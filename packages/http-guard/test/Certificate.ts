@@ -1,4 +1,4 @@
-/** A self-signed certificate for secure.example, valid until 2126. It protects nothing but these tests. */
+/** A self-signed certificate for secure.example, valid until 2126, for these tests only. */
 export const certificate = `-----BEGIN CERTIFICATE-----
 MIIBpDCCAUqgAwIBAgIUeU3DcLKdwCl5UEZi+YHKUPiaFQUwCgYIKoZIzj0EAwIw
 GTEXMBUGA1UEAwwOc2VjdXJlLmV4YW1wbGUwIBcNMjYxMTIxMDcyMTExWhgPMjEy

@@ -1,4 +1,4 @@
-/** The corpus: URLs that lead inside of a network, in the spellings that have fooled somebody. `%P` is a port. */
+/** The corpus: URLs that lead inside a network, in spellings that have bypassed guards. `%P` is a port. */
 export const FORBIDDEN: ReadonlyArray<string> = [
   // Loopback: plain, short, with a trailing dot, in other bases, and in mixtures of them.
   "http://127.0.0.1:%P/",
@@ -18,7 +18,7 @@ export const FORBIDDEN: ReadonlyArray<string> = [
   "http://127.0x1:%P/",
   "http://00000177.0.0.1:%P/",
   "http://127.000.000.001:%P/",
-  // Other spaces and digits that a URL parser takes for dots and digits, or drops.
+  // Separators and digits that a URL parser converts or drops.
   "http://127。0。0。1:%P/",
   "http://127．0．0．1:%P/",
   "http://127｡0｡0｡1:%P/",
@@ -31,7 +31,7 @@ export const FORBIDDEN: ReadonlyArray<string> = [
   "http://%31%32%37.%30.%30.%31:%P/",
   "http://127%2E0%2E0%2E1:%P/",
   "http://%30%78%37%66%30%30%30%30%30%31:%P/",
-  // Who is the user, and who the host.
+  // Confusions of user and host.
   "http://example.com@127.0.0.1:%P/",
   "http://example.com:80@127.0.0.1:%P/",
   "http://user:password@127.0.0.1:%P/",
@@ -45,7 +45,7 @@ export const FORBIDDEN: ReadonlyArray<string> = [
   "http:\\\\127.0.0.1:%P\\",
   "HTTP://127.0.0.1:%P/",
   "https://127.0.0.1:%P/",
-  // No address at all: this machine.
+  // Unspecified addresses: this machine.
   "http://0:%P/",
   "http://0.0.0.0:%P/",
   "http://0x0:%P/",
@@ -63,7 +63,7 @@ export const FORBIDDEN: ReadonlyArray<string> = [
   "http://lo\ncalhost:%P/",
   "http://app.localhost:%P/",
   "http://a.b.LocalHost.:%P/",
-  // IPv6 and what hides in it.
+  // IPv6, and IPv4 inside it.
   "http://[::1]:%P/",
   "http://[0:0:0:0:0:0:0:1]:%P/",
   "http://[0000:0000:0000:0000:0000:0000:0000:0001]:%P/",
@@ -94,7 +94,7 @@ export const FORBIDDEN: ReadonlyArray<string> = [
   "http://[fec0::1]:%P/",
   "http://[ff02::1]:%P/",
   "http://[4000::1]:%P/",
-  // Private and shared networks, metadata, and ranges that nobody serves from.
+  // Private and shared networks, metadata, and ranges without public hosts.
   "http://10.0.0.1:%P/",
   "http://012.0.0.1:%P/",
   "http://0xa000001:%P/",
@@ -126,7 +126,7 @@ export const FORBIDDEN: ReadonlyArray<string> = [
   "http://4294967295:%P/"
 ]
 
-/** Texts that some program takes for an address inside, and that are no URL for us. They are refused before anything is resolved. */
+/** Texts that some programs read as an inside address, and that are not URLs here. They are rejected before a name is resolved. */
 export const UNREADABLE: ReadonlyArray<string> = [
   "http://[fe80::1%25eth0]:%P/",
   "http://[fe80::1%eth0]:%P/",

@@ -22,7 +22,7 @@ describe("forbidden addresses", () => {
     expect(FORBIDDEN.length).toBeGreaterThanOrEqual(60)
   })
 
-  it.effect.each(FORBIDDEN)("refuses %j without a connection", (spelling) =>
+  it.effect.each(FORBIDDEN)("forbids %j without a connection", (spelling) =>
     Effect.gen(function*() {
       const { seen } = yield* attempts
       const inside = yield* http((_, response) => response.end("inside"), "127.0.0.1")
@@ -32,7 +32,7 @@ describe("forbidden addresses", () => {
       expect(inside.connections).toBe(0)
     }).pipe(Effect.provide(strict)))
 
-  it.effect.each(UNREADABLE)("refuses %j, which is no URL, without resolving anything", (spelling) =>
+  it.effect.each(UNREADABLE)("rejects %j, which is not a URL, without resolving a name", (spelling) =>
     Effect.gen(function*() {
       const found = yield* reason(spelling.replaceAll("%P", "80"))
       expect(found._tag).toBe("InvalidUrl")
@@ -42,7 +42,7 @@ describe("forbidden addresses", () => {
   const radix = (value: number, base: number) =>
     base === 10 ? String(value) : base === 16 ? `0x${value.toString(16)}` : `0${value.toString(8)}`
   const radixes = fc.array(fc.constantFrom(8, 10, 16), { minLength: 4, maxLength: 4 })
-  /** An address inside in any spelling: how many parts, each in its base, then disguised. */
+  /** An inside address in any spelling: how many parts, each in its base, then disguised. */
   const spelled = fc.record({
     value: fc.oneof(
       fc.integer({ min: 0x7f000000, max: 0x7fffffff }),
@@ -71,7 +71,7 @@ describe("forbidden addresses", () => {
     return disguise([...bytes.slice(0, parts - 1), last].map((part, index) => radix(part, radixes[index]!)).join("."))
   })
 
-  it.effect("refuses every address of a forbidden range in any spelling", () =>
+  it.effect("forbids every address of a forbidden range in any spelling", () =>
     Effect.gen(function*() {
       const http = yield* GuardedHttp.GuardedHttp
       const { seen } = yield* attempts
@@ -82,35 +82,35 @@ describe("forbidden addresses", () => {
       expect(seen).toEqual([])
     }).pipe(Effect.provide(strict)))
 
-  it.effect("refuses a name that resolves to a private address, and names it", () =>
+  it.effect("forbids a name that resolves to a private address, and names the address", () =>
     Effect.gen(function*() {
       const { seen } = yield* attempts
       const error = yield* Effect.flip(fetched("http://inside.example/?token=secret"))
       expect(error.message).toBe(
         "http://inside.example/?...: inside.example is 10.0.0.5, which may not be reached: private (10.0.0.0/8). " +
-          "Whoever runs this machine can allow the address."
+          "The operator of this machine can allow the address."
       )
       expect(seen).toEqual([])
     }).pipe(Effect.provide(client({ "inside.example": ["10.0.0.5"] }))))
 
-  it.effect("refuses a name as a whole when one of its addresses is forbidden", () =>
+  it.effect("forbids a name when any of its addresses is forbidden", () =>
     Effect.gen(function*() {
       const outside = yield* http((_, response) => response.end())
       expect(yield* reason(`http://both.example:${outside.port}/`)).toMatchObject({ _tag: "Forbidden", address: "127.0.0.1" })
       expect(outside.connections).toBe(0)
     }).pipe(Effect.provide(client({ "both.example": ["127.0.0.2", "127.0.0.1"] }))))
 
-  it.effect("refuses a resolver's answer that is no address", () =>
+  it.effect("rejects a resolver's answer that is not an address", () =>
     Effect.gen(function*() {
       expect(yield* reason("http://odd.example/")).toMatchObject({ _tag: "Forbidden", range: "not an address" })
     }).pipe(Effect.provide(client({ "odd.example": ["0177.0.0.1"] }))))
 
-  it.effect("fails with a name that does not exist", () =>
+  it.effect("fails for a name that does not exist", () =>
     Effect.gen(function*() {
       expect(yield* reason("http://nowhere.example/")).toMatchObject({ _tag: "NotResolved", host: "nowhere.example" })
     }).pipe(Effect.provide(client())))
 
-  it.effect("fails with a name that has no address", () =>
+  it.effect("fails for a name without an address", () =>
     Effect.gen(function*() {
       expect(yield* reason("http://empty.example/")).toMatchObject({ _tag: "NotResolved", detail: "no address" })
     }).pipe(Effect.provide(client({ "empty.example": [] }))))
@@ -124,7 +124,7 @@ describe("forbidden addresses", () => {
 })
 
 describe("the connection", () => {
-  it.effect("goes to the address that was checked, though the name resolves to another one now", () => {
+  it.effect("goes to the checked address, even if the name resolves to another one now", () => {
     const answers = ["127.0.0.2", "127.0.0.1"]
     let asked = 0
     const rebinding = Layer.succeed(Resolver.Resolver, {
@@ -138,22 +138,22 @@ describe("the connection", () => {
       expect(bytes.toString()).toBe("outside")
       expect(asked).toBe(1)
       expect(outside.requests[0]).toMatchObject({ url: "/a?b=c", headers: { host: `rebind.example:${outside.port}` } })
-      // The second request does not use the first one's connection: its name leads inside now.
+      // The second request does not reuse the first connection: its name leads inside now.
       expect(yield* reason(url)).toMatchObject({ _tag: "Forbidden", address: "127.0.0.1" })
       expect([outside.requests.length, inside.connections]).toEqual([1, 0])
     }).pipe(Effect.provide(GuardedHttp.layerWith({ allow: ["127.0.0.2"] }).pipe(Layer.provide(rebinding))))
   })
 
-  it.effect("is used again for the same name at the same address", () =>
+  it.effect("is reused for the same name at the same address", () =>
     Effect.gen(function*() {
       const outside = yield* http((_, response) => response.end("x"))
       for (let count = 0; count < 20; count++) yield* fetched(`http://same.example:${outside.port}/`)
       expect(outside.requests.length).toBe(20)
-      // A connection rests for one turn of the loop between two requests, so two may take turns.
+      // A connection becomes reusable one turn of the event loop after a request, so two may alternate.
       expect(outside.connections).toBeLessThanOrEqual(3)
     }).pipe(Effect.provide(client({ "same.example": ["127.0.0.2"] }))))
 
-  it.effect("tells TLS the name, not the address", () =>
+  it.effect("sends the name, not the address, in TLS", () =>
     Effect.gen(function*() {
       const hello = yield* Deferred.make<string | Buffer>()
       const server = yield* tcp((socket) =>
@@ -166,7 +166,7 @@ describe("the connection", () => {
       expect((yield* Deferred.await(hello)).toString("latin1").includes("secure.example")).toBe(true)
     }).pipe(Effect.provide(client({ "secure.example": ["127.0.0.2"] }))))
 
-  it.effect("proves the name by its certificate, at whatever address it is", () =>
+  it.effect("verifies the name by its certificate, at any address", () =>
     Effect.gen(function*() {
       const server = yield* https((_, response) => response.end("secure"))
       const url = `https://secure.example:${server.port}/`
@@ -179,7 +179,7 @@ describe("the connection", () => {
       expect(server.requests.length).toBe(1)
     }).pipe(Effect.provide(client({ "secure.example": ["127.0.0.2"], "other.example": ["127.0.0.2"] }))))
 
-  it.effect("is no TLS where the server speaks none", () =>
+  it.effect("fails when the server does not speak TLS", () =>
     Effect.gen(function*() {
       const server = yield* http((_, response) => response.end())
       expect(yield* reason(`https://127.0.0.2:${server.port}/`)).toMatchObject({ _tag: "Malformed" })
@@ -209,7 +209,7 @@ describe("the connection", () => {
       expect(proxy.connections).toBe(0)
     }).pipe(Effect.provide(client())))
 
-  it.effect("does not let a caller name another host, or break the framing", () =>
+  it.effect("does not let a caller change the host or break the framing", () =>
     Effect.gen(function*() {
       const outside = yield* http((request, response) => request.pipe(response))
       const { bytes } = yield* fetched(`http://127.0.0.2:${outside.port}/`, {
@@ -229,7 +229,7 @@ describe("the connection", () => {
       expect(headers["transfer-encoding"]).toBeUndefined()
     }).pipe(Effect.provide(client())))
 
-  it.effect("refuses header values that would start another header", () =>
+  it.effect("rejects header values that would start another header", () =>
     Effect.gen(function*() {
       const outside = yield* http((_, response) => response.end())
       const found = yield* reason(`http://127.0.0.2:${outside.port}/`, { headers: { "x-a": "1\r\nx-b: 2" } })
@@ -237,7 +237,7 @@ describe("the connection", () => {
       expect(outside.requests).toEqual([])
     }).pipe(Effect.provide(client())))
 
-  it.effect("sends the user and password of the URL as a header, and never shows them", () =>
+  it.effect("sends the user and password of the URL as a header, and never logs them", () =>
     Effect.gen(function*() {
       const outside = yield* http((_, response) => response.writeHead(404).end())
       const url = `http://us%C3%A9r:p%40ss@127.0.0.2:${outside.port}/x?key=1`
@@ -246,7 +246,7 @@ describe("the connection", () => {
       expect(outside.requests[0]?.headers.authorization).toBe(`Basic ${Buffer.from("usér:p@ss").toString("base64")}`)
     }).pipe(Effect.provide(client())))
 
-  it.effect("says that nobody listens", () =>
+  it.effect("is Unreachable when it is refused", () =>
     Effect.gen(function*() {
       const gone = yield* Effect.scoped(http((_, response) => response.end()))
       expect(yield* reason(`http://127.0.0.2:${gone.port}/`)).toMatchObject({ _tag: "Unreachable", detail: "ECONNREFUSED" })
@@ -309,7 +309,7 @@ describe("redirects", () => {
       expect(outside.requests[1]?.headers["content-length"]).toBe(carried)
     }).pipe(Effect.provide(client())))
 
-  it.effect("gives up a loop after 5, and with 0 at the first", () =>
+  it.effect("fails a loop after 5, and at the first one with a limit of 0", () =>
     Effect.gen(function*() {
       const outside = yield* to("/again")
       const url = `http://127.0.0.2:${outside.port}/`
@@ -328,7 +328,7 @@ describe("redirects", () => {
       }).pipe(Effect.provide(client()))
   )
 
-  it.effect("takes no secret to another origin, and all of them to the same", () =>
+  it.effect("sends no secret to another origin, and all headers to the same one", () =>
     Effect.gen(function*() {
       const other = yield* http((_, response) => response.end())
       const outside = yield* http((request, response) =>
@@ -349,7 +349,7 @@ describe("redirects", () => {
 describe("limits", () => {
   const MIB = 1024 * 1024
 
-  it.effect("refuses a body that announces too much, without reading it", () =>
+  it.effect("reject a body that announces too much, without reading it", () =>
     Effect.gen(function*() {
       const outside = yield* http((_, response) => response.writeHead(200, { "content-length": 101 }).end(Buffer.alloc(101)))
       expect(yield* reason(`http://127.0.0.2:${outside.port}/`, { maxBytes: 100 })).toMatchObject({
@@ -359,7 +359,7 @@ describe("limits", () => {
       })
     }).pipe(Effect.provide(client())))
 
-  it.effect("takes a body of just the limit, and stops an endless one there", () =>
+  it.effect("accept a body of exactly the limit, and stop an endless one there", () =>
     Effect.gen(function*() {
       const closed = yield* Deferred.make<void>()
       const outside = yield* http((request, response) => {
@@ -378,7 +378,7 @@ describe("limits", () => {
       yield* Deferred.await(closed)
     }).pipe(Effect.provide(client())))
 
-  it.effect("does not read faster than the consumer does", () =>
+  it.effect("read no faster than the consumer", () =>
     Effect.gen(function*() {
       const total = 256
       let sent = 0
@@ -397,7 +397,7 @@ describe("limits", () => {
       const turns = Effect.promise(async () => {
         for (let turn = 0; turn < 1000; turn++) await new Promise((resolve) => setImmediate(resolve))
       })
-      // A thousand turns of the loop move hundreds of megabytes when nothing holds them back; what is sent fills the sockets' buffers.
+      // Without backpressure, a thousand turns of the loop move hundreds of megabytes; with it, the socket buffers fill up.
       const first = yield* Stream.runHead(Stream.mapEffect(response.body, () => Effect.as(turns, sent)))
       expect(Option.getOrThrow(first)).toBeLessThan(total / 4)
     }).pipe(Effect.provide(client())))
@@ -411,7 +411,7 @@ describe("limits", () => {
   ] as const
 
   it.effect.each(encodings)(
-    "asks for identity, decodes %s all the same, and counts the decoded bytes",
+    "ask for identity, decode %s anyway, and count the decoded bytes",
     ([encoding, compress]) =>
       Effect.gen(function*() {
         const outside = yield* http((_, response) =>
@@ -424,7 +424,7 @@ describe("limits", () => {
       }).pipe(Effect.provide(client()))
   )
 
-  it.effect("stops an encoded body that decodes to nothing for ever", () =>
+  it.effect("stop an encoded body that decodes to nothing for ever", () =>
     Effect.gen(function*() {
       const nothing = Buffer.concat(Array.from({ length: 20_000 }, () => gzipSync("")))
       const outside = yield* http((_, response) => response.writeHead(200, { "content-encoding": "gzip" }).end(nothing))
@@ -446,7 +446,7 @@ describe("limits", () => {
       expect((yield* reason(`http://127.0.0.2:${outside.port}/`))._tag).toBe("Malformed")
     }).pipe(Effect.provide(client())))
 
-  it.effect("refuses huge headers", () =>
+  it.effect("reject huge headers", () =>
     Effect.gen(function*() {
       const outside = yield* tcp((socket) => {
         socket.write(`HTTP/1.1 200 OK\r\n${`x-filler: ${"x".repeat(1000)}\r\n`.repeat(100)}\r\n`)
@@ -457,14 +457,14 @@ describe("limits", () => {
       })
     }).pipe(Effect.provide(client())))
 
-  it.effect("refuses what is no HTTP", () =>
+  it.effect("reject a response that is not HTTP", () =>
     Effect.gen(function*() {
       const outside = yield* tcp((socket) => void socket.once("data", () => socket.write("SSH-2.0-OpenSSH_9.9\r\n")))
       expect((yield* reason(`http://127.0.0.2:${outside.port}/`))._tag).toBe("Malformed")
     }).pipe(Effect.provide(client())))
 
   it.effect.each(["content-length: 100\r\n\r\n0123456789", "transfer-encoding: chunked\r\n\r\na\r\n0123456789\r\n"])(
-    "says that a body was cut: %j",
+    "report a truncated body: %j",
     (rest) =>
       Effect.gen(function*() {
         const outside = yield* tcp((socket) => socket.once("data", () => socket.end(`HTTP/1.1 200 OK\r\n${rest}`)))
@@ -472,7 +472,7 @@ describe("limits", () => {
       }).pipe(Effect.provide(client()))
   )
 
-  it.effect("takes no more than what Content-Length says", () =>
+  it.effect("read no more than Content-Length", () =>
     Effect.gen(function*() {
       const outside = yield* tcp((socket) =>
         socket.once("data", () => socket.end("HTTP/1.1 200 OK\r\ncontent-length: 5\r\n\r\n0123456789"))
@@ -480,7 +480,7 @@ describe("limits", () => {
       expect((yield* fetched(`http://127.0.0.2:${outside.port}/`)).bytes.toString()).toBe("01234")
     }).pipe(Effect.provide(client())))
 
-  it.live("gives up a server that does not answer", () =>
+  it.live("time out when a server does not answer", () =>
     Effect.gen(function*() {
       const outside = yield* http(() => {})
       expect(yield* reason(`http://127.0.0.2:${outside.port}/`, { headersTimeout: 20 })).toMatchObject({
@@ -489,7 +489,7 @@ describe("limits", () => {
       })
     }).pipe(Effect.scoped, Effect.provide(client())))
 
-  it.live("gives up a body that stands still", () =>
+  it.live("time out when a body stalls", () =>
     Effect.gen(function*() {
       const outside = yield* http((_, response) => void response.write("a"))
       expect(yield* reason(`http://127.0.0.2:${outside.port}/`, { idleTimeout: 20 })).toMatchObject({
@@ -498,13 +498,13 @@ describe("limits", () => {
       })
     }).pipe(Effect.scoped, Effect.provide(client())))
 
-  it.live("gives up a connection that is not made in time", () =>
+  it.live("time out when no connection is made", () =>
     Effect.gen(function*() {
       const outside = yield* tcp(() => {})
       expect(yield* reason(`https://127.0.0.2:${outside.port}/`)).toMatchObject({ _tag: "TimedOut", phase: "connect", limit: 20 })
     }).pipe(Effect.scoped, Effect.provide(client({}, { allow: ["127.0.0.2"], connectTimeout: 20 }))))
 
-  it.effect("gives up a name server that does not answer", () =>
+  it.effect("time out when a name server does not answer", () =>
     Effect.gen(function*() {
       const fiber = yield* Effect.forkChild(reason("http://slow.example/"))
       yield* TestClock.adjust("10 seconds")
@@ -513,7 +513,7 @@ describe("limits", () => {
       GuardedHttp.layerWith({}).pipe(Layer.provide(Layer.succeed(Resolver.Resolver, { resolve: () => Effect.never })))
     )))
 
-  it.effect("gives up a server that drips for ever, when the total time is over", () =>
+  it.effect("end a response that drips for ever at the total time limit", () =>
     Effect.gen(function*() {
       const arrived = yield* Deferred.make<void>()
       const outside = yield* http((_, response) => void response.write("a"))
@@ -526,7 +526,7 @@ describe("limits", () => {
       expect((yield* Fiber.join(fiber)).reason).toMatchObject({ _tag: "TimedOut", phase: "total" })
     }).pipe(Effect.provide(client())))
 
-  it.effect("gives up a server that never answers, when the total time is over", () =>
+  it.effect("end a request without an answer at the total time limit", () =>
     Effect.gen(function*() {
       const arrived = yield* Deferred.make<void>()
       const outside = yield* http(() => Deferred.doneUnsafe(arrived, Exit.void))
@@ -538,7 +538,7 @@ describe("limits", () => {
 })
 
 describe("success", () => {
-  it.effect("lets 2xx through and refuses the rest, with the time to wait", () =>
+  it.effect("passes a 2xx on and fails otherwise, with the delay that the server asks for", () =>
     Effect.gen(function*() {
       const outside = yield* http((request, response) =>
         response.writeHead(Number(request.url?.slice(1)), { "retry-after": "7" }).end()

@@ -18,7 +18,7 @@ it("loads undici with the first request, not with the import", () => {
   expect(out.trim().split("\n")).toEqual(["object false", "true"])
 })
 
-it.effect("leaves the process's own fetch as it was", () =>
+it.effect("does not change the process's own fetch", () =>
   Effect.gen(function*() {
     const keys = ["1", "2"].map((version) => Symbol.for(`undici.globalDispatcher.${version}`))
     const before = keys.map((key): unknown => Reflect.get(globalThis, key))

@@ -1,4 +1,4 @@
-/** Servers on loopback addresses, and a count of every connection that undici so much as tries. */
+/** Servers on loopback addresses, and a count of every connection that undici attempts. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
@@ -12,7 +12,7 @@ import { getCACertificates, setDefaultCACertificates } from "node:tls"
 import { GuardedHttp, Resolver } from "../src/index.ts"
 import { certificate, key } from "./Certificate.ts"
 
-/** A server that keeps what it was asked. */
+/** A server that records its requests. */
 export interface Loopback {
   readonly port: number
   readonly requests: Array<IncomingMessage>
@@ -65,10 +65,10 @@ export const trusted = (certificate: string) =>
     (before) => Effect.sync(() => setDefaultCACertificates(before))
   )
 
-/** A server that speaks whatever it likes. */
+/** A server that sends raw bytes. */
 export const tcp = (talk: (socket: Socket) => void, host = "127.0.0.2") => listening(createTcpServer(talk), host, 0)
 
-/** Where undici connects to while the scope is open. */
+/** The addresses that undici connects to while the scope is open. */
 export const attempts = Effect.acquireRelease(
   Effect.sync(() => {
     const seen: Array<string> = []
@@ -82,13 +82,13 @@ export const attempts = Effect.acquireRelease(
   ({ listener }) => Effect.sync(() => void unsubscribe("undici:client:beforeConnect", listener))
 )
 
-/** The client of these tests: what is public is at 127.0.0.2, and names are resolved by the table. */
+/** The client of these tests: 127.0.0.2 counts as public, and a table resolves names. */
 export const client = (
   table: { readonly [host: string]: ReadonlyArray<string> } = {},
   settings: GuardedHttp.Settings = { allow: ["127.0.0.2"] }
 ) => GuardedHttp.layerWith(settings).pipe(Layer.provide(Resolver.layerTable(table)))
 
-/** Requests the URL and reads all of it. */
+/** Requests the URL and reads the whole body. */
 export const fetched = (url: string, options: GuardedHttp.Options = {}) =>
   Effect.scoped(Effect.gen(function*() {
     const response = yield* GuardedHttp.request(url, options)
@@ -97,6 +97,6 @@ export const fetched = (url: string, options: GuardedHttp.Options = {}) =>
     return { ...response, bytes: Buffer.concat(chunks) }
   }))
 
-/** The reason why it fails. */
+/** The reason of the failure. */
 export const reason = (url: string, options: GuardedHttp.Options = {}) =>
   Effect.map(Effect.flip(fetched(url, options)), (error) => error.reason)

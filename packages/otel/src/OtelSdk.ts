@@ -22,7 +22,7 @@ import type { OtelModules, OtelTracer, TracerHooks } from "./OtelTracer.ts"
 import * as OtlpConfig from "./OtlpConfig.ts"
 
 /** The longest wait for the last spans at shutdown, in milliseconds. A longer wait saves more spans from a slow collector. */
-export const FLUSH_TIMEOUT = 3_000
+const FLUSH_TIMEOUT = 3_000
 
 /** The instrumentation scope in exported spans. Backends group and filter by it, so it does not follow the package's name. */
 const SCOPE = "@stint/telemetry"

@@ -1,26 +1,27 @@
 /**
- * Where traces go, by OpenTelemetry's own variables, so that what its documentation and every vendor's says holds here, too.
+ * The configuration of traces, from OpenTelemetry's standard variables, so that the documentation of OpenTelemetry and of vendors applies.
  *
  * | variable | default | meaning |
  * |---|---|---|
- * | `OTEL_EXPORTER_OTLP_ENDPOINT` | none: nothing is traced | the collector; `/v1/traces` is added to it |
- * | `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` | the one above | the collector's address for traces, used as it is |
+ * | `OTEL_EXPORTER_OTLP_ENDPOINT` | none: no traces | the address of the collector; `/v1/traces` is appended |
+ * | `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` | the one above | the address for traces, used unchanged |
  * | `OTEL_EXPORTER_OTLP_HEADERS`, `..._TRACES_HEADERS` | none | `key=value,key=value`, percent-encoded; for keys |
- * | `OTEL_EXPORTER_OTLP_PROTOCOL`, `..._TRACES_PROTOCOL` | `http/protobuf` | or `http/json`: readable, and half again as much to send |
- * | `OTEL_EXPORTER_OTLP_COMPRESSION`, `..._TRACES_COMPRESSION` | `none` | or `gzip`: less to send, more to compute |
- * | `OTEL_EXPORTER_OTLP_TIMEOUT`, `..._TRACES_TIMEOUT` | 10000 | milliseconds for one batch, tries included |
+ * | `OTEL_EXPORTER_OTLP_PROTOCOL`, `..._TRACES_PROTOCOL` | `http/protobuf` | or `http/json`: readable, and about 50 % larger |
+ * | `OTEL_EXPORTER_OTLP_COMPRESSION`, `..._TRACES_COMPRESSION` | `none` | or `gzip`: smaller requests, more CPU time |
+ * | `OTEL_EXPORTER_OTLP_TIMEOUT`, `..._TRACES_TIMEOUT` | 10000 | milliseconds to export one batch, retries included |
  * | `OTEL_TRACES_EXPORTER` | `otlp` with an endpoint, else `none` | `otlp` without an endpoint means `http://localhost:4318` |
- * | `OTEL_SDK_DISABLED` | false | true: nothing is traced, whatever the others say |
+ * | `OTEL_SDK_DISABLED` | false | true: no traces; overrides all other variables |
  * | `OTEL_TRACES_SAMPLER` | `parentbased_always_on` | which traces are recorded: see {@link SAMPLERS} |
- * | `OTEL_TRACES_SAMPLER_ARG` | 1 | the part that a `traceidratio` records, 0 to 1. Less costs less and misses more |
- * | `OTEL_SERVICE_NAME` | the endpoint's id, or `stint-worker` | what the backend files the spans under |
- * | `OTEL_RESOURCE_ATTRIBUTES` | none | `key=value,key=value`: more about this process, on every span |
- * | `OTEL_BSP_SCHEDULE_DELAY` | 1000 | milliseconds that a span waits for others to go with |
- * | `OTEL_BSP_MAX_QUEUE_SIZE` | 8192 | spans that wait at most; what comes then is lost. More costs memory, 1 to 2 KB each |
- * | `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` | 512 | spans in one request |
+ * | `OTEL_TRACES_SAMPLER_ARG` | 1 | the share of traces that `traceidratio` records, 0 to 1. Fewer traces cost less and miss more |
+ * | `OTEL_SERVICE_NAME` | the endpoint's id, or `stint-worker` | the service name of all spans |
+ * | `OTEL_RESOURCE_ATTRIBUTES` | none | `key=value,key=value`: resource attributes of all spans |
+ * | `OTEL_BSP_SCHEDULE_DELAY` | 1000 | milliseconds between exports |
+ * | `OTEL_BSP_MAX_QUEUE_SIZE` | 8192 | the maximum number of queued spans; further spans are lost. Each takes 1 to 2 KB of memory |
+ * | `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` | 512 | the maximum number of spans in one request |
  *
- * The last three differ from OpenTelemetry's defaults (5000 and 2048): a worker may run thousands of jobs a second, and people look for
- * their trace at once. Compression is left to the exporter, which reads it from the process's environment. An empty variable counts as unset, as the standard says.
+ * The defaults of the delay and the queue differ from OpenTelemetry's (5000 and 2048): a worker may run thousands of jobs a second, and
+ * developers look for a trace right after the job. The exporter reads the compression variables itself. An empty variable counts as unset, as
+ * the standard requires.
  */
 import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
@@ -28,7 +29,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 
-/** Which traces are recorded. `parentbased_`: as the caller does and, where there is none, by the rest of the name. */
+/** The samplers. `parentbased_` follows the caller's decision; for a job without a caller's trace the rest of the name applies. */
 export const SAMPLERS = [
   "always_on",
   "always_off",
@@ -42,16 +43,16 @@ export type SamplerName = (typeof SAMPLERS)[number]
 
 const PROTOCOLS = ["http/protobuf", "http/json"] as const
 
-/** Everything about a trace's way out of this process, checked. Times are milliseconds. */
+/** The validated settings of the OTLP exporter. Times are in milliseconds. */
 export interface Settings {
   readonly url: string
   readonly protocol: (typeof PROTOCOLS)[number]
   readonly headers: Redacted.Redacted<Readonly<Record<string, string>>>
   readonly timeout: number
   readonly sampler: SamplerName
-  /** The part that a `traceidratio` records, 0 to 1. */
+  /** The share of traces that `traceidratio` records, 0 to 1. */
   readonly ratio: number
-  /** Undefined: whoever sends them has a better name for itself. */
+  /** Undefined when the variables do not set it; the program then has its own default. */
   readonly serviceName: string | undefined
   readonly resource: Readonly<Record<string, string>>
   readonly scheduleDelay: number
@@ -59,16 +60,16 @@ export interface Settings {
   readonly maxBatchSize: number
 }
 
-const refuse = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
+const configError = (message: string) => Effect.fail(new Config.ConfigError(new ConfigProvider.SourceError({ message })))
 
-/** A variable's text; undefined where it is unset or empty. */
+/** The value of a variable; undefined if unset or empty. */
 const text = (name: string): Config.Config<string | undefined> =>
   Config.map(Config.option(Config.String(name)), (value) => {
     const given = Option.getOrElse(value, () => "").trim()
     return given === "" ? undefined : given
   })
 
-/** Of two spellings of a setting, the one for traces counts. */
+/** The variable for traces, or the general one if that is unset. */
 const forTraces = Effect.fnUntraced(function*(name: string) {
   const own = `OTEL_EXPORTER_OTLP_TRACES_${name}`
   const given = yield* text(own)
@@ -86,7 +87,7 @@ const oneOf = <const Words extends ReadonlyArray<string>>(
   if (value === undefined) return Effect.succeed(fallback)
   const found = words.find((word) => word === value.toLowerCase())
   return found === undefined
-    ? refuse(`${name} is ${JSON.stringify(value)}; it must be one of ${words.join(", ")}.${hint}`)
+    ? configError(`${name} is ${JSON.stringify(value)}; it must be one of ${words.join(", ")}.${hint}`)
     : Effect.succeed(found)
 }
 
@@ -98,12 +99,12 @@ const whole = Effect.fnUntraced(function*(
   const number = Number(value)
   return Number.isSafeInteger(number) && number > 0
     ? number
-    : yield* refuse(`${name} is ${JSON.stringify(value)}; it must be a whole number, 1 or more.`)
+    : yield* configError(`${name} is ${JSON.stringify(value)}; it must be a whole number, 1 or more.`)
 })
 
 const named = (name: string) => Effect.map(text(name), (value) => ({ name, value }))
 
-/** `key=value,key=value`, percent-encoded. Values may be secrets, so a message never shows them. */
+/** Parses `key=value,key=value`, percent-encoded. Errors do not show values, because they may be secrets. */
 const pairs = Effect.fnUntraced(function*({ name, value = "" }: { readonly name: string; readonly value: string | undefined }) {
   const entries: Array<[string, string]> = []
   for (const [index, pair] of value.split(",").entries()) {
@@ -111,7 +112,7 @@ const pairs = Effect.fnUntraced(function*({ name, value = "" }: { readonly name:
     const cut = pair.indexOf("=")
     const key = pair.slice(0, cut).trim()
     const wrong = `Entry ${index + 1} of ${name}`
-    if (cut < 1 || key === "") return yield* refuse(`${wrong} is no key=value. Entries are separated by commas.`)
+    if (cut < 1 || key === "") return yield* configError(`${wrong} is not key=value. Separate entries by commas.`)
     const decoded = yield* Effect.try({
       try: () => decodeURIComponent(pair.slice(cut + 1).trim()),
       catch: () =>
@@ -124,14 +125,14 @@ const pairs = Effect.fnUntraced(function*({ name, value = "" }: { readonly name:
   return Object.fromEntries(entries)
 })
 
-/** The collector's address for traces; undefined where none was named. */
+/** The collector's address for traces; undefined if no variable sets it. */
 const address = Effect.gen(function*() {
   const own = yield* named("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")
   const given = own.value === undefined ? yield* named("OTEL_EXPORTER_OTLP_ENDPOINT") : own
   if (given.value === undefined) return undefined
   const url = URL.canParse(given.value) ? new URL(given.value) : undefined
   if (url === undefined || (url.protocol !== "http:" && url.protocol !== "https:")) {
-    return yield* refuse(
+    return yield* configError(
       `${given.name} is ${JSON.stringify(given.value)}; it must be an http or https address, like http://localhost:4318.`
     )
   }
@@ -139,29 +140,31 @@ const address = Effect.gen(function*() {
   return url.href
 })
 
-/** The collector that every vendor's agent is by default. */
+/** The default address of a local collector. */
 const LOCAL_COLLECTOR = "http://localhost:4318/v1/traces"
 
-/** Whether the variables forbid all telemetry. */
+/** Whether `OTEL_SDK_DISABLED` is true. */
 export const disabled: Effect.Effect<boolean, Config.ConfigError> = Effect.map(
   text("OTEL_SDK_DISABLED"),
   (value) => value?.toLowerCase() === "true"
 )
 
-/** The settings that the variables make; undefined where they ask for no traces. */
+/** The settings from the variables; undefined if they do not ask for traces. Fails with a `ConfigError` for an invalid variable. */
 export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> = Effect.gen(function*() {
   if (yield* disabled) return undefined
   const exporter = yield* named("OTEL_TRACES_EXPORTER")
   const endpoint = yield* address
   if (endpoint === undefined && exporter.value === undefined) return undefined
   const exporters = ["otlp", "none"] as const
-  if ((yield* oneOf(exporter, exporters, "otlp", " Others come with an SDK of your own.")) === "none") return undefined
+  if ((yield* oneOf(exporter, exporters, "otlp", " For another exporter, register an SDK of your own.")) === "none") {
+    return undefined
+  }
 
-  const hint = " For grpc, send to the collector's port for HTTP instead, which is 4318 as a rule."
+  const hint = " grpc is not supported: use the collector's HTTP port, usually 4318."
   const ratio = yield* named("OTEL_TRACES_SAMPLER_ARG")
   const part = Number(ratio.value ?? 1)
   if (!(part >= 0 && part <= 1)) {
-    return yield* refuse(`${ratio.name} is ${JSON.stringify(ratio.value)}; it must be a number from 0 to 1.`)
+    return yield* configError(`${ratio.name} is ${JSON.stringify(ratio.value)}; it must be a number from 0 to 1.`)
   }
   const resource = yield* pairs(yield* named("OTEL_RESOURCE_ATTRIBUTES"))
   const read: Settings = {

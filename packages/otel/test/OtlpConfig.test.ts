@@ -11,17 +11,17 @@ const on = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" }
 
 describe("the variables of OpenTelemetry", () => {
   it.effect.each<[string, Record<string, string>]>([
-    ["none of them is set", {}],
+    ["no variable is set", {}],
     ["the endpoint is empty", { OTEL_EXPORTER_OTLP_ENDPOINT: "" }],
-    ["all is forbidden", { ...on, OTEL_SDK_DISABLED: "TRUE" }],
-    ["no exporter is wanted", { ...on, OTEL_TRACES_EXPORTER: "none" }],
-    ["only others than the endpoint are set", { OTEL_SERVICE_NAME: "s", OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }]
+    ["OTEL_SDK_DISABLED is true", { ...on, OTEL_SDK_DISABLED: "TRUE" }],
+    ["the exporter is none", { ...on, OTEL_TRACES_EXPORTER: "none" }],
+    ["only variables other than the endpoint are set", { OTEL_SERVICE_NAME: "s", OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }]
   ])("ask for no traces where %s", ([, env]) =>
     Effect.gen(function*() {
       expect(yield* read(env)).toBeUndefined()
     }))
 
-  it.effect("have the defaults of the table", () =>
+  it.effect("have the documented defaults", () =>
     Effect.gen(function*() {
       const settings = yield* read(on)
       expect(settings && { ...settings, headers: Redacted.value(settings.headers) }).toEqual({
@@ -40,8 +40,8 @@ describe("the variables of OpenTelemetry", () => {
     }))
 
   it.effect.each<[string, Record<string, string>, string]>([
-    ["a path of its own", { OTEL_EXPORTER_OTLP_ENDPOINT: "https://c/otlp/" }, "https://c/otlp/v1/traces"],
-    ["an address for traces, as it is", { ...on, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://t:1/x" }, "http://t:1/x"],
+    ["an endpoint with a path", { OTEL_EXPORTER_OTLP_ENDPOINT: "https://c/otlp/" }, "https://c/otlp/v1/traces"],
+    ["an address for traces", { ...on, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://t:1/x" }, "http://t:1/x"],
     [
       "the local collector, where an exporter is named and no address",
       { OTEL_TRACES_EXPORTER: "otlp" },
@@ -52,7 +52,7 @@ describe("the variables of OpenTelemetry", () => {
       expect((yield* read(env))?.url).toBe(url)
     }))
 
-  it.effect("prefer the spelling for traces to the general one", () =>
+  it.effect("prefer the variables for traces to the general ones", () =>
     Effect.gen(function*() {
       const settings = yield* read({
         ...on,
@@ -73,7 +73,7 @@ describe("the variables of OpenTelemetry", () => {
     [
       "a protocol",
       { ...on, OTEL_EXPORTER_OTLP_PROTOCOL: "grpc" },
-      "OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\"; it must be one of http/protobuf, http/json. For grpc"
+      "OTEL_EXPORTER_OTLP_PROTOCOL is \"grpc\"; it must be one of http/protobuf, http/json. grpc is not supported"
     ],
     [
       "a sampler",
@@ -91,16 +91,16 @@ describe("the variables of OpenTelemetry", () => {
       { ...on, OTEL_TRACES_EXPORTER: "zipkin" },
       "OTEL_TRACES_EXPORTER is \"zipkin\"; it must be one of otlp, none"
     ],
-    ["an attribute", { ...on, OTEL_RESOURCE_ATTRIBUTES: "a=1,b" }, "Entry 2 of OTEL_RESOURCE_ATTRIBUTES is no key=value"]
+    ["an attribute", { ...on, OTEL_RESOURCE_ATTRIBUTES: "a=1,b" }, "Entry 2 of OTEL_RESOURCE_ATTRIBUTES is not key=value"]
   ])(
-    "that make no sense stop the start with the variable, its value and what it should be: %s",
+    "stop the start when they are invalid, and name the variable, its value and the expected value: %s",
     ([, env, message]) =>
       Effect.gen(function*() {
         expect((yield* Effect.flip(read(env))).message).toContain(message)
       })
   )
 
-  it.effect("are never shown where they may hold a key", () =>
+  it.effect("are not shown in errors when they may contain a key", () =>
     Effect.gen(function*() {
       const wrong = yield* Effect.flip(read({ ...on, OTEL_EXPORTER_OTLP_HEADERS: "x-key=s3cret%" }))
       expect(wrong.message).toContain("Entry 1 of OTEL_EXPORTER_OTLP_HEADERS (x-key)")

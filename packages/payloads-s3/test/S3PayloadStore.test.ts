@@ -93,8 +93,8 @@ describe("a bucket of payloads", () => {
         expect(error.reason).toMatchObject({ _tag: "Unavailable", operation: "open" })
         expect(JSON.stringify(error) + error.message).not.toMatch(/a-secret-that|AKIDNOBODY|S3RVER/)
       }
-      const nobody = yield* open({ endpoint: "http://127.0.0.1:9" })
-      expect(nobody.message).toContain("ECONNREFUSED")
+      const refused = yield* open({ endpoint: "http://127.0.0.1:9" })
+      expect(refused.message).toContain("ECONNREFUSED")
     }).pipe(Effect.scoped))
 
   it("loads nothing of AWS on import (P8)", async () => {

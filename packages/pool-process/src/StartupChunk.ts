@@ -30,7 +30,7 @@ export const BUNDLE_OPTIONS = {
 } as const satisfies BuildOptions
 
 /** esbuild's loader of a file. */
-export const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
+const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
   const extension = extname(path)
   return extension.endsWith("tsx") ? "tsx" : extension.includes("ts") ? "ts" : extension.endsWith("jsx") ? "jsx" : "js"
 }

@@ -21,7 +21,7 @@ import { type WorkerHandle, WorkerPool } from "./WorkerPool.ts"
 export const BEHAVIOUR = "BEHAVIOUR"
 
 /** The script of a worker under test: it prints the lines of `print`, then does `then`. */
-export const Behaviour = Schema.Struct({
+const Behaviour = Schema.Struct({
   print: Schema.Array(Schema.String),
   /** Variables to print as `NAME=value`. */
   printEnv: Schema.Array(Schema.String),
@@ -36,7 +36,7 @@ export const Behaviour = Schema.Struct({
     Schema.Struct({ _tag: Schema.tag("Stay") })
   ])
 })
-export type Behaviour = typeof Behaviour.Type
+type Behaviour = typeof Behaviour.Type
 
 /** Decodes the behaviour from a worker's environment. */
 export const behaviourOf = Schema.decodeUnknownEffect(Schema.fromJsonString(Behaviour))

@@ -7,7 +7,7 @@
  *     `---failed------------------> again after the interval; logs the first failure and the recovery
  * ```
  */
-import * as Cause from "effect/Cause"
+import * as OutageLog from "@stint/store/OutageLog"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -27,25 +27,20 @@ export interface Options<E, R> {
 export const start = <E, R>(
   { failureMessage, interval, sweep, recoveryMessage }: Options<E, R>
 ): Effect.Effect<void, never, R | Scope.Scope> =>
-  Effect.gen(function*() {
-    let failing = false
-    const once = sweep.pipe(
-      Effect.tap(() => {
-        if (!failing) return Effect.void
-        failing = false
-        return Effect.logInfo(recoveryMessage)
-      }),
-      Effect.catchCause((cause) => {
-        const first = !failing
-        failing = true
-        const error = Cause.squash(cause)
-        const message = error instanceof Error ? error.message : String(error)
-        return Effect.as(first ? Effect.logError(failureMessage(message)) : Effect.void, false)
-      })
-    )
-    yield* once.pipe(
-      Effect.flatMap((more) => more ? Effect.yieldNow : Effect.sleep(interval)),
+  Effect.suspend(() => {
+    const outage = OutageLog.make({
+      onFailure: (problem) => Effect.logError(failureMessage(problem)),
+      onRecovery: Effect.logInfo(recoveryMessage)
+    })
+    let more = false
+    const once = Effect.tap(sweep, (result) => {
+      more = result
+      return Effect.void
+    })
+    return outage.watch(once).pipe(
+      Effect.flatMap((succeeded) => succeeded && more ? Effect.yieldNow : Effect.sleep(interval)),
       Effect.forever,
-      Effect.forkScoped
+      Effect.forkScoped,
+      Effect.asVoid
     )
   })

@@ -1,6 +1,6 @@
 /**
- * The facade's functions in a real worker process: each is a plugin of its own with tests of its own; here they are reached by the names of
- * docs/spec/handler.md#facade.
+ * The facade's functions in a real worker process, called by the names of docs/spec/handler.md#facade. The tests of each plugin are in its
+ * package.
  */
 import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs"
@@ -13,7 +13,7 @@ import * as sdk from "../src/index.ts"
 
 const handler = fileURLToPath(new URL("./fixtures/facade.ts", import.meta.url))
 
-/** Every machine is good enough for these tests. */
+/** The automatic fitness checks pass on every test machine. */
 const LENIENT = { PLATFORM_MIN_MEMORY_GB: "0.1", PLATFORM_MIN_DISK_PERCENT: "0.1" }
 
 const opened: Array<() => unknown> = []
@@ -48,7 +48,7 @@ const start = async (
 }
 
 describe("the facade", () => {
-  it("progress_update is visible while the job runs, and not after its result", async () => {
+  it("progress_update sets the job's output until the result replaces it", async () => {
     const { stub } = await start()
     const id = stub.submit({ do: "progress" })
     await stub.until(() => stub.progress(id) !== undefined)
@@ -56,7 +56,7 @@ describe("the facade", () => {
     expect(await stub.resultOf(id)).toEqual({ output: "done" })
   })
 
-  it("progress_update without a worker is a line in the log", () => {
+  it("progress_update logs a WARN line when no worker runs", () => {
     const written = vi.spyOn(process.stdout, "write").mockImplementation(() => true)
     opened.push(() => written.mockRestore())
     sdk.rp_progress.progress_update({ id: "j1" }, 1)
@@ -65,22 +65,25 @@ describe("the facade", () => {
     ])
   })
 
-  it.each(["throws", "rejects"])("a registered fitness check that %s ends the worker with 1 and is reported", async (how) => {
-    const { stub, worker } = await start({ env: { CHECK: how } })
-    stub.submit({ do: "log" })
-    expect((await worker.ended).code).toBe(1)
-    expect(stub.of("ping").map(({ text }): unknown => JSON.parse(text))).toEqual([
-      expect.objectContaining({ status: "unhealthy", check: "modelIsThere", reason: "no model at /models" })
-    ])
-    expect(stub.of("job-take")).toEqual([])
-  })
+  it.each(["throws", "rejects"])(
+    "a registered fitness check that %s is reported and ends the worker with exit code 1",
+    async (how) => {
+      const { stub, worker } = await start({ env: { CHECK: how } })
+      stub.submit({ do: "log" })
+      expect((await worker.ended).code).toBe(1)
+      expect(stub.of("ping").map(({ text }): unknown => JSON.parse(text))).toEqual([
+        expect.objectContaining({ status: "unhealthy", check: "modelIsThere", reason: "no model at /models" })
+      ])
+      expect(stub.of("job-take")).toEqual([])
+    }
+  )
 
-  it("a worker whose fitness checks pass takes jobs", async () => {
+  it("a worker takes jobs when its fitness checks pass", async () => {
     const { stub } = await start({ env: { CHECK: "passes" } })
     expect(await stub.resultOf(stub.submit({ do: "nothing" }))).toEqual({ output: { got: "nothing" }, error: "what?" })
   })
 
-  it("a machine that has too little memory takes no jobs, and says so", async () => {
+  it("a worker takes no jobs and logs the reason when the machine has too little memory", async () => {
     const { stub, worker } = await start({ env: { PLATFORM_MIN_MEMORY_GB: "100000" } })
     const { code, stdout } = await worker.ended
     expect(code).toBe(1)
@@ -88,14 +91,14 @@ describe("the facade", () => {
     expect(stub.of("job-take")).toEqual([])
   })
 
-  it("register_fitness_check answers with the check, and takes nothing but functions", () => {
+  it("register_fitness_check returns the check and rejects values that are not functions", () => {
     const check = () => undefined
     expect(sdk.serverless.register_fitness_check(check)).toBe(check)
     const untyped: (check: never) => unknown = sdk.serverless.register_fitness_check
     expect(() => untyped(Object("no function") as never)).toThrow("register_fitness_check needs a function")
   })
 
-  it("rp_validator.validate checks an input by rules", async () => {
+  it("rp_validator.validate checks an input against rules", async () => {
     const { stub } = await start()
     expect(await stub.resultOf(stub.submit({ do: "validate" }))).toEqual({ output: { width: 64 } })
     expect(await stub.resultOf(stub.submit({ do: "validate", width: 7 }))).toEqual({
@@ -103,7 +106,7 @@ describe("the facade", () => {
     })
   })
 
-  it("a dict with error is FAILED, and an ERROR line says so", async () => {
+  it("a result with error fails the job and logs an ERROR line", async () => {
     const { stub, worker } = await start()
     const id = stub.submit({ do: "nothing" })
     await stub.resultOf(id)
@@ -111,7 +114,7 @@ describe("the facade", () => {
     expect(JSON.parse(line)).toMatchObject({ requestId: id, level: "ERROR", message: expect.stringMatching(/failed.*what\?/) })
   })
 
-  it("LineTimer and FunctionTimer are in rp_debugger with --rp_debugger, and nowhere without", async () => {
+  it("LineTimer and FunctionTimer report to rp_debugger only with --rp_debugger", async () => {
     const plain = await start()
     expect(await plain.stub.resultOf(plain.stub.submit({ do: "timers" }))).toEqual({ output: { width: 5 } })
     const { stub } = await start({ args: ["--rp_debugger"] })
@@ -127,7 +130,7 @@ describe("the facade", () => {
     })
   })
 
-  it("uploads go to a folder while no bucket is set, and cannot leave it", async () => {
+  it("uploads are copied into local_upload, and nowhere else, when no bucket is set", async () => {
     const { cwd, stub } = await start()
     const result = await stub.resultOf(stub.submit({ do: "upload" }))
     expect(result).toEqual({ output: ["local_upload/hello.txt", "local_upload/prefix/result.txt"] })
@@ -135,13 +138,13 @@ describe("the facade", () => {
     expect(readFileSync(join(cwd, "local_upload/prefix/result.txt"), "utf8")).toBe("a file")
   })
 
-  it("a bucket that is half set rejects the upload with the variable that is missing", async () => {
+  it("an upload rejects with the missing variable when the bucket is configured in part", async () => {
     const { stub } = await start({ env: { BUCKET_ENDPOINT_URL: "http://127.0.0.1:9" } })
     const result = await stub.resultOf(stub.submit({ do: "upload" }))
     expect(JSON.stringify(result)).toContain("BUCKET_ACCESS_KEY_ID")
   })
 
-  it("downloads are saved under the job's id, and addresses inside of the network are refused", async () => {
+  it("downloads are saved under the job's id, and addresses inside of the network are rejected", async () => {
     const server = createServer((_request, response) => response.end("a photo"))
     await new Promise<void>((up) => server.listen(0, "127.0.0.1", up))
     opened.push(() => server.close())
@@ -159,7 +162,7 @@ describe("the facade", () => {
     server.closeAllConnections()
   })
 
-  it("VolumeCache fills what an earlier worker left, and is nothing without a volume", async () => {
+  it("VolumeCache restores the files of an earlier worker, and does nothing without a volume", async () => {
     const volume = folder()
     const disk = folder()
     const run = async (cache: string, env: { readonly [name: string]: string }) => {
@@ -171,14 +174,14 @@ describe("the facade", () => {
     }
     const directory = join(disk, "models")
     expect(await run(directory, {})).toContain("cold, not cached")
-    // Each worker begins with a disk of its own.
+    // Each worker starts with an empty disk.
     rmSync(directory, { recursive: true })
     expect(await run(directory, { PLATFORM_VOLUME_PATH: volume })).toContain("cold, cached")
     rmSync(directory, { recursive: true })
     expect(await run(directory, { PLATFORM_VOLUME_PATH: volume })).toContain("warm, with weights, cached")
   })
 
-  it("log lines are filed under the job that they are written in", async () => {
+  it("log lines carry the id of the job in which they are written", async () => {
     const { stub, worker } = await start()
     const id = stub.submit({ do: "log" })
     await stub.resultOf(id)
@@ -190,7 +193,7 @@ describe("the facade", () => {
     ]))
   })
 
-  it("a job's spans go where the OTEL variables say, in the caller's trace", async () => {
+  it("a job's spans are exported to the collector of the OTEL variables, in the caller's trace", async () => {
     const received: Array<string> = []
     const collector = createServer((request, response) => {
       request.setEncoding("utf8").on("data", (text: string) => received.push(text)).on("end", () => response.end("{}"))
@@ -212,7 +215,7 @@ describe("the facade", () => {
     collector.closeAllConnections()
   })
 
-  it("what is heavy is not loaded by a worker that does not use it", async () => {
+  it("a worker does not load the heavy modules that it does not use", async () => {
     const { stub } = await start()
     const result = await stub.resultOf(stub.submit({ do: "modules" }))
     expect(JSON.stringify(result)).toContain("/worker/src/runtime/TakeLoop.ts")

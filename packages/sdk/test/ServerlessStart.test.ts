@@ -7,7 +7,7 @@ import { fileURLToPath } from "node:url"
 
 const handlers = fileURLToPath(new URL("./fixtures/handlers.ts", import.meta.url))
 
-/** Every machine is good enough for these tests. */
+/** The automatic fitness checks pass on every test machine. */
 const LENIENT = { PLATFORM_MIN_MEMORY_GB: "0.1", PLATFORM_MIN_DISK_PERCENT: "0.1" }
 
 const opened: Array<() => Promise<unknown>> = []
@@ -41,7 +41,7 @@ describe("serverless.start on a platform", () => {
     ["generator", { output: [] }, [3, 2, 1]],
     ["async generator", { output: [3, 2, 1] }, [3, 2, 1]],
     ["Effect", { output: { doubled: 6 } }, []]
-  ])("%s", async (form, result, chunks) => {
+  ])("runs a handler of the form: %s", async (form, result, chunks) => {
     const stub = await startStub()
     startWorker(form, [], stub.environment())
     const id = stub.submit({ from: 3 })
@@ -49,7 +49,7 @@ describe("serverless.start on a platform", () => {
     expect(stub.chunks(id)).toEqual(chunks.map((output) => ({ output })))
   })
 
-  it("concurrency_modifier takes several jobs", async () => {
+  it("concurrency_modifier lets the worker run several jobs at once", async () => {
     const stub = await startStub()
     startWorker("two at once", [], stub.environment({ pingIntervalMs: 50 }))
     const ids = [stub.submit(1), stub.submit(2)]
@@ -63,7 +63,7 @@ describe("serverless.start on a platform", () => {
     expect(await worker.ended).toMatchObject({ code: 0 })
   })
 
-  it("the overrides of local test mode are ignored, with one line in the log", async () => {
+  it("ignores jobs_fetcher and jobs_handler with one WARN line", async () => {
     const stub = await startStub()
     const worker = startWorker("overrides", [], stub.environment())
     expect(await stub.resultOf(stub.submit(1))).toEqual({ output: "the handler" })
@@ -79,20 +79,20 @@ describe("serverless.start on a platform", () => {
 
 // docs/spec/local-test-mode.md#one-job
 describe("serverless.start in local test mode", () => {
-  it.each(["sync", "async", "Effect"])("%s", async (form) => {
+  it.each(["sync", "async", "Effect"])("runs a handler of the form: %s", async (form) => {
     const { code, stdout } = await startWorker(form, ["--test_input", `{"input":{"from":3}}`]).ended
     expect(stdout).toMatch(/COMPLETED\n\{\n {2}"doubled": 6\n\}\n/)
     expect(code).toBe(0)
   })
 
-  it.each(["generator", "async generator"])("%s is not consumed, and the way to do that is named", async (form) => {
+  it.each(["generator", "async generator"])("does not consume a %s, and names --rp_serve_api", async (form) => {
     const { code, stdout } = await startWorker(form, ["--test_input", `{"input":{"from":3}}`]).ended
     expect(stdout).toMatch(/COMPLETED\nThe handler is a generator.*--rp_serve_api/)
     expect(stdout).not.toContain("3,")
     expect(code).toBe(0)
   })
 
-  it("jobs_fetcher and jobs_handler take over", async () => {
+  it("jobs_fetcher returns the jobs and jobs_handler runs them", async () => {
     const { code, stdout } = await startWorker("overrides").ended
     expect(stdout).toMatch(/COMPLETED\n\{\n {2}"handled": 1\n\}\ntest-[^\n]*COMPLETED\n\{\n {2}"handled": "second"\n\}/)
     expect(code).toBe(0)
@@ -103,7 +103,7 @@ describe("log", () => {
   const lines = async (env: { readonly [name: string]: string }) =>
     (await startWorker("log", [], env).ended).stdout.trim().split("\n")
 
-  it("has the runtime's format for humans, and shows DEBUG and above", async () => {
+  it("writes DEBUG and above in the runtime's text format", async () => {
     expect(await lines({})).toEqual([
       "INFO | token: k*****d",
       `DEBUG | {"n":1}`,
@@ -113,7 +113,7 @@ describe("log", () => {
     ])
   })
 
-  it("has the runtime's JSON on a platform, and obeys its level", async () => {
+  it("writes the runtime's JSON format on a platform, and applies the log level", async () => {
     expect(await lines({ RUNPOD_ENDPOINT_ID: "ep", RUNPOD_LOG_LEVEL: "info" })).toEqual([
       `{"requestId":null,"message":"token: k*****d","level":"INFO"}`,
       `{"requestId":"job-1","message":"hello","level":"INFO"}`,

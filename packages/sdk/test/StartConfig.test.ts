@@ -19,7 +19,7 @@ describe("the config", () => {
       jobs_handler: () => 1
     }],
     ["an optional key of undefined", { handler: () => 1, refresh_worker: undefined }]
-  ])("%s is fine", (_name, config) => {
+  ])("accepts %s", (_name, config) => {
     expect(problemOf(config)).toBeUndefined()
   })
 
@@ -40,16 +40,16 @@ describe("the config", () => {
       { handler: () => 1, refresh_worker: "yes" },
       /true or false under "refresh_worker", not string/
     ]
-  ])("%s is said", (_name, config, expected) => {
+  ])("reports %s", (_name, config, expected) => {
     expect(problemOf(config)).toMatch(expected)
   })
 
-  it("a problem is thrown where the mistake is", () => {
+  it("start throws a TypeError for an invalid config", () => {
     // @ts-expect-error TypeScript sees it, too
     expect(() => sdk.serverless.start({ handler: () => 1, hander: () => 2 })).toThrow(/Did you mean "handler"/)
   })
 
-  it("handlers are typed by what they say of their job, and may use an input that they say nothing of", () => {
+  it("the annotation of a handler types its input, and an unannotated input is any", () => {
     const configs = [
       (): void => sdk.serverless.start({ handler: async (job: { input: { name: string } }) => job.input.name }),
       (): void => sdk.serverless.start({ handler: (job) => job.input.anything }),
@@ -78,17 +78,17 @@ describe("log.secret", () => {
     ["ab", "ab"],
     ["a", "aa"],
     ["", ""]
-  ])("%j is shown as %j", (value, masked) => {
+  ])("masks %j as %j", (value, masked) => {
     expect(sdk.log.mask(value)).toBe(masked)
   })
 
-  it("property: of a longer value only the two ends show, and its length", () => {
+  it("property: shows the first and last character and the length of a longer value", () => {
     fc.assert(fc.property(fc.string({ minLength: 3 }), (value) => {
       expect(sdk.log.mask(value)).toBe(`${value[0]}${"*".repeat(value.length - 2)}${value.at(-1)}`)
     }))
   })
 
-  it("property: of a Redacted value nothing shows, not even its length", () => {
+  it("property: hides a Redacted value and its length", () => {
     fc.assert(fc.property(fc.string(), (value) => {
       expect(sdk.log.mask(Redacted.make(value))).toBe("********")
     }))

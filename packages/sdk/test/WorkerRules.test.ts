@@ -1,5 +1,5 @@
 /**
- * docs/reference/worker-rules.md names for every rule the tests that hold it. Here it is held to that.
+ * Checks docs/reference/worker-rules.md: each rule names at least one test, and each named test exists.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { join, resolve } from "node:path"
@@ -13,7 +13,7 @@ interface Row {
   readonly heldBy: string
 }
 
-/** The cells of a row; `\|` is a bar inside of one. */
+/** The cells of a row. `\|` is a bar within a cell. */
 const cellsOf = (line: string) => line.slice(1, -1).split(/(?<!\\)\|/).map((cell) => cell.trim())
 
 const rows = readFileSync(page, "utf8").split("\n").filter((line) => line.startsWith("|")).map((line): Row => {
@@ -27,7 +27,7 @@ const REFERENCE = /\[[^\]]+\]\(([^)]+)\) "([^"]+)"/g
 const referencesOf = ({ heldBy }: Row) =>
   Array.from(heldBy.matchAll(REFERENCE), ([, path = "", title = ""]) => ({ path, title: title.replaceAll("\\|", "|") }))
 
-/** Whether a file has a test, or a row of a table of tests, of that title. */
+/** Whether a file has a test, or a row of `it.each`, with this title. */
 const hasTest = (path: string, title: string): boolean => {
   const file = join(page, "..", path)
   if (!file.endsWith(".test.ts") || !existsSync(file)) return false
@@ -39,9 +39,9 @@ describe("the rules of the worker", () => {
   it.each(rows)("$section: $rule", (row) => {
     const references = referencesOf(row)
     expect(references.length, "the row names no test").toBeGreaterThan(0)
-    expect(references.filter(({ path, title }) => !hasTest(path, title)), "tests that are not there").toEqual([])
+    expect(references.filter(({ path, title }) => !hasTest(path, title)), "the tests do not exist").toEqual([])
     const rest = row.heldBy.replaceAll(REFERENCE, "").replaceAll("<br>", "").trim()
-    expect(rest, "something that is no reference to a test").toBe("")
+    expect(rest, "text that is not a reference to a test").toBe("")
   })
 
   it.each([
@@ -60,15 +60,15 @@ describe("the rules of the worker", () => {
     "debugger",
     "logging"
   ])(
-    "page %s has rules",
+    "at least one rule cites the page %s",
     (section) => {
       expect(rows.filter((row) => row.section.includes(`(../spec/${section}.md#`)).length).toBeGreaterThan(0)
     }
   )
 
-  it("a row without a test is found", () => {
-    expect(referencesOf({ section: "9", rule: "a rule that nothing holds", heldBy: "a promise" })).toEqual([])
+  it("detects a row without a test", () => {
+    expect(referencesOf({ section: "9", rule: "a rule without a test", heldBy: "no reference" })).toEqual([])
     expect(hasTest("../../packages/sdk/test/WorkerRules.test.ts", ["a", "title", "of", "none"].join(" "))).toBe(false)
-    expect(hasTest("../../packages/sdk/test/WorkerRules.test.ts", "a row without a test is found")).toBe(true)
+    expect(hasTest("../../packages/sdk/test/WorkerRules.test.ts", "detects a row without a test")).toBe(true)
   })
 })

@@ -1,5 +1,5 @@
 /**
- * Tests of what is counted together, what clients are told, and what is removed; on the test clock.
+ * Tests of the rate limiter on the test clock: which calls share a count, what clients receive, and when counts are removed.
  */
 import { expect, it } from "@effect/vitest"
 import type { RateLimit } from "@stint/contract/RateLimit"

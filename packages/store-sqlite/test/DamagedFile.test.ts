@@ -62,7 +62,7 @@ describe("damage", () => {
         for (const { id } of [...bad, worse]) {
           assert.strictEqual(complaints.filter((line) => line.includes(id)).length, 1, complaints.join("\n"))
         }
-        // Mended, it goes on where it was.
+        // After the repair the job continues from its stored state.
         yield* tamper(`UPDATE jobs SET status = 'IN_QUEUE' WHERE id = '${worse.id}'`)
         yield* TestClock.adjust(3_600_000)
         yield* queue.tick
@@ -89,7 +89,7 @@ describe("damage", () => {
         const claim = (now: number) => Effect.map(outbox.claimDue(now, 2, 1_000), (all) => all.map(({ job }) => job))
         const claimed = [...yield* claim(0), ...yield* claim(0), ...yield* claim(0)]
         assert.deepStrictEqual(claimed, good)
-        // The log goes on without it, page by page.
+        // The pages of the log continue without the damaged delivery.
         const seen: Array<string> = []
         let after: ListCursor | undefined
         do {
@@ -109,7 +109,7 @@ describe("damage", () => {
   )
 
   rule(
-    "R10: a change and what is told of it are one commit: neither is kept without the other",
+    "R10: a change and its webhook delivery are one commit, and neither is stored without the other",
     Effect.gen(function*() {
       const outbox = yield* WebhookStore
       const { queue, endpoint, finish, status, submit, takeOne } = yield* Scenario.make()

@@ -43,7 +43,7 @@ it.live("P5: no statement looks through the history, and none sorts what an inde
       sql.endsWith("INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq")
     // A list sorts the rows of one millisecond by id. The index has the milliseconds in order.
     const isListOrder = ({ detail, sql }: (typeof suspicious)[number]) =>
-      detail === "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" && sql.endsWith('created_at DESC, id DESC LIMIT ?')
+      detail === "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" && sql.endsWith("created_at DESC, id DESC LIMIT ?")
     assert.deepStrictEqual(
       suspicious.filter((one) =>
         !isRecovery(one) && !isListOrder(one)

@@ -41,7 +41,7 @@ const life = <A, E>(
   return Effect.provide(body, world)
 }
 
-it.effect("R1: a batch goes on where it stopped: half fed, half run, half cancelled", () =>
+it.effect("R1: a batch continues after a restart while it is being enqueued, run or cancelled", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     const requests = Array.from(

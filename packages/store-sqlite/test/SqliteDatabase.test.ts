@@ -194,7 +194,7 @@ const records = (count: number) => Array.from({ length: count }, () => Scenario.
 
 describe("group commit", () => {
   rule(
-    "whoever submits at the same time shares a commit",
+    "concurrent submissions share a commit",
     Effect.gen(function*() {
       const store = yield* JobStore
       assert.strictEqual(yield* commitsOf(store.insert(Scenario.record())), 1)
@@ -245,7 +245,7 @@ describe("group commit", () => {
   )
 
   rule(
-    "where the commit itself fails nobody is told otherwise, and the counts are right",
+    "reports a failed commit to every caller and keeps the counts correct",
     Effect.gen(function*() {
       const store = yield* JobStore
       const db = yield* SqliteDatabase.SqliteDatabase
@@ -302,7 +302,7 @@ describe("R11: a full disk", () => {
       assert.strictEqual((yield* store.depth(endpoint)).waiting, 1 + kept.length)
       const error = yield* Effect.flip(store.insert(jobs.find((job) => !kept.includes(job))!))
       assert.match(error.message, /the job store failed in insert: .*stint\.db: database or disk is full\. Free some disk space/)
-      // What was there goes on.
+      // Jobs that were stored before can still be claimed.
       const { jobs: [claimed] } = yield* store.claim(endpoint, 1, { _tag: "Claim", now: 0, worker: "ann" })
       assert.strictEqual(claimed?.id, first.id)
 

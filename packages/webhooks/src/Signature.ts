@@ -10,7 +10,7 @@
 import { createHmac, randomBytes } from "node:crypto"
 
 /** The prefix of every secret. */
-export const SECRET_PREFIX = "whsec_"
+const SECRET_PREFIX = "whsec_"
 
 /** The length of new secrets. The standard requires 24 to 64 bytes. */
 const SECRET_BYTES = 32

@@ -172,7 +172,10 @@ const layerHttp = Layer.effect(
 )
 
 /** The server, its queue and its store. Fails with the error of Node where the server cannot listen. */
-export const layer = (options: StartOptions, workerKey: string) =>
+export const layer = (
+  options: StartOptions,
+  workerKey: string
+): Layer.Layer<LocalRoutes.LocalApi | JobQueue.JobQueue | WebhookStore, unknown> =>
   Layer.mergeAll(Server.layer, JobTimers.layer(), BatchTimers.layer(), layerWebhooks, layerEndpoint).pipe(
     Layer.provide([layerHttp, Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))]),
     Layer.provideMerge(layerLocalApi),

@@ -2,7 +2,7 @@
  * The memory store and the job queue, as local test mode uses them. Three things differ from a platform:
  *
  * - Job ids start with `test-` (docs/spec/jobs-api.md#job-ids).
- * - A result that asks for a fresh worker changes nothing, because there is no pool to start one.
+ * - A result that asks for a fresh worker has no effect, because there is no pool to start one.
  * - Besides its retention, an ended job is removed when newer ones exceed {@link MAX_FINISHED_JOBS} or {@link MAX_FINISHED_CHARACTERS}.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -19,7 +19,7 @@ import * as Layer from "effect/Layer"
 export const MAX_FINISHED_JOBS = 1_000
 
 /** The total size of the results and chunks of ended jobs, in characters. The newest job is kept whatever its size. */
-export const MAX_FINISHED_CHARACTERS = 256 * 1024 * 1024
+const MAX_FINISHED_CHARACTERS = 256 * 1024 * 1024
 
 /** A `Tick` at this time is after the retention of every job, so it removes an ended job. */
 const AFTER_RETENTION = Number.MAX_SAFE_INTEGER
@@ -40,9 +40,8 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
     }
 
     const evict = Effect.fnUntraced(function*(endpoint: EndpointId) {
-      while (finished.size > MAX_FINISHED_JOBS || (characters > MAX_FINISHED_CHARACTERS && finished.size > 1)) {
-        const [oldest] = finished.keys()
-        if (oldest === undefined) return
+      for (const oldest of finished.keys()) {
+        if (finished.size === 1 || (finished.size <= MAX_FINISHED_JOBS && characters <= MAX_FINISHED_CHARACTERS)) return
         forget(oldest)
         yield* store.apply(endpoint, oldest, { _tag: "Tick", now: AFTER_RETENTION, random: 0 })
       }
@@ -61,7 +60,9 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
       characters += size
       if (isTerminal(before.status)) return
       yield* Effect.annotateLogs(
-        Effect.logDebug(`${after.id}: ${after.status} (waited ${delayTime(after) ?? 0} ms, ran ${executionTime(after) ?? 0} ms).`),
+        Effect.logDebug(
+          `${after.id}: ${after.status} (waited ${delayTime(after) ?? 0} ms, ran ${executionTime(after) ?? 0} ms).`
+        ),
         REQUEST_ID,
         after.id
       )
@@ -89,7 +90,7 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
   })
 )
 
-/** The given queue, with `test-` ids, which keeps its worker after a result that asks for a fresh one. */
+/** The given queue with `test-` ids. A result that asks for a fresh worker does not drain the worker. */
 export const layer: Layer.Layer<JobQueue, never, JobQueue> = Layer.effect(
   JobQueue,
   Effect.map(JobQueue, (queue) => {
@@ -99,7 +100,7 @@ export const layer: Layer.Layer<JobQueue, never, JobQueue> = Layer.effect(
       submit: (submission) => queue.submit({ ...submission, id: JobId.make(`test-${crypto.randomUUID()}`) }),
       drainWorker: () =>
         Effect.suspend(() => {
-          const line = "The handler asked for a fresh worker. A platform would start one; the local API goes on with this one."
+          const line = "The handler asked for a fresh worker. A platform would start one; the local API continues with this one."
           const log = logged ? Effect.logDebug(line) : Effect.logInfo(line)
           logged = true
           return log

@@ -56,7 +56,7 @@ const JOB_ROUTES: { readonly [name: string]: Route } = {
   cancel: { method: "POST", operation: "cancel" }
 }
 
-/** Operations of a job that a deployed endpoint has for GET as well. */
+/** The operations that accept GET on a deployed endpoint. */
 const READABLE = new Set(["status", "stream"])
 
 const TITLES = {
@@ -89,10 +89,13 @@ const isForeignPage = ({ host, origin }: { readonly [name: string]: string | und
 }
 
 const notAllowed = (method: string, path: string, allow: string, hint = "") =>
-  problem(405, `${method} is not for ${excerpt(path)}.`, `Use ${allow.replace(", ", " or ")}.${hint}`, { allow })
+  problem(405, `${excerpt(path)} does not support ${method}.`, `Use ${allow.replace(", ", " or ")}.${hint}`, { allow })
 
-/** The request of the server that a request of the local API stands for, or the response to it. */
-const match = (method: string, url: string): { readonly url: string } | { readonly response: HttpServerResponse.HttpServerResponse } => {
+/** Maps a request of the local API to the URL of the server, or to an error response. */
+const match = (
+  method: string,
+  url: string
+): { readonly url: string } | { readonly response: HttpServerResponse.HttpServerResponse } => {
   const [target = "", query] = url.split(/(?=[?#])/s, 2)
   const path = target.replaceAll(/\/{2,}/g, "/").replace(/(?<=.)\/$/, "")
   const [, first = "", second, ...rest] = path.split("/")
@@ -103,9 +106,9 @@ const match = (method: string, url: string): { readonly url: string } | { readon
     return {
       response: problem(
         404,
-        `Nothing is at ${method} ${excerpt(path)}.`,
+        `There is no operation ${method} ${excerpt(path)}.`,
         "The local API has POST /run, /runsync, /status/{id}, /stream/{id}, /cancel/{id} and GET /health; GET / describes them. " +
-          "`stint dev` with the handler's file has everything that the platform has."
+          "Below /v2/{any id} it has every operation of a deployed endpoint."
       )
     }
   }
@@ -123,7 +126,9 @@ const pageOf = (request: HttpServerRequest.HttpServerRequest, { baseUrl }: Local
   const path = request.url.split(/[?#]/, 1)[0]
   if (path !== "/" && path !== "/docs") return undefined
   if (request.method !== "GET" && request.method !== "HEAD") return notAllowed(request.method, path, "GET, HEAD")
-  return path === "/docs" ? HttpServerResponse.empty({ status: 307, headers: { location: "/" } }) : page(request.headers["host"], baseUrl)
+  return path === "/docs"
+    ? HttpServerResponse.empty({ status: 307, headers: { location: "/" } })
+    : page(request.headers["host"], baseUrl)
 }
 
 type App = Parameters<HttpServer.HttpServer["Service"]["serve"]>[0]
@@ -136,7 +141,7 @@ export const make = (app: App, api: LocalApi["Service"]): App =>
       return problem(
         403,
         `The page ${excerpt(request.headers["origin"] ?? "")} may not call the local API, which has no keys.`,
-        "Open the page from this machine (http://localhost:...), or call the API from a program."
+        "Serve the page from this machine (http://localhost:...), or call the API from a program."
       )
     }
     const document = pageOf(request, api)
@@ -145,13 +150,13 @@ export const make = (app: App, api: LocalApi["Service"]): App =>
     if ("response" in matched) return matched.response
     if (request.method === "POST" && /^\/v2\/local\/run(?:sync)?(?:\?|$)/.test(matched.url)) {
       if (api.stopping !== undefined) {
-        return problem(503, `The local API is stopping (${api.stopping}).`, "Start it again, and send the job again.")
+        return problem(503, `The local API is stopping (${api.stopping}).`, "Start it again, then send the job again.")
       }
       if ((yield* api.queued) >= MAX_QUEUED_JOBS) {
         return problem(
           429,
-          `${MAX_QUEUED_JOBS} jobs are waiting; the local API keeps them in memory and takes no more.`,
-          "Wait for some to end, or run more at once with --rp_api_concurrency."
+          `${MAX_QUEUED_JOBS} jobs are waiting, which is the limit of the local API.`,
+          "Wait until some jobs have ended, or run more at once with --rp_api_concurrency."
         )
       }
     }

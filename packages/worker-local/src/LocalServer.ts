@@ -43,13 +43,13 @@ const DEFAULT_HOST = "127.0.0.1"
 const listenErrorMessage = ({ code, message }: NodeJS.ErrnoException, host: string, port: number): string => {
   switch (code) {
     case "EADDRINUSE":
-      return `Port ${port} of ${host} is in use. Stop what uses it, or pass --rp_api_port with another port (0 takes a free one).`
+      return `Port ${port} of ${host} is in use. Stop the other program, or pass --rp_api_port with another port (0 selects a free one).`
     case "EACCES":
-      return `Port ${port} of ${host} may not be used by this user. Pass --rp_api_port with a port of 1024 or more.`
+      return `Port ${port} of ${host} needs more privileges. Pass --rp_api_port with a port of 1024 or more.`
     case "EADDRNOTAVAIL":
     case "ENOTFOUND":
     case "EAI_AGAIN":
-      return `--rp_api_host is "${host}", which is no address of this machine (${code}). Leave it out, or pass 127.0.0.1 or 0.0.0.0.`
+      return `--rp_api_host is "${host}", which is not an address of this machine (${code}). Leave the flag out, or pass 127.0.0.1 or 0.0.0.0.`
     default:
       return `The local API cannot listen on ${host}, port ${port}: ${message}.`
   }
@@ -64,28 +64,31 @@ const SEVERITIES: Record<LineLevel, Severity> = { TRACE: "Trace", DEBUG: "Debug"
 const startServer = Effect.fnUntraced(function*(host: string, port: number) {
   const context = yield* Effect.context()
   const { start } = yield* Effect.promise(() => import("./LocalApiServer.ts"))
-  return yield* Effect.tryPromise({
-    try: () =>
-      start({
-        host,
-        port,
-        log: (level, message, job) => {
-          const line = Effect.logWithLevel(SEVERITIES[level])(message)
-          Effect.runForkWith(context)(job === undefined ? line : Effect.annotateLogs(line, REQUEST_ID, job))
-        }
-      }),
-    catch: (cause) => cause
-  }).pipe(Effect.catch((cause) =>
-    isSystemError(cause)
-      ? Effect.fail(new LocalModeError({ message: listenErrorMessage(cause, host, port) }))
-      : Effect.die(cause)
-  ))
+  const started = yield* Effect.promise(() =>
+    start({
+      host,
+      port,
+      log: (level, message, job) => {
+        const line = Effect.logWithLevel(SEVERITIES[level])(message)
+        Effect.runForkWith(context)(job === undefined ? line : Effect.annotateLogs(line, REQUEST_ID, job))
+      }
+    }).then(
+      (server) => ({ _tag: "Started", server } as const),
+      (cause: unknown) => {
+        if (isSystemError(cause)) return { _tag: "NotListening", cause } as const
+        throw cause
+      }
+    )
+  )
+  if (started._tag === "Started") return started.server
+  return yield* new LocalModeError({ message: listenErrorMessage(started.cause, host, port) })
 })
 
-/** The address of this server, in the form that a platform gives to its workers. */
+/** The worker API of the server, as a worker reads it from the variables of a platform. */
 export const platformOf = (
   { workerKey, workerUrl }: Pick<RunningServer, "workerKey" | "workerUrl">,
-  workerId: string): Platform => {
+  workerId: string
+): Platform => {
   const address = (operation: string) => `${workerUrl}/${operation}/${encodeURIComponent(workerId)}`
   return {
     prefix: "PLATFORM_",
@@ -99,7 +102,7 @@ export const platformOf = (
   }
 }
 
-/** The variable of a platform whose jobs this process ignores. */
+/** The set variable of a platform, which this process ignores. */
 const ignoredPlatform = Effect.gen(function*() {
   for (const name of ["PLATFORM_WEBHOOK_GET_JOB", "RUNPOD_WEBHOOK_GET_JOB"]) {
     if (Option.isSome(yield* Config.option(Config.NonEmptyString(name)))) return name
@@ -111,17 +114,17 @@ const logStart = Effect.fnUntraced(function*({ baseUrl, isPublic }: RunningServe
   const { flags } = yield* WorkerConfig
   const platform = yield* ignoredPlatform
   if (platform !== undefined) {
-    yield* Effect.logWarning(`--rp_serve_api is given, so ${platform} is ignored: this process takes no jobs of the platform.`)
+    yield* Effect.logWarning(`--rp_serve_api is given, so ${platform} is ignored: this process takes no jobs from the platform.`)
   }
   if (flags.testInput !== undefined) {
-    yield* Effect.logWarning("--rp_serve_api is given, so --test_input is ignored: jobs come from callers.")
+    yield* Effect.logWarning("--rp_serve_api is given, so --test_input is ignored: callers submit the jobs.")
   }
   if (options.jobs !== undefined) {
-    yield* Effect.logWarning("--rp_serve_api is given, so jobs_fetcher is not asked: jobs come from callers.")
+    yield* Effect.logWarning("--rp_serve_api is given, so jobs_fetcher is ignored: callers submit the jobs.")
   }
   if (isPublic) {
     yield* Effect.logWarning(
-      `The local API listens on ${flags.apiHost} and has no keys: whoever reaches this machine can run the handler.`
+      `The local API listens on ${flags.apiHost} and has no keys: every program that can connect to it can run the handler.`
     )
   }
   yield* Effect.logInfo(
@@ -142,28 +145,28 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const { failed, running } = yield* Effect.promise(() => server.stop(reason))
     yield* Effect.logInfo(
       `Stopping: ${reason}.` +
-        (running === 0 ? "" : ` ${running} running ${running === 1 ? "job is" : "jobs are"} finished first.`) +
-        (failed === 0 ? "" : ` ${failed} that had not started ${failed === 1 ? "is" : "are"} given up.`)
+        (running === 0 ? "" : ` Waiting for ${running} running ${running === 1 ? "job" : "jobs"}.`) +
+        (failed === 0 ? "" : ` ${failed} waiting ${failed === 1 ? "job" : "jobs"} failed.`)
     )
   })
 
   const server = yield* Effect.acquireRelease(
     startServer(flags.apiHost ?? DEFAULT_HOST, flags.apiPort ?? DEFAULT_PORT),
     Effect.fnUntraced(function*(server) {
-      // A worker without jobs has ended before the fiber below has run.
+      // A worker without jobs closes this scope before the fiber below runs.
       const reason = yield* Effect.raceFirst(Effect.interruptible(shutdown.requested), Effect.undefined)
       if (reason !== undefined) yield* stop(server, reason.reason)
-      // Jobs that the worker returned at its end.
+      // Fails the jobs that the worker has returned to the queue.
       yield* Effect.promise(() => server.stop(stopping ?? "the worker did not start"))
       if (yield* Effect.promise(() => server.close())) return
-      yield* Effect.logWarning("Some webhooks did not take their results in time; those are lost.")
+      yield* Effect.logWarning("Some webhooks were not delivered in time and are lost.")
     })
   )
   yield* logStart(server, options)
   yield* Effect.forkScoped(Effect.flatMap(shutdown.requested, ({ reason }) => stop(server, reason)))
   return Layer.effect(
     JobSource,
-    // A result that asks for a fresh worker does not end this one.
+    // The process has no platform to start another worker, so `refresh_worker` does not end this one.
     Effect.map(JobSource, (http) => JobSource.of({ ...http, recycles: false }))
   ).pipe(Layer.provide(JobSourceHttp.layerOf(platformOf(server, identity.workerId))))
 })

@@ -6,15 +6,33 @@ import { VERSION } from "@stint/worker/Version"
 import { HttpServerResponse } from "effect/http"
 import * as LocalJobQueue from "./LocalJobQueue.ts"
 
-const ENTITIES: { readonly [character: string]: string } = { "&": "&amp;", "<": "&lt;", ">": "&gt;", "\"": "&quot;", "'": "&#39;" }
+const ENTITIES: { readonly [character: string]: string } = {
+  "&": "&amp;",
+  "<": "&lt;",
+  ">": "&gt;",
+  "\"": "&quot;",
+  "'": "&#39;"
+}
 const escape = (text: string): string => text.replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? character)
 
 /** Method, path, description. Routes that run a job have a body. */
 const ROUTES = [
-  ["POST", "/runsync", "Runs a job and returns its result. Waits up to 90 s, or ?wait=MS; a longer job continues, and /status has it."],
+  [
+    "POST",
+    "/runsync",
+    "Runs a job and returns its result. Waits up to 90 s, or ?wait=MS; a longer job continues, and /status has it."
+  ],
   ["POST", "/run", "Starts a job and returns its id. With \"webhook\" beside \"input\", the result is sent there."],
-  ["POST", "/status/{id}", "Waits for a job and returns its result, up to 90 s, or ?wait=MS. ?wait=0 returns the latest progress as output."],
-  ["POST", "/stream/{id}", "Returns the chunks not read yet. Waits for one, up to 10 s, or ?wait=MS. Repeat until the status is terminal."],
+  [
+    "POST",
+    "/status/{id}",
+    "Waits for a job and returns its result, up to 90 s, or ?wait=MS. ?wait=0 returns the latest progress as output."
+  ],
+  [
+    "POST",
+    "/stream/{id}",
+    "Returns the chunks not read yet. Waits for one, up to 10 s, or ?wait=MS. Repeat until the status is terminal."
+  ],
   ["POST", "/cancel/{id}", "Cancels a waiting or running job."],
   ["GET", "/health", "Counts jobs and workers by state."]
 ] as const

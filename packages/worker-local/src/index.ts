@@ -1,4 +1,4 @@
 /**
- * Local test mode with `--rp_serve_api`: a handler behind HTTP, without a platform.
+ * Local test mode with `--rp_serve_api`: serves a handler over HTTP, without a platform.
  */
 export * as LocalServer from "./LocalServer.ts"

@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as TestClock from "effect/testing/TestClock"
 import { createServer } from "node:http"
+import { vi } from "vitest"
 import * as LocalApiServer from "../src/LocalApiServer.ts"
 import { MAX_FINISHED_JOBS } from "../src/LocalJobQueue.ts"
 import { LocalApi, MAX_QUEUED_JOBS } from "../src/LocalRoutes.ts"
@@ -48,13 +49,10 @@ const failingReceiver = Effect.acquireRelease(
     new Promise<{ readonly url: string; readonly arrived: (count: number) => Promise<void>; readonly close: () => void }>(
       (resolve) => {
         let count = 0
-        let watchers: Array<() => void> = []
         const server = createServer((request, response) => {
           request.resume().on("end", () => {
             count++
             response.writeHead(500).end()
-            for (const watcher of watchers) watcher()
-            watchers = []
           })
         })
         server.listen(0, "127.0.0.1", () => {
@@ -62,10 +60,7 @@ const failingReceiver = Effect.acquireRelease(
           const port = typeof address === "object" && address !== null ? address.port : 0
           resolve({
             url: `http://127.0.0.1:${port}/hook`,
-            arrived: async (wanted) => {
-              while (count < wanted) await new Promise<void>((wake) => watchers.push(wake))
-              expect(count).toBe(wanted)
-            },
+            arrived: (wanted) => vi.waitFor(() => expect(count).toBe(wanted), { timeout: 10_000 }),
             close: () => server.close()
           })
         })
@@ -82,7 +77,7 @@ describe("the server of the local API", () => {
       const hook = yield* failingReceiver
       const { run, status, take, worker } = yield* serve
       const { id } = yield* run(1, { webhook: hook.url })
-      yield* worker.done(yield* take, `{"output":1}`, false)
+      yield* worker.deliverResult(yield* take, `{"output":1}`, false)
       yield* Effect.promise(() => hook.arrived(1))
       yield* TestClock.adjust("7 seconds")
       yield* Effect.promise(() => hook.arrived(2))
@@ -94,14 +89,14 @@ describe("the server of the local API", () => {
     }))
 
   // docs/spec/handler.md#returned-values
-  it.effect("a result without output has none, not even the last progress", () =>
+  it.effect("a result without output removes the progress from the job's output", () =>
     Effect.gen(function*() {
       const { run, status, take, worker } = yield* serve
       const { id } = yield* run(1)
       const job = yield* take
       yield* worker.progress(job, "half way")
       expect(yield* status(id)).toMatchObject({ status: "IN_PROGRESS", output: "half way" })
-      yield* worker.done(job, "{}", false)
+      yield* worker.deliverResult(job, "{}", false)
       expect(yield* status(id)).toEqual({ id, status: "COMPLETED", delayTime: 0, executionTime: 0, workerId: "w1" })
     }))
 
@@ -113,7 +108,7 @@ describe("the server of the local API", () => {
       yield* take
       yield* TestClock.adjust("6 seconds")
       expect(yield* status(id)).toMatchObject({ status: "TIMED_OUT", error: expect.stringMatching(/execution timeout \(5 s\)/) })
-      expect(yield* worker.stops).toEqual([id])
+      expect(yield* worker.stopRequests).toEqual([id])
     }))
 
   it.effect("leaves a job with its worker for hours without a heartbeat", () =>
@@ -123,7 +118,7 @@ describe("the server of the local API", () => {
       const job = yield* take
       yield* TestClock.adjust("2 hours")
       expect(yield* status(id)).toMatchObject({ status: "IN_PROGRESS" })
-      yield* worker.done(job, `{"output":2}`, false)
+      yield* worker.deliverResult(job, `{"output":2}`, false)
       expect(yield* status(id)).toMatchObject({ status: "COMPLETED", output: 2 })
     }))
 
@@ -139,7 +134,7 @@ describe("the server of the local API", () => {
       for (let n = 0; n < MAX_FINISHED_JOBS; n++) {
         if (n === MAX_FINISHED_JOBS - 1) expect(yield* status(cancelled.id)).toMatchObject({ status: "CANCELLED" })
         last = (yield* run(n)).id
-        yield* worker.done(yield* take, `{"output":${n}}`, false)
+        yield* worker.deliverResult(yield* take, `{"output":${n}}`, false)
       }
       expect((yield* call("POST", `/status/${cancelled.id}`)).status).toBe(404)
       expect(yield* status(last)).toMatchObject({ status: "COMPLETED" })
@@ -153,7 +148,9 @@ describe("the server of the local API", () => {
       for (const path of ["/run", "/runsync", "/v2/any/run"]) {
         const refused = yield* call("POST", path, { input: 1 })
         expect(refused.status).toBe(429)
-        expect(yield* Effect.promise(() => refused.json())).toMatchObject({ error: expect.stringMatching(/1000 jobs are waiting/) })
+        expect(yield* Effect.promise(() => refused.json())).toMatchObject({
+          error: expect.stringMatching(/1000 jobs are waiting/)
+        })
       }
       yield* take
       expect(yield* Effect.flatMap(call("POST", "/run", { input: 1 }), read(JobReceipt))).toMatchObject({ status: "IN_PROGRESS" })

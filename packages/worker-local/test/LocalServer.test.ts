@@ -24,7 +24,7 @@ interface Options extends Worker.Options {
   readonly jobs?: unknown
 }
 
-/** The services of local test mode, over this machine's loopback and a free port. */
+/** The services of local test mode, on a free port of the loopback address. */
 const services = (log: LogMemory.LogMemory, { argv = [], jobs }: Options) =>
   LocalServer.layer(jobs === undefined ? {} : { jobs }).pipe(
     Layer.provideMerge(Layer.merge(Worker.layerPluginServices, log.layer)),
@@ -37,7 +37,7 @@ const services = (log: LogMemory.LogMemory, { argv = [], jobs }: Options) =>
     Layer.provide(Layer.succeed(ConfigProvider.ConfigProvider, ConfigProvider.fromEnv({ env: {} })))
   )
 
-/** The handler behind its local API, until the test's scope closes. */
+/** Serves the handler with the local API until the test's scope closes. */
 const serve = Effect.fnUntraced(function*(handler: Runnable, options: Options = {}) {
   const log = LogMemory.make()
   const outer = yield* Scope.fork(yield* Effect.scope)
@@ -65,8 +65,8 @@ const serve = Effect.fnUntraced(function*(handler: Runnable, options: Options = 
     stream: (id: string, query = "") => Effect.flatMap(post(`/stream/${id}${query}`), read(StreamPage)),
     cancel: (id: string) => Effect.flatMap(post(`/cancel/${id}`), read(JobReceipt)),
     health: Effect.flatMap(call("GET", "/health"), read(Health)),
-    /** Every answer to a refused request is a problem of the contract. */
-    refused: <S extends Schema.ConstraintDecoder<unknown>>(schema: S, response: Response) => read(schema)(response),
+    /** Decodes the problem of an error response. */
+    problemOf: <S extends Schema.ConstraintDecoder<unknown>>(schema: S, response: Response) => read(schema)(response),
     requestEnd: (reason: string) =>
       Effect.provideContext(Effect.flatMap(Shutdown.Shutdown, ({ request }) => request({ reason, exitCode: 0 })), context),
     closeWorker: Scope.close(inner, Exit.void),
@@ -75,8 +75,8 @@ const serve = Effect.fnUntraced(function*(handler: Runnable, options: Options = 
   }
 })
 
-/** A door that handlers wait at. */
-const door = () => {
+/** A latch for handlers to wait on. */
+const latch = () => {
   let open = () => {}
   const opened = new Promise<void>((resolve) => {
     open = resolve
@@ -91,7 +91,7 @@ const countdown = (returnAggregateStream = false) =>
     for (let n = job.input.from; n > 0; n--) yield n
   }, { returnAggregateStream })
 
-/** All chunks, and the status that came with or after the last. */
+/** All chunks, and the terminal status. */
 const readAll = Effect.fnUntraced(function*(
   api: { readonly stream: (id: string) => Effect.Effect<StreamPage> },
   id: string
@@ -106,7 +106,7 @@ const readAll = Effect.fnUntraced(function*(
 
 // docs/spec/local-test-mode.md#local-api, docs/spec/rulings.md#local-test-mode
 describe("the local API", () => {
-  it.live("POST /runsync runs the job and answers in the deployed endpoint's shape", () =>
+  it.live("POST /runsync runs the job and returns the job object of a deployed endpoint", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.post("/runsync", { input: { name: "Ada", n: 18014398509481984 } })
@@ -125,7 +125,7 @@ describe("the local API", () => {
 
   it.live("POST /run starts the job in the background, and POST /status waits for it", () =>
     Effect.gen(function*() {
-      const { open, opened } = door()
+      const { open, opened } = latch()
       const api = yield* serve(Handler.fromFunction((job) => Promise.resolve(opened).then(() => job.input)))
       const receipt = yield* api.run("later")
       expect(receipt).toEqual({ id: expect.stringMatching(/^test-/), status: "IN_PROGRESS" })
@@ -138,9 +138,9 @@ describe("the local API", () => {
     }))
 
   // docs/spec/jobs-api.md#waiting-for-a-result
-  it.live("/runsync and /status answer IN_PROGRESS when their wait is over", () =>
+  it.live("/runsync and /status return IN_PROGRESS when the wait ends first", () =>
     Effect.gen(function*() {
-      const { open, opened } = door()
+      const { open, opened } = latch()
       const api = yield* serve(Handler.fromFunction(() => opened))
       const response = yield* api.post("/runsync?wait=20", { input: 1 })
       const job: unknown = yield* Effect.promise(() => response.json())
@@ -150,7 +150,7 @@ describe("the local API", () => {
     }))
 
   // docs/spec/handler.md#returned-values, docs/spec/handler.md#exceptions
-  it.live("a job that fails is FAILED with its error and the rest of the output", () =>
+  it.live("a failed job is FAILED and has its error and the rest of the output", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction((job) => {
         if (job.input === "throw") throw new RangeError("far")
@@ -164,7 +164,7 @@ describe("the local API", () => {
     }))
 
   // docs/spec/handler.md#generators
-  it.live("generators are consumed: /stream has the chunks, and the end with or after the last", () =>
+  it.live("a generator is consumed: /stream returns its chunks, and the terminal status with or after the last one", () =>
     Effect.gen(function*() {
       const api = yield* serve(countdown())
       const { id } = yield* api.run({ from: 3 })
@@ -174,7 +174,7 @@ describe("the local API", () => {
     }))
 
   // docs/spec/handler.md#generators
-  it.live("return_aggregate_stream gives the chunks to /runsync and /status, too", () =>
+  it.live("with return_aggregate_stream, /runsync and /status return the chunks as well", () =>
     Effect.gen(function*() {
       const api = yield* serve(countdown(true))
       const { id, output } = yield* api.runsync({ from: 3 })
@@ -183,9 +183,9 @@ describe("the local API", () => {
       expect(yield* readAll(api, id)).toMatchObject({ chunks: [3, 2, 1] })
     }))
 
-  it.live("/stream waits for the first chunk and answers with it while the job goes on", () =>
+  it.live("/stream waits for the first chunk and returns it while the job is running", () =>
     Effect.gen(function*() {
-      const [first, second] = [door(), door()]
+      const [first, second] = [latch(), latch()]
       const api = yield* serve(Handler.fromFunction(async function*() {
         await first.opened
         yield "a"
@@ -200,7 +200,7 @@ describe("the local API", () => {
       expect(yield* readAll(api, id)).toEqual({ status: "COMPLETED", chunks: ["b"] })
     }))
 
-  it.live("/stream of a job that does not stream has the end and no chunks, as deployed", () =>
+  it.live("/stream returns the terminal status and no chunks for a job that does not stream", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const { id } = yield* api.run("plain")
@@ -208,9 +208,9 @@ describe("the local API", () => {
     }))
 
   // docs/spec/progress.md#reporting-progress
-  it.live("progress shows as output while the job runs, and never after", () =>
+  it.live("progress is the job's output until the job ends", () =>
     Effect.gen(function*() {
-      const { open, opened } = door()
+      const { open, opened } = latch()
       const api = yield* serve(Handler.fromFunction(() => Promise.resolve(opened)))
       const { id } = yield* api.run(1)
       const source = yield* api.source
@@ -222,7 +222,7 @@ describe("the local API", () => {
       expect(yield* api.status(id)).toMatchObject({ output: null })
     }))
 
-  it.live("/cancel stops a running job and drops a waiting one", () =>
+  it.live("/cancel stops a running job and cancels a waiting one", () =>
     Effect.gen(function*() {
       let stopped = 0
       const api = yield* serve(Handler.fromFunction((job, { signal }) =>
@@ -237,7 +237,7 @@ describe("the local API", () => {
       const waiting = yield* api.run("waiting")
       expect(yield* api.cancel(waiting.id)).toEqual({ id: waiting.id, status: "CANCELLED" })
       expect(yield* api.cancel(running.id)).toEqual({ id: running.id, status: "CANCELLED" })
-      // The place is free again, and nothing of the two is delivered.
+      // The slot is free again, and neither job has a result.
       expect(yield* api.runsync("next")).toMatchObject({ status: "COMPLETED", output: "ran" })
       expect(stopped).toBe(1)
       expect(yield* api.status(running.id)).toMatchObject({ status: "CANCELLED" })
@@ -245,19 +245,19 @@ describe("the local API", () => {
     }))
 
   const overlapping = () => {
-    const seen = { now: 0, most: 0 }
-    const { open, opened } = door()
+    const running = { now: 0, max: 0 }
+    const { open, opened } = latch()
     const handler = Handler.fromFunction(async () => {
-      seen.most = Math.max(seen.most, ++seen.now)
+      running.max = Math.max(running.max, ++running.now)
       await opened
-      seen.now--
+      running.now--
     })
-    return { seen, handler, open }
+    return { running, handler, open }
   }
 
-  it.live("one job runs at once unless --rp_api_concurrency says otherwise; the others are IN_QUEUE", () =>
+  it.live("one job runs at a time by default; the others are IN_QUEUE", () =>
     Effect.gen(function*() {
-      const { handler, open, seen } = overlapping()
+      const { handler, open, running } = overlapping()
       const api = yield* serve(handler)
       const first = yield* api.run(1)
       const second = yield* api.run(2)
@@ -265,17 +265,17 @@ describe("the local API", () => {
       expect(yield* api.status(second.id, "?wait=0")).toEqual({ id: second.id, status: "IN_QUEUE" })
       open()
       expect(yield* api.status(second.id)).toMatchObject({ status: "COMPLETED" })
-      expect(seen.most).toBe(1)
+      expect(running.max).toBe(1)
     }))
 
   it.live.each([
     { name: "without", options: {} },
     { name: "with", options: { concurrencyModifier: () => 10 } }
   ])(
-    "--rp_api_concurrency bounds how many jobs run at once, $name a concurrency_modifier",
+    "--rp_api_concurrency limits the number of jobs that run at once, $name a concurrency_modifier",
     ({ options }) =>
       Effect.gen(function*() {
-        const { handler, open, seen } = overlapping()
+        const { handler, open, running } = overlapping()
         const api = yield* serve(handler, {
           argv: ["--rp_api_concurrency", "2"],
           ...options
@@ -285,12 +285,12 @@ describe("the local API", () => {
         expect(statuses.map(({ status }) => status)).toEqual(["IN_PROGRESS", "IN_PROGRESS", "IN_QUEUE", "IN_QUEUE"])
         open()
         yield* Effect.forEach(ids, (id) => api.status(id))
-        expect(seen.most).toBe(2)
+        expect(running.max).toBe(2)
       })
   )
 
   // docs/spec/rulings.md#empty-input
-  it.live("an empty input object never hangs", () =>
+  it.live("a job with an empty input object completes", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       expect(yield* api.post("/runsync", { input: {} }).pipe(Effect.flatMap((r) => Effect.promise(() => r.json()))))
@@ -299,16 +299,16 @@ describe("the local API", () => {
         })
     }))
 
-  it.live("refresh_worker does not end the local API; a line says what a platform would do", () =>
+  it.live("refresh_worker does not end the local API, and logs what a platform would do", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction(() => ({ refresh_worker: true, done: true })), { refreshWorker: true })
       expect(yield* api.runsync(1)).toMatchObject({ status: "COMPLETED", output: { done: true } })
-      yield* api.log.until(/asked for a fresh worker.*goes on/)
+      yield* api.log.until(/asked for a fresh worker.*continues/)
       expect(yield* api.runsync(2)).toMatchObject({ status: "COMPLETED" })
     }))
 
   // docs/spec/local-test-mode.md#local-limits
-  it.live("a result of more than 20 MiB fails its job with the reason, as on a platform", () =>
+  it.live("a result of more than 20 MiB fails its job with the reason", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction(() => "x".repeat(20 * 1024 * 1024)))
       const { error, status } = yield* api.runsync(1)
@@ -316,7 +316,7 @@ describe("the local API", () => {
       expect(error).toMatch(/larger than the limit of 20 MiB\. Upload the result/)
     }))
 
-  it.live("a chunk of more than 1 MiB fails its job with the reason, as on a platform", () =>
+  it.live("a chunk of more than 1 MiB fails its job with the reason", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction(function*() {
         yield "small"
@@ -324,11 +324,13 @@ describe("the local API", () => {
       }))
       const { id } = yield* api.run(1)
       expect(yield* readAll(api, id)).toEqual({ status: "FAILED", chunks: ["small"] })
-      expect(yield* api.status(id)).toMatchObject({ error: expect.stringMatching(/refused a chunk of 1048589 bytes.*limit of 1 MiB/) })
+      expect(yield* api.status(id)).toMatchObject({
+        error: expect.stringMatching(/refused a chunk of 1048589 bytes.*limit of 1 MiB/)
+      })
     }))
 
   // docs/spec/jobs-api.md#health
-  it.live("GET /health counts jobs and says what the worker does", () =>
+  it.live("GET /health counts jobs and workers by state", () =>
     Effect.gen(function*() {
       const { handler, open } = overlapping()
       const api = yield* serve(handler)
@@ -344,9 +346,9 @@ describe("the local API", () => {
       })
     }))
 
-  it.live("existing clients find the deployed endpoint's own addresses under /v2/{any id}", () =>
+  it.live("/v2/{any id} serves the operations of a deployed endpoint", () =>
     Effect.gen(function*() {
-      const { open, opened } = door()
+      const { open, opened } = latch()
       const api = yield* serve(Handler.fromFunction(async function*() {
         yield "a"
         await opened
@@ -373,15 +375,20 @@ describe("each row of the local API", () => {
   })
   const json = (response: Response): Effect.Effect<unknown> => Effect.promise(() => response.json())
 
-  it.live.each([
-    ["POST /run starts a job with a test- id", "POST", "/run", 200, { id: expect.stringMatching(/^test-/), status: "IN_PROGRESS" }],
-    ["POST /runsync returns the result", "POST", "/runsync", 200, { status: "COMPLETED", output: [1] }],
-    ["POST /status/{id} returns 200 and the result", "POST", "/status/ID", 200, { status: "COMPLETED", output: [1] }],
-    ["GET /status/{id} returns 405", "GET", "/status/ID", 405, { error: expect.stringMatching(/^GET is not for/) }],
-    ["POST /stream/{id} returns the chunks", "POST", "/stream/ID", 200, { status: "COMPLETED", stream: [{ output: 1 }] }],
-    ["POST /cancel/{id} returns the status", "POST", "/cancel/ID", 200, { status: "COMPLETED" }],
-    ["GET /health counts jobs", "GET", "/health", 200, { jobs: { completed: 1 } }]
-  ] as const)("%s", ([_title, method, path, status, body]) =>
+  it.live.each(
+    [
+      ["POST /run starts a job with a test- id", "POST", "/run", 200, {
+        id: expect.stringMatching(/^test-/),
+        status: "IN_PROGRESS"
+      }],
+      ["POST /runsync returns the result", "POST", "/runsync", 200, { status: "COMPLETED", output: [1] }],
+      ["POST /status/{id} returns 200 and the result", "POST", "/status/ID", 200, { status: "COMPLETED", output: [1] }],
+      ["GET /status/{id} returns 405", "GET", "/status/ID", 405, { error: expect.stringMatching(/does not support GET\.$/) }],
+      ["POST /stream/{id} returns the chunks", "POST", "/stream/ID", 200, { status: "COMPLETED", stream: [{ output: 1 }] }],
+      ["POST /cancel/{id} returns the status", "POST", "/cancel/ID", 200, { status: "COMPLETED" }],
+      ["GET /health counts jobs", "GET", "/health", 200, { jobs: { completed: 1 } }]
+    ] as const
+  )("%s", ([_title, method, path, status, body]) =>
     Effect.gen(function*() {
       const { api, id } = yield* withJob
       const sent = path.startsWith("/run") ? `{"input":{"from":1}}` : undefined
@@ -390,10 +397,12 @@ describe("each row of the local API", () => {
       expect(yield* json(response)).toMatchObject(body)
     }))
 
-  it.live.each([
-    ["GET / returns the documentation", "/", 200, null],
-    ["GET /docs redirects to / with 307", "/docs", 307, "/"]
-  ] as const)("%s", ([_title, path, status, location]) =>
+  it.live.each(
+    [
+      ["GET / returns the documentation", "/", 200, null],
+      ["GET /docs redirects to / with 307", "/docs", 307, "/"]
+    ] as const
+  )("%s", ([_title, path, status, location]) =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.call("GET", path)
@@ -403,7 +412,7 @@ describe("each row of the local API", () => {
 
 // docs/spec/local-test-mode.md#local-api
 describe("the documentation of the local API", () => {
-  it.live("GET / is one readable page that needs nothing from outside and has the real address in its lines", () =>
+  it.live("GET / returns one page with the server's address in its curl lines, which loads nothing else", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.call("GET", "/")
@@ -418,7 +427,7 @@ describe("the documentation of the local API", () => {
       expect(html.match(/(?:src|href)="(?!data:,)[^"]*"/g)).toBeNull()
     }))
 
-  it.live("an address that a client made up does not get into the page", () =>
+  it.live("an invalid Host header does not appear in the page", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const text = yield* Effect.promise(() =>
@@ -440,7 +449,7 @@ describe("the documentation of the local API", () => {
     }))
 
   // docs/spec/local-test-mode.md#local-api
-  it.live("/docs leads to / with 307", () =>
+  it.live("GET /docs redirects to / with 307", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.call("GET", "/docs")
@@ -451,7 +460,7 @@ describe("the documentation of the local API", () => {
 
 describe("requests that the local API refuses", () => {
   // docs/spec/local-test-mode.md#local-api
-  it.live("GET /status/{id} is 405 with Allow: POST, whether there is such a job or not", () =>
+  it.live("GET /status/{id} returns 405 with Allow: POST, also for an unknown job", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const { id } = yield* api.runsync(1)
@@ -462,7 +471,7 @@ describe("requests that the local API refuses", () => {
         const problem = yield* Effect.promise(() => response.json())
         expect(problem).toMatchObject({
           status: 405,
-          error: `GET is not for ${path}.`,
+          error: `${path} does not support GET.`,
           hint: expect.stringContaining(`/v2/local${path}`)
         })
       }
@@ -470,19 +479,19 @@ describe("requests that the local API refuses", () => {
     }))
 
   it.live.each<[string, string, string, RegExp, ReadonlyArray<unknown> | undefined]>([
-    ["no JSON", "/run", "{", /^The body is not JSON: /, undefined],
-    ["nothing", "/runsync", "", /^The body is empty/, undefined],
-    ["no object", "/run", "[1]", /Expected/, [[]]],
-    ["no input", "/runsync", `{"inputs":1}`, /^input: Missing key$/, [["input"]]],
-    ["a webhook that is no address", "/run", `{"input":1,"webhook":"ftp://a"}`, /^webhook: .*http:.* or https:/, [["webhook"]]],
+    ["a body that is not JSON", "/run", "{", /^The body is not JSON: /, undefined],
+    ["an empty body", "/runsync", "", /^The body is empty/, undefined],
+    ["a body that is not an object", "/run", "[1]", /Expected/, [[]]],
+    ["a body without input", "/runsync", `{"inputs":1}`, /^input: Missing key$/, [["input"]]],
+    ["a webhook that is not a URL", "/run", `{"input":1,"webhook":"ftp://a"}`, /^webhook: .*http:.* or https:/, [["webhook"]]],
     ["a policy out of its range", "/run", `{"input":1,"policy":{"ttl":1}}`, /^policy\.ttl: /, [["policy", "ttl"]]]
-  ])("%s is 400 and names what does not fit by its path", ([_name, path, body, error, paths]) =>
+  ])("%s returns 400 with the path of each invalid value", ([_name, path, body, error, paths]) =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const response = yield* api.call("POST", path, body)
       expect(response.status).toBe(400)
       expect(response.headers.get("content-type")).toBe("application/problem+json")
-      const problem = yield* api.refused(Problem.InvalidRequest, response)
+      const problem = yield* api.problemOf(Problem.InvalidRequest, response)
       expect(problem.error).toMatch(error)
       expect(problem.detail).toBe(problem.error)
       expect(problem.hint).toMatch(/"input"/)
@@ -493,13 +502,13 @@ describe("requests that the local API refuses", () => {
     "GET",
     "/v2/a/status/x"
   ]])(
-    "a job that nobody knows is 404: %s %s",
+    "an unknown job returns 404: %s %s",
     ([method, path]) =>
       Effect.gen(function*() {
         const api = yield* serve(echo)
         const response = yield* api.call(method ?? "", path ?? "")
         expect(response.status).toBe(404)
-        const problem = yield* api.refused(Problem.JobNotFound, response)
+        const problem = yield* api.problemOf(Problem.JobNotFound, response)
         expect(problem.error).toMatch(/no job "(un\/?known|x)"/)
       })
   )
@@ -508,18 +517,18 @@ describe("requests that the local API refuses", () => {
     "GET",
     "/v2"
   ]])(
-    "an address that is none is 404 and names those that are: %s %s",
+    "an unknown path returns 404 with the paths that exist: %s %s",
     ([method, path]) =>
       Effect.gen(function*() {
         const api = yield* serve(echo)
         const response = yield* api.call(method ?? "", path ?? "")
         expect(response.status).toBe(404)
-        const problem = yield* api.refused(Problem.RouteNotFound, response)
-        expect(problem.hint).toMatch(/\/run, \/runsync, \/status\/\{id\}.*stint dev/)
+        const problem = yield* api.problemOf(Problem.RouteNotFound, response)
+        expect(problem.hint).toMatch(/\/run, \/runsync, \/status\/\{id\}.*\/v2\/\{any id\}/)
       })
   )
 
-  it.live("other methods are 405 with those that are allowed", () =>
+  it.live("other methods return 405 with the allowed methods", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       for (
@@ -530,14 +539,14 @@ describe("requests that the local API refuses", () => {
       }
     }))
 
-  it.live("a path that is badly encoded is 400", () =>
+  it.live("an invalid percent-encoding in the path returns 400", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
-      const problem = yield* api.refused(Problem.InvalidRequest, yield* api.call("POST", "/status/%"))
+      const problem = yield* api.problemOf(Problem.InvalidRequest, yield* api.call("POST", "/status/%"))
       expect(problem.error).toMatch(/percent-encoding/)
     }))
 
-  it.live("an input that is nested very deeply reaches the handler", () =>
+  it.live("a deeply nested input reaches the handler", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction((job) => Array.isArray(job.input)))
       const deep = "[".repeat(100_000) + "]".repeat(100_000)
@@ -546,7 +555,7 @@ describe("requests that the local API refuses", () => {
     }))
 
   it.live.each([["/run", 10], ["/runsync", 20]] as const)(
-    "a body over the limit of %s is 413 and says the limit, announced or not",
+    "a body over the limit of %s returns 413 with the limit, with and without Content-Length",
     ([path, limit]) =>
       Effect.gen(function*() {
         const api = yield* serve(echo)
@@ -557,20 +566,20 @@ describe("requests that the local API refuses", () => {
         )
         for (const response of [announced, streamed]) {
           expect(response.status).toBe(413)
-          const problem = yield* api.refused(Problem.PayloadTooLarge, response)
+          const problem = yield* api.problemOf(Problem.PayloadTooLarge, response)
           expect(problem).toMatchObject({ limit: bytes - 1, error: `The body is larger than the limit of ${limit} MiB.` })
         }
         expect(yield* api.runsync("still there")).toMatchObject({ output: "still there" })
       })
   )
 
-  it.live("a web page of another machine may not call it; one of this machine may", () =>
+  it.live("a web page of another origin gets 403; a page of this machine may call", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       for (const origin of ["https://example.com", "null", "http://localhost.example.com", "http://127.0.0.1.example.com"]) {
         const response = yield* api.call("POST", "/runsync", `{"input":1}`, { origin })
         expect(response.status).toBe(403)
-        yield* api.refused(Problem.Forbidden, response)
+        yield* api.problemOf(Problem.Forbidden, response)
       }
       for (const origin of [api.url, "http://localhost:5173", "http://[::1]:3000", "https://app.localhost"]) {
         expect((yield* api.call("POST", "/runsync", `{"input":1}`, { origin })).status).toBe(200)
@@ -580,7 +589,7 @@ describe("requests that the local API refuses", () => {
 })
 
 describe("the start of the local API", () => {
-  it.live("one line has the address and a curl line that works when pasted", () =>
+  it.live("one line has the address and a curl command to paste", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const lines = api.log.lines.filter(({ level }) => level === "INFO").map(({ message }) => message)
@@ -596,29 +605,29 @@ describe("the start of the local API", () => {
       return error.message
     })
 
-  it.live("a port in use is said, with the flag that chooses another", () =>
+  it.live("a port in use is an error that names the flag for another port", () =>
     Effect.gen(function*() {
       const { url } = yield* serve(echo)
       const { port } = new URL(url)
       expect(yield* startError({ argv: [`--rp_api_port=${port}`] })).toBe(
-        `Port ${port} of 127.0.0.1 is in use. Stop what uses it, or pass --rp_api_port with another port (0 takes a free one).`
+        `Port ${port} of 127.0.0.1 is in use. Stop the other program, or pass --rp_api_port with another port (0 selects a free one).`
       )
     }))
 
-  it.live("an address that is not this machine's is said, with the flag", () =>
+  it.live("an address of another machine is an error that names the flag", () =>
     Effect.gen(function*() {
       expect(yield* startError({ argv: ["--rp_api_host", "192.0.2.1"] })).toMatch(
-        /^--rp_api_host is "192\.0\.2\.1", which is no address/
+        /^--rp_api_host is "192\.0\.2\.1", which is not an address/
       )
     }))
 
-  it.live("what it ignores, and that it is open to the network, is said", () =>
+  it.live("logs a WARN line for each ignored option, and for a public address", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo, { argv: ["--rp_api_host", "0.0.0.0", "--test_input", "{}"], jobs: () => [] })
       const warnings = api.log.lines.filter(({ level }) => level === "WARN").map(({ message }) => message)
       expect(warnings).toEqual([
         expect.stringMatching(/--test_input is ignored/),
-        expect.stringMatching(/jobs_fetcher is not asked/),
+        expect.stringMatching(/jobs_fetcher is ignored/),
         expect.stringMatching(/0\.0\.0\.0 and has no keys/)
       ])
       expect(api.url).toMatch(/^http:\/\/127\.0\.0\.1:/)
@@ -627,22 +636,22 @@ describe("the start of the local API", () => {
 })
 
 describe("the end of the local API", () => {
-  it.live("running jobs are finished and answered, waiting ones are given up, new ones are refused", () =>
+  it.live("running jobs finish, waiting jobs fail, and new jobs get 503", () =>
     Effect.gen(function*() {
-      const { open, opened } = door()
+      const { open, opened } = latch()
       const api = yield* serve(Handler.fromFunction((job) => Promise.resolve(opened).then(() => job.input)))
       const running = yield* api.run("running")
       const waiting = yield* api.run("waiting")
       const asked = yield* Effect.forkChild(api.status(running.id), { startImmediately: true })
       yield* api.requestEnd("SIGINT")
-      yield* api.log.until(/^Stopping: SIGINT\. 1 running job is finished first\. 1 that had not started is given up\.$/)
+      yield* api.log.until(/^Stopping: SIGINT\. Waiting for 1 running job\. 1 waiting job failed\.$/)
       expect(yield* api.status(waiting.id)).toMatchObject({
         status: "FAILED",
         error: expect.stringMatching(/stopped \(SIGINT\)/)
       })
       const late = yield* api.post("/run", { input: 1 })
       expect(late.status).toBe(503)
-      expect((yield* api.refused(Problem.Unavailable, late)).error).toMatch(/stopping \(SIGINT\)/)
+      expect((yield* api.problemOf(Problem.Unavailable, late)).error).toMatch(/stopping \(SIGINT\)/)
       const closed = yield* Effect.forkChild(api.close, { startImmediately: true })
       open()
       expect(yield* Fiber.join(asked)).toMatchObject({ status: "COMPLETED", output: "running" })
@@ -652,8 +661,8 @@ describe("the end of the local API", () => {
     }))
 })
 
-/** Somebody who receives webhooks, and answers with these statuses in turn, then with 200. */
-const receiver = (...statuses: Array<number>) =>
+/** A receiver of webhooks, which responds with 200. */
+const receiver = () =>
   Effect.acquireRelease(
     Effect.callback<{ readonly url: string; readonly bodies: Array<unknown>; readonly next: () => Promise<void> }>((resume) => {
       const bodies: Array<unknown> = []
@@ -665,7 +674,7 @@ const receiver = (...statuses: Array<number>) =>
         })
         request.on("end", () => {
           bodies.push(JSON.parse(text))
-          response.writeHead(statuses.shift() ?? 200).end()
+          response.writeHead(200).end()
           for (const watcher of watchers.splice(0)) watcher()
         })
       })
@@ -680,12 +689,12 @@ const receiver = (...statuses: Array<number>) =>
         }))
       })
     }),
-    (one) => Effect.sync(() => Reflect.get(one, "server").close())
+    (receiver) => Effect.sync(() => Reflect.get(receiver, "server").close())
   )
 
 // docs/spec/local-test-mode.md#webhooks
 describe("webhooks of local jobs", () => {
-  it.live("the whole job object goes to the webhook once the job has ended, with its input", () =>
+  it.live("an ended job sends the job object with its input to the webhook", () =>
     Effect.gen(function*() {
       const hook = yield* receiver()
       const api = yield* serve(echo)

@@ -26,8 +26,8 @@ const start = (name: string, options: WorkerProcess.Options = {}) => {
   return worker
 }
 
-/** Waits for a line of the process; what the pattern caught. Fails when the process ends without it. */
-const said = async (worker: WorkerProcess.WorkerProcess, pattern: RegExp): Promise<ReadonlyArray<string>> => {
+/** Waits for output that matches, and returns the match. Rejects when the process ends without it. */
+const outputMatching = async (worker: WorkerProcess.WorkerProcess, pattern: RegExp): Promise<ReadonlyArray<string>> => {
   let ended = false
   const watch = worker.ended.finally(() => {
     ended = true
@@ -42,7 +42,7 @@ const said = async (worker: WorkerProcess.WorkerProcess, pattern: RegExp): Promi
 
 const serve = async (name: string, args: ReadonlyArray<string> = [], env: { readonly [name: string]: string } = {}) => {
   const worker = start(name, { args: ["--rp_serve_api", "--rp_api_port", "0", ...args], env })
-  const [, url = "", line = ""] = await said(worker, /Local API at (\S+) .*?(curl .*)\n/)
+  const [, url = "", line = ""] = await outputMatching(worker, /Local API at (\S+) .*?(curl .*)\n/)
   const post = async (path: string, value?: unknown): Promise<unknown> => {
     const response = await fetch(url + path, { method: "POST", ...(value === undefined ? {} : { body: JSON.stringify(value) }) })
     return response.json()
@@ -52,7 +52,7 @@ const serve = async (name: string, args: ReadonlyArray<string> = [], env: { read
 
 // docs/spec/local-test-mode.md#local-api
 describe("a handler file with --rp_serve_api", () => {
-  it("answers /run, /status, /stream and /runsync, and ends with 0 on Ctrl-C", async () => {
+  it("serves /run, /status, /stream and /runsync, and exits with 0 on Ctrl-C", async () => {
     const { post, url, worker } = await serve("local")
     expect(await post("/runsync", { input: { from: 2 } })).toMatchObject({ status: "COMPLETED", output: [2, 1] })
     const receipt = await post("/run", { input: { from: 3 } })
@@ -71,7 +71,7 @@ describe("a handler file with --rp_serve_api", () => {
     expect(stdout).toMatch(/^INFO \| Stopping: SIGINT\.$/m)
   })
 
-  it("prints a curl line that works when pasted", async () => {
+  it("prints a curl command that works when pasted", async () => {
     const { line } = await serve("worker")
     const text = await new Promise<string>((resolve, reject) => {
       const shell = spawn("sh", ["-c", line], { stdio: ["ignore", "pipe", "ignore"] })
@@ -85,26 +85,26 @@ describe("a handler file with --rp_serve_api", () => {
     expect(JSON.parse(text)).toMatchObject({ status: "COMPLETED", output: { name: "Ada" } })
   })
 
-  it("finishes the running job on Ctrl-C, answers who waits for it, and ends with 0", async () => {
+  it("finishes the running job on Ctrl-C, responds to its caller, and exits with 0", async () => {
     const { post, url, worker } = await serve("worker")
     const { id } = Object(await post("/run", { input: { do: "until SIGTERM" } }))
     await expect(post(`/status/${id}?wait=0`)).resolves.toMatchObject({ status: "IN_PROGRESS" })
     const waiting = post(`/status/${id}`)
-    // What comes on a connection of its own, later, is answered: so the call above has arrived.
+    // A later request on another connection has its response, so the server has received the call above.
     for (let n = 0; n < 3; n++) await fetch(`${url}/health`)
     worker.kill("SIGTERM")
     expect(await waiting).toMatchObject({ status: "COMPLETED", output: "finished after SIGTERM" })
     expect((await worker.ended).code).toBe(0)
   })
 
-  it("goes on after a result that asks for a fresh worker", async () => {
+  it("continues after a result that asks for a fresh worker", async () => {
     const { post, worker } = await serve("worker")
     expect(await post("/runsync", { input: { do: "refresh" } })).toMatchObject({ status: "COMPLETED", output: { done: true } })
     expect(await post("/runsync", { input: { do: "echo" } })).toMatchObject({ output: { do: "echo" } })
     expect(worker.stdout()).toMatch(/^INFO \| The handler asked for a fresh worker\./m)
   })
 
-  it("serves even with the variables of a platform, which it says, and takes nothing from there", async () => {
+  it("ignores the variables of a platform with a WARN line and does not contact it", async () => {
     const stub = await PlatformStub.start()
     opened.push(() => stub.down())
     stub.submit({ do: "echo" })
@@ -114,35 +114,35 @@ describe("a handler file with --rp_serve_api", () => {
     expect(stub.requests).toEqual([])
   })
 
-  it("a port in use ends it with 1 and one line that says what to do", async () => {
+  it("exits with 1 and one line that says what to do when the port is in use", async () => {
     const { url } = await serve("worker")
     const { port } = new URL(url)
     const { code, stderr, stdout } = await start("worker", { args: ["--rp_serve_api", `--rp_api_port=${port}`] }).ended
     expect(stdout).toBe(
-      `ERROR | Port ${port} of 127.0.0.1 is in use. Stop what uses it, or pass --rp_api_port with another port (0 takes a free one).\n`
+      `ERROR | Port ${port} of 127.0.0.1 is in use. Stop the other program, or pass --rp_api_port with another port (0 selects a free one).\n`
     )
     expect(stderr).toBe("")
     expect(code).toBe(1)
   })
 
-  it("a flag that makes no sense ends it with 1 and one line that names it", async () => {
+  it("exits with 1 and one line that names an invalid flag", async () => {
     const { code, stdout } = await start("worker", { args: ["--rp_serve_api", "--rp_api_port", "http"] }).ended
     expect(stdout).toBe("ERROR | --rp_api_port is \"http\"; it must be a whole number from 0 to 65535.\n")
     expect(code).toBe(1)
   })
 })
 
-describe("one handler file, unchanged, wherever it runs", () => {
+describe("one handler file in each place where it can run", () => {
   const chunks = [3, 2, 1]
 
   // docs/spec/local-test-mode.md#one-job
-  it("in local test mode without a flag it is not consumed, and the flag that does is named", async () => {
+  it("local test mode without a flag does not consume it, and names --rp_serve_api", async () => {
     const { code, stdout } = await start("local", { args: ["--test_input", `{"input":{"from":3}}`] }).ended
     expect(stdout).toMatch(/COMPLETED\nThe handler is a generator.*--rp_serve_api/)
     expect(code).toBe(0)
   })
 
-  it("behind the local API it streams and collects", async () => {
+  it("the local API streams and collects its chunks", async () => {
     const { post } = await serve("local")
     const { id, output } = Object(await post("/runsync", { input: { from: 3 } }))
     expect(output).toEqual(chunks)
@@ -150,7 +150,7 @@ describe("one handler file, unchanged, wherever it runs", () => {
   })
 
   it.each(["PLATFORM_", "RUNPOD_"] as const)(
-    "on a platform it streams and collects the same, with variables under %s",
+    "a platform streams and collects the same chunks, with variables under %s",
     async (prefix) => {
       const stub = await PlatformStub.start()
       opened.push(() => stub.down())
@@ -164,21 +164,21 @@ describe("one handler file, unchanged, wherever it runs", () => {
 
 // docs/spec/local-test-mode.md#one-job
 describe("local test mode without --rp_serve_api", () => {
-  it("says that the flags of the local API have no effect without it", async () => {
+  it("logs a WARN line for flags that need --rp_serve_api", async () => {
     const { code, stdout } = await start("worker", { args: ["--rp_api_port", "9000", "--test_input", `{"input":{"do":"echo"}}`] })
       .ended
     expect(stdout).toMatch(/^WARN \| --rp_api_port has no effect without --rp_serve_api\.$/m)
     expect(code).toBe(0)
   })
 
-  it("--rp_debugger changes nothing of the output", async () => {
+  it("--rp_debugger does not change the output", async () => {
     const args = ["--test_input", `{"input":{"do":"echo"}}`]
     const [plain, debugged] = await Promise.all([start("worker", { args }), start("worker", { args: [...args, "--rp_debugger"] })]
       .map(async ({ ended }) => (await ended).stdout.replaceAll(/test-[0-9a-f-]+/g, "test-ID")))
     expect(debugged).toBe(plain)
   })
 
-  it("--rp_log_level hides what is less important", async () => {
+  it("--rp_log_level hides lines below the level", async () => {
     const folder = mkdtempSync(join(tmpdir(), "stint-local-"))
     opened.push(async () => rmSync(folder, { recursive: true }))
     writeFileSync(join(folder, "test_input.json"), `{"input":{"do":"echo"}}`)
@@ -186,7 +186,7 @@ describe("local test mode without --rp_serve_api", () => {
     expect(stdout).toMatch(/^test-[0-9a-f-]{36}: COMPLETED\n/)
   })
 
-  it("the modules of the local API are not loaded by a worker of a platform", async () => {
+  it("a worker of a platform does not load the modules of the local API", async () => {
     const stub = await PlatformStub.start()
     opened.push(() => stub.down())
     start("modules", { env: stub.environment() })

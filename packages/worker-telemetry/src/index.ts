@@ -1,4 +1,4 @@
 /**
- * Traces of Stint jobs by OpenTelemetry.
+ * OpenTelemetry traces of Stint jobs.
  */
 export * as Telemetry from "./Telemetry.ts"

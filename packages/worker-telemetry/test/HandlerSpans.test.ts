@@ -1,5 +1,5 @@
 /**
- * What a handler's own code traces, by the real API of OpenTelemetry: what instrumentation does, whoever wrote it.
+ * Spans that a handler's own code starts with the real OpenTelemetry API, as instrumentation libraries do.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { context, propagation, trace } from "@opentelemetry/api"
@@ -15,7 +15,7 @@ import { TelemetryTest } from "../src/testing/index.ts"
 
 const tracer = trace.getTracer("the user's own")
 
-/** Opens a span as instrumentation does, and looks for its parent where the API says that it is. */
+/** Starts a span as instrumentation does, with the parent that the API has active. */
 const own = <A>(name: string, body: () => A): A =>
   tracer.startActiveSpan(name, (span) => {
     const value = body()
@@ -80,8 +80,8 @@ const HANDLERS: ReadonlyArray<[string, Runnable]> = [
   ]
 ]
 
-describe("a span that the handler's own code opens", () => {
-  it.live.each(HANDLERS)("is a child of the handler's, in %s", ([, handler]) =>
+describe("a span that the handler's own code starts", () => {
+  it.live.each(HANDLERS)("is a child of the handler's span, in %s", ([, handler]) =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.runJson(handler, null)
       expect(result.status).toBe("COMPLETED")
@@ -106,7 +106,7 @@ describe("a span that the handler's own code opens", () => {
       expect(named(spans, "inner").parentSpanId).toBe(named(spans, "own").spanId)
     }).pipe(Effect.provide(TelemetryTest.layer)))
 
-  it.live("belongs to its own job, however many run at once", () =>
+  it.live("belongs to its own job while other jobs run", () =>
     Effect.gen(function*() {
       const handler = Handler.fromFunction<number>(async ({ input }) => {
         for (let turn = 0; turn < input; turn++) await setImmediate()
@@ -123,7 +123,7 @@ describe("a span that the handler's own code opens", () => {
       expect(new Set(spans.map(({ traceId }) => traceId)).size).toBe(20)
     }).pipe(Effect.provide(TelemetryTest.layer)))
 
-  it.live("hands the trace on to whoever is called, as instrumented HTTP does", () =>
+  it.live("propagates the trace to HTTP requests", () =>
     Effect.gen(function*() {
       const headers: Record<string, string> = {}
       const handler = Handler.fromFunction(async () => {
@@ -135,7 +135,7 @@ describe("a span that the handler's own code opens", () => {
       expect(headers["traceparent"]).toBe(`00-${traceId}-${spanId}-01`)
     }).pipe(Effect.provide(TelemetryTest.layer)))
 
-  it.live("is still nobody's child outside of a job", () =>
+  it.live("has no parent outside of a job", () =>
     Effect.gen(function*() {
       yield* WorkerTest.runJson(Handler.fromFunction(() => 1), null)
       own("outside", () => undefined)
@@ -144,7 +144,7 @@ describe("a span that the handler's own code opens", () => {
 })
 
 describe("spans in a test", () => {
-  it.live("have attributes, times and errors as they were given", () =>
+  it.live("have the attributes, times and errors of the traced code", () =>
     Effect.gen(function*() {
       const failing = Effect.withSpan(Effect.sleep(5).pipe(Effect.andThen(Effect.fail("no luck"))), "failing", {
         attributes: { text: "t", number: 1, flag: true, list: [1, "a"], big: 7n, nothing: undefined }
@@ -166,7 +166,7 @@ describe("spans in a test", () => {
       expect(named(spans, "fine").error).toBeUndefined()
     }).pipe(Effect.provide(TelemetryTest.layer)))
 
-  it.live("start anew with every layer", () =>
+  it.live("are empty when a layer opens", () =>
     Effect.gen(function*() {
       const one = Effect.andThen(Effect.withSpan(Effect.void, "one"), TelemetryTest.spans).pipe(
         Effect.provide(TelemetryTest.layer, { local: true })
@@ -175,7 +175,7 @@ describe("spans in a test", () => {
       expect(yield* one).toHaveLength(1)
     }))
 
-  it.live("are kept for one test at a time, and a second one is told so", () =>
+  it.live("belong to one open layer at a time; a second layer dies with an error", () =>
     Effect.gen(function*() {
       const second = yield* Effect.exit(Effect.scoped(Layer.build(Layer.fresh(TelemetryTest.layer))))
       expect(String(second)).toContain("Another TelemetryTest.layer is open")

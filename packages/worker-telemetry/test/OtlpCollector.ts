@@ -1,5 +1,5 @@
 /**
- * A collector on loopback: takes what OTLP exporters send, and knows the spans of what came as JSON.
+ * A collector on the loopback address: records the requests of OTLP exporters and decodes the spans of JSON requests.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -40,7 +40,7 @@ const decodeTraces = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struc
 const valuesOf = (attributes: typeof Attributes.Type): Record<string, unknown> =>
   Object.fromEntries(attributes.map(({ key, value }) => [key, value.stringValue ?? value.boolValue ?? Number(value.intValue)]))
 
-/** One span, as it came. */
+/** A received span. */
 export interface Span extends Omit<typeof OtlpSpan.Type, "attributes" | "events"> {
   readonly attributes: Record<string, unknown>
   readonly events: ReadonlyArray<{ readonly name: string; readonly attributes: Record<string, unknown> }>
@@ -48,14 +48,14 @@ export interface Span extends Omit<typeof OtlpSpan.Type, "attributes" | "events"
   readonly scope: string
 }
 
-/** One request, as it came; the body is unpacked. */
+/** A received request, with its body decompressed. */
 export interface Request {
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly body: Buffer
 }
 
-/** What to do with the next requests. */
+/** How to respond to the next requests. */
 type Fault = number | "hang"
 
 const readBody = async (request: IncomingMessage): Promise<Buffer> => {
@@ -65,7 +65,7 @@ const readBody = async (request: IncomingMessage): Promise<Buffer> => {
   return request.headers["content-encoding"] === "gzip" ? gunzipSync(body) : body
 }
 
-/** The collector. Make it with {@link make}. */
+/** The collector that {@link make} creates. */
 export class Collector {
   readonly requests: Array<Request> = []
   readonly url: string
@@ -77,12 +77,12 @@ export class Collector {
     this.#faults = faults
   }
 
-  /** The next requests are answered with these statuses, or never. */
+  /** Sets the responses to the next requests: these statuses, or none at all. */
   failNext(...faults: ReadonlyArray<Fault>): void {
     this.#faults.push(...faults)
   }
 
-  /** The spans of all requests that were accepted, in JSON. */
+  /** The spans of all accepted JSON requests. */
   readonly spans: Array<Span> = []
 
   named(name: string): Span {
@@ -91,7 +91,7 @@ export class Collector {
     return span
   }
 
-  /** Waits until it holds. */
+  /** Waits until the condition holds. */
   until(check: () => boolean): Effect.Effect<void> {
     return Effect.callback((resume) => {
       const watcher = () => {
@@ -136,7 +136,7 @@ export class Collector {
   }
 }
 
-/** A collector on a free port, until the test ends. */
+/** A collector on a free port, which closes with the test. */
 export const make = Effect.acquireRelease(
   Effect.callback<{ readonly collector: Collector; readonly stop: Effect.Effect<void> }>((resume) => {
     const server = createServer((request, response) => void collector.serve(request, response))

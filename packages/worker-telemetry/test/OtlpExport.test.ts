@@ -16,7 +16,7 @@ const json = (collector: OtlpCollector.Collector, more: Record<string, string> =
 })
 
 describe("a worker whose environment names a collector", () => {
-  it.live("sends a job's spans as one tree, under the trace and the span of the caller", () =>
+  it.live("sends a job's spans as one tree below the caller's span", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -48,7 +48,7 @@ describe("a worker whose environment names a collector", () => {
       expect(collector.spans.map(({ status }) => status.code)).toEqual(collector.spans.map(() => 0))
     }))
 
-  it.live("has what a plugin's plain code traces around the handler in the job's span", () =>
+  it.live("makes the spans of a plugin's plain code children of the job's span", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -64,7 +64,7 @@ describe("a worker whose environment names a collector", () => {
       expect(collector.named("plugin").parentSpanId).toBe(collector.named("job square").spanId)
     }))
 
-  it.live("sends protobuf where no protocol is named", () =>
+  it.live("sends protobuf by default", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -80,7 +80,7 @@ describe("a worker whose environment names a collector", () => {
       for (const name of ["job square", "handler", "validate", "deliver"]) expect(request?.body.includes(name)).toBe(true)
     }))
 
-  it.live("says in the spans of a failed job what failed", () =>
+  it.live("records the error in the spans of a failed job", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -97,7 +97,7 @@ describe("a worker whose environment names a collector", () => {
       expect(collector.named("deliver").status.code).toBe(0)
     }))
 
-  it.live("does not send a trace that its caller does not record", () =>
+  it.live("does not send spans when the caller's trace is not sampled", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -111,7 +111,7 @@ describe("a worker whose environment names a collector", () => {
       expect(collector.named("job square").attributes["stint.job.id"]).toBe(second)
     }))
 
-  it.live("begins traces for jobs that came without one, as the sampler says", () =>
+  it.live("samples the traces of jobs without a caller's trace by OTEL_TRACES_SAMPLER", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -129,7 +129,7 @@ describe("a worker whose environment names a collector", () => {
       expect(own.find(({ name }) => name === "job square")?.parentSpanId ?? "").toBe("")
     }))
 
-  it.live("sends its keys as headers, and its name and attributes with every span", () =>
+  it.live("sends OTEL_EXPORTER_OTLP_HEADERS as headers, and the service name and attributes with each span", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -152,8 +152,8 @@ describe("a worker whose environment names a collector", () => {
     }))
 })
 
-describe("a collector that is not well", () => {
-  it.live("costs one warning for each outage and no job, and is told again when it is back", () =>
+describe("an unavailable collector", () => {
+  it.live("causes one WARN line for each outage and one INFO line after it, and fails no job", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -173,11 +173,11 @@ describe("a collector that is not well", () => {
       expect(log.lines.filter(({ level }) => level === "WARN")).toHaveLength(1)
     }))
 
-  it.live("is not there at all: jobs run, and the end waits no longer than the last try", () =>
+  it.live("does not stop jobs, and delays the shutdown by one export attempt at most", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const { close, log } = yield* start(stub, Square, {
-        // Nobody can listen there.
+        // No collector listens on this port.
         OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1",
         OTEL_EXPORTER_OTLP_TIMEOUT: "300"
       })
@@ -188,7 +188,7 @@ describe("a collector that is not well", () => {
       ])
     }))
 
-  it.effect("hangs: the end waits three seconds for it and no more", () =>
+  it.effect("delays the shutdown by three seconds at most when it hangs", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -198,7 +198,7 @@ describe("a collector that is not well", () => {
       yield* collector.until(() => collector.requests.length === 1)
       yield* resultOf(stub, stub.submit({ n: 4 }, { traceparent }))
       const closing = yield* Effect.forkChild(close)
-      // What the first request left behind. From here on the clock stands still: it ends by what the test does to it, and not before.
+      // Waits for the timers of the first request. From here on only the test advances the clock.
       yield* collector.until(() => collector.requests.length === 2)
       yield* TestClock.adjust("2999 millis")
       expect(closing.pollUnsafe()).toBeUndefined()

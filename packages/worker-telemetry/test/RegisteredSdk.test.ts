@@ -7,8 +7,8 @@ import { PlatformStub } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
 import { resultOf, start, TRACE, traceparent } from "./TracedWorker.ts"
 
-describe("an SDK that was registered before", () => {
-  it.live("gets the job's spans, needs no variables, and is asked for the last ones", () =>
+describe("an SDK that the program has registered", () => {
+  it.live("receives the job's spans without any variable and is flushed at the end", () =>
     Effect.gen(function*() {
       const exporter = new InMemorySpanExporter()
       let flushes = 0
@@ -47,7 +47,7 @@ describe("an SDK that was registered before", () => {
       expect(exporter.getFinishedSpans().at(-1)?.name).toBe("afterwards")
     }))
 
-  it.live("is left alone where telemetry is forbidden", () =>
+  it.live("receives no spans with OTEL_SDK_DISABLED", () =>
     Effect.gen(function*() {
       const exporter = new InMemorySpanExporter()
       trace.setGlobalTracerProvider(new TracerProvider({ spanProcessors: [new SimpleSpanProcessor({ exporter })] }))

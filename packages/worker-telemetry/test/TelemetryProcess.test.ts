@@ -13,7 +13,7 @@ const decodeLoaded = Schema.decodeUnknownSync(
   Schema.fromJsonString(Schema.Struct({ opentelemetry: Schema.Array(Schema.String) }))
 )
 
-/** Runs the file as a worker until it has done one job, asks it to stop, and gives what it loaded of OpenTelemetry. */
+/** Runs the file as a worker until it has finished one job, stops it, and returns the OpenTelemetry modules that it loaded. */
 const runOneJob = Effect.fnUntraced(function*(file: string, env: Record<string, string>) {
   const stub = yield* PlatformStub.make()
   const child = yield* Effect.acquireRelease(
@@ -37,18 +37,18 @@ const runOneJob = Effect.fnUntraced(function*(file: string, env: Record<string, 
 })
 
 describe("a worker", () => {
-  it.live("loads nothing of OpenTelemetry where no variable asks for it", () =>
+  it.live("loads no OpenTelemetry module when no variable asks for traces", () =>
     Effect.gen(function*() {
       expect(yield* runOneJob(worker, {})).toEqual([])
     }))
 
-  it.live("sends its last spans before its process ends", () =>
+  it.live("sends its last spans before its process exits", () =>
     Effect.gen(function*() {
       const collector = yield* OtlpCollector.make
       const loaded = yield* runOneJob(worker, {
         OTEL_EXPORTER_OTLP_ENDPOINT: collector.url,
         OTEL_EXPORTER_OTLP_PROTOCOL: "http/json",
-        // Nothing goes before the end.
+        // No batch is exported before the worker ends.
         OTEL_BSP_SCHEDULE_DELAY: "3600000"
       })
       expect(loaded).not.toEqual([])

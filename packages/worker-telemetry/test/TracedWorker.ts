@@ -1,5 +1,5 @@
 /**
- * A worker in this process, over HTTP to a stub of a platform, with these variables of OpenTelemetry.
+ * A worker in the test's process, connected by HTTP to a stub of a platform, with the given OpenTelemetry variables.
  */
 import * as Handler from "@stint/worker/Handler"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
@@ -17,13 +17,13 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import { Telemetry } from "../src/index.ts"
 
-/** The caller's trace, and its span in it. */
+/** The ids of the caller's trace and span. */
 export const TRACE = "0af7651916cd43dd8448eb211c80319c"
 export const CALLER = "b7ad6b7169203331"
 export const traceparent = `00-${TRACE}-${CALLER}-01`
 export const unrecorded = `00-${TRACE}-${CALLER}-00`
 
-/** A handler that has every span of its own. */
+/** A handler whose job has all kinds of spans. */
 export const Square = Handler.make("square", {
   input: Schema.Struct({ n: Schema.Number }),
   output: Schema.Number,
@@ -34,7 +34,7 @@ const fail = (message: string): never => {
   throw new Error(message)
 }
 
-/** Starts it; `close` stops it, and its telemetry after it. */
+/** Starts the worker. `close` stops the worker, then its telemetry. */
 export const start = Effect.fnUntraced(function*(
   stub: PlatformStub.PlatformStub,
   handler: Runnable,
@@ -62,5 +62,5 @@ export const start = Effect.fnUntraced(function*(
   return { log, close: Scope.close(scope, Exit.void) }
 })
 
-/** A result of the stub. */
+/** A result that the stub received. */
 export const resultOf = (stub: PlatformStub.PlatformStub, id: string) => Effect.promise(() => stub.resultOf(id))

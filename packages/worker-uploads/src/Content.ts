@@ -1,8 +1,8 @@
 /**
- * What is uploaded, read part by part: a file, bytes, or a stream.
+ * The content of an upload, read part by part: a file, bytes, or a stream.
  *
- * Nothing is ever held in memory but the parts that are on their way. A part is handed out as bytes and not as a stream, so that it
- * can be signed with its content and sent again when a connection breaks.
+ * Only the parts in flight are in memory. A part is bytes and not a stream, so that its content can be signed and sent again after a lost
+ * connection.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -14,14 +14,14 @@ import { open } from "node:fs/promises"
 import type { FileHandle } from "node:fs/promises"
 import { FileUnreadable, UploadError } from "./UploadError.ts"
 
-/** The next part; undefined after the last. All are as long as was asked for, but the last may be shorter. None is empty. */
+/** The next part, never empty; undefined after the last. Every part has the requested length, except the last, which may be shorter. */
 export type NextPart<E, R> = Effect.Effect<Uint8Array | undefined, E, R>
 
 /** Something to upload. */
 export interface Content<out E = never, out R = never> {
-  /** Bytes; undefined: not known before the end. */
+  /** Bytes; undefined if it is not known before the end. */
   readonly size: number | undefined
-  /** Begins to read, in parts of so many bytes. */
+  /** Starts to read, in parts of this length. Bytes. */
   readonly read: (partSize: number) => Effect.Effect<NextPart<E, R>, E, R | Scope.Scope>
 }
 
@@ -66,12 +66,12 @@ const readPart = async (handle: FileHandle, offset: number, length: number): Pro
   return buffer.subarray(0, filled)
 }
 
-/** A regular file, open while the scope is. What is appended to it meanwhile is not uploaded. */
+/** A regular file, open while the scope is open. Data appended meanwhile is not uploaded. */
 export const file = Effect.fnUntraced(function*(
   path: string
 ): Effect.fn.Return<Content<UploadError>, UploadError, Scope.Scope> {
   const failed = fromErrno(path)
-  // Without O_NONBLOCK a named pipe would wait for a writer, and no interruption would reach it.
+  // Without O_NONBLOCK, opening a named pipe would wait for a writer and could not be interrupted.
   const handle = yield* Effect.acquireRelease(
     Effect.tryPromise({ try: () => open(path, constants.O_RDONLY | (constants.O_NONBLOCK ?? 0)), catch: failed }),
     (handle) => Effect.promise(() => handle.close())

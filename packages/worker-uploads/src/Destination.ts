@@ -1,5 +1,5 @@
 /**
- * Where an upload goes.
+ * Decides where an upload goes.
  *
  * ```
  *   credentials of the call          upload_file_to_bucket(..., bucket_creds)
@@ -11,8 +11,8 @@
  *   a folder in the working directory (docs/spec/uploads.md#upload-rule)
  * ```
  *
- * The first that is there counts; none is ever completed from the next, so that no key is sent to an address that it was not made
- * for. Half of one is a mistake and is reported.
+ * The first source that is present is used. It is never completed from the next one, so that a key is never sent to an address that it is not for.
+ * An incomplete source is an error.
  */
 import { S3Config } from "@stint/contract/Job"
 import { CurrentJob } from "@stint/worker/CurrentJob"
@@ -29,37 +29,37 @@ import * as StorageUrl from "./StorageUrl.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
 
-/** A key to a storage, and its address. */
+/** The address of a storage and a key to it. */
 export interface Credentials {
-  /** Any form that `Endpoint` knows. */
+  /** Any form that `StorageUrl` parses. */
   readonly endpointUrl: string
   readonly accessId: string
   readonly accessSecret: string | Redacted.Redacted
-  /** Default: the bucket in the address; without one, the month. */
+  /** Default: the bucket in the address; without one, the bucket of the month. */
   readonly bucketName?: string
-  /** Goes before every object's name. */
+  /** Prepended to every object's name. */
   readonly objectPath?: string
-  /** Default: what the address tells, then `AWS_REGION`, then `us-east-1`. */
+  /** Default: the region in the address, then `AWS_REGION`, then `us-east-1`. */
   readonly region?: string
 }
 
-/** Who named the bucket; decides what an error advises. */
+/** The source of the bucket; errors advise which of its settings to correct. */
 export type Origin = "options" | "job" | "environment"
 
-/** A bucket, ready to be written to. */
+/** A bucket with all its settings resolved. */
 export interface Bucket {
   readonly _tag: "Bucket"
   readonly origin: Origin
-  /** The storage's address, without the bucket. */
+  /** The address of the storage, without the bucket. */
   readonly endpoint: string
   readonly region: string
   readonly pathStyle: boolean
   readonly accessId: string
   readonly accessSecret: Redacted.Redacted
   readonly bucket: string
-  /** Nobody named a bucket, so it is the month. */
+  /** No source names a bucket, so this is the bucket of the month. */
   readonly unnamed: boolean
-  /** Goes before every object's name; may be empty. */
+  /** Prepended to every object's name; may be empty. */
   readonly prefix: string
 }
 
@@ -71,7 +71,7 @@ export interface Folder {
 /** Where an upload goes. */
 export type Destination = Bucket | Folder
 
-/** What the environment says: a key, or nothing, and the region that requests of this machine are in by default. */
+/** The settings in the environment: a key, if configured, and the default region of this machine. */
 export interface Environment {
   readonly credentials: Credentials | undefined
   readonly region: string | undefined
@@ -87,8 +87,8 @@ const variable = (name: string): Config.Config<string | undefined> =>
   })
 
 /**
- * Reads the variables. Fails where some of the three are set and some are not: whoever set one of them meant a bucket, and a
- * worker that silently writes to its own disk instead loses every result.
+ * Reads the variables. Fails if only some of the three are set: their author meant a bucket, and a worker that silently writes to its own disk
+ * instead loses every result.
  */
 export const environment: Effect.Effect<Environment, UploadError | Config.ConfigError> = Effect.gen(function*() {
   const [endpointUrl, accessId, accessSecret] = [
@@ -125,7 +125,7 @@ export const environment: Effect.Effect<Environment, UploadError | Config.Config
   return { credentials, region }
 })
 
-/** What a setting is called, depending on where it was given. */
+/** The names of the settings in each source. */
 const SETTINGS: Record<Origin, { readonly [Key in "endpointUrl" | "accessId" | "accessSecret" | "bucketName"]: string }> = {
   environment: {
     endpointUrl: VARIABLES[0],
@@ -147,22 +147,22 @@ const SETTINGS: Record<Origin, { readonly [Key in "endpointUrl" | "accessId" | "
   }
 }
 
-/** The names of the settings that brought a bucket. */
+/** The names of the settings of a source. */
 export const settingsOf = (origin: Origin) => SETTINGS[origin]
 
-/** What S3 allows, and what older and other storages allow besides: upper case, underscores. */
+/** The names that S3 allows, and those that older and other storages also allow: upper case, underscores. */
 const BUCKET_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/
 
 /**
- * The bucket of months, `MM-YY` in UTC: what the original SDK writes to where nobody names a bucket. It is kept, because workers
- * that rely on it exist; who sees it in an error is told how to name another.
+ * The bucket of the month, `MM-YY` in UTC: where the original SDK writes if no bucket is named. Kept for workers that rely on it; errors about it
+ * explain how to name another bucket.
  */
 const monthOf = (millis: number): string => {
   const date = new Date(millis)
   return `${String(date.getUTCMonth() + 1).padStart(2, "0")}-${String(date.getUTCFullYear() % 100).padStart(2, "0")}`
 }
 
-/** The bucket that these credentials lead to, or which setting is wrong. */
+/** Resolves the bucket of these credentials. Fails with the name of the invalid setting. */
 export const bucketOf = Effect.fnUntraced(function*(
   origin: Origin,
   credentials: Credentials,
@@ -217,13 +217,13 @@ const JobConfig = Schema.Struct({ ...S3Config.fields, accessSecret: Schema.Redac
 const decodeJobConfig = Schema.decodeUnknownEffect(JobConfig)
 const issuesOf = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** The bucket that a job came with, undefined where it came with none. */
-export const jobCredentials = Effect.fnUntraced(
+/** The bucket of the job's `s3Config`; undefined if it has none. */
+const jobCredentials = Effect.fnUntraced(
   function*(job: ReceivedJob): Effect.fn.Return<Credentials | undefined, UploadError> {
     const config = job["s3Config"]
     if (config === undefined || config === null) return undefined
     return yield* Effect.mapError(decodeJobConfig(config, { errors: "all" }), ({ issue }) => {
-      // The issues' own texts quote what they found, which may be the secret at the wrong place.
+      // The issues' own texts quote the values, one of which may be a misplaced secret.
       const keys = issuesOf(issue).issues.map(({ path }) => ["s3Config", ...(path ?? []).map(String)].join("."))
       const wrong = [...new Set(keys)].join(" and ")
       return badConfig(
@@ -237,13 +237,13 @@ export const jobCredentials = Effect.fnUntraced(
   }
 )
 
-/** Who may say where an upload goes. */
+/** What a call specifies about the destination. */
 export interface Choice {
   readonly credentials?: Credentials | undefined
   readonly bucket?: string | undefined
 }
 
-/** Where this call's upload goes. */
+/** Resolves the destination of one call. */
 export const resolve = Effect.fnUntraced(function*(
   { bucket, credentials }: Choice,
   environment: Environment,
@@ -252,7 +252,7 @@ export const resolve = Effect.fnUntraced(function*(
   if (credentials !== undefined) return yield* bucketOf("options", credentials, bucket, environment.region)
   const job = yield* Effect.serviceOption(CurrentJob)
   const fromJob = acceptJobConfig && Option.isSome(job) ? yield* jobCredentials(job.value) : undefined
-  // The region of this machine says nothing about a caller's bucket.
+  // The region of this machine does not apply to a caller's bucket.
   if (fromJob !== undefined) return yield* bucketOf("job", fromJob, bucket, undefined)
   if (environment.credentials !== undefined) {
     return yield* bucketOf("environment", environment.credentials, bucket, environment.region)

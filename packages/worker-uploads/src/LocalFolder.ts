@@ -1,7 +1,7 @@
 /**
  * A folder in place of a bucket (docs/spec/uploads.md#upload-rule).
  *
- * A file appears under its name when it is whole: it is written beside it and renamed.
+ * A file appears under its name when it is complete: it is written beside it and renamed.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -11,10 +11,10 @@ import { pathToFileURL } from "node:url"
 import type { Content } from "./Content.ts"
 import { FolderUnwritable, UploadError } from "./UploadError.ts"
 
-/** Bytes at a time. */
+/** Bytes written at once. */
 const CHUNK = 1024 * 1024
 
-/** Writes one file below the folder; `key` must be safe. The answer is its address and its size. */
+/** Writes one file below the folder; `key` must be safe. Returns its address and its size. */
 export const write = Effect.fnUntraced(function*<E, R>(
   folder: string,
   key: string,

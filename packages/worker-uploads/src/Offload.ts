@@ -1,12 +1,12 @@
 /**
- * Large results: uploads an output that is too large to be returned, and returns its address instead (docs/spec/rulings.md#large-results).
+ * Uploads outputs that are too large to be returned, and returns their addresses instead (docs/spec/rulings.md#large-results).
  *
  * ```
  *   handler -> output of 31 MB -> uploaded as JSON -> {"output_url": ..., "size": ..., "content_type": ..., "expires_at": ...}
  * ```
  *
- * It is the caller who sees the difference, so it is opt-in. Nothing is lost by it: where there is no bucket, or the upload fails,
- * the output stays as it was, and the platform decides.
+ * Callers see the difference, so it is opt-in. Nothing is lost: without a bucket, or if the upload fails, the output is delivered unchanged and the
+ * platform decides.
  */
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import type { Outcome } from "@stint/worker/Outcome"
@@ -15,21 +15,21 @@ import * as Content from "./Content.ts"
 import { Uploads } from "./UploadService.ts"
 import type { Options } from "./UploadService.ts"
 
-/** What is too large, and how it is uploaded. */
+/** Which outputs are uploaded, and how. */
 export interface OffloadOptions {
   /**
-   * Bytes of JSON from which on an output is uploaded. Default: 19 MiB, which leaves room below the platform's 20 MiB for what
-   * surrounds an output. Lower keeps the platform's store small and costs a request to the storage for each such result.
+   * Outputs whose JSON has more bytes than this are uploaded. Default: 19 MiB, which leaves room below the platform's 20 MiB for the envelope of an
+   * output. A lower value keeps the platform's store small and costs one request to the storage per output.
    */
   readonly above?: number
-  /** How it is uploaded. Default: as `{job id}/output.json`, for 7 days. */
+  /** Options of the upload. Default: as `{job id}/output.json`, for 7 days. */
   readonly upload?: Options
 }
 
-/** Default of `above`: 20 MiB less one for what surrounds an output. */
+/** Default of `above`: 20 MiB less 1 MiB for the envelope of an output. */
 export const OFFLOAD_ABOVE = 19 * 1024 * 1024
 
-/** The JSON of an output; undefined where there is none, which is for the delivery to report. */
+/** The JSON of an output; undefined if it has none, which the delivery reports. */
 const jsonOf = (output: unknown): string | undefined => {
   try {
     return JSON.stringify(output)
@@ -39,8 +39,8 @@ const jsonOf = (output: unknown): string | undefined => {
 }
 
 /**
- * Middleware that uploads every output whose JSON has more than `above` bytes, an aggregated stream and the rest of a failed
- * job included. Chunks of a stream are delivered as they are.
+ * Middleware that uploads every output whose JSON has more than `above` bytes, including an aggregated stream and the output of a failed job.
+ * Chunks of a stream are delivered unchanged.
  */
 export const offload = (
   { above = OFFLOAD_ABOVE, upload = {} }: OffloadOptions = {}
@@ -48,7 +48,7 @@ export const offload = (
   JobMiddleware.unwrap(Effect.map(Uploads, (uploads) => {
     const replaceLarge = Effect.fnUntraced(function*(outcome: Outcome): Effect.fn.Return<Outcome> {
       const text = jsonOf(outcome.output)
-      // UTF-8 has three bytes at most for each of JavaScript's characters: small ones need not be encoded to be measured.
+      // UTF-8 has at most three bytes per UTF-16 code unit: short texts need not be encoded to be measured.
       if (text === undefined || text.length * 3 <= above) return outcome
       const body = Buffer.from(text)
       if (body.byteLength <= above) return outcome

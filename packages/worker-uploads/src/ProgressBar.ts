@@ -1,14 +1,14 @@
 /**
- * How far uploads are, as one line on a terminal:
+ * The progress of uploads, as one line on a terminal:
  *
  * ```
  *   photo.png  ████████░░░░░░░░░░░░  41 %  12.3 of 29.8 MB  8.1 MB/s
  * ```
  *
- * Uploads at the same time share the line. It is written to standard error, and only where that is a terminal and nobody reads the
- * log as JSON: in a worker of a platform it would be noise. It goes when the last upload ends.
+ * Concurrent uploads share the line. It is written to standard error, only if that is a terminal and the log is not JSON: in a worker of a platform it
+ * would be noise. It disappears when the last upload ends.
  *
- * It is our own because it is short, and the usual libraries for it are made for many bars, and keep timers of their own.
+ * Own code, because it is short, and the usual libraries are made for many bars and keep timers of their own.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -17,23 +17,23 @@ import type * as Scope from "effect/Scope"
 /** Where the line is written. */
 export interface Sink {
   readonly write: (text: string) => void
-  /** How many characters fit in a line. */
+  /** The width of the terminal. Characters. */
   readonly columns: () => number
 }
 
-/** Reports bytes of one upload as they are through. */
+/** Reports uploaded bytes of one upload. */
 export type Advance = (bytes: number) => Effect.Effect<void>
 
 /** A line that shows uploads. */
 export interface ProgressBar {
-  /** Shows an upload while the scope is open. `size` undefined: not known. The name must be safe to show. */
+  /** Shows an upload while the scope is open. `size` undefined: unknown. The name must be safe to print. */
   readonly show: (name: string, size: number | undefined) => Effect.Effect<Advance, never, Scope.Scope>
 }
 
 /** Shows nothing. */
 export const none: ProgressBar = { show: () => Effect.succeed(() => Effect.void) }
 
-/** The least time between two drawings. Milliseconds. */
+/** The least time between two updates. Milliseconds. */
 const REDRAW = 100
 
 const CELLS = 20
@@ -42,7 +42,7 @@ const CLEAR = "\r\u001b[K"
 
 const UNITS = ["B", "kB", "MB", "GB", "TB"] as const
 
-/** The unit in which so many bytes are shown. */
+/** The unit in which this number of bytes is shown. */
 const unitOf = (bytes: number): number =>
   Math.min(UNITS.length - 1, bytes < 1 ? 0 : Math.floor(Math.log10(Math.max(1, bytes)) / 3))
 
@@ -56,8 +56,8 @@ interface Shown {
   done: number
 }
 
-/** The line for these uploads, cut to the width. Exported for tests. */
-export const line = (uploads: ReadonlyArray<Readonly<Shown>>, milliseconds: number, columns: number): string => {
+/** The line for these uploads, truncated to the width. */
+const line = (uploads: ReadonlyArray<Readonly<Shown>>, milliseconds: number, columns: number): string => {
   const [first] = uploads
   if (first === undefined) return ""
   const done = uploads.reduce((sum, one) => sum + one.done, 0)
@@ -82,7 +82,7 @@ export const make = (sink: Sink): ProgressBar => {
   let drawn = 0
   const draw = (now: number) => {
     drawn = now
-    // The last column stays free: some terminals wrap there.
+    // The last column stays empty: some terminals wrap there.
     sink.write(CLEAR + line([...shown], now - started, Math.max(1, sink.columns() - 1)))
   }
   return {
@@ -110,7 +110,7 @@ export const make = (sink: Sink): ProgressBar => {
   }
 }
 
-/** The line on standard error, if that is a terminal. `json`: the log is read by a program. */
+/** The line on standard error, if that is a terminal. `json`: the log is JSON. */
 export const terminal = (json: boolean): ProgressBar =>
   !json && process.stderr.isTTY
     ? make({ write: (text) => void process.stderr.write(text), columns: () => process.stderr.columns })

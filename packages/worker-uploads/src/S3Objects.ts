@@ -1,5 +1,5 @@
 /**
- * Writes objects to a bucket, and signs addresses to read them.
+ * Writes objects to a bucket, and presigns URLs to read them.
  *
  * ```
  *   up to one part       PutObject
@@ -9,12 +9,11 @@
  *                                                               AbortMultipartUpload
  * ```
  *
- * A storage keeps the parts of an upload that was neither completed nor aborted, and charges for them, so the end of a started one
- * is never left to chance: interruption cuts the parts that are on their way and waits until the abort is through.
+ * A storage keeps the parts of an upload that is neither completed nor aborted, and charges for them. Interruption therefore cancels the parts in
+ * flight and waits for the abort.
  *
- * The client signs, connects and retries; it is loaded at the first upload. The parts are driven from here and not by its companion
- * `lib-storage`, whose `abort` lets requests that are on their way run on, does not wait for its own cleaning up, and which goes on
- * to send what is left after a part has failed.
+ * The multipart upload is driven here and not by the SDK's `lib-storage`, whose `abort` lets requests in flight continue and does not wait for its own
+ * cleanup, and which continues to send parts after one has failed.
  */
 import type { S3Client } from "@aws-sdk/client-s3"
 import { S3 } from "@stint/s3"
@@ -33,25 +32,25 @@ import { toUploadError } from "./UploadErrorMapping.ts"
 /** How uploads are made. */
 export interface Tuning {
   /**
-   * Bytes of one part. Default: 8 MiB; 5 MiB is S3's least. Larger parts are fewer requests; an upload holds `concurrency` + 1 of
-   * them in memory and a broken connection costs one of them. A file that would need more than 10,000 parts gets larger ones.
+   * Bytes per part. Default: 8 MiB; the minimum of S3 is 5 MiB. Larger parts need fewer requests; an upload holds `concurrency` + 1 parts in memory, and
+   * a lost connection costs one of them. A file that would need more than 10,000 parts gets larger ones.
    */
   readonly partSize: number
-  /** Parts of one upload at the same time. Default: 4. More fill a fast line better and hold more memory. */
+  /** Concurrent parts of one upload. Default: 4. More parts use a fast connection better and need more memory. */
   readonly concurrency: number
   /**
-   * How often a request is tried in all. Default: 5. Connections that break, answers of 5xx and "slow down" are tried again, with
-   * growing random waits of up to 20 s; what the storage refuses is not.
+   * Attempts of one request, the first included. Default: 5. Lost connections, 5xx answers and "slow down" are retried, with random delays that grow to
+   * 20 s; other errors are not.
    */
   readonly attempts: number
   /**
-   * Default: `standard`. `adaptive` also slows down before each request, once the storage has said "slow down": kinder to a
-   * storage at its limit, slower than it has to be elsewhere.
+   * Default: `standard`. `adaptive` also delays requests once the storage has said "slow down": gentler to an overloaded storage, slower
+   * elsewhere.
    */
   readonly retryMode: "standard" | "adaptive"
-  /** How long a connection may take to come about. Default: 10 seconds. */
+  /** Time limit for opening a connection. Default: 10 seconds. */
   readonly connectTimeout: Duration.Input
-  /** How long a connection may be silent in both directions before the request counts as lost. Default: 60 seconds. */
+  /** How long a connection may transfer nothing, in both directions, before the attempt fails. Default: 60 seconds. */
   readonly silenceTimeout: Duration.Input
 }
 
@@ -65,25 +64,24 @@ export const DEFAULT_TUNING: Tuning = {
   silenceTimeout: "60 seconds"
 }
 
-/** The least that S3 takes as a part, apart from the last. Bytes. */
+/** The least size of a part, except the last. Bytes. */
 export const MIN_PART_SIZE = 5 * 1024 * 1024
 
 /** The most parts of one object. */
 const MAX_PARTS = 10_000
 
-/** How long an upload that was given up may take to be aborted at the storage. Nothing else waits for the network then. */
+/** The time limit for aborting an upload. The caller waits for it. */
 const ABORT_TIMEOUT = Duration.seconds(15)
 
-/** A client that nobody uses is closed after this time: its connections would be closed by the other end anyway. */
+/** An unused client is closed after this time: the storage would close its connections anyway. */
 const IDLE = Duration.seconds(60)
 
 /**
- * Requests to one storage at the same time, each on a connection of its own. More wait here, because one that waited for a connection
- * inside of the client would wear down the time that a connection may take.
+ * Concurrent requests to one storage, each on its own connection.
  */
 const MAX_REQUESTS = 48
 
-/** Who may read an object at its plain address; most storages of today ignore or refuse anything but `private`. */
+/** Who may read an object without a signature; most storages today ignore or reject anything but `private`. */
 export type Acl =
   | "private"
   | "public-read"
@@ -93,7 +91,7 @@ export type Acl =
   | "bucket-owner-read"
   | "bucket-owner-full-control"
 
-/** An object as it is to be. */
+/** The object to write. */
 export interface ObjectSpec {
   readonly key: string
   readonly contentType: string
@@ -104,16 +102,16 @@ export interface ObjectSpec {
   readonly metadata?: { readonly [key: string]: string } | undefined
 }
 
-/** What can be done with a bucket. */
+/** Operations on buckets. */
 export interface S3Objects {
-  /** Writes one object; the answer is how many bytes it has. */
+  /** Writes one object and returns its size in bytes. */
   readonly write: <E, R>(
     bucket: Bucket,
     object: ObjectSpec,
     content: Content<E, R>,
     advance: Advance
   ) => Effect.Effect<number, UploadError | E, R>
-  /** An address under which anyone can read the object for so many seconds. Nothing is sent. */
+  /** A URL that anyone can read the object with for this many seconds. Sends nothing. */
   readonly sign: (bucket: Bucket, key: string, seconds: number) => Effect.Effect<URL, UploadError>
 }
 

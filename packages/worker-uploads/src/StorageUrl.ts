@@ -1,5 +1,5 @@
 /**
- * What the address of an S3-compatible storage tells: its region, a bucket in it, and how objects are addressed there. Pure.
+ * Parses the address of an S3-compatible storage: its region, its bucket, and how it addresses objects. Pure.
  *
  * ```
  *  https://s3.eu-west-1.amazonaws.com                    region eu-west-1
@@ -9,25 +9,25 @@
  *  https://<account>.r2.cloudflarestorage.com/photos     region auto, bucket photos
  *  http://127.0.0.1:9000                                 no region
  *  http://127.0.0.1:9000/photos                          bucket photos, if no other is named
- *  https://gateway.example/s3                            bucket s3, or the beginning of every path, if another bucket is named
+ *  https://gateway.example/s3                            bucket s3, or a base path, if another bucket is named
  * ```
  *
- * Consoles of storages show addresses in all of these forms, and people paste what they are shown. Buckets are addressed in the
- * host at AWS, which asks for it, and in the path everywhere else, where it always works.
+ * The consoles of storages show addresses in all of these forms, and people paste them. Buckets are addressed in the host at AWS, which requires it, and
+ * in the path elsewhere, which always works.
  */
 import * as Result from "effect/Result"
 
-/** A storage's address, taken apart. */
+/** A parsed storage address. */
 export interface StorageUrl {
-  /** Scheme, host, port and base path, without a slash at the end and without the bucket. */
+  /** Scheme, host, port and base path, without the bucket and without a trailing slash. */
   readonly url: string
-  /** Undefined: the address does not tell. */
+  /** Undefined if the address does not contain one. */
   readonly region: string | undefined
-  /** Undefined: there is none in the address. */
+  /** Undefined if the address does not contain one. */
   readonly bucket: string | undefined
-  /** What follows the bucket in the address; empty mostly. */
+  /** The path after the bucket in the address; usually empty. */
   readonly prefix: string
-  /** The bucket belongs into the path; else before the host's name. */
+  /** Whether the bucket is in the path; otherwise it is part of the host name. */
   readonly pathStyle: boolean
 }
 
@@ -36,25 +36,25 @@ const REGION = String.raw`[a-z]{2,3}(?:-[a-z]+)+-\d+`
 const BUCKET = String.raw`(?:(?<bucket>.+?)\.)?`
 
 interface Provider {
-  /** The whole host, with groups `bucket`, `region`, `host`: the storage's own address where it is not simply what is left. */
+  /** Matches the whole host, with groups `bucket`, `region` and `host`: the storage's own host, if it is not the rest of the match. */
   readonly host: RegExp
-  /** The region of a host that names none. */
+  /** The region of a host that contains none. */
   readonly region?: string
   readonly pathStyle: boolean
-  /** The host of the API, where it cannot be had by leaving out the bucket. */
+  /** The host of the API, if it is not the host without the bucket. */
   readonly api?: (region: string, host: string) => string
 }
 
 const provider = (pattern: string, rest: Omit<Provider, "host">): Provider => ({ host: new RegExp(`^${pattern}$`), ...rest })
 const others = { pathStyle: true } as const
 
-/** The first that fits counts. */
+/** The first match is used. */
 const PROVIDERS: ReadonlyArray<Provider> = [
   // AWS: s3.amazonaws.com, s3.REGION, s3-REGION, dualstack, FIPS, China.
   provider(String.raw`${BUCKET}s3(?:-fips)?(?:\.dualstack)?(?:[.-](?<region>${REGION}))?\.amazonaws\.com(?:\.cn)?`, {
     pathStyle: false
   }),
-  // The address of a bucket's web site serves it and takes nothing.
+  // The website endpoint of a bucket only serves it.
   provider(String.raw`${BUCKET}s3-website[.-](?<region>${REGION})\.amazonaws\.com(?:\.cn)?`, {
     pathStyle: false,
     api: (region, host) => `s3.${region}.amazonaws.com${host.endsWith(".cn") ? ".cn" : ""}`
@@ -64,14 +64,14 @@ const PROVIDERS: ReadonlyArray<Provider> = [
     pathStyle: true,
     api: (_, host) => host
   }),
-  // DigitalOcean; the address of its CDN takes nothing.
+  // DigitalOcean; its CDN is read-only.
   provider(String.raw`${BUCKET}(?<region>[a-z]{3}\d)(?:\.cdn)?\.digitaloceanspaces\.com`, {
     pathStyle: true,
     api: (region) => `${region}.digitaloceanspaces.com`
   }),
   provider(String.raw`${BUCKET}s3\.(?<region>[a-z0-9-]+)\.backblazeb2\.com`, others),
   provider(String.raw`${BUCKET}s3(?:\.(?<region>[a-z0-9-]+))?\.wasabisys\.com`, others),
-  // Cloudflare: the account, not the bucket, stands before it.
+  // Cloudflare: the host starts with the account, not with the bucket.
   provider(String.raw`${BUCKET}(?<account>[a-z0-9]{4,})(?:\.(?:eu|fedramp))?\.r2\.cloudflarestorage\.com`, {
     pathStyle: true,
     region: "auto"
@@ -99,8 +99,8 @@ const decoded = (segment: string): string => {
 const segmentsOf = (path: string): ReadonlyArray<string> => path.split("/").filter((one) => one !== "").map(decoded)
 
 /**
- * Takes an address apart, or says what is wrong with it, as the rest of a sentence. `named` is the bucket, where somebody named
- * one; it counts more than one in the address. A missing scheme is `https`.
+ * Parses an address. Fails with the rest of a sentence that says what is wrong with it. `named` is the configured bucket, if any; it takes precedence over
+ * one in the address. The default scheme is `https`.
  */
 export const parse = (address: string, named: string | undefined): Result.Result<StorageUrl, string> => {
   const text = address.trim()
@@ -108,7 +108,7 @@ export const parse = (address: string, named: string | undefined): Result.Result
   if (!URL.canParse(full)) return Result.fail("is no http or https address")
   const url = new URL(full)
   if (url.protocol !== "http:" && url.protocol !== "https:") return Result.fail("is no http or https address")
-  // The value itself is not shown then.
+  // The address is then not shown.
   if (url.username !== "" || url.password !== "") {
     return Result.fail("holds a user's name or password, which has no place there")
   }
@@ -127,7 +127,7 @@ export const parse = (address: string, named: string | undefined): Result.Result
       : inHost === undefined
       ? host
       : host.slice(inHost.length + 1)
-    // Such a host has no base paths: what is in its path is a bucket, unless that stands in the host.
+    // These hosts have no base paths: the path starts with the bucket, unless the host contains it.
     const [inPath, prefix] = inHost === undefined ? [first, rest] : [undefined, first === undefined ? [] : [first, ...rest]]
     return Result.succeed({
       url: `${url.protocol}//${api}${port}`,

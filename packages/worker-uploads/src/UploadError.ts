@@ -1,10 +1,9 @@
 /**
- * Why something was not uploaded. No reason ever holds a secret, and none holds the storage client's own error, which does: it has
- * the key's id and the request as it was signed on it.
+ * Why an upload failed. No reason contains a secret, or the error of the storage's client, which contains the key's id and the signed request.
  */
 import * as Schema from "effect/Schema"
 
-/** A setting is missing or makes no sense: a variable, a key of the job's `s3Config`, or an option of the call. Nothing was sent. */
+/** A setting is missing or invalid: a variable, a key of the job's `s3Config`, or an option of the call. Nothing was sent. */
 export class BadConfig extends Schema.TaggedError<BadConfig>()("BadConfig", {
   /** The setting: `BUCKET_ACCESS_KEY_ID`, `s3Config.bucketName`, `credentials.endpointUrl`, `expires`. */
   setting: Schema.String,
@@ -19,11 +18,11 @@ export class FileUnreadable extends Schema.TaggedError<FileUnreadable>()("FileUn
   problem: Schema.String
 }) {}
 
-/** The storage does not accept the key: unknown, wrong secret, or not allowed to write there. */
+/** The storage rejects the key: it is unknown, its secret is wrong, or it may not write there. */
 export class Denied extends Schema.TaggedError<Denied>()("Denied", {
   endpoint: Schema.String,
   bucket: Schema.String,
-  /** The storage's word for it: `InvalidAccessKeyId`, `SignatureDoesNotMatch`, `AccessDenied`. */
+  /** The storage's error code: `InvalidAccessKeyId`, `SignatureDoesNotMatch`, `AccessDenied`. */
   code: Schema.String,
   /** What to do about it, as a sentence. */
   hint: Schema.String
@@ -47,26 +46,26 @@ export class WrongRegion extends Schema.TaggedError<WrongRegion>()("WrongRegion"
   hint: Schema.String
 }) {}
 
-/** No answer, or the connection broke, on every try. */
+/** No answer, or a lost connection, on every attempt. */
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", {
   endpoint: Schema.String,
   /** Without a full stop: "ECONNREFUSED". */
   problem: Schema.String,
-  /** How often it was tried. */
+  /** The number of attempts. */
   attempts: Schema.Int
 }) {}
 
-/** The storage answered something else than success. */
+/** The storage answered with an error, or not as S3 does. */
 export class Rejected extends Schema.TaggedError<Rejected>()("Rejected", {
   endpoint: Schema.String,
   bucket: Schema.String,
-  /** Absent where the answer made no sense at all. */
+  /** Absent if the answer was not that of S3. */
   status: Schema.optionalKey(Schema.Int),
-  /** What the storage said, shortened, without a full stop. */
+  /** The storage's message, shortened, without a full stop. */
   problem: Schema.String
 }) {}
 
-/** The folder that takes the place of a bucket cannot be written. */
+/** The local folder cannot be written. */
 export class FolderUnwritable extends Schema.TaggedError<FolderUnwritable>()("FolderUnwritable", {
   folder: Schema.String,
   /** Without a full stop: "ENOSPC". */
@@ -103,14 +102,14 @@ const sentence = (reason: Reason): string => {
       return `The storage at ${reason.endpoint} does not answer: ${reason.problem}, on ${reason.attempts} ` +
         `${reason.attempts === 1 ? "try" : "tries"}. Check the address, and that this machine may reach it.`
     case "Rejected":
-      return `The storage at ${reason.endpoint} did not take the upload to bucket "${reason.bucket}": ${reason.problem}` +
+      return `The storage at ${reason.endpoint} rejected the upload to bucket "${reason.bucket}": ${reason.problem}` +
         `${reason.status === undefined ? "" : ` (HTTP ${reason.status})`}.`
     case "FolderUnwritable":
-      return `The folder ${reason.folder}, which takes the place of a bucket, cannot be written: ${reason.problem}.`
+      return `The upload folder ${reason.folder} cannot be written: ${reason.problem}.`
   }
 }
 
-/** Something was not uploaded; the reason says why. */
+/** An upload failed; the reason says why. */
 export class UploadError extends Schema.TaggedError<UploadError>()("UploadError", {
   reason: Reason
 }) {
@@ -119,6 +118,6 @@ export class UploadError extends Schema.TaggedError<UploadError>()("UploadError"
   }
 }
 
-/** A setting that is missing or makes no sense. */
+/** Makes the error of a missing or invalid setting. */
 export const badConfig = (setting: string, problem: string): UploadError =>
   new UploadError({ reason: new BadConfig({ setting, problem }) })

@@ -1,10 +1,10 @@
 /**
- * The service that handlers use to send results to storage, and what it is built of.
+ * The service that handlers use to send results to storage.
  *
  * ```
- *   file / bytes / stream -> Destination.resolve -> S3.write, S3.sign -> https: address, good for `expires`
+ *   file / bytes / stream -> Destination.resolve -> S3Objects.write, .sign -> https: URL, valid for `expires`
  *                                   | no bucket
- *                                   +-> LocalFolder.write -> file: address
+ *                                   +-> LocalFolder.write -> file: URL
  * ```
  */
 import { CurrentJob } from "@stint/worker/CurrentJob"
@@ -21,98 +21,98 @@ import type { Acl } from "./S3Objects.ts"
 import { badConfig } from "./UploadError.ts"
 import type { UploadError } from "./UploadError.ts"
 
-/** How one upload differs from the defaults. */
+/** Options of one upload. */
 export interface Options {
   /**
-   * The file's name, the last part of the object's. Default: that of the file; for bytes and streams a random one. Made safe.
+   * The name of the file, the last part of the object's key. Default: the name of the file; for bytes and streams a random name. Made safe.
    */
   readonly name?: string | undefined
   /**
-   * The object's whole name, in place of `{job id}/{name}`. Without a job's id in it, one job can overwrite another's object. Empty
-   * parts, `.` and `..` are dropped, the others made safe.
+   * The object's whole key, in place of `{job id}/{name}`. A key without the job's id lets one job overwrite another's object. Empty segments, `.` and
+   * `..` are dropped, the others made safe.
    */
   readonly key?: string | undefined
-  /** Goes before the object's name. */
+  /** Prepended to the object's key. */
   readonly prefix?: string | undefined
-  /** Default: by the ending of the name, else `application/octet-stream`, or `text/plain; charset=utf-8` for a text. */
+  /** Default: by the extension of the name, else `application/octet-stream`, or `text/plain; charset=utf-8` for a text. */
   readonly contentType?: string | undefined
   readonly contentEncoding?: string | undefined
   /** `attachment; filename="..."` makes browsers save the object instead of showing it. */
   readonly contentDisposition?: string | undefined
   readonly cacheControl?: string | undefined
-  /** Who may read the object without a signature. Default: the bucket's own rule; many storages accept nothing else. */
+  /** Who may read the object without a signature. Default: the bucket's rule; many storages accept no other. */
   readonly acl?: Acl | undefined
-  /** Kept with the object; keys and values are ASCII, 2 kB in all. */
+  /** Stored with the object; keys and values are ASCII, 2 kB in total. */
   readonly metadata?: { readonly [key: string]: string } | undefined
-  /** The bucket, in place of the one that the credentials name. */
+  /** The bucket, in place of the one in the credentials. */
   readonly bucket?: string | undefined
-  /** A storage for this upload, in place of the job's and the environment's. */
+  /** The storage of this upload, in place of the job's and the environment's. */
   readonly credentials?: Credentials | undefined
   /**
-   * How long the address works: 1 second to 7 days, the most that S3 allows and the default. Shorter is safer, since whoever has the
-   * address can read the object; longer outlives the results of jobs, which go after a day.
+   * How long the URL is valid: 1 second to 7 days, the maximum of S3 and the default. A shorter time is safer, because anyone with the URL can read the
+   * object; a longer one outlives the job's result, which is removed after a day.
    */
   readonly expires?: Duration.Input | undefined
 }
 
-/** What became of an upload. */
+/** The result of an upload. */
 export interface Uploaded {
-  /** Presigned, `https:` mostly; `file:` where there was no bucket. */
+  /** Presigned, usually `https:`; `file:` without a bucket. */
   readonly url: URL
-  /** The object's name in its bucket or folder. */
+  /** The object's key in its bucket or folder. */
   readonly key: string
-  /** Undefined: a folder. */
+  /** Undefined for a folder. */
   readonly bucket: string | undefined
   /** Bytes. */
   readonly size: number
   readonly contentType: string
-  /** When the address stops working; undefined: never. */
+  /** When the URL expires; undefined: never. */
   readonly expiresAt: Date | undefined
 }
 
 /** Uploads of this worker. */
 export class Uploads extends Context.Service<Uploads, {
-  /** Uploads a file. It is read part by part, so its size does not matter. */
+  /** Uploads a file, read part by part: its size does not matter. */
   readonly file: (path: string | URL, options?: Options) => Effect.Effect<URL, UploadError>
   /** Uploads bytes, or a text as UTF-8. */
   readonly bytes: (data: Uint8Array | string, options?: Options) => Effect.Effect<URL, UploadError>
-  /** Uploads what a stream emits; nothing of it can be read before it has ended. */
+  /** Uploads the content of a stream. It can be read only after the stream has ended. */
   readonly stream: <E, R>(
     data: Stream.Stream<Uint8Array, E, R>,
     options?: Options
   ) => Effect.Effect<URL, UploadError | E, R>
-  /** Uploads anything, and tells all about it. The others are this. */
+  /** Uploads any content and returns all details. The other methods call it. */
   readonly store: <E, R>(
     content: Content.Content<E, R>,
     object: ContentHints,
     options?: Options
   ) => Effect.Effect<Uploaded, UploadError | E, R>
-  /** Where an upload with these options would go. */
+  /** Resolves where an upload with these options would go. */
   readonly destination: (options?: Options) => Effect.Effect<Destination["_tag"], UploadError>
 }>()("@stint/worker-uploads/Uploads") {}
 
-/** What is known of a content besides its bytes. */
+/** The properties of a content besides its bytes. */
 export interface ContentHints {
-  /** The name where the options give none; undefined: a random one. Need not be safe. */
+  /** The name if the options contain none; undefined: a random one. Need not be safe. */
   readonly name: string | undefined
-  /** The type where the name has no ending that tells. */
+  /** The type if the name has no known extension. */
   readonly contentType: string
-  /** It is text, in UTF-8: types of texts say so. */
+  /** It is UTF-8 text, so a text type gets a charset. */
   readonly text?: boolean
 }
 
-/** An object's name and type, decided. */
+/** An object's resolved name and type. */
 export interface ResolvedObject {
   /** Without the destination's own prefix. */
   readonly key: string
-  /** The last part of the key: for people. */
+  /** The last part of the key, for people. */
   readonly name: string
   readonly contentType: string
   /** Seconds. */
   readonly expires: number
 }
 
-/** The most that S3 allows, seven days. */
+/** The maximum of S3: seven days. */
 const MAX_EXPIRES = Duration.days(7)
 
 const expiresOf = (input: Duration.Input | undefined): Effect.Effect<number, UploadError> => {
@@ -122,7 +122,7 @@ const expiresOf = (input: Duration.Input | undefined): Effect.Effect<number, Upl
     : badConfig("expires", `expires is ${seconds} seconds; an address can be good for 1 second to 7 days (604800), S3's most.`)
 }
 
-/** Metadata goes into headers, which hold nothing else. */
+/** Metadata are sent as headers, which allow only these characters. */
 const PRINTABLE = /^[\u0020-\u007e]*$/
 const HEADER_NAME = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+$/
 
@@ -133,10 +133,10 @@ const checkMetadata = (metadata: Options["metadata"]): Effect.Effect<void, Uploa
     : badConfig("metadata", `metadata ${JSON.stringify(wrong[0])} cannot be a header: keys and values must be plain ASCII.`)
 }
 
-/** Tables of types are large, so they are loaded with the first upload. */
+/** The table of types is large, so it is loaded by the first upload. */
 const mime = Effect.promise(async () => (await import("mime")).default)
 
-/** Decides an object's name and type. */
+/** Resolves an object's name and type. */
 export const resolveObject = Effect.fnUntraced(
   function*(object: ContentHints, options: Options): Effect.fn.Return<ResolvedObject, UploadError> {
     const types = yield* mime
@@ -168,7 +168,7 @@ export const resolveObject = Effect.fnUntraced(
   }
 )
 
-/** The service around its one duty. */
+/** Builds the service from its one primitive. */
 export const make = (
   store: Uploads["Service"]["store"],
   destination: Uploads["Service"]["destination"]

@@ -1,7 +1,7 @@
 /**
- * Sends files, bytes and streams to S3-compatible storage, and gives back an address that a caller can fetch (docs/spec/uploads.md#uploading-files).
+ * Sends files, bytes and streams to S3-compatible storage and returns URLs that a caller can fetch (docs/spec/uploads.md#uploading-files).
  *
- * Where it goes is drawn at the head of `Destination.ts`; how, at the head of `S3.ts`. Nothing of AWS is loaded before the first
+ * The destination is explained at the head of `Destination.ts`, the requests at the head of `S3Objects.ts`. Nothing of AWS is loaded before the first
  * upload.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
@@ -29,24 +29,27 @@ export type { Credentials } from "./Destination.ts"
 export { offload, OFFLOAD_ABOVE } from "./Offload.ts"
 export type { OffloadOptions } from "./Offload.ts"
 export { Uploads } from "./UploadService.ts"
-export type { Options, Uploaded } from "./UploadService.ts"
+export type {
+  Options,
+  /** @public */
+  Uploaded
+} from "./UploadService.ts"
 
-/** How the layer differs from its defaults. */
+/** Options of the layer. */
 export interface LayerOptions extends Partial<S3Objects.Tuning> {
-  /** Where uploads are written while there is no bucket. Default: `local_upload` in the working directory. */
+  /** Where uploads are written without a bucket. Default: `local_upload` in the working directory. */
   readonly folder?: string
   /**
-   * Whether a job's own `s3Config` counts. Default: true (docs/spec/uploads.md#destination). It makes this worker send results to an
-   * address that the caller chose, with requests that the caller's key signs; turn it off where callers are not to be trusted with
-   * the worker's network.
+   * Whether to use a job's own `s3Config`. Default: true (docs/spec/uploads.md#destination). It makes this worker send results to an address that the
+   * caller chose, with requests signed by the caller's key. Disable it if callers must not use the worker's network.
    */
   readonly jobConfig?: boolean
-  /** The line that shows uploads. Default: on standard error, if that is a terminal and the log is not JSON. */
+  /** The progress line. Default: on standard error, if that is a terminal and the log is not JSON. */
   readonly progress?: ProgressBar.ProgressBar
 }
 
-/** The folder that takes the place of a bucket. */
-export const FOLDER = "local_upload"
+/** The default local folder. */
+const FOLDER = "local_upload"
 
 const isSet = (name: string): Config.Config<boolean> =>
   Config.map(
@@ -153,9 +156,9 @@ const build = Effect.fnUntraced(function*(
 })
 
 /**
- * Uploads to the job's bucket, else to the bucket of the `BUCKET_*` variables, else to a folder.
+ * Uploads to the job's bucket, else to the bucket of the `BUCKET_*` variables, else to a local folder.
  *
- * Fails when some of the three variables of a bucket are set and others not, and when one makes no sense.
+ * Fails when only some of the three variables of a bucket are set, or one is invalid.
  */
 export const layerWith = (options: LayerOptions): Layer.Layer<Uploads, UploadError | Config.ConfigError> =>
   Layer.effect(
@@ -169,28 +172,27 @@ export const layerWith = (options: LayerOptions): Layer.Layer<Uploads, UploadErr
 /** {@link layerWith} without options. */
 export const layer: Layer.Layer<Uploads, UploadError | Config.ConfigError> = layerWith({})
 
-/** Uploads to a folder, whatever the environment, the job and the call say: for work without a network. */
+/** Uploads to a local folder, whatever the environment, the job and the call specify: for work without a network. */
 export const layerLocal = (folder: string = FOLDER): Layer.Layer<Uploads, UploadError | Config.ConfigError> =>
   Layer.effect(Uploads, build({ folder }, true, () => Effect.succeed({ _tag: "Folder" })))
 
-/** Uploads a file, read part by part, and answers with an address to fetch it from. */
+/** Uploads a file, read part by part, and returns a URL to fetch it from. */
 export const file = (path: string | URL, options?: Options): Effect.Effect<URL, UploadError, Uploads> =>
   Effect.flatMap(Uploads, (uploads) => uploads.file(path, options))
 
-/** Uploads bytes, or a text as UTF-8, and answers with an address to fetch them from. */
+/** Uploads bytes, or a text as UTF-8, and returns a URL to fetch them from. */
 export const bytes = (data: Uint8Array | string, options?: Options): Effect.Effect<URL, UploadError, Uploads> =>
   Effect.flatMap(Uploads, (uploads) => uploads.bytes(data, options))
 
-/** Uploads what a stream emits, and answers with an address to fetch it from. */
+/** Uploads the content of a stream and returns a URL to fetch it from. */
 export const stream = <E, R>(
   data: Stream.Stream<Uint8Array, E, R>,
   options?: Options
 ): Effect.Effect<URL, UploadError | E, R | Uploads> => Effect.flatMap(Uploads, (uploads) => uploads.stream(data, options))
 
 /**
- * An upload's address as the functions of docs/spec/uploads.md#uploading-files return it: of a file, its path, relative to the working directory
- * where it
- * is below that; else the address itself.
+ * An upload's address as the functions of docs/spec/uploads.md#uploading-files return it: for a file, its path, relative to the working directory if it is
+ * below it; else the URL.
  */
 export const toText = (url: URL): string => {
   if (url.protocol !== "file:") return url.href

@@ -63,7 +63,7 @@ describe("the variables of a bucket", () => {
       expect(message).toContain(`but ${missing} is not`)
     }))
 
-  it.effect("half set stop a worker at its start, not at its first upload", () =>
+  it.effect("half set stop a worker when it starts, not at its first upload", () =>
     Effect.gen(function*() {
       const { reason } = yield* badConfig(Effect.provide(Effect.void, layer({ BUCKET_ENDPOINT_URL: "https://s3.amazonaws.com" })))
       expect(reason).toMatchObject({ _tag: "BadConfig", setting: "BUCKET_ACCESS_KEY_ID" })
@@ -104,7 +104,7 @@ describe("the region", () => {
     }))
 })
 
-describe("a bucket that nobody named", () => {
+describe("an unnamed bucket", () => {
   it.effect("is the month in UTC, MM-YY, as in the original SDK", () =>
     Effect.gen(function*() {
       yield* TestClock.setTime(Date.UTC(2026, 8, 30, 23, 59, 59))
@@ -119,7 +119,7 @@ describe("a bucket that nobody named", () => {
 describe("a job's s3Config", () => {
   const s3Config = { ...KEY, bucketName: "theirs", endpointUrl: "https://minio.example", objectPath: "in/../box" }
 
-  it.effect("is taken whole, and nothing of the environment is mixed in", () =>
+  it.effect("is used as a whole, without settings of the environment", () =>
     Effect.gen(function*() {
       const bucket = yield* bucketOf(FULL).pipe(withJob({ s3Config }))
       expect(bucket).toMatchObject({ origin: "job", endpoint: "https://minio.example", bucket: "theirs", prefix: "in/box" })
@@ -132,7 +132,7 @@ describe("a job's s3Config", () => {
       expect(JSON.stringify(bucket)).not.toContain(KEY.accessSecret)
     }))
 
-  it.effect("that is null is none", () =>
+  it.effect("is ignored when it is null", () =>
     Effect.gen(function*() {
       expect(yield* resolve({}).pipe(withJob({ s3Config: null }))).toEqual({ _tag: "Folder" })
     }))
@@ -146,7 +146,7 @@ describe("a job's s3Config", () => {
     ["s3Config.endpointUrl", { ...s3Config, endpointUrl: `ftp://${KEY.accessSecret}` }],
     ["s3Config.bucketName", { ...s3Config, bucketName: "a b" }]
   ])(
-    "that cannot be used is BadConfig, names %s, and is not passed over for the environment's bucket",
+    "is BadConfig when it is invalid, names %s, and does not fall back to the environment's bucket",
     ([setting, config]) =>
       Effect.gen(function*() {
         const { message, reason } = yield* badConfig(

@@ -14,7 +14,7 @@ const MIB = 1024 * 1024
 const PART = 5 * MIB
 const KEY = { accessId: "AKIDEXAMPLE", accessSecret: "wJalrXUtnFEMI-secret" } as const
 
-/** A storage that misbehaves, and uploads to it that give up soon. */
+/** A hostile storage, and uploads to it with short timeouts. */
 const withStorage = <A, E>(
   test: (storage: HostileStorage) => Effect.Effect<A, E, Uploads.Uploads>,
   options: Uploads.LayerOptions = {}
@@ -41,7 +41,7 @@ const withStorage = <A, E>(
 const until = (storage: HostileStorage, check: () => boolean) => Effect.promise(() => storage.until(check))
 
 describe("a storage that does not answer", () => {
-  it.live("is Unreachable after the tries, and the address is named", () =>
+  it.live("is Unreachable after all attempts, and the error names the address", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("put", "hang")
@@ -52,7 +52,7 @@ describe("a storage that does not answer", () => {
       })
     ))
 
-  it.live("because it cuts every connection", () =>
+  it.live("is Unreachable when it closes every connection", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("put", "cut")
@@ -62,7 +62,7 @@ describe("a storage that does not answer", () => {
       })
     ))
 
-  it.live("because nothing listens there", () =>
+  it.live("is Unreachable when it refuses connections", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         const endpointUrl = storage.url
@@ -71,7 +71,7 @@ describe("a storage that does not answer", () => {
           Uploads.bytes("x").pipe(withJob({ s3Config: { ...KEY, bucketName: "b1", endpointUrl } }))
         )
         expect(error.reason).toMatchObject({ _tag: "Unreachable", problem: "ECONNREFUSED" })
-        // The scope stops it again.
+        // The scope stops it a second time.
         yield* Effect.promise(() => storage.up())
       })
     ))
@@ -100,8 +100,8 @@ describe("a storage in trouble", () => {
     ))
 })
 
-describe("an upload in parts", () => {
-  it.live("that is interrupted is aborted at the storage, with what was on its way cut", () =>
+describe("a multipart upload", () => {
+  it.live("is aborted at the storage when it is interrupted, and its requests in flight are cancelled", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("part", "hang")
@@ -115,7 +115,7 @@ describe("an upload in parts", () => {
         expect(storage.of("complete")).toHaveLength(0)
       }), { concurrency: 2, silenceTimeout: "30 seconds" }))
 
-  it.live("of which one is refused is aborted, and nothing more is sent", () =>
+  it.live("is aborted when one part is rejected, and sends nothing more", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.fail("part", { status: 403, body: errorBody("AccessDenied", "Access Denied") })
@@ -128,7 +128,7 @@ describe("an upload in parts", () => {
         expect(storage.requests[sent - 1]?.operation).toBe("abort")
       }), { concurrency: 1 }))
 
-  it.live("that cannot be put together is aborted", () =>
+  it.live("is aborted when it cannot be completed", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.fail("complete", { status: 400, body: errorBody("InvalidPart", "One of the parts could not be found.") })
@@ -142,7 +142,7 @@ describe("an upload in parts", () => {
       })
     ))
 
-  it.live("whose abort fails says in the log that parts may stay", () =>
+  it.live("warns that parts may remain when its abort fails", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.fail("part", { status: 403, body: errorBody("AccessDenied", "Access Denied") })
@@ -155,7 +155,7 @@ describe("an upload in parts", () => {
       })
     ))
 
-  it.live("of a stream that fails is aborted, and the stream's own error is kept", () =>
+  it.live("is aborted when its stream fails, with the stream's own error", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         const data = Stream.concat(Stream.make(pattern(PART)), Stream.fail("the camera broke" as const))
@@ -166,7 +166,7 @@ describe("an upload in parts", () => {
       })
     ))
 
-  it.live("of a stream that stands still is interrupted all the same", () =>
+  it.live("can be interrupted while its stream is idle", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         const closed = yield* Deferred.make<void>()
@@ -181,7 +181,7 @@ describe("an upload in parts", () => {
       })
     ))
 
-  it.live("that is interrupted before it has begun ends at once", () =>
+  it.live("ends at once when it is interrupted before it has begun", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("create", "hang")
@@ -192,7 +192,7 @@ describe("an upload in parts", () => {
         expect(storage.requests).toHaveLength(1)
       }), { silenceTimeout: "30 seconds" }))
 
-  it.effect("whose abort gets no answer holds nobody up for more than 15 seconds", () =>
+  it.effect("waits at most 15 seconds for its abort", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("part", "hang")
@@ -211,7 +211,7 @@ describe("an upload in parts", () => {
         yield* until(storage, () => storage.of("abort").every(({ abandoned }) => abandoned))
       }), { silenceTimeout: "30 seconds" }))
 
-  it.live("holds no more parts than it sends at once, and one", () =>
+  it.live("holds at most one part more than it sends at once", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("part", "hang")
@@ -227,8 +227,8 @@ describe("an upload in parts", () => {
       }), { concurrency: 2, silenceTimeout: "30 seconds" }))
 })
 
-describe("many uploads at once", () => {
-  it.live("make 48 requests at a time; the others wait without wearing down the time that a connection may take", () =>
+describe("many concurrent uploads", () => {
+  it.live("make 48 requests at a time; the wait of the others does not count against the connect timeout", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("put", "hold")
@@ -242,7 +242,7 @@ describe("many uploads at once", () => {
         expect(storage.connections).toBeLessThanOrEqual(48)
       }), { attempts: 1, silenceTimeout: "30 seconds" }))
 
-  it.live("use their connections again, for large parts, too", () =>
+  it.live("reuse their connections, even for large parts", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         for (let round = 0; round < 3; round++) yield* Uploads.bytes(pattern(3 * PART))
@@ -256,7 +256,7 @@ describe("a file", () => {
     ["missing.png", "there is no such file (ENOENT)"],
     [".", "it is a folder"]
   ])(
-    "that cannot be read is FileUnreadable, and nothing is sent: %s",
+    "is FileUnreadable when it cannot be read, and nothing is sent: %s",
     ([name, problem]) =>
       withStorage((storage) =>
         Effect.scoped(Effect.gen(function*() {
@@ -268,7 +268,7 @@ describe("a file", () => {
       )
   )
 
-  it.live("that becomes shorter while it is read is FileUnreadable, and what was sent is aborted", () =>
+  it.live("is FileUnreadable when it is truncated while it is read, and its upload is aborted", () =>
     withStorage((storage) =>
       Effect.scoped(Effect.gen(function*() {
         const path = join(yield* folder, "growing.bin")
@@ -287,7 +287,7 @@ describe("a file", () => {
 describe("an answer of the storage", () => {
   it.live.each<[string, Exclude<Parameters<HostileStorage["fail"]>[1], string>, object, RegExp]>([
     [
-      "a region that is another",
+      "another region",
       {
         status: 400,
         body: errorBody("AuthorizationHeaderMalformed", "the region 'us-east-1' is wrong", "<Region>eu-west-3</Region>")
@@ -306,7 +306,7 @@ describe("an answer of the storage", () => {
       /Name "eu-west-3"/
     ],
     [
-      "a clock that is wrong",
+      "a wrong clock",
       { status: 403, body: errorBody("RequestTimeTooSkewed", "The difference is too large.") },
       { _tag: "Denied", code: "RequestTimeTooSkewed" },
       /Set this machine's clock/
@@ -319,7 +319,7 @@ describe("an answer of the storage", () => {
       status: 404
     }, /HTTP 404/],
     [
-      "a web site that says yes to everything",
+      "a web site that answers 200 to everything",
       { status: 200, body: "<html>hello</html>" },
       { _tag: "Rejected" },
       /one of a web site\?/
@@ -340,7 +340,7 @@ describe("an answer of the storage", () => {
         expect(error.message).toMatch(advice)
       }), { attempts: 1 }))
 
-  it.live("that repeats the key is passed on without it", () =>
+  it.live("is passed on without the key that it repeats", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         const text = `key ${KEY.accessId} with secret ${KEY.accessSecret} is no good`

@@ -1,5 +1,5 @@
 /**
- * A storage that does what a test tells it to, at the level of HTTP: it answers as S3 does, unless a fault is set for the request.
+ * A storage on loopback that answers as S3 does, except for requests that a test has set a fault for.
  */
 import { createServer } from "node:http"
 import type { IncomingMessage, ServerResponse } from "node:http"
@@ -7,25 +7,25 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 /** The requests of an upload. */
 export type Operation = "put" | "create" | "part" | "complete" | "abort"
 
-/** What happens to a request in place of an answer. */
+/** The fault of a request. */
 export type Fault =
-  /** Nothing ever comes back. */
+  /** No answer. */
   | "hang"
-  /** The answer comes when the test lets it. */
+  /** The answer is delayed until the test releases it. */
   | "hold"
-  /** The connection is cut in the middle of the body. */
+  /** The connection is closed in the middle of the body. */
   | "cut"
   /** This answer. */
   | { readonly status: number; readonly body: string; readonly headers?: { readonly [name: string]: string } }
 
-/** One request that came. */
+/** One received request. */
 export interface Recorded {
   readonly operation: Operation
   readonly url: URL
   readonly headers: IncomingMessage["headers"]
-  /** Bytes that came. */
+  /** Received bytes. */
   size: number
-  /** The other end hung up before there was an answer. */
+  /** The client disconnected before the answer. */
   abandoned: boolean
 }
 
@@ -56,7 +56,7 @@ export const errorBody = (code: string, message: string, more = ""): string =>
 /** The server. */
 export class HostileStorage {
   readonly requests: Array<Recorded> = []
-  /** How many connections were made. */
+  /** The number of connections so far. */
   connections = 0
   #held: Array<() => void> = []
   readonly #faults = new Map<Operation, Array<Fault>>()
@@ -80,17 +80,17 @@ export class HostileStorage {
     return typeof address === "object" && address !== null ? `http://127.0.0.1:${address.port}` : ""
   }
 
-  /** The next request of this kind fails so; after that, the one after that, and so on. */
+  /** Sets the faults of the next requests of this kind, in order. */
   fail(operation: Operation, ...faults: ReadonlyArray<Fault>): void {
     this.#faults.set(operation, [...this.#faults.get(operation) ?? [], ...faults])
   }
 
-  /** Every request of this kind fails so. */
+  /** Sets the fault of all requests of this kind. */
   failAlways(operation: Operation, fault: Fault): void {
     this.#always.set(operation, fault)
   }
 
-  /** Answers everything that is held, and holds nothing more. */
+  /** Answers all delayed requests, and delays no more. */
   release(): void {
     for (const [operation, fault] of this.#always) if (fault === "hold") this.#always.delete(operation)
     for (const answer of this.#held.splice(0)) answer()
@@ -100,7 +100,7 @@ export class HostileStorage {
     return this.requests.filter((request) => request.operation === operation)
   }
 
-  /** Waits until something is so. It is looked at whenever a request came, was answered, or was given up. */
+  /** Waits for a condition. It is checked whenever a request arrives, is answered, or is cancelled. */
   until(check: () => boolean): Promise<void> {
     return new Promise((resolve) => {
       const watcher = () => {

@@ -13,7 +13,7 @@ import { folder, layer, logged, pattern, withJob } from "./UploadsHarness.ts"
 const readUrl = (url: URL) => Effect.promise(() => readFile(url))
 const everything = (path: string) => Effect.promise(() => readdir(path, { recursive: true }))
 
-/** Runs with a folder for uploads that is inside another, so that something outside it can be seen, too. */
+/** Runs with an upload folder inside another folder, so that tests see files written outside it. */
 const withFolder = <A, E>(
   test: (folder: string, outside: string) => Effect.Effect<A, E, Uploads.Uploads>,
   env: Record<string, string> = {}
@@ -26,7 +26,7 @@ const withFolder = <A, E>(
 
 // docs/spec/uploads.md#upload-rule
 describe("without a bucket", () => {
-  it.effect("a file is written to the folder, and its address is a file: address", () =>
+  it.effect("writes a file to the folder and returns a file: URL", () =>
     withFolder((inside) =>
       Effect.gen(function*() {
         const source = join(yield* folder, "photo.png")
@@ -37,7 +37,7 @@ describe("without a bucket", () => {
       }).pipe(Effect.scoped)
     ))
 
-  it.effect("bytes, texts and streams are written likewise", () =>
+  it.effect("writes bytes, texts and streams to the folder", () =>
     withFolder((inside) =>
       Effect.gen(function*() {
         const one = yield* Uploads.bytes(pattern(10), { key: "a.bin" })
@@ -50,7 +50,7 @@ describe("without a bucket", () => {
       })
     ))
 
-  it.effect("the same name is overwritten, as in a bucket", () =>
+  it.effect("overwrites a file of the same name, as a bucket does", () =>
     withFolder((inside) =>
       Effect.gen(function*() {
         yield* Uploads.bytes("a longer text", { key: "a.txt" })
@@ -73,7 +73,7 @@ describe("without a bucket", () => {
     ))
 
   it.effect.each(["PLATFORM_WEBHOOK_GET_JOB", "RUNPOD_WEBHOOK_GET_JOB"])(
-    "on a platform, where no caller can fetch it, that line is a warning: %s",
+    "logs that line as a warning on a platform, where no caller can fetch the files: %s",
     (variable) =>
       withFolder(() =>
         Effect.gen(function*() {
@@ -83,7 +83,7 @@ describe("without a bucket", () => {
         }), { [variable]: "http://127.0.0.1:1/job-take/$ID" })
   )
 
-  it.effect("what is not whole is not there, and leaves nothing behind", () =>
+  it.effect("leaves nothing behind of an incomplete file", () =>
     withFolder((inside) =>
       Effect.gen(function*() {
         const broken = Stream.concat(Stream.make(pattern(10)), Stream.fail("broken" as const))
@@ -97,7 +97,7 @@ describe("without a bucket", () => {
       })
     ))
 
-  it.effect("a folder that cannot be written is FolderUnwritable", () =>
+  it.effect("fails with FolderUnwritable when the folder cannot be written", () =>
     withFolder((inside) =>
       Effect.gen(function*() {
         yield* Effect.promise(() => writeFile(inside, "in the way"))
@@ -107,7 +107,7 @@ describe("without a bucket", () => {
       })
     ))
 
-  it.effect("a name that would be a folder's is FolderUnwritable, and the folder stays", () =>
+  it.effect("fails with FolderUnwritable for the name of a folder, and keeps that folder", () =>
     withFolder((inside) =>
       Effect.gen(function*() {
         yield* Effect.promise(() => mkdir(join(inside, "a"), { recursive: true }))
@@ -118,13 +118,13 @@ describe("without a bucket", () => {
     ))
 })
 
-describe("whatever the names", () => {
+describe("any name", () => {
   const name = fc.string({
     unit: fc.constantFrom("..", ".", "/", "\\", "\u0000", " ", "a", "b", ":", "~", "%2e", "%2f", "\n", "é"),
     maxLength: 12
   })
 
-  it("nothing is written outside of the folder, and the address leads to what was written", () =>
+  it("is written inside the folder, and the URL leads to the file", () =>
     fc.assert(
       fc.asyncProperty(name, name, name, fc.boolean(), (job, own, prefix, whole) =>
         Effect.runPromise(withFolder((inside, outside) =>
@@ -146,7 +146,7 @@ describe("whatever the names", () => {
 })
 
 describe("layerLocal", () => {
-  it.effect("writes to its folder, whatever the job says", () =>
+  it.effect("writes to its folder, whatever the job specifies", () =>
     Effect.scoped(Effect.gen(function*() {
       const inside = yield* folder
       const s3Config = { accessId: "a", accessSecret: "b", bucketName: "c", endpointUrl: "http://127.0.0.1:1" }
@@ -159,12 +159,12 @@ describe("layerLocal", () => {
 })
 
 describe("toText", () => {
-  it("is a file's path, from the working directory where it is below it", () => {
+  it("returns a file's path, relative to the working directory if it is below it", () => {
     expect(Uploads.toText(pathToFileURL(join(process.cwd(), "local_upload/a b.png")))).toBe(join("local_upload", "a b.png"))
     expect(Uploads.toText(pathToFileURL("/elsewhere/a.png"))).toBe("/elsewhere/a.png")
   })
 
-  it("is any other address as it is", () => {
+  it("returns any other URL unchanged", () => {
     expect(Uploads.toText(new URL("https://h/b/a%20b?X-Amz-Expires=1"))).toBe("https://h/b/a%20b?X-Amz-Expires=1")
   })
 })

@@ -3,7 +3,7 @@ import * as fc from "fast-check"
 import { basename, join, relative, sep } from "node:path"
 import * as ObjectName from "../src/ObjectName.ts"
 
-describe("a name of an object", () => {
+describe("an object name", () => {
   it.each([
     ["photo.png", "photo.png"],
     ["/tmp/out/photo.png", "photo.png"],
@@ -28,7 +28,7 @@ describe("a name of an object", () => {
     expect(ObjectName.fileName(name)).toBe(safe)
   })
 
-  it("keeps its ending when it is cut", () => {
+  it("keeps its extension when it is truncated", () => {
     const name = ObjectName.segment(`${"猫".repeat(200)}.tar.gz`)
     expect(name.endsWith(".gz")).toBe(true)
     expect(Buffer.byteLength(name)).toBeLessThanOrEqual(200)
@@ -51,8 +51,8 @@ const hostile = fc.oneof(
   fc.string({ unit: "grapheme", minLength: 100, maxLength: 400 })
 )
 
-describe("whatever the name", () => {
-  it("one segment stays one segment, in its folder, short and visible", () => {
+describe("any name", () => {
+  it("stays one segment, in its folder, short and visible", () => {
     fc.assert(fc.property(hostile, (name) => {
       const safe = ObjectName.segment(name)
       expect(safe).not.toMatch(/[\p{C}/\\]/u)
@@ -62,7 +62,7 @@ describe("whatever the name", () => {
     }))
   })
 
-  it("a key stays in its folder, and in its address", () => {
+  it("stays in its folder and its URL as a key", () => {
     fc.assert(fc.property(hostile, (key) => {
       const safe = ObjectName.path(key)
       fc.pre(safe !== "")
@@ -74,7 +74,7 @@ describe("whatever the name", () => {
     }))
   })
 
-  it("making it safe twice changes nothing more", () => {
+  it("does not change when it is made safe twice", () => {
     fc.assert(fc.property(hostile, (name) => {
       expect(ObjectName.segment(ObjectName.segment(name))).toBe(ObjectName.segment(name))
       expect(ObjectName.path(ObjectName.path(name))).toBe(ObjectName.path(name))

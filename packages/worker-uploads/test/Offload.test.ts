@@ -24,7 +24,7 @@ const memory = UploadsTest.layer
 
 // docs/spec/rulings.md#large-results
 describe("an output that is too large", () => {
-  it.effect("is uploaded as JSON, and the caller gets its address", () =>
+  it.effect("is uploaded as JSON, and the caller gets its URL", () =>
     Effect.gen(function*() {
       const { lines, result } = yield* run(large)
       const [upload] = yield* UploadsTest.uploaded
@@ -46,7 +46,7 @@ describe("an output that is too large", () => {
     ["of one byte more is uploaded", 1001, 1]
   ])("%s", ([, bytes, uploads]) =>
     Effect.gen(function*() {
-      // Two characters are the quotation marks; the others have two bytes each, and one has one.
+      // The two quotation marks have one byte each; of the other characters, one has one byte and the rest two.
       const output = "ü".repeat(Math.floor((bytes - 2) / 2)) + "x".repeat((bytes - 2) % 2)
       yield* run(output)
       expect(yield* UploadsTest.uploaded).toHaveLength(uploads)
@@ -58,7 +58,7 @@ describe("an output that is too large", () => {
       expect(result).toMatchObject({ status: "FAILED", error: "no", output: { content_type: "application/json" } })
     }).pipe(Effect.provide(memory)))
 
-  it.effect("stays as it was when it cannot be uploaded, with a warning", () =>
+  it.effect("is delivered unchanged when its upload fails, with a warning", () =>
     Effect.gen(function*() {
       const reason = new Rejected({ endpoint: "https://s3.example", bucket: "b", status: 500, problem: "InternalError" })
       yield* UploadsTest.failNext(1, new UploadError({ reason }))
@@ -67,7 +67,7 @@ describe("an output that is too large", () => {
       expect(lines).toEqual([expect.objectContaining({ level: "WARN", message: expect.stringContaining("InternalError") })])
     }).pipe(Effect.provide(memory)))
 
-  it.effect("stays as it was where there is no bucket, with a warning", () =>
+  it.effect("is delivered unchanged without a bucket, with a warning", () =>
     Effect.scoped(Effect.gen(function*() {
       const path = yield* folder
       const { lines, result } = yield* run(large).pipe(
@@ -77,7 +77,7 @@ describe("an output that is too large", () => {
       expect(lines).toEqual([expect.objectContaining({ level: "WARN", message: expect.stringContaining("no bucket") })])
     })))
 
-  it.effect("that JSON cannot hold is left to the worker to report", () =>
+  it.effect("is left to the worker when JSON cannot hold it", () =>
     Effect.gen(function*() {
       const { result } = yield* run({ big: 1n, text: "x".repeat(2000) })
       expect(result.status).toBe("FAILED")
@@ -85,7 +85,7 @@ describe("an output that is too large", () => {
       expect(yield* UploadsTest.uploaded).toEqual([])
     }).pipe(Effect.provide(memory)))
 
-  it.effect("is 19 MiB or more, unless the worker says otherwise", () =>
+  it.effect("is 19 MiB or larger by default", () =>
     Effect.gen(function*() {
       const { result } = yield* run("x".repeat(Uploads.OFFLOAD_ABOVE - 2), { above: Uploads.OFFLOAD_ABOVE })
       expect(result.output).toHaveLength(Uploads.OFFLOAD_ABOVE - 2)

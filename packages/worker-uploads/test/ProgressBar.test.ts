@@ -16,7 +16,7 @@ const terminal = (columns = 100) => {
 const shown = (written: ReadonlyArray<string>) => written.map((text) => text.replace(CLEAR, ""))
 
 describe("the progress of an upload on a terminal", () => {
-  it.effect("is one line with share, amount and speed, which goes at the end", () => {
+  it.effect("is one line with percentage, amount and speed, which disappears at the end", () => {
     const { bar, written } = terminal()
     return Effect.gen(function*() {
       yield* Effect.scoped(Effect.gen(function*() {
@@ -36,7 +36,7 @@ describe("the progress of an upload on a terminal", () => {
     })
   })
 
-  it.effect("is drawn ten times a second at most", () => {
+  it.effect("is drawn at most ten times a second", () => {
     const { bar, written } = terminal()
     return Effect.scoped(Effect.gen(function*() {
       const advance = yield* bar.show("a", 1_000_000)
@@ -60,7 +60,7 @@ describe("the progress of an upload on a terminal", () => {
     })
   })
 
-  it.effect("of unknown size shows what is through", () => {
+  it.effect("shows the uploaded amount when the size is unknown", () => {
     const { bar, written } = terminal()
     return Effect.scoped(Effect.gen(function*() {
       const advance = yield* bar.show("a", undefined)
@@ -70,7 +70,7 @@ describe("the progress of an upload on a terminal", () => {
     }))
   })
 
-  it.effect.each([20, 40, 60])("never is wider than %i columns", (columns) => {
+  it.effect.each([20, 40, 60])("is never wider than %i columns", (columns) => {
     const { bar, written } = terminal(columns)
     return Effect.scoped(Effect.gen(function*() {
       const advance = yield* bar.show("n".repeat(200), 12_345_678_901)
@@ -80,7 +80,7 @@ describe("the progress of an upload on a terminal", () => {
     }))
   })
 
-  it.live("counts the parts of a real upload, and names it by what is safe to show", () => {
+  it.live("counts the parts of a real upload, and prints a safe name", () => {
     const { bar, written } = terminal()
     return Effect.scoped(Effect.gen(function*() {
       const storage = yield* Effect.acquireRelease(
@@ -102,7 +102,7 @@ describe("the progress of an upload on a terminal", () => {
     }))
   })
 
-  it("is nothing where standard error is no terminal, or the log is JSON", () => {
+  it("is not shown when standard error is not a terminal, or the log is JSON", () => {
     const { isTTY } = process.stderr
     try {
       process.stderr.isTTY = false

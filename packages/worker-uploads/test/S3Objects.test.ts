@@ -10,7 +10,7 @@ import { Uploads } from "../src/index.ts"
 import { bucketEnvironment, fetched, folder, KEY, layer, logged, pattern, withJob } from "./UploadsHarness.ts"
 
 const MIB = 1024 * 1024
-/** The least part, so that small files have several. */
+/** The smallest part, so that small files have several. */
 const PART = 5 * MIB
 
 let server: S3Server.S3Server
@@ -19,7 +19,7 @@ beforeAll(async () => {
 })
 afterAll(() => server.stop())
 
-/** Runs against the real server; the bucket is in its address unless variables say otherwise. */
+/** Runs against the real server; the bucket is in its address unless the variables name another. */
 const run = <A, E, R>(
   effect: Effect.Effect<A, E, R>,
   options: Uploads.LayerOptions = {},
@@ -37,7 +37,7 @@ const fileOf = Effect.fnUntraced(function*(name: string, bytes: Uint8Array) {
   return path
 })
 
-describe("an upload to a bucket answers with an address that anyone can fetch", () => {
+describe("an upload to a bucket returns a URL that anyone can fetch", () => {
   it.live.each([0, 1, 100_000, PART - 1, PART, PART + 1, 3 * PART + 12_345])(
     "of a file with %i bytes, the same to the byte",
     (size) =>
@@ -87,7 +87,7 @@ describe("an upload to a bucket answers with an address that anyone can fetch", 
       expect(got.header("content-type")).toBe("application/json")
     }).pipe((test) => run(test), Effect.scoped))
 
-  it.live("also while many uploads are made at once", () =>
+  it.live("even when many uploads run concurrently", () =>
     Effect.gen(function*() {
       const urls = yield* Effect.forEach(
         Array.from({ length: 20 }, (_, index) => index),
@@ -110,7 +110,7 @@ describe("an upload to a bucket answers with an address that anyone can fetch", 
       }
     }).pipe((test) => run(test)))
 
-  it.live("and not without its signature", () =>
+  it.live("and rejects the URL without its signature", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes("x")
       url.searchParams.set("X-Amz-Signature", "0".repeat(64))
@@ -119,7 +119,7 @@ describe("an upload to a bucket answers with an address that anyone can fetch", 
 })
 
 describe("an object", () => {
-  it.live("carries the headers and metadata that the call gives it", () =>
+  it.live("has the headers and metadata of the call", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes("<p>", {
         key: "pages/one",
@@ -137,7 +137,7 @@ describe("an object", () => {
       expect(header("x-amz-meta-job")).toBe("7")
     }).pipe((test) => run(test)))
 
-  it.live("keeps them when it is sent in parts", () =>
+  it.live("has them when it is sent in parts", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes(pattern(PART + 1), { name: "a.mp4", metadata: { job: "7" } })
       const { header } = yield* fetched(url)
@@ -145,7 +145,7 @@ describe("an object", () => {
       expect(header("x-amz-meta-job")).toBe("7")
     }).pipe((test) => run(test, { partSize: PART })))
 
-  it.live("without a name gets a random one, with the ending of its type", () =>
+  it.live("gets a random name with the extension of its type when the call names none", () =>
     Effect.gen(function*() {
       const [one, two] = [
         yield* Uploads.bytes(pattern(4), { contentType: "image/webp" }),
@@ -155,22 +155,22 @@ describe("an object", () => {
       expect(two.pathname).not.toBe(one.pathname)
     }).pipe(withJob({}), (test) => run(test)))
 
-  it.live("of no job does not overwrite another of the same name", () =>
+  it.live("without a job does not overwrite another one of the same name", () =>
     Effect.gen(function*() {
       const [one, two] = [yield* Uploads.bytes("1", { name: "a.txt" }), yield* Uploads.bytes("2", { name: "a.txt" })]
       expect((yield* fetched(one)).bytes.toString()).toBe("1")
       expect((yield* fetched(two)).bytes.toString()).toBe("2")
     }).pipe((test) => run(test)))
 
-  it.live("that metadata would break is refused before anything is sent", () =>
+  it.live("with invalid metadata is rejected before anything is sent", () =>
     Effect.gen(function*() {
       const reason = yield* reasonOf(Uploads.bytes("x", { metadata: { title: "a\r\nx-amz-acl: public-read" } }))
       expect(reason).toMatchObject({ _tag: "BadConfig", setting: "metadata" })
     }).pipe((test) => run(test)))
 })
 
-describe("where an upload goes", () => {
-  it.live("the job's s3Config beats the environment, with its objectPath before the name", () =>
+describe("the destination of an upload", () => {
+  it.live("is the job's s3Config before the environment, with its objectPath before the name", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes("mine", { name: "a.txt" }).pipe(
         withJob({ id: "job-9", s3Config: { ...callers(), objectPath: "/inbox/2026/" } })
@@ -179,33 +179,33 @@ describe("where an upload goes", () => {
       expect((yield* fetched(url)).bytes.toString()).toBe("mine")
     }).pipe((test) => run(test)))
 
-  it.live("credentials of the call beat the job's s3Config", () =>
+  it.live("is the credentials of the call before the job's s3Config", () =>
     Effect.gen(function*() {
       const credentials = { ...KEY, endpointUrl: `${server.url}/results` }
       const url = yield* Uploads.bytes("x", { name: "a.txt", credentials }).pipe(withJob({ s3Config: callers() }))
       expect(url.pathname).toBe("/results/job-1/a.txt")
     }).pipe((test) => run(test, {}, { BUCKET_NAME: "callers" })))
 
-  it.live("BUCKET_NAME names the bucket where the address does not, and the call's bucket beats it", () =>
+  it.live("has the bucket of the call before BUCKET_NAME, and that if the address contains none", () =>
     Effect.gen(function*() {
       expect((yield* Uploads.bytes("x", { key: "a" })).pathname).toBe("/callers/a")
       expect((yield* Uploads.bytes("x", { key: "a", bucket: "results" })).pathname).toBe("/results/a")
     }).pipe((test) => run(test, {}, { BUCKET_ENDPOINT_URL: server.url, BUCKET_NAME: "callers" })))
 
-  it.live("the job's s3Config is ignored where the layer says so", () =>
+  it.live("ignores the job's s3Config when the layer disables it", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes("x", { key: "a" }).pipe(withJob({ s3Config: callers() }))
       expect(url.pathname).toBe("/results/a")
     }).pipe((test) => run(test, { jobConfig: false })))
 
-  it.live("BUCKET_REGION signs for the region that the address does not tell", () =>
+  it.live("has the region of BUCKET_REGION when the address contains none", () =>
     Effect.gen(function*() {
       const url = yield* Uploads.bytes("x")
       expect(url.searchParams.get("X-Amz-Credential")).toContain("/eu-north-1/s3/")
     }).pipe((test) => run(test, {}, { BUCKET_REGION: "eu-north-1", AWS_REGION: "us-west-2" })))
 })
 
-describe("a storage that refuses", () => {
+describe("a storage that rejects an upload", () => {
   it.live("an unknown key: Denied, with the variables to check", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Uploads.bytes("x"))
@@ -213,7 +213,7 @@ describe("a storage that refuses", () => {
       expect(error.message).toContain("Check BUCKET_ACCESS_KEY_ID and BUCKET_SECRET_ACCESS_KEY")
     }).pipe((test) => run(test, {}, { BUCKET_ACCESS_KEY_ID: "NOBODY-KNOWS-ME" })))
 
-  it.live("a wrong secret: Denied, with the job's keys to check, and the secret nowhere", () =>
+  it.live("a wrong secret: Denied, with the job's keys to check, and without the secret", () =>
     Effect.gen(function*() {
       const s3Config = { ...callers(), accessSecret: "hunter2hunter2" }
       const { lines, value: error } = yield* logged(Effect.flip(Uploads.bytes(pattern(PART + 1)).pipe(withJob({ s3Config }))))
@@ -224,14 +224,14 @@ describe("a storage that refuses", () => {
       expect(all).not.toContain(KEY.accessId)
     }).pipe((test) => run(test, { partSize: PART })))
 
-  it.live("a bucket that is not there: NoSuchBucket, with what to do", () =>
+  it.live("a missing bucket: NoSuchBucket, with what to do", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(Uploads.bytes("x", { bucket: "nowhere" }))
       expect(error.reason).toMatchObject({ _tag: "NoSuchBucket", bucket: "nowhere" })
       expect(error.message).toContain("Create it, or correct BUCKET_NAME or BUCKET_ENDPOINT_URL")
     }).pipe((test) => run(test, {}, { BUCKET_ENDPOINT_URL: server.url })))
 
-  it.live("the bucket of the month, where nobody named one: NoSuchBucket, with how to name one", () =>
+  it.live("the bucket of the month, when none is named: NoSuchBucket, with how to name one", () =>
     Effect.gen(function*() {
       const { lines, value: error } = yield* logged(
         Effect.andThen(Effect.flip(Uploads.bytes("x")), Effect.flip(Uploads.bytes("x")))
@@ -244,7 +244,7 @@ describe("a storage that refuses", () => {
     }).pipe((test) => run(test, {}, { BUCKET_ENDPOINT_URL: server.url })))
 })
 
-it.live("a span `upload` says what went where, and no secret", () =>
+it.live("a span `upload` has the key, the destination and the size, and no secret", () =>
   Effect.gen(function*() {
     const spans: Array<Tracer.NativeSpan> = []
     const tracer = Tracer.make({

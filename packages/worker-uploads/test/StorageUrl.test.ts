@@ -80,7 +80,7 @@ describe("a bucket in the address is recognised", () => {
     expect(parse(address)).toMatchObject({ bucket, url, prefix })
   })
 
-  it("and gives way to one that is named", () => {
+  it("is overridden by a named bucket", () => {
     expect(parse("https://photos.s3.eu-west-1.amazonaws.com", "other")).toMatchObject({
       bucket: "other",
       url: "https://s3.eu-west-1.amazonaws.com"
@@ -88,7 +88,7 @@ describe("a bucket in the address is recognised", () => {
     expect(parse("https://abcd1234.r2.cloudflarestorage.com/photos", "other")).toMatchObject({ bucket: "other", prefix: "" })
   })
 
-  it("and where it is the named one, is not used twice", () => {
+  it("is not used twice when it is also the named one", () => {
     expect(parse("http://127.0.0.1:9000/photos/raw", "photos")).toMatchObject({
       bucket: "photos",
       url: "http://127.0.0.1:9000",
@@ -96,7 +96,7 @@ describe("a bucket in the address is recognised", () => {
     })
   })
 
-  it("but a path of an unknown host is its base path, when another bucket is named", () => {
+  it("is a base path of an unknown host when another bucket is named", () => {
     expect(parse("https://gateway.example/storage/s3/", "photos")).toMatchObject({
       bucket: "photos",
       url: "https://gateway.example/storage/s3",
@@ -118,12 +118,12 @@ describe("buckets are addressed", () => {
   })
 })
 
-describe("an address that is none", () => {
+describe("an invalid address", () => {
   it.each(["ftp://s3.example.com", "http://", "https://%zz", "file:///etc/passwd"])("is refused: %s", (address) => {
     expect(problem(address)).toBe("is no http or https address")
   })
 
-  it("is refused with a password in it, without repeating it", () => {
+  it("is rejected with a password in it, without repeating it", () => {
     expect(problem("https://user:hunter2@s3.example.com")).not.toContain("hunter2")
   })
 

@@ -1,5 +1,5 @@
 /**
- * What the tests of uploads share: the service under an environment and a job, and contents that can be told apart.
+ * What the tests of uploads share: the service with an environment and a job, and distinguishable contents.
  */
 import { S3Server } from "@stint/s3/testing"
 import { CurrentJob } from "@stint/worker/CurrentJob"
@@ -23,28 +23,28 @@ export const bucketEnvironment = (url: string, key: { readonly accessId: string;
   BUCKET_SECRET_ACCESS_KEY: key.accessSecret
 })
 
-/** The service under these variables and no others. */
+/** The service with these variables and no others. */
 export const layer = (env: Record<string, string>, options: Uploads.LayerOptions = {}) =>
   Layer.provide(Uploads.layerWith(options), ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
 
-/** Runs with a job at hand. */
+/** Runs with a current job. */
 export const withJob = (job: Partial<ReceivedJob>) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.provideService(self, CurrentJob, { id: "job-1", input: {}, ...job })
 
-/** Collects what is logged while the effect runs, beside its answer. */
+/** Collects the log of the effect; returns it with the value. */
 export const logged = Effect.fnUntraced(function*<A, E, R>(self: Effect.Effect<A, E, R>) {
   const log = LogMemory.make()
   const value = yield* Effect.provide(self, log.layer)
   return { value, lines: log.lines }
 })
 
-/** A folder that goes with the scope. */
+/** A folder that is removed with the scope. */
 export const folder = Effect.acquireRelease(
   Effect.promise(() => mkdtemp(join(tmpdir(), "stint-uploads-"))),
   (path) => Effect.promise(() => rm(path, { recursive: true, force: true }))
 )
 
-/** Bytes in which every place can be told from its neighbours, and every part from the others. */
+/** Bytes in which every position differs from its neighbours, and every part from the others. */
 export const pattern = (size: number): Buffer => {
   const bytes = Buffer.allocUnsafe(size)
   let state = 0x2545f491 ^ size
@@ -55,7 +55,7 @@ export const pattern = (size: number): Buffer => {
   return bytes
 }
 
-/** The bytes at an address, and how they are labelled. */
+/** The status, headers and bytes of a URL. */
 export const fetched = (url: URL) =>
   Effect.promise(async () => {
     const response = await fetch(url)

@@ -6,7 +6,7 @@ import { join } from "node:path"
 import { promisify } from "node:util"
 import { HostileStorage } from "./HostileStorage.ts"
 
-it("nothing of AWS is loaded by importing the package or writing to a folder, only by the first upload to a bucket (P8)", async () => {
+it("loads AWS neither on import nor for a folder, only by the first upload to a bucket (P8)", async () => {
   const folder = await mkdtemp(join(tmpdir(), "stint-uploads-"))
   const storage = new HostileStorage()
   await storage.up()

@@ -17,7 +17,7 @@ const Report = Handler.make("report", {
 })
 
 describe("a test of a handler that uploads", () => {
-  it.effect("sees what was uploaded, and the handler's address of it", () =>
+  it.effect("sees the uploads and the URL that the handler got", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Report, { title: "June" }, { id: "job-1" })
       expect(result).toMatchObject({ status: "COMPLETED", output: { url: "https://uploads.test/job-1/June.html" } })

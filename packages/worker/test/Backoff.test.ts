@@ -8,7 +8,7 @@ import * as Backoff from "../src/transport/Backoff.ts"
 
 const limits: Backoff.Limits = { initial: 100, max: 5_000 }
 
-/** Runs with a random source that always draws this number. */
+/** Runs with a random source that always returns this number. */
 const drawing = (number: number) =>
   Effect.provideService(Random.Random, {
     nextIntUnsafe: () => Math.floor(number * Number.MAX_SAFE_INTEGER),
@@ -28,12 +28,12 @@ describe("the delays of a backoff", () => {
       expect(yield* drawing(NEARLY_ONE)(delays(8))).toEqual([100, 200, 400, 800, 1_600, 3_200, 5_000, 5_000])
     }))
 
-  it.effect("are half of that for the smallest random number", () =>
+  it.effect("are half as long for the smallest random number", () =>
     Effect.gen(function*() {
       expect(yield* drawing(0)(delays(8))).toEqual([50, 100, 200, 400, 800, 1_600, 2_500, 2_500])
     }))
 
-  it.effect("are three quarters of that for a random number in the middle", () =>
+  it.effect("are three quarters as long for a random number of one half", () =>
     Effect.gen(function*() {
       expect(yield* drawing(0.5)(delays(3))).toEqual([75, 150, 300])
     }))
@@ -58,7 +58,7 @@ describe("the delays of a backoff", () => {
       expect(yield* backoff.next).toBe(200)
     }).pipe(drawing(NEARLY_ONE)))
 
-  it.effect("are what `sleep` sleeps for", () =>
+  it.effect("are the durations that `sleep` waits", () =>
     Effect.gen(function*() {
       const backoff = Backoff.make(limits)
       const sleeping = yield* Effect.forkChild(Effect.andThen(backoff.sleep, backoff.sleep), { startImmediately: true })
@@ -69,7 +69,7 @@ describe("the delays of a backoff", () => {
       expect(yield* Clock.currentTimeMillis).toBe(225)
     }).pipe(drawing(0.5)))
 
-  it.effect("are those of the schedule, which retries any effect", () =>
+  it.effect("are the same in the schedule, which retries any effect", () =>
     Effect.gen(function*() {
       let tries = 0
       const failing = Effect.suspend(() => ++tries < 4 ? Effect.fail("no") : Effect.succeed(tries))

@@ -13,14 +13,14 @@ import { job, services } from "./MemoryWorker.ts"
 
 const settle = TestClock.adjust(0)
 
-/** A worker in a scope of its own, and the closing of it. */
+/** Starts a worker in its own scope and returns the effect that closes the scope. */
 const startIn = Effect.fnUntraced(function*(handler: Handler.Runnable, options: Worker.Options = {}) {
   const scope = yield* Scope.make()
   yield* Layer.buildWithScope(Worker.layer(handler, options), scope)
   return { close: Effect.forkChild(Scope.close(scope, Exit.void)) }
 })
 
-/** A handler that waits for the test. */
+/** A handler that blocks until the test releases it. */
 const gate = () => {
   let open = () => {}
   const handler = Handler.fromFunction(() =>
@@ -34,8 +34,8 @@ const gate = () => {
 const pings = (memory: Memory["Service"]) => memory.calls().filter(({ kind }) => kind === "ping").map(({ body }) => body)
 const version = { runpod_version: "0.0.0" }
 
-describe("the end of a worker", () => {
-  it.effect("an idle one says goodbye and is gone", () => {
+describe("the shutdown of a worker", () => {
+  it.effect("an idle worker sends the exit ping and ends", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -46,7 +46,7 @@ describe("the end of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("takes no more, delivers what it holds, however long that takes, and says goodbye before and after", () => {
+  it.effect("takes no more jobs, delivers the running ones however long they take, and sends the exit ping before and after", () => {
     const { layer } = services({})
     const { handler, open } = gate()
     return Effect.gen(function*() {
@@ -67,7 +67,7 @@ describe("the end of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("after the grace cuts off what still runs, and names it in the log", () => {
+  it.effect("interrupts jobs that are still running after the grace period and names them in the log", () => {
     const { layer, log } = services({ PLATFORM_SHUTDOWN_GRACE: "5000" })
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -96,7 +96,7 @@ describe("the end of a worker", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a goodbye that does not arrive is no error", () => {
+  it.effect("a lost exit ping is not an error", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -109,11 +109,11 @@ describe("the end of a worker", () => {
   })
 })
 
-describe("a fresh worker is asked for", () => {
+describe("a request to recycle the worker", () => {
   it.effect.each<[string, unknown, Worker.Options]>([
     ["by a result", { refresh_worker: true }, {}],
     ["by the config", null, { refreshWorker: true }]
-  ])("%s: the result says so, and the worker wants to stop", ([, result, options]) => {
+  ])("%s sets stopPod in the result and shuts the worker down", ([, result, options]) => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory

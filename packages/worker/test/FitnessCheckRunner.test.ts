@@ -28,7 +28,7 @@ const { PLATFORM_WEBHOOK_PING: _, ...onPlatform } = workerEnvironment({
 
 type Check = readonly [name: string, run: Effect.Effect<void, unknown>]
 
-/** A machine with these checks, on a platform unless the variables say otherwise. The process's end is a record. */
+/** Services with these checks, connected to a platform unless `env` says otherwise. Exits of the process are recorded. */
 const machine = (checks: ReadonlyArray<Check>, env: { readonly [name: string]: string } = onPlatform) => {
   const { layer, log } = services(env)
   const exits: Array<number> = []
@@ -43,7 +43,7 @@ const machine = (checks: ReadonlyArray<Check>, env: { readonly [name: string]: s
   return { exits, log, layer: Layer.provideMerge(added, Layer.merge(layer, exit)) }
 }
 
-/** Runs the checks as far as they come without time passing. */
+/** Runs the checks until they need time to pass. */
 const check = Effect.gen(function*() {
   const fiber = yield* Effect.forkScoped(Layer.build(FitnessCheckRunner.layer))
   yield* TestClock.adjust(0)
@@ -71,7 +71,7 @@ class ModelMissing extends Schema.TaggedError<ModelMissing>()("ModelMissing", { 
 
 // docs/spec/fitness-checks.md#a-failed-check, docs/spec/worker-protocol.md#unhealthy-report
 describe("fitness checks", () => {
-  it.effect("run one after the other, in the order in which they were added, and then the worker goes on", () => {
+  it.effect("run one after the other in the order in which they were added, before the worker continues", () => {
     const events: Array<string> = []
     const one = (name: string): Check => [
       name,
@@ -95,7 +95,7 @@ describe("fitness checks", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("the first that fails is reported, and ends the process; those after it do not run", () => {
+  it.effect("the first failed check is reported and ends the process, and later checks do not run", () => {
     const events: Array<string> = []
     const { exits, layer, log } = machine([
       ["good", Effect.void],
@@ -116,7 +116,7 @@ describe("fitness checks", () => {
 
   it.effect.each<[string, Effect.Effect<void, unknown>, string]>([
     ["a typed failure", Effect.fail(new ModelMissing({ path: "/models" })), "ModelMissing"],
-    ["a failure that is a text", Effect.fail("no GPU"), "no GPU"],
+    ["a failure that is a string", Effect.fail("no GPU"), "no GPU"],
     ["a failure that is an object", Effect.fail({ gpu: 3 }), "{\"gpu\":3}"],
     ["a defect", Effect.die(new TypeError("undefined is not a GPU")), "undefined is not a GPU"],
     [
@@ -125,19 +125,19 @@ describe("fitness checks", () => {
       "Expected property name or '}' in JSON at position 1 (line 1 column 2)"
     ],
     ["a rejected promise", Effect.promise(() => Promise.reject(new Error("rejected"))), "rejected"],
-    ["a promise that nobody maps", Effect.tryPromise(() => Promise.reject(new Error("rejected"))), "rejected"],
-    ["nothing at all", Effect.fail(undefined), "undefined"],
-    ["an empty text", Effect.fail(" "), "it failed without a reason"],
-    ["an interruption of its own", Effect.interrupt, "it was interrupted"],
-    ["several lines", Effect.fail(new Unready({ message: " line one\n\tline two " })), "line one line two"]
-  ])("%s fails it, with the reason in words", ([, run, reason]) =>
+    ["a rejection in tryPromise without a catch", Effect.tryPromise(() => Promise.reject(new Error("rejected"))), "rejected"],
+    ["undefined", Effect.fail(undefined), "undefined"],
+    ["a blank message", Effect.fail(" "), "it failed without a reason"],
+    ["a check that interrupts itself", Effect.interrupt, "it was interrupted"],
+    ["a message of several lines", Effect.fail(new Unready({ message: " line one\n\tline two " })), "line one line two"]
+  ])("%s fails the check and is reported as a readable reason", ([, run, reason]) =>
     Effect.gen(function*() {
       const { exits, sent } = yield* reportOf("check", run)
       expect(sent).toEqual([unhealthy("check", reason)])
       expect(exits).toEqual([1])
     }))
 
-  it.effect("one that does not end in 60 s has failed, even where it cannot be interrupted", () =>
+  it.effect("a check that takes longer than 60 s fails, even if it is uninterruptible", () =>
     Effect.gen(function*() {
       for (const run of [Effect.never, Effect.uninterruptible(Effect.sleep("1 hour"))]) {
         const { exits, layer } = machine([["gpu", run]])
@@ -152,7 +152,7 @@ describe("fitness checks", () => {
       }
     }))
 
-  it.effect("one that is given up releases what it holds", () => {
+  it.effect("a check that times out releases its resources", () => {
     const events: Array<string> = []
     const hanging = Effect.andThen(
       Effect.acquireRelease(Effect.void, () => Effect.sync(() => void events.push("released"))),
@@ -168,7 +168,7 @@ describe("fitness checks", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a platform that does not answer holds the exit for 2 s, and no longer", () => {
+  it.effect("a platform that does not respond delays the exit by 2 s at most", () => {
     const { exits, layer } = machine([["disk", Effect.fail("full")]])
     const silent = Layer.effect(
       JobSource,
@@ -183,7 +183,7 @@ describe("fitness checks", () => {
     }).pipe(Effect.provide(Layer.provideMerge(silent, layer)))
   })
 
-  it.effect.each([500, "unreachable"] as const)("a report that fails (%s) is not repeated, and does not hold the exit", (how) => {
+  it.effect.each([500, "unreachable"] as const)("a failed report (%s) is not repeated and does not delay the exit", (how) => {
     const { exits, layer } = machine([["disk", Effect.fail("full")]])
     return Effect.gen(function*() {
       yield* (yield* Memory).failNext("ping", 1, how)
@@ -193,22 +193,22 @@ describe("fitness checks", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it("the report holds at most 256 characters of the reason and of the name, and cuts none in two", () =>
+  it("the report contains at most 256 characters of the reason and of the name and splits no character", () =>
     fc.assert(fc.asyncProperty(
       fc.string({ unit: "grapheme", minLength: 1, maxLength: 400 }).map((text) => `x${text.replaceAll(/\s|\.$/g, "_")}`),
       async (text) => {
         const { sent } = await Effect.runPromise(Effect.provide(reportOf(text, Effect.fail(text)), TestClock.layer()))
         const [{ check, reason }] = decodeReports(sent)
-        for (const told of [check, reason]) {
-          expect(told.length).toBeLessThanOrEqual(FitnessCheckRunner.MAX_REASON)
-          expect(text.startsWith(told)).toBe(true)
-          expect(told.isWellFormed()).toBe(true)
-          expect(told.length).toBeGreaterThanOrEqual(Math.min(text.length, FitnessCheckRunner.MAX_REASON - 1))
+        for (const field of [check, reason]) {
+          expect(field.length).toBeLessThanOrEqual(FitnessCheckRunner.MAX_REASON)
+          expect(text.startsWith(field)).toBe(true)
+          expect(field.isWellFormed()).toBe(true)
+          expect(field.length).toBeGreaterThanOrEqual(Math.min(text.length, FitnessCheckRunner.MAX_REASON - 1))
         }
       }
     )))
 
-  it.effect("no job is taken before they have passed", () => {
+  it.effect("the worker takes no job before all checks have passed", () => {
     const { layer } = services(onPlatform)
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -223,7 +223,7 @@ describe("fitness checks", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("none run in local test mode", () => {
+  it.effect("no check runs in local test mode", () => {
     const { exits, layer } = machine([["local", Effect.fail("this machine is what it is")]], {})
     return Effect.gen(function*() {
       const fiber = yield* check
@@ -257,14 +257,14 @@ describe("an unfit worker as a process", () => {
   const REASON = "no disk under /models"
 
   it.each(["PLATFORM_", "RUNPOD_"] as const)(
-    "reports once under %s, takes no job, and exits with 1 without any cleanup",
+    "reports once under %s, takes no job and exits with 1 without cleanup",
     async (prefix) => {
       const stub = await startStub()
       stub.submit("never taken")
       const { code, stderr, stdout } = await startUnfit({ ...stub.environment({ prefix }), CHECK: "rejects" }).ended
       expect(code).toBe(1)
       expect(stderr).toBe("")
-      // The check itself has ended before it is known to have failed; what the worker holds is not given back.
+      // The check's own finalizers run before its failure is known. The worker's resources are not released.
       expect(stdout.split("\n").filter((line) => /^[a-z]/.test(line)))
         .toEqual(["resource opened", "check began", "check ended", "check released"])
       expect(stdout).toContain(`The fitness check \\"models\\" failed: ${REASON}.`)
@@ -282,7 +282,7 @@ describe("an unfit worker as a process", () => {
     }
   )
 
-  it("exits with 1 where the platform is down", async () => {
+  it("exits with 1 when the platform is down", async () => {
     const stub = await startStub()
     const env = stub.environment()
     await stub.down()
@@ -292,7 +292,7 @@ describe("an unfit worker as a process", () => {
     expect(stdout).not.toContain("resource closed")
   })
 
-  it("exits with 1 in 2 s where the platform takes the report and never answers", async () => {
+  it("exits with 1 within 2 s when the platform accepts the report and never responds", async () => {
     let asked = 0
     const server = createServer(() => {
       asked = performance.now()
@@ -312,7 +312,7 @@ describe("an unfit worker as a process", () => {
     expect(held).toBeLessThan(8_000)
   })
 
-  it("leaves in order when it is asked to while its checks run", async () => {
+  it("shuts down gracefully on SIGTERM while its checks run", async () => {
     const stub = await startStub()
     const worker = startUnfit({ ...stub.environment(), CHECK: "hangs" })
     await expect.poll(() => worker.stdout(), { timeout: 15_000 }).toContain("check began")
@@ -323,7 +323,7 @@ describe("an unfit worker as a process", () => {
     expect(stub.of("ping").map(({ text }) => text).filter((text) => text.includes("unhealthy"))).toEqual([])
   })
 
-  it("takes jobs where they pass", async () => {
+  it("takes jobs when the checks pass", async () => {
     const stub = await startStub()
     startUnfit(stub.environment())
     expect(await stub.resultOf(stub.submit("served"))).toEqual({ output: "served" })

@@ -45,7 +45,7 @@ const Countdown = Handler.makeStream("countdown", {
 })
 
 describe("Handler.make", () => {
-  it.effect("decodes the input, encodes the output, and gets its services as layers", () =>
+  it.effect("decodes the input, encodes the output and receives its services from layers", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Measure, { url: new URL("http://a/b"), width: 3 })
       expect(result).toEqual({
@@ -57,7 +57,7 @@ describe("Handler.make", () => {
       })
     }).pipe(Effect.provide(photos)))
 
-  it.effect("fails the job with the path of everything in the input that does not fit", () =>
+  it.effect("fails the job with the path of each invalid value in the input", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.runJson(Measure, { url: 7, width: 1000 })
       expect(result.status).toBe("FAILED")
@@ -76,7 +76,7 @@ describe("Handler.make", () => {
       expect(nothing.error).toMatch(/input: .*got null/)
     }).pipe(Effect.provide(photos)))
 
-  it.effect("makes a declared failure the job's error, and every other one an exception", () =>
+  it.effect("reports a declared failure as the job's error and every other failure as an exception", () =>
     Effect.gen(function*() {
       const declared = yield* WorkerTest.run(Measure, { url: new URL("http://a/none"), width: 3 })
       expect(declared).toMatchObject({ status: "FAILED", output: undefined })
@@ -89,14 +89,14 @@ describe("Handler.make", () => {
       })
     }).pipe(Effect.provide(photos)))
 
-  it.effect("reports an output that its own Schema does not accept as an exception", () =>
+  it.effect("reports an output that does not match its Schema as an exception", () =>
     Effect.gen(function*() {
       const Half = Handler.make("half", { input: Schema.Number, output: Schema.Int, run: (n) => Effect.succeed(n / 2) })
       const result = yield* WorkerTest.run(Half, 3)
       expect(JSON.parse(result.error ?? "")).toMatchObject({ error_type: "SchemaError" })
     }))
 
-  it.effect("names the first 20 of many offending values, and each of them briefly", () =>
+  it.effect("names the first 20 of many invalid values and shortens each", () =>
     Effect.gen(function*() {
       const Numbers = Handler.make("numbers", {
         input: Schema.Array(Schema.Number),
@@ -122,7 +122,7 @@ describe("Handler.make", () => {
       expect(yield* WorkerTest.run(Refresh, null)).toMatchObject({ status: "COMPLETED", output: { n: 1 }, stopPod: true })
     }))
 
-  it.effect("knows its job, and closes its scope with the job", () =>
+  it.effect("has access to its job, and its scope closes with the job", () =>
     Effect.gen(function*() {
       const events: Array<string> = []
       const Scoped = Handler.make("scoped", {
@@ -139,7 +139,7 @@ describe("Handler.make", () => {
       expect(events).toEqual(["open", "closed"])
     }))
 
-  it.effect("that dies or interrupts itself fails its job", () =>
+  it.effect("a handler that dies or interrupts itself fails its job", () =>
     Effect.gen(function*() {
       const Odd = Handler.make("odd", {
         input: Schema.Literals(["die", "interrupt"]),
@@ -152,7 +152,7 @@ describe("Handler.make", () => {
       })
     }))
 
-  it("a worker of a handler whose layer is missing does not compile", () => {
+  it("a worker without a layer that its handler needs does not compile", () => {
     // @effect-diagnostics missingLayerContext:off
     // @ts-expect-error Photos is not provided
     const missing: Layer.Layer<never, never, Worker.Services> = Worker.layer(Measure)
@@ -162,7 +162,7 @@ describe("Handler.make", () => {
 })
 
 describe("Handler.makeStream", () => {
-  it.effect("streams encoded chunks, and collects them on demand", () =>
+  it.effect("streams encoded chunks and collects them on request", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Countdown, { from: 3 })
       const chunks = [{ n: "3" }, { n: "2" }, { n: "1" }]
@@ -171,14 +171,14 @@ describe("Handler.makeStream", () => {
       expect(yield* WorkerTest.run(Plain, null)).toMatchObject({ output: [], chunks: [1, 2] })
     }))
 
-  it.effect("that fails, fails the job after its chunks", () =>
+  it.effect("a stream that fails fails the job after its chunks", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Countdown, { from: 14 })
       expect(result).toMatchObject({ status: "FAILED", output: undefined, chunks: [{ n: "14" }] })
       expect(JSON.parse(result.error ?? "")).toEqual({ _tag: "Unreadable", url: "13" })
     }))
 
-  it.effect("stops at a chunk with an error, which is not sent", () =>
+  it.effect("a stream stops at a chunk with an error, and the chunk is not sent", () =>
     Effect.gen(function*() {
       const Bad = Handler.makeStream("bad", {
         input: Schema.Null,
@@ -189,7 +189,7 @@ describe("Handler.makeStream", () => {
     }))
 })
 
-/** Runs a handler of a function, as JSON, and says how it went. */
+/** Runs a plain function as a handler with JSON input and returns the result. */
 const fromFunction = (fn: Handler.HandlerFunction, input: unknown = null, options: Handler.FunctionOptions = {}) =>
   WorkerTest.runJson(Handler.fromFunction(fn, options), input)
 
@@ -245,13 +245,13 @@ describe("Handler.fromFunction", () => {
       expect(JSON.parse(result.error ?? "")).toMatchObject({ error_type: "RangeError", error_message: "far" })
     }))
 
-  it.effect("values that can be iterated are values, not streams", () =>
+  it.effect("iterable values are outputs, not streams", () =>
     Effect.gen(function*() {
       expect(yield* fromFunction(() => [1, 2])).toMatchObject({ output: [1, 2], chunks: [] })
       expect(yield* fromFunction(() => "ab")).toMatchObject({ output: "ab", chunks: [] })
     }))
 
-  it.effect("a chunk with an error ends a generator, whose finally runs", () =>
+  it.effect("a chunk with an error ends the generator, and its finally block runs", () =>
     Effect.gen(function*() {
       const events: Array<string> = []
       const result = yield* fromFunction(async function*() {
@@ -267,7 +267,7 @@ describe("Handler.fromFunction", () => {
       expect(events).toEqual(["finally"])
     }))
 
-  it.effect("what a generator returns is a signal only", () =>
+  it.effect("only the signals of a generator's return value are used", () =>
     Effect.gen(function*() {
       const result = yield* fromFunction(function*() {
         yield 1
@@ -276,7 +276,7 @@ describe("Handler.fromFunction", () => {
       expect(result).toMatchObject({ status: "COMPLETED", output: [], stopPod: true })
     }))
 
-  it.effect("stopping fires the signal of a function that waits, and waits for its end", () =>
+  it.effect("a stop aborts the signal of a function and waits for the function to end", () =>
     Effect.gen(function*() {
       const events: Array<string> = []
       const started = yield* Deferred.make<void>()
@@ -293,7 +293,7 @@ describe("Handler.fromFunction", () => {
       expect(events).toEqual(["aborted", "cleaned up"])
     }))
 
-  it.effect("a signal that is looked at only after the stop has fired already", () =>
+  it.effect("a signal that is first read after the stop is already aborted", () =>
     Effect.gen(function*() {
       const started = yield* Deferred.make<void>()
       let release = () => {}
@@ -314,7 +314,7 @@ describe("Handler.fromFunction", () => {
       expect(late).toBe(true)
     }))
 
-  it.effect("stopping a generator runs its finally", () =>
+  it.effect("a stop runs the finally block of a generator", () =>
     Effect.gen(function*() {
       const events: Array<string> = []
       const started = yield* Deferred.make<void>()

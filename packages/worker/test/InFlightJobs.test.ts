@@ -2,7 +2,7 @@ import { expect, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import * as InFlightJobs from "../src/runtime/InFlightJobs.ts"
 
-/** Reads the list as the heartbeat's thread does. */
+/** Reads the list in the way the heartbeat thread does. */
 const read = (memory: SharedArrayBuffer): ReadonlyArray<string> => {
   const ids: Array<string> = []
   for (let start = 0; start < memory.byteLength; start += InFlightJobs.SLOT) {
@@ -13,7 +13,7 @@ const read = (memory: SharedArrayBuffer): ReadonlyArray<string> => {
   return ids.sort()
 }
 
-it("property: the list is what was added and not released, however many there are", () => {
+it("property: the list contains the jobs that were added and not released, however many there are", () => {
   const id = fc.string({ unit: "grapheme", minLength: 1, maxLength: 20 })
   const step = fc.oneof({ weight: 3, arbitrary: id.map((add) => ({ add })) }, fc.nat().map((release) => ({ release })))
   fc.assert(
@@ -30,7 +30,7 @@ it("property: the list is what was added and not released, however many there ar
   )
 })
 
-it("leaves out an id that is too long, and keeps its place free", () => {
+it("omits an id that is too long and leaves its slot free", () => {
   const held = InFlightJobs.make()
   const release = held.add("x".repeat(InFlightJobs.SLOT))
   expect(read(held.memory)).toEqual([])

@@ -9,7 +9,7 @@ type Printed = { readonly stream: "stdout" | "stderr"; readonly text: string }
 
 const printed: Array<Printed> = []
 
-/** A console of its own, and both streams as a list. */
+/** A separate console, and the writes of both streams as a list. */
 const installed = () => {
   printed.length = 0
   for (const stream of ["stdout", "stderr"] as const) {
@@ -35,7 +35,7 @@ afterEach(() => {
 })
 
 describe("console in a handler", () => {
-  it("is one line of its job, whatever is printed, with level and stream", () => {
+  it("writes each call as one line of its job, with level and stream", () => {
     const { own } = installed()
     within("job-1", () => {
       own.log("step %d of", 1, { n: [1, 2] })
@@ -47,7 +47,7 @@ describe("console in a handler", () => {
     ])
   })
 
-  it("finds the job in what it calls, and after it waited", async () => {
+  it("finds the job in called functions and after an await", async () => {
     const { own } = installed()
     await Promise.all(["a", "b"].map((id) =>
       within(id, async () => {
@@ -61,7 +61,7 @@ describe("console in a handler", () => {
     ])
   })
 
-  it("stays as it is outside of a job, and afterwards", () => {
+  it("is unchanged outside of a job and after it is restored", () => {
     const { own, plain, restore } = installed()
     own.log("loading", 1)
     restore()

@@ -11,7 +11,7 @@ const failing = Handler.fromFunction(({ input }) => {
 
 // docs/spec/handler.md#returned-values
 describe("the ERROR line of a failed job", () => {
-  it.effect("says the error that the handler returned", () => {
+  it.effect("contains the error that the handler returned", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -24,7 +24,7 @@ describe("the ERROR line of a failed job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("of an exception begins with what was thrown and where, in lines of its own", () => {
+  it.effect("of an exception starts with the thrown error and its location, on separate lines", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory

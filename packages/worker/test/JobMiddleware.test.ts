@@ -1,3 +1,5 @@
+// The negative type tests below are reported by the Effect language service as well as by the compiler.
+// @effect-diagnostics missingLayerContext:off missingEffectContext:off
 import { describe, expect, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -11,10 +13,10 @@ import { job, services, start } from "./MemoryWorker.ts"
 
 const one = Handler.fromFunction(() => 1)
 
-/** What one job used, in the middleware's own service. */
+/** The uses that one job records. The middleware provides a separate list for each job. */
 class Tally extends Context.Service<Tally, Array<string>>()("test/JobMiddleware/Tally") {}
 
-/** A service of the worker's layers. */
+/** A service that the worker's layers provide. */
 class Ledger extends Context.Service<Ledger, Array<string>>()("test/JobMiddleware/Ledger") {}
 
 /** Gives each job a tally and writes it into the ledger when the job has ended. */
@@ -33,7 +35,7 @@ const Counting = Handler.make("counting", {
 })
 
 describe("the middleware list", () => {
-  it.effect("wraps every run, the first one outermost, and may change the outcome", () =>
+  it.effect("wraps every run with the first one outermost and can change the outcome", () =>
     Effect.gen(function*() {
       const events: Array<string> = []
       const trace = (name: string) =>
@@ -52,7 +54,7 @@ describe("the middleware list", () => {
       expect(events).toEqual(["outer before j1", "inner before j1", "inner after", "outer after"])
     }))
 
-  it.live("is in its own order, however long the setup of each middleware takes", () =>
+  it.live("keeps its order, however long the setup of each middleware takes", () =>
     Effect.gen(function*() {
       const events: Array<string> = []
       const slow = (name: string, millis: number) =>
@@ -67,7 +69,7 @@ describe("the middleware list", () => {
       expect(events).toEqual(["first", "second", "third"])
     }))
 
-  it.effect("sets up each middleware once per worker, and closes its scope with the worker", () =>
+  it.effect("sets up each middleware once per worker and closes its scope with the worker", () =>
     Effect.gen(function*() {
       const events: Array<string> = []
       const middleware = [JobMiddleware.unwrap(Effect.as(
@@ -92,7 +94,7 @@ describe("the middleware list", () => {
 })
 
 describe("a middleware", () => {
-  it.effect("may pass on another job, which the handler gets as its argument and as CurrentJob", () =>
+  it.effect("can replace the job, which the handler receives as its argument and as CurrentJob", () =>
     Effect.gen(function*() {
       const Double = Handler.make("double", {
         input: Schema.Struct({ n: Schema.Number }),
@@ -105,7 +107,7 @@ describe("a middleware", () => {
       expect((yield* WorkerTest.runJson(plain, { n: 1 }, {}, { middleware })).output).toEqual({ n: 4 })
     }))
 
-  it.effect("that throws fails the job like a handler that throws", () =>
+  it.effect("fails the job when it throws, like a handler that throws", () =>
     Effect.gen(function*() {
       const throwing = JobMiddleware.make(() => {
         throw new RangeError("far")
@@ -114,14 +116,14 @@ describe("a middleware", () => {
       expect(JSON.parse(result.error ?? "")).toMatchObject({ error_type: "RangeError", error_message: "far" })
     }))
 
-  it.effect("may answer without running the handler", () =>
+  it.effect("can return an outcome without running the handler", () =>
     Effect.gen(function*() {
       const refuse = JobMiddleware.make(() => Effect.succeed({ error: "no" }))
       const result = yield* WorkerTest.runJson(one, null, {}, { middleware: [refuse] })
       expect(result).toMatchObject({ status: "FAILED", error: "no" })
     }))
 
-  it.effect("gives each job a service of its own, which inner middleware sees, too", () =>
+  it.effect("provides each job with its own service, also to inner middleware", () =>
     Effect.gen(function*() {
       const ledger: Array<string> = []
       const inner = JobMiddleware.make((next, job) =>

@@ -13,7 +13,7 @@ import * as JobSourceHttp from "../src/transport/JobSourceHttp.ts"
 
 const echo = Handler.fromFunction((job) => job.input)
 
-/** A worker in this process, over HTTP to the stub. It leaves no job to wait for in the end. */
+/** Starts a worker in this process that uses the stub over HTTP. Its shutdown does not wait for jobs. */
 const start = Effect.fnUntraced(function*(
   stub: PlatformStub.PlatformStub,
   handler: Runnable,
@@ -34,7 +34,7 @@ const start = Effect.fnUntraced(function*(
   )
   const scope = yield* Scope.fork(yield* Effect.scope)
   yield* Layer.buildWithScope(Layer.provide(Worker.layer(handler, options), services), scope)
-  return { log: log.lines, said: log.until, close: Scope.close(scope, Exit.void) }
+  return { log: log.lines, logged: log.until, close: Scope.close(scope, Exit.void) }
 })
 
 const fail = (message: string): never => {
@@ -45,8 +45,8 @@ const until = (stub: PlatformStub.PlatformStub, check: () => boolean) => Effect.
 const resultOf = (stub: PlatformStub.PlatformStub, id: string) => Effect.promise(() => stub.resultOf(id))
 
 // docs/spec/worker-protocol.md#overview
-describe("on the wire", () => {
-  it.live("takes, runs and delivers", () =>
+describe("the HTTP transport", () => {
+  it.live("takes a job, runs it and delivers its result", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       yield* start(stub, echo)
@@ -60,7 +60,7 @@ describe("on the wire", () => {
       expect(done?.headers).toMatchObject({ "content-type": "application/json", authorization: "stub-key" })
     }))
 
-  it.live("labels results as that platform's own SDK does, where the variables are RUNPOD_", () =>
+  it.live("labels results like that platform's own SDK when the variables start with RUNPOD_", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       yield* start(stub, echo, {}, stub.environment({ prefix: "RUNPOD_" }))
@@ -71,7 +71,7 @@ describe("on the wire", () => {
       expect(done?.query).toEqual({ gpu: "none", isStream: "false" })
     }))
 
-  it.live("keeps whatever else the platform put into the job, and makes up for a lost empty input", () =>
+  it.live("keeps all other members of the job and restores an empty input that the platform omitted", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       yield* start(stub, Handler.fromFunction(({ id: _id, ...job }) => job))
@@ -81,7 +81,7 @@ describe("on the wire", () => {
       })
     }))
 
-  it.live.each([204, 400] as const)("%i is no job", (empty) =>
+  it.live.each([204, 400] as const)("a response with status %i means that there is no job", (empty) =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make({ hold: 1, empty })
       const { log } = yield* start(stub, echo)
@@ -89,11 +89,11 @@ describe("on the wire", () => {
       const id = stub.submit(1)
       expect(yield* resultOf(stub, id)).toEqual({ output: 1 })
       expect(log.filter(({ level }) => level === "ERROR" || level === "WARN")).toEqual([])
-      // An empty answer that comes at once does not make the worker spin.
+      // Immediate empty responses do not make the worker spin.
       expect(stub.of("job-take").length).toBeLessThan(20)
     }))
 
-  it.live("takes several jobs as a batch, and says that it holds some", () =>
+  it.live("takes several jobs as a batch and reports that it has jobs in progress", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const waiting: Array<() => void> = []
@@ -117,7 +117,7 @@ describe("on the wire", () => {
       yield* until(stub, () => stub.of("job-done").length === 4)
     }))
 
-  it.live("takes one by one where there are no batches, and asks for them once only", () =>
+  it.live("takes jobs one by one when the platform has no batch route, which it tries only once", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make({ batch: false })
       yield* start(stub, echo, { concurrencyModifier: () => 3 })
@@ -126,7 +126,7 @@ describe("on the wire", () => {
       expect(stub.of("job-take").length).toBeGreaterThanOrEqual(3)
     }))
 
-  it.live("streams chunks in order, then the result, marked as a stream's", () =>
+  it.live("streams chunks in order, then the result, marked as the result of a stream", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       stub.failNext("job-stream", 1, 500)
@@ -146,7 +146,7 @@ describe("on the wire", () => {
       expect(last).toBe("job-done")
     }))
 
-  it.live("reports an exception as six fields", () =>
+  it.live("reports an exception with six fields", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const { log } = yield* start(
@@ -166,14 +166,14 @@ describe("on the wire", () => {
     }))
 })
 
-describe("what is no job", () => {
+describe("a response that is not a job", () => {
   it.live.each<[string, string, string]>([
-    ["no JSON", "application/json", "{"],
+    ["not JSON", "application/json", "{"],
     ["another content type", "text/html", `{"id":"j0","input":1}`],
-    ["nothing", "application/json", ""],
-    ["no object", "application/json", "7"],
+    ["an empty body", "application/json", ""],
+    ["not an object", "application/json", "7"],
     ["no id", "application/json", `{"input":1}`],
-    ["an id that is no text", "application/json", `{"id":7,"input":1}`]
+    ["an id that is not a string", "application/json", `{"id":7,"input":1}`]
   ])("%s", ([, contentType, body]) =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
@@ -187,7 +187,7 @@ describe("what is no job", () => {
 })
 
 describe("faults", () => {
-  it.live("a result is tried again after an error and after a lost connection", () =>
+  it.live("a result is retried after an error and after a lost connection", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       stub.failNext("job-done", 1, 500)
@@ -198,12 +198,12 @@ describe("faults", () => {
       expect(stub.of("job-done", id).length).toBeGreaterThanOrEqual(4)
     }))
 
-  it.live("a platform that restarts while a job runs gets its result, and goes on giving jobs", () =>
+  it.live("a platform that restarts while a job runs receives its result and the next takes", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       let finish = () => {}
       const started = Promise.withResolvers<void>()
-      const { said } = yield* start(
+      const { logged } = yield* start(
         stub,
         Handler.fromFunction((job) => {
           if (job.input !== "wait") return job.input
@@ -217,23 +217,23 @@ describe("faults", () => {
       yield* Effect.promise(() => started.promise)
       yield* Effect.promise(() => stub.down())
       finish()
-      yield* said(/Could not deliver the result/)
+      yield* logged(/Could not deliver the result/)
       yield* Effect.promise(() => stub.up())
       expect(yield* resultOf(stub, first)).toEqual({ output: "waited" })
       expect(yield* resultOf(stub, stub.submit("again"))).toEqual({ output: "again" })
     }))
 
-  it.live("a platform that is not there yet is waited for", () =>
+  it.live("the worker waits for a platform that is not yet reachable", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       yield* Effect.promise(() => stub.down())
-      const { said } = yield* start(stub, echo)
-      yield* said(/Cannot take jobs: .*does not answer \(ECONNREFUSED\)/)
+      const { logged } = yield* start(stub, echo)
+      yield* logged(/Cannot take jobs: .*does not answer \(ECONNREFUSED\)/)
       yield* Effect.promise(() => stub.up())
       expect(yield* resultOf(stub, stub.submit(1))).toEqual({ output: 1 })
     }))
 
-  it.live("a result that is fenced off is given up, and the worker goes on", () =>
+  it.live("a result is dropped when the worker no longer holds its job, and the worker continues", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       stub.failNext("job-done", 1, 409)
@@ -248,7 +248,7 @@ describe("faults", () => {
       }])
     }))
 
-  it.live("a stop interrupts its job only, and the worker takes on", () =>
+  it.live("a stop interrupts only its job, and the worker takes further jobs", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const events: Array<string> = []
@@ -276,18 +276,18 @@ describe("faults", () => {
       expect(stub.of("job-done")).toEqual([])
     }))
 
-  it.live("the end hangs up the open take, asks for nothing more, and says goodbye", () =>
+  it.live("the shutdown cancels the open take, takes nothing more and sends the exit ping", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const { close } = yield* start(stub, echo)
-      // A take over a connection that was used before, which may be mistaken for a lost one.
+      // A take over a reused connection, which could be mistaken for a lost one.
       yield* resultOf(stub, stub.submit(1))
       yield* until(stub, () => stub.of("job-take").length === 2)
       yield* close
       yield* until(stub, () => stub.of("job-take")[1]?.status === 0)
       expect(stub.of("job-take")).toHaveLength(2)
-      // It may still name the job whose result was accepted in the same instant.
-      const goodbye = stub.of("ping").find(({ text }) => text.includes("exiting"))
-      expect(JSON.parse(goodbye?.text ?? "")).toMatchObject({ runpod_version: "0.0.0", status: "exiting" })
+      // The ping may still name the job whose result was accepted at the same moment.
+      const exitPing = stub.of("ping").find(({ text }) => text.includes("exiting"))
+      expect(JSON.parse(exitPing?.text ?? "")).toMatchObject({ runpod_version: "0.0.0", status: "exiting" })
     }))
 })

@@ -8,15 +8,17 @@ import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
 import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
 
 /** The error of `--rp_serve_api` when the server's module cannot be loaded for this reason. */
-const loadingFailsWith = (cause: unknown) =>
+const loadingFailsWith = (cause: Error) =>
   Effect.flip(Layer.build(LocalMode.layer({ loadServer: () => Promise.reject(cause) }))).pipe(
     Effect.scoped,
-    Effect.provide(Shutdown.layer),
-    Effect.provide(Layer.effect(WorkerConfig.WorkerConfig, WorkerConfig.read({}, ["--rp_serve_api"])))
+    Effect.provide([
+      Shutdown.layer,
+      Layer.effect(WorkerConfig.WorkerConfig, WorkerConfig.read({}, ["--rp_serve_api"]))
+    ])
   )
 
 describe("--rp_serve_api", () => {
-  it("without @stint/worker-local ends the process with the install command", async () => {
+  it("ends the process with the install command when @stint/worker-local is missing", async () => {
     const worker = WorkerProcess.start(fileURLToPath(new URL("./fixtures/worker.ts", import.meta.url)), {
       args: ["--rp_serve_api"]
     })

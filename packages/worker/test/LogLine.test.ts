@@ -13,17 +13,17 @@ describe("a line", () => {
     expect(LogLine.format(style, "WARN", "two\nlines")).toBe(`{"requestId":null,"message":"two\\nlines","level":"WARN"}`)
   })
 
-  it("is LEVEL | message elsewhere", () => {
+  it("is LEVEL | message without a platform", () => {
     expect(LogLine.format({ level: "DEBUG", json: false }, "ERROR", "it broke", "job-1")).toBe("ERROR | it broke")
   })
 
-  it.each(LogLine.LEVELS)("%s shows itself and what is above it", (threshold) => {
+  it.each(LogLine.LEVELS)("%s shows lines of its own level and above", (threshold) => {
     const shown = LogLine.LEVELS.filter((level) => level !== "NOTSET")
       .filter((level) => LogLine.isLevelEnabled({ level: threshold, json: false }, level))
     expect(shown).toEqual(LogLine.LEVELS.slice(Math.max(1, LogLine.LEVELS.indexOf(threshold))))
   })
 
-  it("property: a long message keeps its beginning and end, within the limit, and no character is cut in two", () => {
+  it("property: a long message keeps its beginning and end within the limit, and no character is split", () => {
     const long = fc.string({ unit: "grapheme", minLength: 1, maxLength: 40 }).map((part) => part.repeat(5000 / part.length + 1))
     fc.assert(fc.property(fc.oneof(long, fc.string({ unit: "grapheme" })), (message) => {
       const cut = truncateMessage(message)
@@ -43,7 +43,7 @@ describe("a line", () => {
 })
 
 describe("Effect's log", () => {
-  it.effect("carries the job's id, further annotations and the cause", () =>
+  it.effect("contains the job's id, other annotations and the cause", () =>
     Effect.gen(function*() {
       const log = LogMemory.make()
       yield* Effect.gen(function*() {

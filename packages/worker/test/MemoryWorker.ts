@@ -1,5 +1,5 @@
 /**
- * A worker over the transport in memory, for tests of the duties in virtual time.
+ * A worker over the in-memory transport, for tests of its background loops in virtual time.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -11,12 +11,11 @@ import * as WorkerConfig from "../src/runtime/WorkerConfig.ts"
 import * as JobSourceMemory from "../src/testing/JobSourceMemory.ts"
 import * as LogMemory from "../src/testing/LogMemory.ts"
 
-/** A job as the transport hands it out. */
+/** A job as the transport returns it. */
 export const job = (id: string, input: string | number | null = null) => ({ id, input })
 
 /**
- * The services of a worker that is on no platform, and its log. Without a grace of its own it does not wait for its jobs in the
- * end.
+ * The services of a worker without a platform, and its log. The default grace period is zero: the shutdown does not wait for jobs.
  */
 export const services = (env: WorkerConfig.Environment = { PLATFORM_SHUTDOWN_GRACE: "0" }) => {
   const log = LogMemory.make()

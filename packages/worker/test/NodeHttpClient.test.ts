@@ -6,7 +6,7 @@ import type { IncomingMessage, ServerResponse } from "node:http"
 import type { Socket } from "node:net"
 import * as NodeHttpClient from "../src/transport/NodeHttpClient.ts"
 
-/** A server with this behaviour while the scope is open. */
+/** Runs a server with this behaviour until the scope closes. */
 const serve = (listener: (request: IncomingMessage, response: ServerResponse, count: number) => void) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
@@ -34,7 +34,7 @@ const serve = (listener: (request: IncomingMessage, response: ServerResponse, co
 
 const get = (url: string, idleTimeout = 10_000): NodeHttpClient.HttpRequest => ({ method: "GET", url, idleTimeout })
 
-it.live("keeps its connection, sends its headers, and reads bodies in any number of pieces", () =>
+it.live("reuses its connection, sends its headers and reads bodies in any number of pieces", () =>
   Effect.gen(function*() {
     const server = yield* serve((request, response) => {
       response.setHeader("content-type", "Application/JSON; charset=utf-8")
@@ -54,7 +54,7 @@ it.live("keeps its connection, sends its headers, and reads bodies in any number
     expect(server.connections()).toBe(1)
   }))
 
-it.live("repeats a call once where a kept connection turns out to be closed", () =>
+it.live("repeats a call once when the reused connection was closed", () =>
   Effect.gen(function*() {
     const server = yield* serve((request, response, count) => count === 2 ? request.socket.destroy() : response.end(`${count}`))
     const call = yield* NodeHttpClient.make({})
@@ -62,7 +62,7 @@ it.live("repeats a call once where a kept connection turns out to be closed", ()
     expect((yield* call(get(server.url))).text).toBe("3")
   }))
 
-it.live("does not repeat a call on a new connection that is cut", () =>
+it.live("does not repeat a call when a new connection is cut", () =>
   Effect.gen(function*() {
     const server = yield* serve((request) => request.socket.destroy())
     const call = yield* NodeHttpClient.make({})
@@ -72,14 +72,14 @@ it.live("does not repeat a call on a new connection that is cut", () =>
     expect(server.count()).toBe(1)
   }))
 
-it.live("gives up a silent call, and says that it was silence", () =>
+it.live("fails a call without traffic with a message that says so", () =>
   Effect.gen(function*() {
     const server = yield* serve(() => {})
     const call = yield* NodeHttpClient.make({})
     expect(yield* Effect.flip(call(get(server.url, 50)))).toMatchObject({ reason: { _tag: "Unreachable", timedOut: true } })
   }))
 
-it.live("an interrupted call hangs up and is not repeated", () =>
+it.live("an interrupted call closes its connection and is not repeated", () =>
   Effect.gen(function*() {
     const arrived = Promise.withResolvers<void>()
     const left = Promise.withResolvers<void>()
@@ -96,7 +96,7 @@ it.live("an interrupted call hangs up and is not repeated", () =>
     yield* Effect.promise(() => arrived.promise)
     yield* Fiber.interrupt(fiber)
     yield* Effect.promise(() => left.promise)
-    // Another call takes its turn after anything that the interrupted one might still have sent.
+    // The next call is sent after anything that the interrupted call might still have sent.
     const other = yield* Effect.forkChild(call(get(server.url)))
     yield* Effect.promise(async () => {
       while (server.count() < 3) await new Promise((resolve) => setImmediate(resolve))

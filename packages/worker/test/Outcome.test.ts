@@ -5,7 +5,7 @@ import type { Identity } from "../src/runtime/WorkerConfig.ts"
 
 const identity: Identity = { workerId: "w1", hostname: "h1", version: "1.2.3" }
 
-/** What goes over the wire for a returned value. */
+/** The wire body of a returned value. */
 const body = (value: unknown): unknown => JSON.parse(Outcome.toText(Outcome.fromReturned(value), identity).text)
 
 class Point {
@@ -30,9 +30,9 @@ describe("a returned value", () => {
     ["an error of null", { error: null, a: 1 }, { output: { a: 1 }, error: "null" }],
     ["an error of false", { error: false }, { error: "false" }],
     ["an error that is an object", { error: { code: 7 } }, { error: "{\"code\":7}" }],
-    ["an error of undefined, which JSON does not have", { error: undefined, a: 1 }, { output: { a: 1 } }],
-    ["an error that is a function, which JSON does not have", { error: () => 1, a: 1 }, { output: { a: 1 } }],
-    ["an error deeper down", { a: { error: "fine" } }, { output: { a: { error: "fine" } } }],
+    ["an error of undefined, which JSON cannot represent", { error: undefined, a: 1 }, { output: { a: 1 } }],
+    ["an error that is a function, which JSON cannot represent", { error: () => 1, a: 1 }, { output: { a: 1 } }],
+    ["a nested error key", { a: { error: "fine" } }, { output: { a: { error: "fine" } } }],
     ["refresh_worker", { refresh_worker: true, a: 1 }, { output: { a: 1 }, stopPod: true }],
     ["refresh_worker alone", { refresh_worker: true }, { stopPod: true }],
     ["refresh_worker that is truthy", { refresh_worker: "yes", a: 1 }, { output: { a: 1 }, stopPod: true }],
@@ -44,7 +44,7 @@ describe("a returned value", () => {
     ["a number", 7, { output: 7 }],
     ["false", false, { output: false }],
     ["null", null, { output: null }],
-    ["nothing", undefined, { output: null }],
+    ["undefined", undefined, { output: null }],
     ["a list", [1, { error: "in a list" }], { output: [1, { error: "in a list" }] }],
     ["an empty list", [], { output: [] }],
     ["an instance", new Point(), { output: { x: 1, y: 2 } }],
@@ -54,7 +54,7 @@ describe("a returned value", () => {
     expect(body(value)).toEqual(expected)
   })
 
-  it("property: every JSON dict is split into signals and the rest, and nothing is lost", () => {
+  it("property: every JSON object is split into signals and output without loss", () => {
     const key = fc.oneof(fc.constantFrom("error", "refresh_worker", "a", "__proto__", "toString"), fc.string())
     fc.assert(fc.property(fc.dictionary(key, fc.jsonValue()), (dict) => {
       const json: Record<string, unknown> = JSON.parse(JSON.stringify(dict))
@@ -69,7 +69,7 @@ describe("a returned value", () => {
     }))
   })
 
-  it("property: a value that is no dict is sent as it is", () => {
+  it("property: a value that is not an object is sent unchanged", () => {
     fc.assert(
       fc.property(fc.oneof(fc.array(fc.jsonValue()), fc.string(), fc.boolean(), fc.integer(), fc.constant(null)), (value) => {
         expect(body(value)).toEqual({ output: JSON.parse(JSON.stringify(value)) })
@@ -95,7 +95,7 @@ describe("an exception", () => {
     }
   }
 
-  it("is the JSON text of exactly six fields", () => {
+  it("is JSON text with exactly six fields", () => {
     const thrown = new RangeError("too far", { cause: new Error("the reason") })
     expect(Object.keys(report(thrown))).toEqual(fields)
     expect(report(thrown)).toMatchObject({
@@ -114,8 +114,8 @@ describe("an exception", () => {
     ["a string", "just text", "string", "just text"],
     ["an object", { code: 7 }, "object", "{\"code\":7}"],
     ["an error without a name", Object.assign(new Error("lost"), { name: undefined }), "Error", "lost"],
-    ["an error whose message is no text", Object.assign(new Error("lost"), { message: 7, stack: undefined }), "Error", ""],
-    ["an error that throws when it is looked at", new Trap(), "Error", ""],
+    ["an error whose message is not a string", Object.assign(new Error("lost"), { message: 7, stack: undefined }), "Error", ""],
+    ["an error whose properties throw when they are read", new Trap(), "Error", ""],
     ["undefined", undefined, "undefined", "undefined"],
     ["null", null, "null", "null"]
   ])("%s", (_name, thrown, type, message) => {
@@ -123,13 +123,13 @@ describe("an exception", () => {
     expect(Object.keys(report(thrown))).toEqual(fields)
   })
 
-  it("a cause that is its own cause ends", () => {
+  it("a cause that is its own cause does not loop forever", () => {
     const error = new Error("round")
     error.cause = error
     expect(report(error)["error_traceback"]?.length).toBeGreaterThan(0)
   })
 
-  it("property: whatever is thrown, the report is six strings", () => {
+  it("property: the report has six strings for any thrown value", () => {
     fc.assert(fc.property(fc.anything(), (thrown) => {
       expect(Object.entries(report(thrown)).map(([name, value]) => [name, typeof value])).toEqual(
         fields.map((name) => [name, "string"])
@@ -144,7 +144,7 @@ describe("an exception", () => {
       value["self"] = value
       return value
     }]
-  ])("a result that JSON cannot hold: %s", (_name, make) => {
+  ])("a result that JSON cannot represent: %s", (_name, make) => {
     const { outcome, text } = Outcome.toText({ output: make(), stopPod: true }, identity)
     expect(Outcome.isFailed(outcome)).toBe(true)
     const sent: { readonly error: string; readonly stopPod: boolean } = JSON.parse(text)
@@ -155,18 +155,18 @@ describe("an exception", () => {
 
 // docs/spec/worker-protocol.md#result-bodies
 describe("a stream", () => {
-  it("ends with an empty list, or with all chunks", () => {
+  it("ends with an empty list or with all chunks", () => {
     expect(Outcome.fromStream([], undefined)).toEqual({ output: [] })
     expect(Outcome.fromStream([1, 2], undefined)).toEqual({ output: [1, 2] })
   })
 
-  it("keeps the signals of what a generator returned, and nothing else of it", () => {
+  it("keeps only the signals of a generator's return value", () => {
     expect(Outcome.fromStream([1], { refresh_worker: true, a: 1 })).toEqual({ output: [1], stopPod: true })
     expect(Outcome.fromStream([1], { error: "bad", a: 1 })).toEqual({ error: "bad" })
     expect(Outcome.fromStream([1], "text")).toEqual({ output: [1] })
   })
 
-  it("fails by a chunk with an error, whose other keys are not sent", () => {
+  it("fails at a chunk with an error and does not send the chunk's other keys", () => {
     expect(Outcome.fromChunk({ error: { code: 7 }, a: 1 })).toEqual({ error: "{\"code\":7}" })
     expect(Outcome.fromChunk({ error: undefined, a: 1 })).toBeUndefined()
     expect(Outcome.fromChunk([{ error: "in a list" }])).toBeUndefined()

@@ -14,11 +14,11 @@ const bodies = (memory: Memory["Service"], kind: "done" | "chunk") =>
 
 describe("a result", () => {
   it.effect.each<[string, number | "unreachable"]>([
-    ["the platform is not there", "unreachable"],
-    ["the platform fails", 500],
-    ["the store is away", 503],
+    ["the platform is unreachable", "unreachable"],
+    ["the platform returns 500", 500],
+    ["the store is unavailable", 503],
     ["there are too many requests", 429]
-  ])("is tried until it is accepted while %s", ([, how]) => {
+  ])("is retried until it is accepted while %s", ([, how]) => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -34,7 +34,7 @@ describe("a result", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("waits longer and longer, but never more than five seconds", () => {
+  it.effect("is retried with growing waits of at most five seconds", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -52,7 +52,7 @@ describe("a result", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("that is fenced off is given up with one warning", () => {
+  it.effect("is dropped with one warning when the worker no longer holds the job", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -70,7 +70,7 @@ describe("a result", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("of a job that nobody knows is given up with an error", () => {
+  it.effect("is dropped with an error when the platform does not know the job", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -86,7 +86,7 @@ describe("a result", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("that is too large becomes a failure with the reason", () => {
+  it.effect("is replaced by a failure with the reason when it is too large", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -98,7 +98,7 @@ describe("a result", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("that is called wrong three times becomes a failure, too; and if that is refused, is given up", () => {
+  it.effect("is replaced by a failure after three 400 responses, and is dropped when that is refused too", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -120,7 +120,7 @@ describe("a result", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("that is not accepted for its key is tried slowly, with what to check", () => {
+  it.effect("is retried slowly when the key is refused, and the log says what to check", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -137,7 +137,7 @@ describe("a result", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is tried for 30 s more while the worker stops, and then said to be lost", () => {
+  it.effect("is retried for 30 s while the worker shuts down and is then logged as lost", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -163,7 +163,7 @@ describe("chunks", () => {
     yield 3
   })
 
-  it.effect("come in order, each after the one before is accepted, and the result after them", () => {
+  it.effect("are sent in order, each after the previous one is accepted, and the result follows", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -176,7 +176,7 @@ describe("chunks", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("that are fenced off end the handler, and nothing more is sent", () => {
+  it.effect("end the handler when the worker no longer holds the job, and nothing more is sent", () => {
     const { layer } = services()
     const events: Array<string> = []
     return Effect.gen(function*() {
@@ -198,7 +198,7 @@ describe("chunks", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("that are too large fail the job with the reason", () => {
+  it.effect("fail the job with the reason when they are too large", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory

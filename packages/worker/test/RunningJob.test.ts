@@ -7,11 +7,11 @@ import * as WorkerTest from "../src/testing/WorkerTest.ts"
 
 const idNow = () => RunningJob.service(CurrentJob)?.id
 
-/** A turn of the event loop, out of the handler's own stack. */
+/** One turn of the event loop, outside of the handler's stack. */
 const later = () => new Promise<void>((resolve) => setImmediate(resolve))
 
-describe("the job that plain code runs for", () => {
-  it.effect("is found from a function, after its awaits, and in every step of a generator", () =>
+describe("the running job of plain code", () => {
+  it.effect("is found in a function, after an await and in every step of a generator", () =>
     Effect.gen(function*() {
       const plain = Handler.fromFunction(() => idNow() ?? "none")
       const awaiting = Handler.fromFunction(async () => {
@@ -29,7 +29,7 @@ describe("the job that plain code runs for", () => {
       expect(idNow()).toBeUndefined()
     }))
 
-  it.effect("is its own for each of the jobs that run at once", () =>
+  it.effect("is separate for concurrent jobs", () =>
     Effect.gen(function*() {
       const handler = Handler.fromFunction(async () => {
         const before = idNow()
@@ -44,7 +44,7 @@ describe("the job that plain code runs for", () => {
       expect(results.map(({ output }) => output)).toEqual([["a", "a"], ["b", "b"], ["c", "c"]])
     }))
 
-  it.effect("interrupts what was started for it when it is stopped", () =>
+  it.effect("interrupts the effects that were started for it when it is stopped", () =>
     Effect.gen(function*() {
       const started = yield* Deferred.make<void>()
       const ended = yield* Deferred.make<string>()
@@ -58,7 +58,7 @@ describe("the job that plain code runs for", () => {
       expect(yield* Deferred.await(ended)).toBe("interrupted")
     }))
 
-  it.effect("has its services in effects that plain code runs, and none outside of jobs", () =>
+  it.effect("provides its services to effects that plain code runs, and there are none outside of jobs", () =>
     Effect.gen(function*() {
       const id = Effect.map(Effect.serviceOption(CurrentJob), (job) => job._tag === "Some" ? job.value.id : "none")
       const handler = Handler.fromFunction(() => RunningJob.runPromise(id))

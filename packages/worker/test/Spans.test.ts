@@ -17,7 +17,7 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const CALLER = "b7ad6b7169203331"
 const traceparent = `00-${TRACE}-${CALLER}-01`
 
-/** A tracer that keeps every span. */
+/** A tracer that records every span. */
 const recording = () => {
   const spans: Array<Tracer.Span> = []
   const tracer = Tracer.make({
@@ -38,7 +38,7 @@ const named = (spans: ReadonlyArray<Tracer.Span>, name: string): Tracer.Span => 
 
 const parentId = ({ parent }: Tracer.Span): string | undefined => Option.getOrUndefined(parent)?.spanId
 
-/** Milliseconds since 1970, of the virtual clock. */
+/** Milliseconds since 1970 by the virtual clock. */
 const times = ({ status }: Tracer.Span) =>
   status._tag === "Ended"
     ? { start: Number(status.startTime / 1_000_000n), end: Number(status.endTime / 1_000_000n) }
@@ -52,7 +52,7 @@ const failure = ({ status }: Tracer.Span) => {
   })
 }
 
-/** Runs one job to its delivery and gives the spans that were opened. */
+/** Runs one job until its result is delivered and returns the spans. */
 const spansOf = Effect.fnUntraced(function*(handler: Runnable, received: ReceivedJob, around: Layer.Layer<never> = Layer.empty) {
   const { spans, layer } = recording()
   const worker = services({ PLATFORM_SHUTDOWN_GRACE: "0", PLATFORM_ENDPOINT_ID: "ep" })
@@ -73,7 +73,7 @@ const Square = Handler.make("square", {
 })
 
 describe("the spans of a job", () => {
-  it.effect("are children of its span: wait, validate, handler, deliver", () =>
+  it.effect("are the children wait, validate, handler and deliver of the job's span", () =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, attempt: 2, delayTime: 5 })
       const root = named(spans, "job square")
@@ -93,7 +93,7 @@ describe("the spans of a job", () => {
       expect(spans).toHaveLength(6)
     }))
 
-  it.effect("join the trace of the caller that the job names", () =>
+  it.effect("join the caller's trace that the job names", () =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, traceparent, tracestate: "vendor=1" })
       const root = named(spans, "job square")
@@ -106,7 +106,7 @@ describe("the spans of a job", () => {
       )
     }))
 
-  it.effect("are not recorded where the caller does not record its trace", () =>
+  it.effect("are not recorded when the caller does not record its trace", () =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, delayTime: 3, traceparent: `00-${TRACE}-${CALLER}-00` })
       expect(spans).toHaveLength(6)
@@ -114,21 +114,21 @@ describe("the spans of a job", () => {
     }))
 
   it.effect.each<[string, unknown]>([
-    ["is no text", 7],
+    ["is not a string", 7],
     ["is empty", ""],
     ["has a trace id of zeros", `00-${"0".repeat(32)}-${CALLER}-01`],
     ["has a span id of zeros", `00-${TRACE}-${"0".repeat(16)}-01`],
     ["is in upper case", `00-${TRACE.toUpperCase()}-${CALLER}-01`],
     ["is of version ff", `ff-${TRACE}-${CALLER}-01`]
-  ])("begin a trace of their own where the traceparent %s", ([, broken]) =>
+  ])("start a new trace when the traceparent %s", ([, broken]) =>
     Effect.gen(function*() {
       const received = { ...job("j1"), traceparent: broken }
-      // What a platform sends is not checked before it gets here.
+      // The platform's value is not validated before this point.
       const spans = yield* spansOf(Handler.fromFunction(() => 1, { name: "fn" }), received as ReceivedJob)
       expect(Option.isNone(named(spans, "job fn").parent)).toBe(true)
     }))
 
-  it.effect("say how long it waited, up to its being taken", () =>
+  it.effect("contain the time in the queue until the take", () =>
     Effect.gen(function*() {
       yield* TestClock.adjust("1 hour")
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 }, delayTime: 1_500 })
@@ -136,13 +136,13 @@ describe("the spans of a job", () => {
       expect(times(named(spans, "wait"))).toEqual({ start: taken - 1_500, end: taken })
     }))
 
-  it.effect("have no wait where the platform measured none", () =>
+  it.effect("have no wait span when the platform reports no wait", () =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Square, { id: "j1", input: { n: 3 } })
       expect(spans.map(({ name }) => name)).not.toContain("wait")
     }))
 
-  it.effect("last as long as what they stand for", () =>
+  it.effect("last as long as the step that they measure", () =>
     Effect.gen(function*() {
       const slow = Handler.make("slow", {
         input: Schema.Unknown,
@@ -156,7 +156,7 @@ describe("the spans of a job", () => {
       expect(times(named(spans, "job slow"))).toEqual({ start: from, end })
     }))
 
-  it.effect("have those of a middleware between the job and its handler", () =>
+  it.effect("include the spans of a middleware between the job and its handler", () =>
     Effect.gen(function*() {
       const around = JobMiddleware.make((next, received) => Effect.withSpan(next(received), "hydrate"))
       const handler = Handler.fromFunction(() => 1, { name: "fn" })
@@ -179,7 +179,7 @@ describe("a failed job", () => {
     ["an exception", () => {
       throw new RangeError("too far")
     }, "Die"]
-  ])("is a failed handler and a failed job, by %s", ([, fn, reason]) =>
+  ])("has a failed handler span and a failed job span after %s", ([, fn, reason]) =>
     Effect.gen(function*() {
       const spans = yield* spansOf(Handler.fromFunction(fn, { name: "fn" }), job("j1"))
       const [failed] = failure(named(spans, "handler")) ?? []
@@ -191,7 +191,7 @@ describe("a failed job", () => {
       expect(failure(named(spans, "deliver"))).toBeUndefined()
     }))
 
-  it.effect("that a middleware refused is a failed job without a handler", () =>
+  it.effect("has no handler span when a middleware rejected it", () =>
     Effect.gen(function*() {
       const { layer, spans } = recording()
       yield* Effect.gen(function*() {
@@ -205,7 +205,7 @@ describe("a failed job", () => {
       expect(failure(named(spans, "job fn"))).toMatchObject([{ message: "no such key" }])
     }))
 
-  it.effect("that was stopped is interrupted, and delivers nothing", () =>
+  it.effect("has an interrupted span and no delivery when it was stopped", () =>
     Effect.gen(function*() {
       const { layer, spans } = recording()
       yield* Effect.gen(function*() {
@@ -225,7 +225,7 @@ describe("a failed job", () => {
 })
 
 describe("without a tracer", () => {
-  it.effect("nothing opens a span", () =>
+  it.effect("no span is opened", () =>
     Effect.gen(function*() {
       let seen: unknown
       const curious = Handler.make("curious", {

@@ -7,7 +7,7 @@ import { job, services, start } from "./MemoryWorker.ts"
 
 const settle = TestClock.adjust(0)
 
-/** Jobs that run until they are stopped, and what happened to them. */
+/** Jobs that run until they are stopped, and the recorded events. */
 const stoppable = () => {
   const events: Array<string> = []
   const handler = Handler.fromFunction((taken, { signal }) => {
@@ -23,7 +23,7 @@ const stoppable = () => {
 }
 
 describe("a stop", () => {
-  it.effect("ends its job, delivers nothing for it, and leaves the others alone", () => {
+  it.effect("ends its job without a delivery and does not affect other jobs", () => {
     const { layer } = services()
     const { events, handler } = stoppable()
     return Effect.gen(function*() {
@@ -41,7 +41,7 @@ describe("a stop", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("that overtakes its job is tried once more", () => {
+  it.effect("that arrives before its job is repeated once", () => {
     const { layer } = services()
     const { events, handler } = stoppable()
     return Effect.gen(function*() {
@@ -57,7 +57,7 @@ describe("a stop", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("interrupts an Effect: its finalizers run", () => {
+  it.effect("interrupts an Effect and runs its finalizers", () => {
     const { layer } = services()
     const events: Array<string> = []
     return Effect.gen(function*() {
@@ -74,7 +74,7 @@ describe("a stop", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("R8: is listened for again within 2 s after the connection was lost, however often it was", () => {
+  it.effect("R8: the worker listens for stops again within 2 s after each lost connection", () => {
     const { layer } = services()
     const { events, handler } = stoppable()
     return Effect.gen(function*() {
@@ -94,7 +94,7 @@ describe("a stop", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a platform without the route is asked ever more rarely, and nothing is said above DEBUG", () => {
+  it.effect("a platform without the route is asked less and less often, and logs stay at DEBUG", () => {
     const { layer, log } = services()
     const { handler } = stoppable()
     return Effect.gen(function*() {

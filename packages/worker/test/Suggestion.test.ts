@@ -11,21 +11,21 @@ it.each([
   ["refreshWorkers", "refresh_worker"],
   ["concurrency", "concurrency_modifier"],
   ["hanlder", "handler"]
-])("%s is nearly %s", (word, meant) => {
+])("%s is corrected to %s", (word, meant) => {
   expect(nearest(word, keys)).toBe(meant)
   expect(didYouMean(word, keys)).toBe(` Did you mean "${meant}"?`)
 })
 
-it.each(["timeout", "x", ""])("%j is near to none", (word) => {
+it.each(["timeout", "x", ""])("%j has no suggestion", (word) => {
   expect(nearest(word, keys)).toBeUndefined()
   expect(didYouMean(word, keys)).toBe("")
 })
 
-it("two letters that were swapped are one slip", () => {
+it("two swapped letters count as one mistake", () => {
   expect(nearest("widht", ["width"])).toBe("width")
   expect(nearest("ulr", ["url"])).toBe("url")
 })
 
-it("of one letter there is nothing to guess", () => {
+it("a single letter has no suggestion", () => {
   expect(nearest("z", ["a"])).toBeUndefined()
 })

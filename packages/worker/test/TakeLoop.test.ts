@@ -12,7 +12,7 @@ import { job, services, start } from "./MemoryWorker.ts"
 
 const echo = Handler.fromFunction((taken) => taken.input)
 
-/** A handler whose jobs wait until the test lets them go, by their input, or ends. */
+/** A handler whose jobs wait until the test releases them by their input, or until the test ends. */
 const gates = () => {
   const open = new Map<unknown, () => void>()
   const handler = Handler.fromFunction((taken, { signal }) =>
@@ -24,11 +24,11 @@ const gates = () => {
   return { handler, running: () => [...open.keys()], finish: (input: unknown) => (open.get(input)?.(), open.delete(input)) }
 }
 
-/** Lets everything happen that needs no time. */
+/** Runs everything that does not need time to pass. */
 const settle = TestClock.adjust(0)
 
 describe("taking jobs", () => {
-  it.effect("one after the other, each as soon as the result of the one before is delivered", () => {
+  it.effect("takes one job after the other, each when the previous result is delivered", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -43,7 +43,7 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("no further take while the only place is taken", () => {
+  it.effect("does not take a job while the only slot is in use", () => {
     const { layer } = services()
     const { finish, handler, running } = gates()
     return Effect.gen(function*() {
@@ -60,7 +60,7 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("the next job runs while a result is on its way, and no third one while two results are", () => {
+  it.effect("runs the next job while a result is in flight, and no third job while two results are", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -79,7 +79,7 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("nothing is taken any more once a result recycles the worker", () => {
+  it.effect("takes no job after a result recycles the worker", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -92,7 +92,7 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("429 waits five seconds", () => {
+  it.effect("waits five seconds after a 429", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -110,7 +110,7 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("an outage is waited out with growing waits, and said once, as is its end", () => {
+  it.effect("retries with growing waits during an outage, and logs its start and its end once each", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -131,7 +131,7 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a platform that does not answer for longer than the limit is left", () => {
+  it.effect("exits when the platform has not responded for longer than the limit", () => {
     const { layer } = services({ PLATFORM_UNREACHABLE_LIMIT: "60000" })
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -149,7 +149,7 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("an answer, even a bad one, starts the limit anew", () => {
+  it.effect("any response, even an error, restarts the limit", () => {
     const { layer } = services({ PLATFORM_UNREACHABLE_LIMIT: "60000" })
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -167,7 +167,7 @@ describe("taking jobs", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a key that is not accepted is said with what to check", () => {
+  it.effect("logs what to check when the key is refused", () => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -179,7 +179,7 @@ describe("taking jobs", () => {
   })
 })
 
-/** A transport whose takes are scripted: how long each is held, and whether it returns a job. Then takes are held for ever. */
+/** A transport with scripted takes: how long each one is held, and whether it returns a job. Later takes are held forever. */
 const scripted = (takes: ReadonlyArray<{ readonly held: number; readonly job?: true }>) => {
   const asked: Array<number> = []
   const script = [...takes]
@@ -204,17 +204,17 @@ const scripted = (takes: ReadonlyArray<{ readonly held: number; readonly job?: t
   return Effect.provide(pauses, services().layer)
 }
 
-/** The bounds of the pause after the nth empty take in a row that was answered too fast. */
+/** The bounds of the pause after the nth consecutive empty take that returned too fast. */
 const expectEmptyPollPause = (pause: number | undefined, n: number) => {
   const longest = Math.min(1_000, 50 * 2 ** (n - 1))
   expect(pause).toBeGreaterThanOrEqual(longest / 2)
   expect(pause).toBeLessThanOrEqual(longest)
 }
 
-describe("an empty answer", () => {
+describe("an empty response", () => {
   const fast = { held: 0 }
 
-  it.effect("that comes too fast for a long poll is followed by growing pauses", () =>
+  it.effect("that arrives too fast for a long poll is followed by growing pauses", () =>
     Effect.gen(function*() {
       const pauses = yield* scripted([fast, fast, fast, fast, fast, fast, fast, fast])
       for (const [index, pause] of pauses.entries()) expectEmptyPollPause(pause, index + 1)
@@ -246,7 +246,7 @@ describe("an empty answer", () => {
 
 // docs/spec/worker-lifecycle.md#concurrency
 describe("concurrency_modifier", () => {
-  it.effect("lets that many jobs run, taken as a batch", () => {
+  it.effect("sets the number of concurrent jobs, which are taken as a batch", () => {
     const { layer } = services()
     const { finish, handler, running } = gates()
     return Effect.gen(function*() {
@@ -264,7 +264,7 @@ describe("concurrency_modifier", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is asked before each take with the current number", () => {
+  it.effect("is called before each take with the current number", () => {
     const { layer } = services()
     const asked: Array<number> = []
     return Effect.gen(function*() {
@@ -279,7 +279,7 @@ describe("concurrency_modifier", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("a change waits until no job is held, looked at once a second, and nothing is taken meanwhile", () => {
+  it.effect("a change waits until no job is in flight, is checked once a second, and delays all takes", () => {
     const { layer, log } = services()
     const { finish, handler, running } = gates()
     let wanted = 2
@@ -313,7 +313,7 @@ describe("concurrency_modifier", () => {
     ["returns 0", () => 0, /returned 0.*stays 1/],
     ["returns a fraction", () => 1.5, /returned 1.5.*stays 1/],
     ["returns NaN", () => NaN, /returned NaN.*stays 1/]
-  ])("that %s changes nothing, and is said", ([, concurrencyModifier, message]) => {
+  ])("that %s changes nothing and is logged", ([, concurrencyModifier, message]) => {
     const { layer, log } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -326,8 +326,8 @@ describe("concurrency_modifier", () => {
   })
 })
 
-describe("the same job again", () => {
-  it.effect("ends the earlier attempt, of which nothing is delivered", () => {
+describe("a job that is received twice", () => {
+  it.effect("ends the earlier attempt, which delivers nothing", () => {
     const { layer } = services()
     return Effect.gen(function*() {
       const memory = yield* Memory

@@ -23,10 +23,10 @@ describe("addresses", () => {
     ["with an empty query", `${base}/job-take/$ID?`, `${base}/job-take/w%201?`],
     ["without a query", `${base}/job-take/$ID`, `${base}/job-take/w%201?`],
     ["with the worker's own placeholder", `${base}/job-take/$RUNPOD_POD_ID`, `${base}/job-take/w%201?`],
-    ["with the worker's placeholder of the other prefix", `${base}/job-take/\${PLATFORM_POD_ID}`, `${base}/job-take/w%201?`],
+    ["with the worker's placeholder under the other prefix", `${base}/job-take/\${PLATFORM_POD_ID}`, `${base}/job-take/w%201?`],
     ["without any placeholder", `${base}/job-take/me`, `${base}/job-take/me?`],
     [
-      "with a placeholder that nobody filled in",
+      "with an unresolved placeholder",
       `${base}/job-take/$ID?gpu=$RUNPOD_GPU_TYPE_ID`,
       `${base}/job-take/w%201?gpu=$RUNPOD_GPU_TYPE_ID`
     ]
@@ -37,7 +37,7 @@ describe("addresses", () => {
     expect(platform?.stop).toBe(expected.replace("/job-take/", "/job-stop/"))
   })
 
-  it("job-take by another name has neither batches nor stops", () => {
+  it("an address that does not end in job-take has neither batches nor stops", () => {
     const { platform } = read({ ...minimal, PLATFORM_WEBHOOK_GET_JOB: "https://example.com/next?for=$ID" })
     expect(platform).toMatchObject({ take: "https://example.com/next?for=w1", takeBatch: undefined, stop: undefined })
   })
@@ -51,7 +51,7 @@ describe("addresses", () => {
     expect(platform?.done.join("j1")).toBe(expected)
   })
 
-  it("job-stream is derived from job-done where it is not set", () => {
+  it("job-stream is derived from job-done when it is not set", () => {
     expect(read(minimal).platform?.stream.join("j1")).toBe(`${base}/job-stream/w1/j1?`)
     const own = { ...minimal, PLATFORM_WEBHOOK_POST_STREAM: `${base}/chunks/$ID` }
     expect(read(own).platform?.stream.join("j1")).toBe(`${base}/chunks/j1?`)
@@ -96,7 +96,7 @@ describe("prefixes", () => {
     expect(JSON.stringify(platform)).not.toContain("secret")
   })
 
-  it("each variable falls back by itself, and an empty one counts as unset", () => {
+  it("each variable falls back separately, and an empty one counts as unset", () => {
     const { endpoint, identity } = read({
       ...minimal,
       PLATFORM_POD_ID: " ",
@@ -108,7 +108,7 @@ describe("prefixes", () => {
     expect(endpoint).toBe("mine")
   })
 
-  it.effect("the layer reads them from the environment", () =>
+  it.effect("the layer reads the variables from the environment", () =>
     Effect.gen(function*() {
       const config = yield* WorkerConfig.WorkerConfig
       expect(config.platform?.take).toBe(`${base}/job-take/w1?gpu=none`)
@@ -120,7 +120,7 @@ describe("prefixes", () => {
 
 describe("defaults", () => {
   // docs/spec/environment.md#set-by-the-platform
-  it("are those of the platform", () => {
+  it("are the defaults of the specification", () => {
     const settings = read({ ...minimal, PLATFORM_POD_ID: undefined })
     expect(settings.identity.workerId).toMatch(/^[0-9a-f-]{36}$/)
     expect(settings.identity.hostname).not.toBe("")
@@ -135,7 +135,7 @@ describe("defaults", () => {
 describe("local test mode", () => {
   it.each<[string, WorkerConfig.Environment, ReadonlyArray<string>, boolean]>([
     ["without an address for jobs", {}, [], true],
-    ["with one", minimal, [], false],
+    ["with an address for jobs", minimal, [], false],
     ["with --test_input", minimal, ["--test_input", "{}"], true],
     ["with --test_input=", minimal, ["--test_input={}"], true],
     ["with --rp_serve_api", minimal, ["--rp_serve_api"], true],
@@ -145,7 +145,7 @@ describe("local test mode", () => {
     expect(read(env, argv).platform === undefined).toBe(local)
   })
 
-  it("reads its flags", () => {
+  it("reads the flags", () => {
     expect(read({}, ["--rp_serve_api", "--test_input", "{\"input\":1}", "--rp_log_level=warn", "--rp_debugger"])).toMatchObject({
       flags: { serveApi: true, testInput: "{\"input\":1}", debugger: true },
       log: { level: "WARN" }
@@ -153,28 +153,32 @@ describe("local test mode", () => {
   })
 })
 
-it("a flag that makes no sense stops the start", () => {
+it("an invalid flag stops the start", () => {
   expect(problem({}, ["--rp_api_port", "http"])).toMatch(/--rp_api_port is "http"/)
   expect(problem({}, ["--rp_log_level", "loud"])).toMatch(/--rp_log_level is "loud".*NOTSET, TRACE, DEBUG, INFO, WARN, ERROR/)
 })
 
-describe("what makes no sense is said with its name and value", () => {
+describe("an invalid value is reported with its variable and value", () => {
   it.each<[string, WorkerConfig.Environment, RegExp]>([
     [
-      "job-take that is no address",
+      "job-take that is not a URL",
       { ...minimal, PLATFORM_WEBHOOK_GET_JOB: "job-take" },
       /PLATFORM_WEBHOOK_GET_JOB is "job-take".*address/
     ],
-    ["job-take of another scheme", { ...minimal, PLATFORM_WEBHOOK_GET_JOB: "ftp://a/b" }, /"ftp:\/\/a\/b".*http or https/],
-    ["no job-done", { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: undefined }, /PLATFORM_WEBHOOK_POST_OUTPUT is not.*worker-env/],
-    ["job-done without the job", { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/done` }, /must contain \$ID/],
-    ["an interval that is no number", {
+    ["job-take with another scheme", { ...minimal, PLATFORM_WEBHOOK_GET_JOB: "ftp://a/b" }, /"ftp:\/\/a\/b".*http or https/],
+    [
+      "a missing job-done",
+      { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: undefined },
+      /PLATFORM_WEBHOOK_POST_OUTPUT is not.*worker-env/
+    ],
+    ["job-done without $ID", { ...minimal, PLATFORM_WEBHOOK_POST_OUTPUT: `${base}/done` }, /must contain \$ID/],
+    ["an interval that is not a number", {
       ...minimal,
       RUNPOD_WEBHOOK_PING: `${base}/ping/x`,
       RUNPOD_PING_INTERVAL: "10s"
     }, /RUNPOD_PING_INTERVAL is "10s".*milliseconds/],
-    ["a grace below zero", { PLATFORM_SHUTDOWN_GRACE: "-1" }, /PLATFORM_SHUTDOWN_GRACE is "-1".*0 or more/],
-    ["a level", { PLATFORM_LOG_LEVEL: "warning" }, /PLATFORM_LOG_LEVEL is "warning".*Did you mean "WARN"/]
+    ["a negative grace period", { PLATFORM_SHUTDOWN_GRACE: "-1" }, /PLATFORM_SHUTDOWN_GRACE is "-1".*0 or more/],
+    ["an unknown log level", { PLATFORM_LOG_LEVEL: "warning" }, /PLATFORM_LOG_LEVEL is "warning".*Did you mean "WARN"/]
   ])("%s", (_name, env, expected) => {
     expect(problem(env)).toMatch(expected)
   })

@@ -37,7 +37,7 @@ const temporaryFolder = () => {
 
 // docs/spec/worker-protocol.md#heartbeat
 describe("the heartbeat", () => {
-  it.each(["PLATFORM_", "RUNPOD_"] as const)("beats while a handler blocks its thread, under %s", async (prefix) => {
+  it.each(["PLATFORM_", "RUNPOD_"] as const)("is sent under %s while a handler blocks its thread", async (prefix) => {
     const stub = await startStub()
     startWorker("worker", { env: stub.environment({ prefix, pingIntervalMs: 100 }) })
     await stub.until(() => stub.of("ping").length > 0)
@@ -54,14 +54,14 @@ describe("the heartbeat", () => {
     expect(beat).toMatchObject({ method: prefix === "RUNPOD_" ? "GET" : "POST", worker: "stub-worker" })
     expect(beat?.headers["authorization"]).toBe("stub-key")
     expect(prefix === "RUNPOD_" ? beat?.query["runpod_version"] : JSON.parse(beat?.text ?? "").runpod_version).toBe("0.0.0")
-    // Idle again, it names no job.
+    // An idle worker names no job.
     const so = stub.of("ping").length
     await stub.until(() => stub.of("ping").length >= so + 2)
     expect(stub.of("ping").at(-1)?.query["job_id"]).toBeUndefined()
     expect(stub.of("ping").at(-1)?.text).not.toContain("job_id")
   })
 
-  it("goes on after errors and cut connections, and says once that it does not arrive", async () => {
+  it("continues after errors and cut connections, and logs once that it fails", async () => {
     const stub = await startStub()
     stub.failNext("ping", 2, 500)
     stub.dropNext("ping", 2)
@@ -76,8 +76,8 @@ describe("the heartbeat", () => {
 })
 
 // docs/spec/worker-lifecycle.md#exit-codes
-describe("the end of the process", () => {
-  it.each(["SIGTERM", "SIGINT"] as const)("an idle worker ends at once with 0 after %s", async (signal) => {
+describe("the exit of the process", () => {
+  it.each(["SIGTERM", "SIGINT"] as const)("an idle worker exits at once with 0 after %s", async (signal) => {
     const stub = await startStub()
     const worker = startWorker("worker", { env: stub.environment() })
     await stub.until(() => stub.of("job-take").length === 1)
@@ -86,12 +86,12 @@ describe("the end of the process", () => {
     expect(stub.of("ping").filter(({ text }) => text.includes("exiting"))).toHaveLength(1)
   })
 
-  it("a running job is finished and delivered first", async () => {
+  it("a running job is finished and delivered before the exit", async () => {
     const stub = await startStub()
     const worker = startWorker("worker", { env: stub.environment({ pingIntervalMs: 50 }) })
     const id = stub.submit({ do: "until SIGTERM" })
     await stub.until(() => stub.of("ping").some(({ text }) => text.includes(id)))
-    // The handler listens for the same signal: it can only end after the worker was told to.
+    // The handler listens for the same signal, so it ends only after the worker has received it.
     worker.kill("SIGTERM")
     expect(await stub.resultOf(id)).toEqual({ output: "finished after SIGTERM" })
     const { code, stdout } = await worker.ended
@@ -100,7 +100,7 @@ describe("the end of the process", () => {
     expect(stub.of("job-take")).toHaveLength(1)
   })
 
-  it("SIGTERM twice is SIGTERM once: the job is still finished", async () => {
+  it("a second SIGTERM has no effect, and the job is still finished", async () => {
     const stub = await startStub()
     const worker = startWorker("worker", { env: stub.environment({ pingIntervalMs: 50 }) })
     const id = stub.submit({ do: "until the second SIGTERM" })
@@ -112,7 +112,7 @@ describe("the end of the process", () => {
     expect(await worker.ended).toMatchObject({ code: 0 })
   })
 
-  it("a job that outlasts the grace is cut off and given back", async () => {
+  it("a job that outlasts the grace period is interrupted and returned", async () => {
     const stub = await startStub()
     const worker = startWorker("worker", { env: { ...stub.environment({ pingIntervalMs: 50 }), PLATFORM_SHUTDOWN_GRACE: "100" } })
     const id = stub.submit({ do: "for ever" })
@@ -121,11 +121,11 @@ describe("the end of the process", () => {
     const { code, stdout } = await worker.ended
     expect(code).toBe(0)
     expect(stdout).toMatch(/shutdown grace of 100 ms has ended/)
-    const goodbyes = stub.of("ping").filter(({ text }) => text.includes("exiting")).map(({ text }) => JSON.parse(text))
-    expect(goodbyes.map((goodbye) => goodbye.job_id)).toEqual([[id], undefined])
+    const exitPings = stub.of("ping").filter(({ text }) => text.includes("exiting")).map(({ text }) => JSON.parse(text))
+    expect(exitPings.map((exitPing) => exitPing.job_id)).toEqual([[id], undefined])
   })
 
-  it("a second SIGINT ends it at once", async () => {
+  it("a second SIGINT ends the process at once", async () => {
     const stub = await startStub()
     const worker = startWorker("worker", { env: stub.environment({ pingIntervalMs: 50 }) })
     const id = stub.submit({ do: "for ever" })
@@ -136,7 +136,7 @@ describe("the end of the process", () => {
     expect(await worker.ended).toMatchObject({ code: 130 })
   })
 
-  it("a result that asks for a fresh worker ends it with 0, and no further job is taken", async () => {
+  it("a result that recycles the worker ends it with 0, and no further job is taken", async () => {
     const stub = await startStub()
     const worker = startWorker("worker", { env: stub.environment() })
     const first = stub.submit({ do: "refresh" })
@@ -146,7 +146,7 @@ describe("the end of the process", () => {
     expect(stub.of("job-done")).toHaveLength(1)
   })
 
-  it("an Effect handler's layers are open before the first take, and closed after the last result", async () => {
+  it("an Effect handler's layers are built before the first take and closed after the last result", async () => {
     const stub = await startStub()
     const worker = startWorker("effect", { env: stub.environment() })
     const id = stub.submit({ name: "Ada" })
@@ -169,12 +169,12 @@ describe("the end of the process", () => {
 describe("a worker that cannot start", () => {
   it.each<[string, string, { readonly [name: string]: string }, RegExp]>([
     [
-      "says which variable is wrong",
+      "names the invalid variable",
       "worker",
       { PLATFORM_WEBHOOK_GET_JOB: "nowhere", PLATFORM_WEBHOOK_POST_OUTPUT: "http://a/job-done/$ID" },
       /^ERROR \| PLATFORM_WEBHOOK_GET_JOB is "nowhere", which is not an http or https address\.\n$/
     ],
-    ["says why its layer cannot be made", "broken", { PLATFORM_LOG_LEVEL: "ERROR" }, /^ERROR \| the model is not there\n$/]
+    ["reports why its layer cannot be built", "broken", { PLATFORM_LOG_LEVEL: "ERROR" }, /^ERROR \| the model is not there\n$/]
   ])("%s", async (_name, name, env, expected) => {
     const folder = temporaryFolder()
     writeFileSync(join(folder, "test_input.json"), `{"input":1}`)
@@ -193,7 +193,7 @@ describe("local test mode", () => {
     return startWorker(name, { cwd: folder, args }).ended
   }
 
-  it("runs test_input.json once, shows the result, and ends with 0", async () => {
+  it("runs test_input.json once, prints the result and exits with 0", async () => {
     const { code, stderr, stdout } = await local("effect", { "test_input.json": `{"input":{"name":"Ada"}}` })
     expect(stdout).toMatch(/^INFO \| Greeter opened\.$/m)
     expect(stdout).toMatch(/test-[0-9a-f-]{36}: COMPLETED\n\{\n {2}"greeting": "Hello, Ada!"\n\}\n/)
@@ -201,23 +201,23 @@ describe("local test mode", () => {
     expect(stderr).toBe("")
   })
 
-  it("--test_input takes the place of the file", async () => {
+  it("--test_input replaces the file", async () => {
     const { code, stdout } = await local("worker", {}, ["--test_input", `{"input":{"do":"echo"}}`])
     expect(stdout).toMatch(/COMPLETED\n\{\n {2}"do": "echo"\n\}/)
     expect(code).toBe(0)
   })
 
-  it("shows a failure with its traceback, and ends with 1", async () => {
+  it("prints a failure with its traceback and exits with 1", async () => {
     const { code, stdout } = await local("worker", { "test_input.json": `{"input":{"do":"throw"}}` })
     expect(stdout).toMatch(/FAILED\nRangeError: far\n +at .*worker\.ts/)
     expect(code).toBe(1)
   })
 
   it.each<[string, { readonly [name: string]: string }, ReadonlyArray<string>, RegExp]>([
-    ["no file", {}, [], /no test_input\.json in .*Create one.*--test_input/],
-    ["a file that is no JSON", { "test_input.json": "{" }, [], /test_input\.json is not valid JSON/],
+    ["a missing file", {}, [], /no test_input\.json in .*Create one.*--test_input/],
+    ["a file that is not JSON", { "test_input.json": "{" }, [], /test_input\.json is not valid JSON/],
     ["a file without input", { "test_input.json": "{}" }, [], /key "input"/]
-  ])("%s: says what to do, and ends with 1", async (_name, files, args, expected) => {
+  ])("%s is reported with the remedy, and the exit code is 1", async (_name, files, args, expected) => {
     const { code, stdout } = await local("worker", files, args)
     expect(stdout).toMatch(/^ERROR \| /)
     expect(stdout).toMatch(expected)

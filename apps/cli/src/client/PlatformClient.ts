@@ -41,7 +41,7 @@ export const layer = Layer.effect(
 ).pipe(Layer.provide(FetchHttpClient.layer))
 
 /** Message of a failed call: the platform's error and hint, or the connection error. */
-export const explain = (url: string) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, CliFailure, R> =>
+const explain = (url: string) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, CliFailure, R> =>
   Effect.mapError(effect, (error) => {
     if (error instanceof CliFailure) return error
     if (Predicate.hasProperty(error, "error") && Predicate.isString(error.error)) {

@@ -31,7 +31,7 @@ const DEBOUNCE = Duration.millis(150)
 const IGNORED = /(^|[/\\])(node_modules|\.git|\.stint|dist)([/\\]|$)|~$|\.sw[a-z]$|\.log$/
 
 /** The endpoint's name for a file: the folder's name for `handler.ts` and `index.ts`, else the file's name. */
-export const endpointNameOf = (file: string, path: Path.Path): string => {
+const endpointNameOf = (file: string, path: Path.Path): string => {
   const base = path.basename(file).replace(/\.[^.]+$/, "")
   const name = base === "handler" || base === "index" ? path.basename(path.dirname(file)) : base
   return name.replaceAll(/[^A-Za-z0-9_-]+/g, "-").replace(/^[^A-Za-z0-9]+/, "").slice(0, 63) || "dev"

@@ -60,7 +60,6 @@ const WebhookAttemptLine = Schema.Struct({
   status: Schema.NullOr(Schema.Int),
   error: Schema.NullOr(Schema.String)
 })
-export type WebhookAttemptLine = typeof WebhookAttemptLine.Type
 
 /** A delivery with its attempts and body. */
 export const WebhookDeliveryDetails = Schema.Struct({

@@ -13,7 +13,6 @@ const JobCounts = Schema.Struct({
   inQueue: Count,
   retried: Count
 })
-export type JobCounts = typeof JobCounts.Type
 
 /** The endpoint's workers by state. A worker without a job counts as `idle` and as `ready`. */
 const WorkerCounts = Schema.Struct({
@@ -24,7 +23,6 @@ const WorkerCounts = Schema.Struct({
   throttled: Count,
   unhealthy: Count
 })
-export type WorkerCounts = typeof WorkerCounts.Type
 
 /** The endpoint's jobs and workers by state. */
 export const Health = Schema.Struct({ jobs: JobCounts, workers: WorkerCounts })

@@ -1,5 +1,5 @@
 /**
- * Downloads without a network: a test says what each URL holds. Names, limits, retries and the folder are those of the real ones.
+ * Downloads without a network: the test provides the content of each URL. Names, limits, retries and the folder work as in production.
  */
 import { GuardedHttpError } from "@stint/http-guard/GuardedHttpError"
 import { NotResolved } from "@stint/http-guard/Resolver"
@@ -10,10 +10,10 @@ import { readFile } from "node:fs/promises"
 import type { Downloads, Settings } from "../Downloads.ts"
 import { layerNoDeps } from "../Downloads.ts"
 
-/** What a URL holds: bytes, or the path of a file. */
+/** The content of a URL: bytes, or the path of a file. */
 export type Content = Uint8Array | string
 
-/** What a URL is answered with. */
+/** An answer. */
 export interface Answer {
   /** Default: 200. */
   readonly status?: number
@@ -26,7 +26,7 @@ export interface Answer {
 const isAnswer = (value: Content | Answer): value is Answer => typeof value !== "string" && !(value instanceof Uint8Array)
 
 /**
- * Downloads that know these URLs. Any other fails at once, with a message that lists the known ones.
+ * Downloads from these URLs. Any other URL fails at once, with a message that lists the known ones.
  *
  * @example
  * ```ts

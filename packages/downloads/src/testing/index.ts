@@ -1,4 +1,4 @@
 /**
- * What tests of handlers that download are written with.
+ * For tests of handlers that download.
  */
 export * as DownloadsTest from "./DownloadsTest.ts"

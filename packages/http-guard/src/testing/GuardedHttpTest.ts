@@ -1,5 +1,5 @@
 /**
- * A client without a network: a test says what each request is answered with.
+ * A client without a network: the test provides the answers.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -8,7 +8,7 @@ import { GuardedHttp, type Options } from "../GuardedHttp.ts"
 import { GuardedHttpError } from "../GuardedHttpError.ts"
 import * as RequestUrl from "../RequestUrl.ts"
 
-/** What a request is answered with. */
+/** An answer. */
 export interface Answer {
   /** Default: 200. */
   readonly status?: number
@@ -18,7 +18,7 @@ export interface Answer {
   readonly body?: Uint8Array | Stream.Stream<Uint8Array, GuardedHttpError>
 }
 
-/** Answers every request by this function. Limits and redirects are not looked at: what it says is what the caller gets. */
+/** Answers every request with this function. Does not apply limits or redirects: the caller gets the answer unchanged. */
 export const layer = (
   answer: (url: URL, options: Options) => Effect.Effect<Answer, GuardedHttpError>
 ): Layer.Layer<GuardedHttp> =>

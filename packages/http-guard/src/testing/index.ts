@@ -1,4 +1,4 @@
 /**
- * What tests of code that makes guarded requests are written with.
+ * For tests of code that makes guarded requests.
  */
 export * as GuardedHttpTest from "./GuardedHttpTest.ts"

@@ -20,6 +20,7 @@ import { isLevelEnabled, type LogLevel, type LogSource } from "@stint/contract/J
 import { truncateMessage } from "@stint/contract/LogMessage"
 import { JobLogStore, type LogBatch, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
+import * as OutageLog from "@stint/store/OutageLog"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -126,8 +127,10 @@ const make = Effect.gen(function*() {
   let pending = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: Array<LogEntry> }>()
   let pendingLines = 0
   let scheduled = false
-  /** Whether the last write failed: the failure is logged once. */
-  let failing = false
+  const outage = OutageLog.make({
+    onFailure: (problem) =>
+      Effect.logWarning(`Log lines of jobs are dropped because they cannot be stored: ${problem}. The jobs continue.`)
+  })
   const dropped = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: number }>()
   /** Key: {@link workerKey}. */
   const linesWritten = new Map<string, number>()
@@ -149,23 +152,15 @@ const make = Effect.gen(function*() {
     }
     dropped.clear()
     yield* store.append(batches).pipe(
-      Effect.match({
+      Effect.matchEffect({
         onSuccess: () => {
-          failing = false
           for (const job of taken.keys()) followers.wake(job)
-          return undefined
+          return outage.succeeded
         },
         onFailure: (error) => {
           for (const batch of batches) countDropped(batch)
-          return error
+          return outage.failed(error.message)
         }
-      }),
-      Effect.flatMap((error) => {
-        if (error === undefined || failing) return Effect.void
-        failing = true
-        return Effect.logWarning(
-          `Log lines of jobs are dropped because they cannot be stored: ${error.message}. The jobs continue.`
-        )
       })
     )
   })

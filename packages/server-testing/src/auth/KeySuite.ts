@@ -259,7 +259,7 @@ const telling = (it: ServerIt) => {
       const hintOf = (path: string, headers: Readonly<Record<string, string>>, authorization: string | null = null) =>
         Effect.flatMap(call(path, { authorization, headers }), expectProblem(401)).pipe(Effect.map(({ hint }) => hint))
       expect(yield* hintOf(one.path("health"), { "x-api-key": ADMIN_KEY })).toContain("`x-api-key`")
-      expect(yield* hintOf(one.path(`health?api_key=${ADMIN_KEY}`), {})).toContain("addresses end up in logs")
+      expect(yield* hintOf(one.path(`health?api_key=${ADMIN_KEY}`), {})).toContain("URLs end up in logs")
       expect(yield* hintOf(one.path("health"), {}, `Basic ${ADMIN_KEY}`)).toContain("`Basic`")
       const unknown = yield* hintOf(one.path("health"), {}, "rpa_a-key-of-another-platform")
       expect(unknown).toContain(`This is ${baseUrl}; keys of other platforms do not work here.`)

@@ -1,5 +1,5 @@
 /**
- * Tests of rate limits: what they count, what clients are told, and what is never limited.
+ * Tests of rate limits: which calls they count, what clients receive, and which calls are never limited.
  */
 import { expect } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"

@@ -26,7 +26,7 @@ const misplaced = ({ headers, url }: HttpServerRequest.HttpServerRequest): strin
   const query = at === -1 ? undefined : [...new URLSearchParams(url.slice(at + 1)).keys()].find((name) => KEY_QUERIES.test(name))
   return query === undefined
     ? undefined
-    : `The address holds a key (\`${query}\`), but the server does not read keys from addresses because addresses end up in logs. Create a new key if this one matters.`
+    : `The URL contains a key (\`${query}\`), but the server does not read keys from URLs because URLs end up in logs. Create a new key if this one matters.`
 }
 
 /** 401: the request has no key. */
@@ -50,7 +50,7 @@ export const unknownKey = (baseUrl: string, header: string, wanted: string): Una
     [
       ...(scheme === undefined ? [] : [`The scheme \`${scheme}\` is not supported.`, SEND_KEY]),
       thisIs(baseUrl),
-      `Use ${wanted}. Check that STINT_API_KEY and the address belong to the same platform.`
+      `Use ${wanted}. Check that STINT_API_KEY and the URL belong to the same platform.`
     ].join(" ")
   ))
 }
@@ -103,5 +103,5 @@ export const wrongScope = (baseUrl: string, caller: Caller, surface: string, wan
 export const wrongEndpoint = (baseUrl: string, caller: Caller, endpoint: string): Forbidden =>
   new Forbidden(problemMembers(
     `${named(caller)} is valid for ${endpointsInWords(caller.endpoints)}, not for "${excerpt(endpoint)}".`,
-    `Check the endpoint in the address, or add the endpoint to the key: PATCH /api/v1/keys/${caller.id}. This is ${baseUrl}.`
+    `Check the endpoint in the URL, or add the endpoint to the key: PATCH /api/v1/keys/${caller.id}. This is ${baseUrl}.`
   ))

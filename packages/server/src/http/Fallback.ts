@@ -102,7 +102,7 @@ const undeclared = (url: string, defect: unknown) => {
       title: "Invalid request",
       type: "invalid-request",
       error: message,
-      hint: `Correct the query, the part of the address after "?". Its parameters are described at ${OPENAPI_PATH}.`,
+      hint: `Correct the query, the part of the URL after "?". Its parameters are described at ${OPENAPI_PATH}.`,
       errors
     }))
   }

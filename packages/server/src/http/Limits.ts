@@ -120,7 +120,7 @@ export const clampWait = (wait: string | undefined, fallback: number, limits: Li
   return Math.min(limits.maxWaitMs, Math.max(limits.minWaitMs, Math.trunc(asked)))
 }
 
-/** Bytes in words: `10 MiB`, `1.5 KiB`, `1000 bytes`. */
+/** Formats a number of bytes: `10 MiB`, `1.5 KiB`, `1000 bytes`. */
 export const bytesInWords = (bytes: number): string => {
   if (bytes >= MEBIBYTE) return `${Math.round((bytes / MEBIBYTE) * 10) / 10} MiB`
   return bytes >= 1024 ? `${Math.round((bytes / 1024) * 10) / 10} KiB` : `${bytes} bytes`

@@ -52,7 +52,7 @@ const rejectionFor = (code: string | undefined): { readonly status: string; read
           status: 431,
           title: "Request header fields too large",
           type: "headers-too-large",
-          error: "The address and headers of the request are larger than 16 KiB.",
+          error: "The URL and headers of the request are larger than 16 KiB.",
           hint: "Send data in the body, and fewer or shorter headers."
         })
       }

@@ -63,7 +63,7 @@ const HEAD: OpenAiErrorResponse.OpenAiErrorResponse = OpenAiErrorResponse.ofProb
 const NO_ROUTE: OpenAiErrorResponse.OpenAiErrorResponse = OpenAiErrorResponse.ofProblem({
   status: 404,
   type: "route-not-found",
-  error: "The address ends at /openai/v1 and names no route.",
+  error: "The URL ends at /openai/v1 and names no route.",
   hint: "Append a route, for example /openai/v1/chat/completions or /openai/v1/models."
 })
 

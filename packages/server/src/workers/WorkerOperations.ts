@@ -94,9 +94,9 @@ const workerOf = (address: WorkerUrl): Effect.Effect<string, InvalidRequest> =>
     ? Effect.succeed(address.last)
     : new InvalidRequest(problemMembers(
       address.last === ""
-        ? "The address contains no worker id."
+        ? "The URL contains no worker id."
         : `The worker id has ${address.last.length} characters; at most 256 are allowed.`,
-      "A worker's address ends with its id, such as .../job-take/my-worker. SDKs read the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
+      "A worker's URL ends with its id, such as .../job-take/my-worker. SDKs read the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
     ))
 
 const pingOf = (address: WorkerUrl) => {

@@ -71,7 +71,9 @@ const shared = Effect.runSync(Effect.cached(Effect.provideService(make, Scope.Sc
 export const layer: Layer.Layer<TelemetryTest> = Layer.effectContext(Effect.gen(function*() {
   const sdk = yield* shared
   if (sdk.isOpen) {
-    return yield* Effect.die(new Error("Another TelemetryTest.layer is open in this process. Close it first: the spans of both would be mixed."))
+    return yield* Effect.die(
+      new Error("Another TelemetryTest.layer is open in this process. Close it first: the spans of both would be mixed.")
+    )
   }
   yield* Effect.acquireRelease(
     Effect.sync(() => {

@@ -1,9 +1,9 @@
 /**
- * Uploads in memory, for tests of handlers: what was uploaded can be looked at, and nothing leaves the process.
+ * Uploads in memory, for tests of handlers: tests can inspect the uploads, and nothing leaves the process.
  *
  * @example
  * ```ts
- * it.effect("answers with the uploaded address", () => Effect.gen(function*() {
+ * it.effect("returns the uploaded URL", () => Effect.gen(function*() {
  *   const result = yield* WorkerTest.run(Thumbnail, { url, width: 64 })
  *   const [image] = yield* UploadsTest.uploaded
  *   expect(image).toMatchObject({ name: "small.png", contentType: "image/png" })
@@ -22,19 +22,19 @@ import type { Options } from "../UploadService.ts"
 export interface Upload {
   /** The last part of the key. */
   readonly name: string
-  /** The object's whole name: the job's id and the name, unless the call said otherwise. */
+  /** The object's whole key: the job's id and the name, unless the call specifies another. */
   readonly key: string
   readonly bytes: Uint8Array
   readonly contentType: string
-  /** What the handler got. */
+  /** The URL that the handler received. */
   readonly url: URL
-  /** As the call gave them. */
+  /** As passed by the call. */
   readonly options: Options
 }
 
-/** The other end of the uploads. */
+/** The storage of the test. */
 export class UploadsTest extends Context.Service<UploadsTest, {
-  /** Everything that was uploaded, in the order in which the uploads ended. */
+  /** All uploads, in the order in which they ended. */
   readonly uploaded: Effect.Effect<ReadonlyArray<Upload>>
   /** The next `times` uploads fail with this error. */
   readonly failNext: (times: number, error: UploadError) => Effect.Effect<void>
@@ -42,7 +42,7 @@ export class UploadsTest extends Context.Service<UploadsTest, {
 
 const collect = (parts: ReadonlyArray<Uint8Array>) => new Uint8Array(Buffer.concat(parts))
 
-/** Uploads that stay in memory, under addresses of `https://uploads.test/`. A new list for each building of the layer. */
+/** Uploads that stay in memory, with URLs of `https://uploads.test/`. Each build of the layer starts empty. */
 export const layer: Layer.Layer<Uploads | UploadsTest> = Layer.effectContext(Effect.sync(() => {
   const uploads: Array<Upload> = []
   const faults: Array<UploadError> = []
@@ -69,7 +69,7 @@ export const layer: Layer.Layer<Uploads | UploadsTest> = Layer.effectContext(Eff
   )
 }))
 
-/** Everything that was uploaded so far. */
+/** All uploads so far. */
 export const uploaded: Effect.Effect<ReadonlyArray<Upload>, never, UploadsTest> = Effect.flatMap(
   UploadsTest,
   (test) => test.uploaded

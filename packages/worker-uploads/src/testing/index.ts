@@ -1,4 +1,4 @@
 /**
- * What tests of handlers that upload need. Nothing of it belongs into a program.
+ * For tests of handlers that upload; not for production code.
  */
 export * as UploadsTest from "./UploadsTest.ts"

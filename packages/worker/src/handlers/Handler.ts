@@ -25,9 +25,8 @@ import type { Emit, Runnable } from "./Runnable.ts"
 import { previewValue } from "./ValuePreview.ts"
 
 export { fromFunction } from "./HandlerFunction.ts"
-export type { FunctionJob, FunctionOptions, HandlerFunction, JobContext } from "./HandlerFunction.ts"
-export { isRunnable, TypeId } from "./Runnable.ts"
-export type { Emit, Runnable } from "./Runnable.ts"
+export type { FunctionOptions, HandlerFunction } from "./HandlerFunction.ts"
+export type { Runnable } from "./Runnable.ts"
 
 /** A handler with Schemas, which can also type clients and pipelines. */
 export interface Handler<
@@ -76,7 +75,7 @@ const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 const NUMBER_AS_TEXT = `"Infinity" | "-Infinity" | "NaN"`
 
 /** One sentence that names every invalid value by its path: `input.width: Expected number, got "wide"`. */
-export const describeInputIssue = (issue: SchemaIssue.Issue, input: unknown): string => {
+const describeInputIssue = (issue: SchemaIssue.Issue, input: unknown): string => {
   const { issues } = formatIssue(issue)
   const problems = issues.slice(0, MAX_PROBLEMS).map(({ message, path = [] }) => {
     const keys = path.map((segment) => typeof segment === "object" ? segment.key : segment)

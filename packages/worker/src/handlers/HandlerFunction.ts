@@ -57,7 +57,7 @@ export interface FunctionOptions {
 }
 
 /** How long the worker waits for a stopped function. Milliseconds. A longer wait blocks the slot of the next job for a function that may never end. */
-export const STOP_TIMEOUT = 2_000
+const STOP_TIMEOUT = 2_000
 
 /** Creates the signal on first access: most handlers never read it. */
 class LazyJobContext implements JobContext, RunningJob.Running {

@@ -56,7 +56,7 @@ export const withDeliverSpan = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.E
 export class TraceState extends Context.Service<TraceState, string>()("@stint/worker/Spans/TraceState") {}
 
 /** The caller's span from the job's `traceparent`; none when it is missing or invalid. */
-export const parentOf = (job: ReceivedJob): Option.Option<Tracer.ExternalSpan> => {
+const parentOf = (job: ReceivedJob): Option.Option<Tracer.ExternalSpan> => {
   const { traceparent, tracestate } = job
   // Other platforms may send any value.
   const parent = typeof traceparent === "string" ? parseTraceparent(traceparent) : undefined

@@ -59,7 +59,7 @@ export const valueOf = (argv: ReadonlyArray<string>, name: (typeof VALUES)[numbe
 }
 
 /** Whether the command line has this switch. */
-export const hasFlag = (argv: ReadonlyArray<string>, name: (typeof SWITCHES)[number]): boolean => argv.includes(name)
+const hasFlag = (argv: ReadonlyArray<string>, name: (typeof SWITCHES)[number]): boolean => argv.includes(name)
 
 /** Whether the command line requests local test mode, whatever the variables are. */
 export const requestsLocalMode = (argv: ReadonlyArray<string>): boolean =>

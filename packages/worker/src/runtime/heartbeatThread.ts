@@ -97,7 +97,10 @@ export const heartbeatThread = (): void => {
       const call = request(url, { method: body === undefined ? "GET" : "POST", agent, headers }, (response) => {
         const status = response.statusCode ?? 0
         response.on("error", (error: NodeJS.ErrnoException) => this.ended(heartbeat, error.code ?? error.message))
-        response.on("end", () => this.ended(heartbeat, status >= 200 && status < 300 ? undefined : `the platform answered ${status}`))
+        response.on(
+          "end",
+          () => this.ended(heartbeat, status >= 200 && status < 300 ? undefined : `the platform answered ${status}`)
+        )
         response.resume()
       })
       call.setTimeout(Math.max(1_000, 2 * data.interval), () => call.destroy(new Error("no answer")))

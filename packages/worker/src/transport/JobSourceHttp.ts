@@ -21,10 +21,10 @@ import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
 import * as NodeHttpClient from "./NodeHttpClient.ts"
 
 /** Timeout of a take or a stop poll; platforms answer earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
-export const POLL_TIMEOUT = 90_000
+const POLL_TIMEOUT = 90_000
 
 /** Timeout of the answer to a result. Milliseconds. */
-export const RESPONSE_TIMEOUT = 30_000
+const RESPONSE_TIMEOUT = 30_000
 
 /** The most characters of the platform's error message in the log. */
 const MAX_ERROR_TEXT = 500
@@ -46,7 +46,7 @@ const decodeStops = Schema.decodeUnknownOption(Schema.Struct({ jobsToStop: Schem
  * Reads a job from a JSON value; undefined when the value is not a job. A missing `input` becomes `{}`: RunPod drops an empty input, and its
  * callers would wait for ever (docs/spec/rulings.md#empty-input).
  */
-export const readJob = (value: unknown): ReceivedJob | undefined => {
+const readJob = (value: unknown): ReceivedJob | undefined => {
   if (!Predicate.isObject(value)) return undefined
   const frame = Option.getOrUndefined(decodeFrame(value))
   if (frame === undefined) return undefined
@@ -137,9 +137,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     const jobs = values.map(readJob).filter(Predicate.isNotUndefined)
     return jobs.length === values.length ? Effect.succeed(jobs) : Effect.as(
       Effect.logError(
-        `The platform sent ${
-          values.length - jobs.length
-        } of ${values.length} jobs without an id. The worker cannot run them ` +
+        `The platform sent ${values.length - jobs.length} of ${values.length} jobs without an id. The worker cannot run them ` +
           "or deliver results for them."
       ),
       jobs

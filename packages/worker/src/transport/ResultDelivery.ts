@@ -42,7 +42,7 @@ export class BodyRejected extends Schema.TaggedError<BodyRejected>()("BodyReject
 export type DeliveryError = JobLost | BodyRejected
 
 /** How long deliveries are retried during shutdown. Milliseconds. */
-export const SHUTDOWN_RETRY_TIMEOUT = 30_000
+const SHUTDOWN_RETRY_TIMEOUT = 30_000
 
 /** The backoff between attempts. It starts short, because most failures are one lost connection. */
 const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 5_000 }
