@@ -1,5 +1,5 @@
 /**
- * How large bodies may be is the operator's to say.
+ * The configurable limits of request bodies.
  */
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
