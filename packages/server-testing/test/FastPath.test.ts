@@ -32,7 +32,7 @@ const identifiers = {
 } as const
 
 describe("the fast path", () => {
-  it("takes the operations that every job needs", () => {
+  it("handles the operations that every job uses", () => {
     expect(matchFastPath("POST", "/v2/hello/run")).toEqual({ operation: "run", endpoint: "hello" })
     expect(matchFastPath("POST", "/v2/hello/runsync?wait=5000")).toEqual({
       operation: "runsync",
@@ -55,7 +55,7 @@ describe("the fast path", () => {
     }
   })
 
-  it("leaves other methods, encoded or doubled segments and queries that need decoding to the router", () => {
+  it("leaves other methods, encoded segments, doubled slashes and queries that need decoding to the router", () => {
     for (
       const [method, url] of [
         ["GET", "/v2/hello/run"],
@@ -82,7 +82,7 @@ describe("the fast path", () => {
     }
   })
 
-  it("takes no request that the router would route elsewhere", () => {
+  it("handles no request that the router would route elsewhere", () => {
     const part = fc.oneof(
       fc.constantFrom(
         "v2",

@@ -77,7 +77,7 @@ layer(layerServer(), { excludeTestServices: true })("events", (it) => {
 })
 
 describe("withHeartbeat", () => {
-  it.effect("sends heartbeats while the stream is silent, and loses no element", () =>
+  it.effect("sends heartbeats while the stream emits nothing, and loses no element", () =>
     Effect.gen(function*() {
       const slow = Stream.fromIterable([1, 2]).pipe(Stream.mapEffect((n) => Effect.delay(Effect.succeed(`event ${n}`), 35_000)))
       const reading = yield* Effect.forkChild(Stream.runCollect(withHeartbeat(slow, 15_000, "alive")))
@@ -85,7 +85,7 @@ describe("withHeartbeat", () => {
       expect([...(yield* Fiber.join(reading))]).toEqual(["alive", "alive", "event 1", "alive", "alive", "event 2"])
     }))
 
-  it.effect("pulls no more than is read: a client that stops reading has at most one pull in flight", () =>
+  it.effect("pulls no more than the client reads: when a client stops reading, at most one pull is in flight", () =>
     Effect.gen(function*() {
       let produced = 0
       const endless = Stream.fromEffectRepeat(Effect.sync(() => `event ${++produced}`))
@@ -94,7 +94,7 @@ describe("withHeartbeat", () => {
       expect(produced).toBeLessThanOrEqual(4)
     }))
 
-  it.effect("a client that disconnects ends the pull in flight", () =>
+  it.effect("ends the pull in flight when the client disconnects", () =>
     Effect.gen(function*() {
       let ended = false
       const silent = Stream.fromEffect(Effect.onInterrupt(Effect.never, () =>

@@ -241,7 +241,7 @@ const wait: fc.Arbitrary<Step> = fc.oneof(fc.integer({ min: 0, max: 60_000 }), h
 const RUNS = Number(process.env["STINT_PROPERTY_RUNS"] ?? 150)
 
 it(
-  "decides every request by the scopes, the endpoints, the expiry, the rotations and the revocation of its key",
+  "accepts or rejects every request according to the scopes, endpoints, expiry, rotations and revocation of its key",
   async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -296,7 +296,7 @@ it("remembers an expired key for 30 days and deletes it when another key is crea
   await world.close()
 })
 
-it("records the last use of a key once a minute, and never a rejected use", async () => {
+it("records the last use of a key at most once a minute, and never records a rejected use", async () => {
   const world = await World.open()
   const { id, secret } = await makeKey(world)
   const lastUsed = async () => {

@@ -101,7 +101,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect(yield* call(() => client.models.delete("org/echo"))).toMatchObject({ id: "/v1/models/org/echo", deleted: true })
     }))
 
-  it.effect("embeddings.create asks for base64 and returns the handler's output", () =>
+  it.effect("embeddings.create requests base64 and returns the handler's output", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       yield* worker.serve((job) => {

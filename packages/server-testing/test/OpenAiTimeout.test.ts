@@ -79,7 +79,7 @@ const start = (limits: typeof LATE | undefined) =>
   })
 
 describe("a closing server", () => {
-  it.live("answers OpenAI requests with 503, which their clients retry", () =>
+  it.live("returns 503 for OpenAI requests, which their clients retry", () =>
     Effect.gen(function*() {
       const { close, server } = yield* start(undefined)
       const endpoint = yield* server.endpoint()
@@ -127,7 +127,7 @@ const layerStores = Layer.effect(
 ).pipe(Layer.provideMerge(layerMemory), Layer.provide(Layer.succeed(Looks, { broken: true })))
 
 layer(layerServer({ stores: layerStores }), { excludeTestServices: true })("an OpenAI request over a failing store", (it) => {
-  it.effect("returns 503 in OpenAI's shape, with the id of the job, which was stored and is cancelled", () =>
+  it.effect("returns 503 in OpenAI's shape with the job's id; the job was stored and is then cancelled", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const body of [chat(), chat({ stream: true })]) {

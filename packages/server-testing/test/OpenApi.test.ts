@@ -74,7 +74,7 @@ const refs = (value: unknown): ReadonlyArray<string> => {
 }
 
 layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
-  it.effect("needs no key, because it describes the platform and contains none of its data", () =>
+  it.effect("requires no key, because it describes the platform and contains none of its data", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -270,7 +270,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       }
     }))
 
-  it.effect("/docs renders all of it, needs no key, and loads nothing from elsewhere", () =>
+  it.effect("/docs renders the whole document, requires no key, and loads nothing from other hosts", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const answer = yield* server.call("/docs", { authorization: null })

@@ -121,7 +121,7 @@ describe("arbitrary input", () => {
 })
 
 describe("parseWorkerUrl", () => {
-  it("returns the encoded id, whatever is appended", () => {
+  it("returns the encoded id, whatever query is appended", () => {
     const key = fc.stringMatching(/^[a-z_]{1,8}$/)
     const text = fc.string({ unit: "grapheme" }).filter((value) => value.isWellFormed())
     const worker = text.filter((id) => id !== "")

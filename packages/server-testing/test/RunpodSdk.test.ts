@@ -68,7 +68,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       })
     }))
 
-  it.effect("runSync: a job that outlasts the first wait is followed by status-sync to its end", () =>
+  it.effect("runSync: polls status-sync until the job ends when the job outlasts the first wait", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const waiting = yield* Effect.forkChild(call(() => client.runSync({ input: {} })))
@@ -91,7 +91,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       })
     }))
 
-  it.effect("stream: every chunk once, in order, and then the end", () =>
+  it.effect("stream returns every chunk once, in order, and then the end", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const { id } = yield* call(() => client.run({ input: { from: 5 } }))
@@ -107,7 +107,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* Fiber.join(reading)).toEqual(numbers.map((output) => ({ output })))
     }))
 
-  it.effect("stream ends for a job that is cancelled while it waits", () =>
+  it.effect("stream ends when a waiting job is cancelled", () =>
     Effect.gen(function*() {
       const { client } = yield* open()
       const { id } = yield* call(() => client.run({ input: {} }))
@@ -175,7 +175,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       }
     }))
 
-  it.effect("stream: a failed job sends every chunk and then the end, and status returns the error", () =>
+  it.effect("for a failed job, stream returns every chunk and then the end, and status returns the error", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const { id } = yield* call(() => client.run({ input: {} }))

@@ -34,7 +34,7 @@ const layerStores = Layer.effect(
 layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)), { excludeTestServices: true })(
   "runsync over a failing store",
   (it) => {
-    it.effect("returns the job as it was stored, so that its caller polls, and logs the cause", () =>
+    it.effect("returns the stored job, so that its caller polls, and logs the cause", () =>
       Effect.gen(function*() {
         const server = yield* ServerTest
         const reads = yield* Reads

@@ -21,7 +21,7 @@ const serverOver = (rows: KeyCache.KeyRows) => {
   )
 }
 
-it.live("a key that one server creates, rotates or revokes is accepted, changed or rejected by the other, without a restart", () =>
+it.live("when one server creates, rotates or revokes a key, the other server applies the change without a restart", () =>
   Effect.scoped(Effect.gen(function*() {
     const { list: all, put, remove, update } = Context.get(yield* Layer.build(KeyStore.layerMemory), KeyStore.KeyStore)
     const [one, two] = [yield* serverOver({ all, put, update, remove }), yield* serverOver({ all, put, update, remove })]

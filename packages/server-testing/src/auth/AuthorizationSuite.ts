@@ -11,7 +11,7 @@ import { expectProblem } from "../WireClient.ts"
 
 /** Registers the tests for authorization. */
 export const authorization = (it: ServerIt): void => {
-  it.effect("each API accepts its own key, raw or as a bearer token, and no other", () =>
+  it.effect("each API accepts its own key, raw or as a bearer token, and rejects all other keys", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -114,7 +114,7 @@ export const authorization = (it: ServerIt): void => {
         }), { concurrency: 8, discard: true })
     }))
 
-  it.effect("a worker key is valid for every worker operation of its own endpoint and for no other endpoint", () =>
+  it.effect("a worker key is valid for all worker operations of its own endpoint and for no other endpoint", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const worker = yield* (yield* server.endpoint()).worker()
@@ -131,7 +131,7 @@ export const authorization = (it: ServerIt): void => {
       yield* Effect.forEach(calls, (call) => Effect.flatMap(call, expectProblem(403)), { concurrency: 8 })
     }))
 
-  it.effect("a rejected worker learns which key it needs, after a delay", () =>
+  it.effect("the error for a rejected worker states which key is required, and is delayed", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

@@ -84,7 +84,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect((yield* call(one.path(`status/${id}`), { authorization: secret })).status).toBe(429)
     }))
 
-  it.effect("applies a key's own limit as well as the endpoint's: the tighter one decides, and the error names it", () =>
+  it.effect("applies a key's own limit as well as the endpoint's: the tighter limit wins, and the error names it", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 2, perMs: DAY } })
@@ -107,7 +107,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect(other.headers.get("ratelimit")).toMatch(/^"run";r=0;t=\d+, "run-key";r=1;t=\d+$/)
     }))
 
-  it.effect("waiting calls count as open until they are answered or disconnected", () =>
+  it.effect("waiting calls count as open until the response is sent or the caller disconnects", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 1_000, perMs: 1_000, concurrent: 1 } })
@@ -142,7 +142,7 @@ export const rateLimits = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a rejected key counts against no limit", () =>
+  it.effect("a rejected key does not count against any limit", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 1, perMs: DAY } })

@@ -123,7 +123,7 @@ const reading = (it: ServerIt) => {
       yield* Effect.flatMap(call("/api/v1/endpoints/a"), expectProblem(404))
     }))
 
-  it.effect("create: a spec with very many invalid values lists the first of them", () =>
+  it.effect("create: the error for a spec with very many invalid values lists the first ones", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const env = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`KEY_${i}`, i]))
@@ -157,7 +157,7 @@ const changing = (it: ServerIt) => {
       )
     }))
 
-  it.effect("put: later jobs get the new settings, waiting jobs keep theirs", () =>
+  it.effect("put: later jobs get the new settings, and waiting jobs keep the old ones", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ maxAttempts: 1 })
@@ -183,7 +183,7 @@ const changing = (it: ServerIt) => {
       expect(problem).toMatchObject({ type: "/problems/endpoint-not-found", error: expect.stringContaining(one.id) })
     }))
 
-  it.effect("delete: returns 409 while jobs are waiting or running, with their numbers and the way out", () =>
+  it.effect("delete: returns 409 while jobs are waiting or running, with the number of jobs and the remedy", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()

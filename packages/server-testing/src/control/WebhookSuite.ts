@@ -115,7 +115,7 @@ const log = (it: ServerIt) => {
 const secrets = (it: ServerIt) => {
   const readSecret = expectJson(200, WebhookSigningSecret)
 
-  it.effect("creates an endpoint's signing secret at first use, keeps it, and forbids caching the response", () =>
+  it.effect("creates an endpoint's signing secret on first use, keeps it, and forbids caching the response", () =>
     Effect.gen(function*() {
       const { base, call, endpoint } = yield* world
       const answer = yield* call(`${base}/secret`)
@@ -128,7 +128,7 @@ const secrets = (it: ServerIt) => {
       expect(elses.secret).not.toBe(secret.secret)
     }))
 
-  it.effect("a rotation creates a new secret, and the previous one also signs for a day or for the given time", () =>
+  it.effect("a rotation creates a new secret, and the previous secret also signs for a day or for the given time", () =>
     Effect.gen(function*() {
       const { base, call } = yield* world
       const first = yield* Effect.flatMap(call(`${base}/secret`), readSecret)

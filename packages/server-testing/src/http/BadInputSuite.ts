@@ -183,7 +183,7 @@ const understanding = (it: ServerIt) => {
 }
 
 const sizing = (it: ServerIt) => {
-  it.effect("returns 413 with the limit and the way out for a body of 30 MB, with and without a content-length", () =>
+  it.effect("returns 413 with the limit and the remedy for a body of 30 MB, with and without a content-length", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -211,7 +211,7 @@ const sizing = (it: ServerIt) => {
       yield* Effect.flatMap(endpoint.call(endpoint.path("run"), { body: of(10 * MEBIBYTE + 1) }), expectProblem(413))
     }))
 
-  it.effect("a client that continues to send a rejected body still gets the response", () =>
+  it.effect("a client that keeps sending a rejected body still gets the response", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -224,7 +224,7 @@ const sizing = (it: ServerIt) => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("returns 431 in JSON for headers over Node's limit", () =>
+  it.effect("returns 431 in JSON for headers that exceed Node's limit", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const bombs = [

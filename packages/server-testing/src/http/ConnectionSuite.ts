@@ -70,7 +70,7 @@ export const connections = (it: ServerIt): void => {
       expect(both.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 404"])
     }))
 
-  it.effect("a body that arrives slowly or never completes delays no other request", () =>
+  it.effect("a body that arrives slowly or never completes does not delay other requests", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

@@ -25,7 +25,7 @@ const turn = Effect.promise(() => new Promise<void>((done) => setImmediate(done)
 
 /** Registers the tests for disconnects. */
 export const disconnects = (it: ServerIt): void => {
-  it.effect("a worker that disconnects while it waits receives no job", () =>
+  it.effect("a worker that disconnects during its wait receives no job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
       const gone = yield* endpoint.worker()
@@ -118,7 +118,7 @@ export const disconnects = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a job whose worker has sent a request since stays with the worker when the connection is cut", () =>
+  it.effect("a job stays with its worker when the connection is cut after the worker has sent another request", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint({ maxAttempts: 1, leaseMs: 60_000 })
@@ -148,7 +148,7 @@ export const disconnects = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a connection that carries many jobs has one listener", () =>
+  it.effect("a connection over which many jobs are sent has one listener", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

@@ -49,7 +49,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect((yield* endpoint.status(id)).output).toBe("kept")
     }))
 
-  it.effect("retry: a FAILED job returns to the queue with its id and input, and loses its error, output and chunks", () =>
+  it.effect("retry: a FAILED job returns to the queue with its id and input, without its error, output and chunks", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -114,7 +114,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect((yield* endpoint.status(id)).status).toBe("IN_QUEUE")
     }))
 
-  it.effect("uses the queue that was provided", () =>
+  it.effect("uses the provided queue", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run("seen from inside")

@@ -38,7 +38,7 @@ export const explanations = (it: ServerIt): void => {
       expect(posted.explain?.reason).toBe("external")
     }))
 
-  it.effect("explain: tells how to start a worker when an external endpoint has none", () =>
+  it.effect("explain: states how to start a worker when an external endpoint has no worker", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1)
@@ -118,7 +118,7 @@ export const explanations = (it: ServerIt): void => {
       expect((yield* why(endpoint, id)).reason).toBe("starting")
     }))
 
-  it.effect("explain: reports a backoff with its end and the error of the previous attempt", () =>
+  it.effect("explain: reports when a backoff ends and the error of the previous attempt", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -134,7 +134,7 @@ export const explanations = (it: ServerIt): void => {
       expect(explain.words).toContain("no luck")
     }))
 
-  it.effect("explain: an ended job waits for nothing", () =>
+  it.effect("explain: reports an ended job as waiting for nothing", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1)

@@ -101,7 +101,7 @@ export const events = (it: ServerIt): void => {
       expect([over.status, yield* over.rest]).toEqual([204, []])
     }))
 
-  it.effect("events: reading takes no chunks from /stream, and every client receives all events", () =>
+  it.effect("events: reading does not drain chunks from /stream, and every client receives all events", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -134,7 +134,7 @@ export const events = (it: ServerIt): void => {
       expect(all.at(-1)?.event).toBe("end")
     }))
 
-  it.effect("events: data is the JSON that was sent, including line breaks between its tokens", () =>
+  it.effect("events: data is the exact JSON that was sent, including line breaks between its tokens", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -149,7 +149,7 @@ export const events = (it: ServerIt): void => {
       expect(yield* dataOf(chunk)).toMatchObject({ output: { b: "\n\r" } })
     }))
 
-  it.effect("events: sends comments while the job is silent, and loses no event", () =>
+  it.effect("events: sends comments while there are no events, and loses no event", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -164,7 +164,7 @@ export const events = (it: ServerIt): void => {
       expect((yield* reader.rest).map(({ event }) => event)).toEqual(["end"])
     }))
 
-  it.effect("events: a client that disconnects is released at once and no longer counts as an open call", () =>
+  it.effect("events: when a client disconnects, its resources are released at once and it no longer counts as an open call", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ rateLimit: { limit: 10_000, perMs: 1_000, concurrent: 1 } })
       const { id } = yield* endpoint.run({})

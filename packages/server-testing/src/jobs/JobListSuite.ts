@@ -84,7 +84,7 @@ export const jobLists = (it: ServerIt): void => {
       expect(yield* all(endpoint, "createdBefore=2001-01-01T00:00:00Z")).toEqual([])
     }))
 
-  it.effect("requests: pages have no gaps and no repeats while jobs are submitted and end", () =>
+  it.effect("requests: pages have no gaps and no duplicates while jobs are submitted and end", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const submitted: Array<string> = []

@@ -13,7 +13,7 @@ import { expectJson } from "../WireClient.ts"
 
 /** Registers the tests for job status. */
 export const statusCalls = (it: ServerIt): void => {
-  it.effect("status: has exactly the keys that apply at each step of a job's life, by GET and by POST", () =>
+  it.effect("status: has exactly the keys that apply in each state of a job, by GET and by POST", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("w")
@@ -50,7 +50,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(Number.isInteger(done.delayTime) && Number.isInteger(done.executionTime)).toBe(true)
     }))
 
-  it.effect("status: a result without an output has none, not even the last progress", () =>
+  it.effect("status: a job whose result has no output shows none, not even the last progress", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -61,7 +61,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(Object.keys(yield* endpoint.status(id))).toEqual(["id", "status", "delayTime", "executionTime", "workerId"])
     }))
 
-  it.effect("status: returns an output exactly as the worker sent it", () =>
+  it.effect("status: returns the output exactly as the worker sent it", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -73,7 +73,7 @@ export const statusCalls = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("status: an error is a string and fails the job, and the rest of the output is kept", () =>
+  it.effect("status: an error is a string and fails the job, and the rest of the output is preserved", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

@@ -25,7 +25,7 @@ export const streams = (it: ServerIt): void => {
       expect(posted.json).toEqual({ id, status: "IN_QUEUE", stream: [] })
     }))
 
-  it.effect("returns each chunk once, in order, as it was sent", () =>
+  it.effect("returns each chunk once, in order, exactly as it was sent", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -112,7 +112,7 @@ export const streams = (it: ServerIt): void => {
       expect(chunks.every((chunk) => chunk.output === large)).toBe(true)
     }))
 
-  it.effect("delivers each chunk to one of two readers", () =>
+  it.effect("delivers each chunk to exactly one of two readers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -156,7 +156,7 @@ export const streams = (it: ServerIt): void => {
       expect(text).toContain(`"stream":[${chunks.map((chunk) => `{"output":${chunk}}`).join(",")}]`)
     }))
 
-  it.effect("accepts a chunk after the end without effect, and rejects one from a worker without the lease", () =>
+  it.effect("ignores a chunk that arrives after the end, and rejects a chunk from a worker without the lease", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

@@ -91,7 +91,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs).toMatchObject({ completed: 1, inQueue: 0 })
     }))
 
-  it.effect("run: one key with another body returns 409 with the id of the key's job, and stores nothing", () =>
+  it.effect("run: the same key with a different body returns 409 with the id of the key's job, and stores nothing", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1, { idempotencyKey: "k" })

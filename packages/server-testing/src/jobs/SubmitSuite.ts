@@ -25,7 +25,7 @@ export const submits = (it: ServerIt): void => {
       expect(answer.json).toEqual({ id: expect.stringMatching(new RegExp(`^${UUID}$`)), status: "IN_QUEUE" })
     }))
 
-  it.effect("run: any JSON is an input and reaches the worker exactly as it was sent", () =>
+  it.effect("run: accepts any JSON as the input and delivers it to the worker exactly as it was sent", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -176,7 +176,7 @@ export const submits = (it: ServerIt): void => {
       })
     }))
 
-  it.effect("runsync: clamps a wait below the minimum and uses the default for a non-numeric one", () =>
+  it.effect("runsync: clamps a wait below the minimum, and uses the default for a non-numeric wait", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const wait of ["0", "-5", "1"]) {

@@ -82,7 +82,7 @@ export const openAiErrors = (it: ServerIt): void => {
       yield* socket.until((received) => received.split("HTTP/1.1 401 ").length === 3)
     }))
 
-  it.effect("returns a handler's error object as an object, in any notation, with its own status or one that matches its type", () =>
+  it.effect("returns a handler's error object as an object, in any notation, with its own status or the status that matches its type", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint()

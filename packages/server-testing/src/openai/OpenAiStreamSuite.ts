@@ -73,7 +73,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(dataOf(text)).toEqual([JSON.stringify(part("a")), JSON.stringify(part("b")), "[DONE]"])
     }))
 
-  it.effect("sends each chunk when it arrives, and comments while none arrives", () =>
+  it.effect("sends each chunk when it arrives, and comments while no chunk arrives", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([part("a")])
       const reading = yield* Fiber.join(opening)
@@ -131,7 +131,7 @@ export const openAiStreams = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a failure before the first chunk gets a status, as without a stream", () =>
+  it.effect("a failure before the first chunk is returned as an error status, as without a stream", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([])
       const error = { message: "max_tokens is too large", type: "BadRequestError", param: "max_tokens", code: 400 }
@@ -152,7 +152,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(text).not.toContain("[DONE]")
     }))
 
-  it.effect("losing an attempt after its first chunk ends the stream with an error, without a retry", () =>
+  it.effect("an attempt that is lost after its first chunk ends the stream with an error, without a retry", () =>
     Effect.gen(function*() {
       const { endpoint, id, opening, worker } = yield* begin([part("a")], { maxAttempts: 3 })
       const reading = yield* Fiber.join(opening)
@@ -167,7 +167,7 @@ export const openAiStreams = (it: ServerIt): void => {
       yield* endpoint.until(id, ({ status }) => status === "CANCELLED")
     }))
 
-  it.effect("losing an attempt before its first chunk retries it without notice to the client", () =>
+  it.effect("an attempt that is lost before its first chunk is retried without the client noticing", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([], { maxAttempts: 3 })
       expect(yield* worker.take(false)).toMatchObject({ id, attempt: 2 })

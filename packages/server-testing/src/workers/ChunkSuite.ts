@@ -45,7 +45,7 @@ export const chunks = (it: ServerIt): void => {
       expect(stream.map(({ output }) => output)).toEqual(["a", "b", "c"])
     }))
 
-  it.effect("job-stream: without a number each chunk is a new one, as existing workers send them", () =>
+  it.effect("job-stream: treats each chunk without a number as new, because existing workers send no numbers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

@@ -12,7 +12,7 @@ import { expectProblem } from "../WireClient.ts"
 import { SDK_LABELS } from "../WireWorker.ts"
 
 const results = (it: ServerIt) => {
-  it.effect("job-done: accepts raw UTF-8 JSON with a form's content type and a stray charset header", () =>
+  it.effect("job-done: accepts raw UTF-8 JSON with the content type of a form and a stray charset header", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -41,7 +41,7 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: returns 200 for a repeated result, and neither it nor a different one changes the job", () =>
+  it.effect("job-done: returns 200 for a repeated result, and neither a repeated nor a different result changes the job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -55,7 +55,7 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: rejects a result from another worker and says why", () =>
+  it.effect("job-done: rejects a result from another worker and states the reason", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("holder")
@@ -70,7 +70,7 @@ const results = (it: ServerIt) => {
       expect(yield* endpoint.status(id)).toMatchObject({ output: "mine", workerId: "holder" })
     }))
 
-  it.effect("job-done: accepts a result that names its attempt for that attempt only", () =>
+  it.effect("job-done: accepts a result that names an attempt only for that attempt", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -260,7 +260,7 @@ const heartbeats = (it: ServerIt) => {
       expect(yield* worker.stops).toEqual([])
     }))
 
-  it.effect("ping: extends leases in every form", () =>
+  it.effect("ping: extends leases with every form of the request", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ leaseMs: 1_000 })
       const worker = yield* endpoint.worker()
@@ -323,7 +323,7 @@ const heartbeats = (it: ServerIt) => {
       }
     }))
 
-  it.effect("ping: an exiting worker's unnamed jobs return to the queue unstarted, and the worker finishes the rest", () =>
+  it.effect("ping: when a worker exits, the jobs that it does not name return to the queue as not started, and it finishes the others", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
       const worker = yield* endpoint.worker()

@@ -50,7 +50,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(millis + taken.millis).toBeLessThan(LIMITS.workerWaitMs)
     }))
 
-  it.effect("job-take: each of many jobs goes to one of many workers", () =>
+  it.effect("job-take: delivers each of many jobs to exactly one of many workers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const workers = yield* Effect.forEach(Array.from({ length: 10 }), () => endpoint.worker())
@@ -113,7 +113,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: 2, workerId: "tail" })
     }))
 
-  it.effect("addresses: the real query takes precedence over the appended one, and both are read", () =>
+  it.effect("addresses: reads both queries, and the real query takes precedence over the appended query", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { call } = yield* endpoint.worker()
@@ -190,7 +190,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* worker.stops).toEqual([])
     }))
 
-  it.effect("job-stop: delivers a signal to its worker only, not to one of the same name on another endpoint", () =>
+  it.effect("job-stop: delivers a signal only to its worker, and not to a worker with the same name on another endpoint", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -204,7 +204,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* worker.stops).toEqual([id])
     }))
 
-  it.effect("returns 404 for an unknown endpoint on the worker API too, delayed so that workers do not spin", () =>
+  it.effect("the worker API also returns 404 for an unknown endpoint, after a delay that prevents workers from spinning", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
