@@ -1,4 +1,4 @@
-/** BullMQ on Redis: callers who add, and one worker with as many lanes. Arguments: the port of Redis. */
+/** BullMQ on Redis: concurrent callers that add jobs, and one worker with the same concurrency. Argument: the port of Redis. */
 import { Queue, Worker } from "bullmq"
 import { INPUT, OUTPUT, serveSubject } from "../src/SubjectProcess.ts"
 

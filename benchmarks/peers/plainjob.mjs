@@ -1,6 +1,6 @@
 /**
- * plainjob over better-sqlite3, embedded. Its calls are synchronous and each is a transaction of its own, so lanes make no difference: jobs go
- * through in groups of as many as there are lanes, without its worker, which would cost more. It keeps no results.
+ * plainjob over better-sqlite3, embedded. Its calls are synchronous and each is one transaction, so concurrency has no effect: jobs are
+ * processed in groups of `lanes`, without plainjob's worker, which would cost more. It stores no results.
  */
 import Database from "better-sqlite3"
 import { mkdtempSync, rmSync } from "node:fs"
@@ -13,7 +13,7 @@ const folder = mkdtempSync(join(tmpdir(), "stint-plainjob-"))
 const connection = better(new Database(join(folder, "jobs.db")))
 const silent = { error() {}, warn() {}, info() {}, debug() {} }
 const queue = defineQueue({ connection, logger: silent })
-// Its own setting is NORMAL.
+// plainjob's default is NORMAL.
 if (process.argv[2] === "D2") connection.pragma("synchronous = FULL")
 
 const run = ({ jobs, lanes }) => {

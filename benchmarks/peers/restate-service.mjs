@@ -1,4 +1,4 @@
-/** A service for Restate on the loopback: one handler that does nothing. */
+/** A Restate service on the loopback with one no-op handler. */
 import * as restate from "@restatedev/restate-sdk"
 import { createServer } from "node:http2"
 import { OUTPUT } from "../src/SubjectProcess.ts"

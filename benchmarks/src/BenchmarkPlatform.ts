@@ -1,25 +1,24 @@
 /**
- * A real platform as a process of its own, on a free port and with data of its own.
+ * A real platform in a separate process, with a free port and its own data folder.
  */
 import { spawn } from "node:child_process"
 import { rm } from "node:fs/promises"
 import { join, resolve } from "node:path"
 
-/** The key of the platforms here. */
+/** The API key of every benchmark platform. */
 export const KEY = "benchmark-benchmark"
 
 const bin = resolve(import.meta.dirname, "../../apps/cli/src/bin.ts")
 
-/** A platform that is up. */
+/** A running platform. */
 export interface Platform {
   readonly url: string
-  /** Its process. */
   readonly pid: number
-  /** Ends it, and removes the folder. */
+  /** Stops the platform and removes its folder. */
   readonly end: () => Promise<void>
 }
 
-/** Starts one on a file of endpoints, with its data in `folder`. */
+/** Starts a platform with a configuration file and its data in `folder`. */
 export const startPlatform = async (
   config: string,
   folder: string,
@@ -39,7 +38,7 @@ export const startPlatform = async (
   process.once("exit", () => child.kill())
   const url = await new Promise<string>((found, failed) => {
     let text = ""
-    child.once("exit", (code) => failed(new Error(`the platform ended with ${code}:\n${text}`)))
+    child.once("exit", (code) => failed(new Error(`the platform exited with code ${code}:\n${text}`)))
     child.stdout.on("data", (data: Buffer) => {
       text += data.toString()
       const match = /Stint is up at +(\S+)/.exec(text)

@@ -1,22 +1,21 @@
 /**
- * HTTP on bare sockets with prepared bytes, so that making a load costs less than serving it.
+ * HTTP over plain sockets with prebuilt request bytes, so that generating load costs less than serving it.
  */
 import { connect, type Socket } from "node:net"
 
-/** A whole request, with a body of JSON where there is one. */
+/** The bytes of a request. `body`: JSON, or undefined for none. */
 export const requestBytes = (host: string, method: string, path: string, key: string, body: string | undefined): Buffer =>
   Buffer.from(
     `${method} ${path} HTTP/1.1\r\nhost: ${host}\r\nauthorization: Bearer ${key}\r\n` +
       (body === undefined ? "\r\n" : `content-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n${body}`)
   )
 
-/** What came back. */
 export interface Answer {
   readonly status: number
   readonly body: string
 }
 
-/** A connection that answers one request at a time. */
+/** A connection with one request in flight at a time. */
 export interface Connection {
   readonly send: (request: Buffer, answered: (answer: Answer) => void) => void
   readonly close: () => void
@@ -24,7 +23,7 @@ export interface Connection {
 
 const LENGTH = "content-length: "
 
-/** The body that begins at `start` and comes in chunks; undefined where it is not all there. */
+/** Decodes the chunked body that begins at `start`; undefined while it is incomplete. */
 const parseChunks = (text: string, start: number): { readonly body: string; readonly length: number } | undefined => {
   let body = ""
   let at = start
@@ -40,7 +39,7 @@ const parseChunks = (text: string, start: number): { readonly body: string; read
   }
 }
 
-/** The answer at the beginning of a text, and how long it is; undefined where it is not all there. */
+/** Parses the response at the beginning of a text; undefined while it is incomplete. `length`: its length in the text. */
 const parse = (text: string): { readonly answer: Answer; readonly length: number } | undefined => {
   const end = text.indexOf("\r\n\r\n")
   if (end === -1) return undefined

@@ -1,20 +1,20 @@
 /**
- * What the processes of the HTTP benchmark say to each other.
+ * The messages between the processes of the HTTP route benchmark.
  */
 import * as Schema from "effect/Schema"
 
-/** What is asked of a server. An echo gets only `run`. The platform has an endpoint of the same name for each. */
+/** The measured operation. The echo server supports only `run`. The platform has one endpoint per operation, with the same name. */
 export const Operation = Schema.Literals(["run", "runsync", "ping"])
 export type Operation = typeof Operation.Type
 
-/** Where a server listens, and the keys of its endpoints' workers. */
+/** The address of a server and the worker keys of its endpoints. */
 export const Listening = Schema.Struct({ baseUrl: Schema.String, workerKeys: Schema.Record(Operation, Schema.String) })
 export type Listening = typeof Listening.Type
 
-/** The processor time that a process has used, in microseconds: its own, and that of the system for it. */
+/** CPU time of a process in user and kernel mode, in microseconds. */
 export const CpuTime = Schema.Struct({ user: Schema.Finite, system: Schema.Finite })
 
-/** A load: so many connections, each with one request at a time, for so long or until so many were answered. */
+/** A load: each connection has one request in flight. Ends after `millis` or after `most` responses. */
 export const Load = Schema.Struct({
   ...Listening.fields,
   operation: Operation,
@@ -24,15 +24,15 @@ export const Load = Schema.Struct({
 })
 export type Load = typeof Load.Type
 
-/** What came of it. */
+/** The result of a load. */
 export const Measurement = Schema.Struct({
   requests: Schema.Int,
-  /** How long it really took. */
+  /** The measured duration. */
   millis: Schema.Finite,
   /** Latencies in milliseconds. */
   p50: Schema.Finite,
   p99: Schema.Finite,
-  /** Processor time of the process that made the load. */
+  /** CPU time of the load generator, in microseconds. */
   micros: Schema.Finite
 })
 export type Measurement = typeof Measurement.Type

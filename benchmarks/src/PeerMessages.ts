@@ -1,9 +1,9 @@
 /**
- * What the comparison with other stacks asks of its load, and what it hears.
+ * The messages between the comparison with other stacks and its load generator.
  */
 import * as Schema from "effect/Schema"
 
-/** So many connections, each with one request at a time, for so long. */
+/** A load: each connection has one request in flight, for `millis`. */
 export const Load = Schema.Struct({
   host: Schema.String,
   path: Schema.String,
@@ -12,10 +12,10 @@ export const Load = Schema.Struct({
 })
 export type Load = typeof Load.Type
 
-/** What came of it. Latencies in milliseconds. */
+/** The result of a load. Latencies in milliseconds. */
 export const Measurement = Schema.Struct({
   requests: Schema.Int,
-  /** How long it really took. */
+  /** The measured duration. */
   millis: Schema.Finite,
   p50: Schema.Finite,
   p99: Schema.Finite

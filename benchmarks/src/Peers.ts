@@ -1,6 +1,6 @@
 /**
- * The peers: other people's queues, in `benchmarks/peers`, which is no part of the workspace. A clone installs without them; a benchmark
- * that wants them installs them here, once.
+ * The peers: third-party queues in `benchmarks/peers`. The folder is not part of the workspace, so a clone installs without them. The first
+ * benchmark that needs them installs them.
  */
 import { spawn, spawnSync } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"
@@ -9,10 +9,10 @@ import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import process from "node:process"
 
-/** Where they are. */
+/** The folder of the peers. */
 export const PEERS = resolve(import.meta.dirname, "../peers")
 
-/** Installs what their lockfile names, without running anybody's scripts. False, and a line that says why, where that cannot be done. */
+/** Installs the peers from their lockfile, without install scripts. Returns false and prints the reason when the installation fails. */
 export const installPeers = (): boolean => {
   const { error, status, stderr, stdout } = spawnSync("npx", ["-y", "pnpm@12", "install", "--frozen-lockfile"], {
     cwd: PEERS,
@@ -20,12 +20,12 @@ export const installPeers = (): boolean => {
   })
   if (status === 0) return true
   process.stdout.write(
-    `The peers are left out: they could not be installed in benchmarks/peers.\n${error?.message ?? stdout + stderr}\n`
+    `Skipping the peers: installing them in benchmarks/peers failed.\n${error?.message ?? stdout + stderr}\n`
   )
   return false
 }
 
-/** A port of the loopback that nobody listens on now. */
+/** A free loopback port. */
 export const freePort = (): Promise<number> =>
   new Promise((found, failed) => {
     const server = createServer()
@@ -36,17 +36,17 @@ export const freePort = (): Promise<number> =>
     })
   })
 
-/** A server that was started as a child. */
+/** A server in a child process. */
 export interface Server {
   readonly port: number
   readonly pid: number
   readonly end: () => Promise<void>
 }
 
-/** Whether there is a `redis-server`. */
+/** Whether `redis-server` is installed. */
 export const hasRedis = (): boolean => spawnSync("redis-server", ["--version"]).status === 0
 
-/** Starts Redis with data of its own. `always` survives power loss (D2), `everysec` a killed process (D1). */
+/** Starts Redis with its own data folder. `always` survives a power failure (D2), `everysec` a killed process (D1). */
 export const startRedis = async (appendfsync: "always" | "everysec"): Promise<Server> => {
   const port = await freePort()
   const folder = await mkdtemp(join(tmpdir(), "stint-redis-"))
@@ -54,12 +54,12 @@ export const startRedis = async (appendfsync: "always" | "everysec"): Promise<Se
   const child = spawn("redis-server", ["--port", String(port), "--bind", "127.0.0.1", "--dir", folder, ...settings], {
     stdio: ["ignore", "pipe", "ignore"]
   })
-  // Also where the benchmark itself fails.
+  // Stops Redis also when the benchmark fails.
   process.once("exit", () => child.kill())
   await new Promise<void>((up, failed) => {
     let text = ""
     child.once("error", failed)
-    child.once("exit", (code) => failed(new Error(`redis-server ended with ${code}:\n${text}`)))
+    child.once("exit", (code) => failed(new Error(`redis-server exited with code ${code}:\n${text}`)))
     child.stdout.on("data", (data: Buffer) => {
       text += data.toString()
       if (text.includes("Ready to accept connections")) up()

@@ -1,5 +1,5 @@
 /**
- * What processes have used, from Linux's /proc.
+ * CPU time and memory of processes, from Linux's /proc.
  */
 import { execFileSync } from "node:child_process"
 import { readFile } from "node:fs/promises"
@@ -9,24 +9,22 @@ const setting = (name: string): number => Number(execFileSync("getconf", [name],
 const TICKS_A_SECOND = setting("CLK_TCK")
 const PAGE = setting("PAGESIZE")
 
-/** Processor time and memory. */
 export interface ProcessUsage {
-  /** Of all threads, since the start. */
+  /** CPU time of all threads since the start of the process. */
   readonly seconds: number
-  /** Resident, in MiB. */
+  /** Resident memory, in MiB. */
   readonly memory: number
 }
 
-/** What one process has used. */
 export const usageOf = async (pid: number): Promise<ProcessUsage> => {
   const text = await readFile(`/proc/${pid}/stat`, "utf8")
-  // Its name may hold anything; what comes after it has fixed places, of which the first is the third.
+  // Field 2, the process name, may contain any character. The fields after it are separated by spaces, from field 3 on.
   const fields = text.slice(text.lastIndexOf(")") + 2).split(" ")
   const field = (place: number) => Number(fields[place - 3])
   return { seconds: (field(14) + field(15)) / TICKS_A_SECOND, memory: field(24) * PAGE / 2 ** 20 }
 }
 
-/** A process and all that come from it. */
+/** A process and all its descendants. */
 export const processTreeOf = async (pid: number): Promise<ReadonlyArray<number>> => {
   const text = await readFile(`/proc/${pid}/task/${pid}/children`, "utf8").catch(() => "")
   const children = text.split(" ").filter((one) => one !== "").map(Number)

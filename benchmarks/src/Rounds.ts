@@ -1,10 +1,10 @@
 /**
- * Measuring several things in turn, so that a machine whose speed drifts drifts for all of them: A B C, A B C, ... Medians and spread are
- * printed, and each one's ratio to the first, taken round by round.
+ * Measures several subjects in interleaved rounds (A B C, A B C, ...), so that changes in the machine's speed affect all of them alike. Prints
+ * the median and the range of each subject, and the median of its per-round ratios to the first subject.
  */
 import process from "node:process"
 
-/** One thing to measure: `run` gives its figure for one round, in `unit`. */
+/** A measured subject. `run` returns its figure for one round. */
 export interface Subject {
   readonly name: string
   readonly run: () => Promise<number>
@@ -12,17 +12,16 @@ export interface Subject {
 
 const sorted = (values: ReadonlyArray<number>) => [...values].sort((a, b) => a - b)
 
-/** The middle of some values. */
 export const median = (values: ReadonlyArray<number>): number => {
   const all = sorted(values)
   const middle = Math.floor(all.length / 2)
   return all.length % 2 === 1 ? all[middle] ?? Number.NaN : ((all[middle - 1] ?? Number.NaN) + (all[middle] ?? Number.NaN)) / 2
 }
 
-/** A figure with about three digits. */
+/** Formats a figure with about three significant digits. */
 export const formatFigure = (value: number): string => value >= 100 ? value.toFixed(0) : value.toFixed(value >= 10 ? 1 : 2)
 
-/** A table in Markdown: the first row is its head, the first column stands to the left, all others to the right. */
+/** A Markdown table. The first row is the header; the first column is left-aligned, the others right-aligned. */
 export const tableOf = (rows: ReadonlyArray<ReadonlyArray<string>>): string => {
   const widths = (rows[0] ?? []).map((_, column) => Math.max(3, ...rows.map((row) => (row[column] ?? "").length)))
   const lines = rows.map((row) =>
@@ -37,7 +36,7 @@ const quantile = (values: ReadonlyArray<number>, q: number): number => {
   return all[Math.min(all.length - 1, Math.floor(q * all.length))] ?? Number.NaN
 }
 
-/** Prints p50, p90, p99 and the worst of several rounds of single figures: the median of the rounds, and their range. */
+/** Prints p50, p90, p99 and the maximum: for each, the median of the rounds and their range. */
 export const quantiles = (title: string, unit: string, rounds: ReadonlyArray<ReadonlyArray<number>>): void => {
   const rows = ([["p50", 0.5], ["p90", 0.9], ["p99", 0.99], ["worst", 1]] as const).map(([name, q]) => {
     const figures = sorted(rounds.map((round) => quantile(round, q)))
@@ -51,7 +50,7 @@ export const quantiles = (title: string, unit: string, rounds: ReadonlyArray<Rea
   process.stdout.write(`${title} (${rounds.length} rounds, Node ${process.versions.node})\n\n${table}\n`)
 }
 
-/** Runs all subjects `rounds` times in turn, after one round that is not counted, and prints the table. */
+/** Runs all subjects for one discarded round and `rounds` counted rounds, then prints the table. */
 export const compare = async (title: string, unit: string, rounds: number, subjects: ReadonlyArray<Subject>): Promise<void> => {
   const figures = subjects.map((): Array<number> => [])
   for (let round = -1; round < rounds; round++) {

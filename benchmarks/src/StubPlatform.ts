@@ -1,17 +1,17 @@
 /**
- * A stub platform in the measuring process: every take is answered at once with a job, results are counted, stop polls are held.
+ * A stub platform in the measuring process: returns a job for every take at once, counts results and never answers stop polls.
  */
 import { createServer } from "node:http"
 import type { IncomingMessage, Server, ServerResponse } from "node:http"
 
-/** A server on a free port of the loopback. */
+/** A server on a free loopback port. */
 export interface Listening {
   readonly server: Server
   readonly url: string
   readonly close: () => void
 }
 
-/** Serves until it is closed. */
+/** Starts a server. */
 export const listen = async (serve: (request: IncomingMessage, response: ServerResponse) => void): Promise<Listening> => {
   const server = createServer(serve)
   await new Promise<void>((up) => server.listen(0, "127.0.0.1", up))
@@ -26,15 +26,14 @@ export const listen = async (serve: (request: IncomingMessage, response: ServerR
   }
 }
 
-/** What comes to the stub. */
 export interface Stub {
-  /** Serves it; for {@link listen}. */
+  /** The request handler for {@link listen}. */
   readonly serve: (request: IncomingMessage, response: ServerResponse) => void
-  /** Counts from nothing, and calls `onResult` with the count at each result. */
+  /** Resets the count. From then on, `onResult` receives the count after each result. */
   readonly restart: (onResult: (results: number) => void) => void
 }
 
-/** A stub whose jobs are made of these fields and an id. */
+/** A stub whose jobs have these fields and an id. */
 export const makeStub = (job: { readonly [key: string]: unknown }): Stub => {
   let jobs = 0
   let results = 0
@@ -60,7 +59,7 @@ export const makeStub = (job: { readonly [key: string]: unknown }): Stub => {
           const size = Number(new URL(url, "http://stub").searchParams.get("batch_size") ?? 1)
           answer(200, Array.from({ length: size }, nextJob))
         } else if (url.includes("/job-take/")) answer(200, nextJob())
-        else if (url.includes("/job-stop/")) return // A stop poll is held; nobody is stopped here.
+        else if (url.includes("/job-stop/")) return // Stop polls stay open: the stub stops no job.
         else answer(200, {})
       })
     }

@@ -1,8 +1,8 @@
 /**
- * A subject in a process of its own, so that it shares neither heap nor event loop with those it is compared with.
+ * Runs a subject in a separate process, so that it shares neither heap nor event loop with the other subjects.
  *
  * ```
- *   benchmark   --{ jobs, lanes }-->   subject    one round; the process and its data stay for the next
+ *   benchmark   --{ jobs, lanes }-->   subject    one round; the process and its data remain for the next
  *               <-- { millis, cpu } -
  * ```
  */
@@ -10,15 +10,15 @@ import * as Schema from "effect/Schema"
 import { type ChildProcess, fork } from "node:child_process"
 import process from "node:process"
 
-/** What one round asks for. */
+/** The load of one round. */
 export interface Load {
-  /** How many jobs go through. */
+  /** Number of jobs. */
   readonly jobs: number
-  /** How many are on their way at once. */
+  /** Number of jobs in flight. */
   readonly lanes: number
 }
 
-/** In the subject's process: `run` puts jobs through and returns the milliseconds until its storage says that all are done. */
+/** In the subject's process. `run` processes jobs and returns the milliseconds until the storage counts all of them as done. */
 export const serveSubject = (run: (load: Load) => Promise<number>, end: () => Promise<void>): void => {
   const answer = async (load: Load) => {
     const before = process.cpuUsage()
@@ -30,41 +30,41 @@ export const serveSubject = (run: (load: Load) => Promise<number>, end: () => Pr
       process.send?.({ failed: cause instanceof Error ? cause.stack : String(cause) })
     }
   }
-  const leave = async () => {
+  const exit = async () => {
     await end()
     process.exit(0)
   }
-  process.on("message", (message: Load | "end") => void (message === "end" ? leave() : answer(message)))
+  process.on("message", (message: Load | "end") => void (message === "end" ? exit() : answer(message)))
   process.send?.("ready")
 }
 
-/** What a round came to. */
+/** The figures of a round. */
 interface Figures {
-  /** Jobs a second. */
+  /** Jobs per second. */
   readonly rate: number
-  /** Microseconds of processor that the subject's process took for a job. A server that it talks to is not in it. */
+  /** CPU time of the subject's process per job, in microseconds. Excludes a separate server. */
   readonly cpu: number
 }
 
-/** A subject that is up. */
+/** A running subject. */
 export interface Running {
   readonly round: (load: Load) => Promise<Figures>
   readonly end: () => Promise<void>
 }
 
 const nextMessage = (child: ChildProcess): Promise<unknown> =>
-  new Promise((heard, failed) => {
-    const onExit = (code: number | null) => failed(new Error(`${child.spawnargs.slice(1).join(" ")} ended with ${code}`))
+  new Promise((received, failed) => {
+    const onExit = (code: number | null) => failed(new Error(`${child.spawnargs.slice(1).join(" ")} exited with code ${code}`))
     child.once("exit", onExit)
     child.once("message", (message) => {
       child.off("exit", onExit)
-      heard(message)
+      received(message)
     })
   })
 
 const decode = Schema.decodeUnknownSync(Schema.Struct({ millis: Schema.Number, cpuMicros: Schema.Number }))
 
-/** Starts the process of a subject: a file that calls {@link serveSubject}. */
+/** Starts the process of a subject. `file` must call {@link serveSubject}. */
 export const startSubject = async (file: string, args: ReadonlyArray<string>): Promise<Running> => {
   const child = fork(file, args, { stdio: ["ignore", "inherit", "inherit", "ipc"] })
   await nextMessage(child)
@@ -84,8 +84,8 @@ export const startSubject = async (file: string, args: ReadonlyArray<string>): P
   }
 }
 
-/** What goes in: 256 B of JSON. */
+/** The job input: 256 B of JSON. */
 export const INPUT = { text: "x".repeat(256 - `{"text":""}`.length) }
 
-/** What comes out: 64 B of JSON. */
+/** The job output: 64 B of JSON. */
 export const OUTPUT = { text: "y".repeat(64 - `{"text":""}`.length) }

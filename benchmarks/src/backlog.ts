@@ -1,15 +1,15 @@
 /**
  * P5 (docs/spec/figures.md#performance):
- * what a large backlog costs. A lone claim, and draining with 32 jobs on their way, where 1,000, 100,000 and a million jobs are ready, and where
- * 100,000 more wait for the end of a backoff and a million have ended.
+ * the cost of a large backlog. Measures a single claim, and draining with 32 jobs in flight, with 1,000, 100,000 and a million ready jobs, and
+ * with a million ready jobs beside 100,000 jobs in a backoff and a million ended ones.
  *
  * ```
- *   a submitted job --copied in SQL--> a file of each size, built once: ids, inputs and times as a queue would have made them
- *   each round, each file in turn:     claims one by one (p50), then take and finish (jobs/s), then as many submitted again
+ *   a submitted job --copied in SQL--> one file per size, built once, with the ids, inputs and times that a queue would write
+ *   each round, each file in turn:     single claims (p50), then take and finish (jobs/s), then submits to restore the number of jobs
  * ```
  *
- * In both classes of durability: D2 is what users get; on D1 no sync covers up what the claim itself costs. `--max N` (default 1000000) leaves
- * the larger files out, `--rounds N` (default 5). About 3 minutes and 3 GB of disk in all, most of it for building the files.
+ * Measures both durability classes: D2 is the default of the platform; on D1 no sync hides the cost of the claim itself. `--max N` (default
+ * 1000000) skips files with more ready jobs, `--rounds N` (default 5). Takes about 3 minutes and 3 GB of disk, mostly to build the files.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
@@ -41,7 +41,7 @@ const DRAINED = 600
 const DRAINS = 5
 const LANES = 32
 
-/** How many jobs of each kind a file has. */
+/** The number of jobs of each kind in a file. */
 interface Size {
   readonly name: string
   readonly ready: number
@@ -99,7 +99,7 @@ const finish = (job: JobId, error: string | null) =>
     queue.finish({ endpoint: endpoint.id, worker, job }, { output: error === null ? toJsonText(OUTPUT) : null, error })
   )
 
-/** One job of each kind, as the queue makes them: what the rest is copied from. In order of their rows: ended, delayed, ready. */
+/** Creates the jobs that are copied: one of each kind, written by the queue. Row order: ended, delayed, ready. */
 const templates = Effect.gen(function*() {
   yield* submit
   for (const { id } of yield* take(1)) yield* finish(id, null)
@@ -108,7 +108,7 @@ const templates = Effect.gen(function*() {
   yield* submit
 })
 
-/** Copies a row of each table `count` times. Whatever is not said here is as it is in the template, also in columns yet to come. */
+/** Copies a row of each table `count` times. Columns without a change here keep the template's value, as will columns added later. */
 const multiply = (db: DatabaseSync, template: number, count: number): void => {
   if (count <= 0) return
   const next = Number(db.prepare("SELECT max(seq) AS seq FROM jobs").get()?.["seq"])
@@ -153,10 +153,10 @@ const build = async (file: string, { delayed, ended, ready }: Size): Promise<voi
   }
 }
 
-/** One round over one file. Leaves as many jobs ready as there were. */
+/** One round over one file. The number of ready jobs is the same afterwards. */
 const round = Effect.gen(function*() {
   const claims: Array<number> = []
-  // The first ones compile statements and fill caches.
+  // The first 20 claims warm up: they compile statements and fill caches.
   for (let n = -20; n < CLAIMS; n++) {
     const started = performance.now()
     const [job] = yield* take(1)

@@ -1,9 +1,9 @@
 /**
- * P7 and P8 (docs/spec/figures.md#performance): what a cold start costs.
+ * P7 and P8 (docs/spec/figures.md#performance): the cost of a cold start.
  *
- * - `bare`: `node handler.ts` of a handler that imports nothing and prints. The least that a cold start can cost.
- * - `sources`, `bundle`: a Stint handler in local test mode, as a process of its own, from its sources and as the bundle that the pool makes.
- * - `request`: `/runsync` to an endpoint without workers, to its result: HTTP, durable submit, autoscaler, process, take, handler, delivery.
+ * - `bare`: `node handler.ts`, a handler without imports that prints. The lower bound of a cold start.
+ * - `sources`, `bundle`: a Stint handler in local test mode in a separate process, from its sources and from the pool's bundle.
+ * - `request`: `/runsync` to an endpoint without workers, until its result: HTTP, durable submit, autoscaler, process, take, handler, delivery.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -18,14 +18,14 @@ const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 const handler = resolve(import.meta.dirname, "../../examples/01-hello/handler.ts")
 const environment = { PATH: process.env["PATH"], HOME: process.env["HOME"], NODE_COMPILE_CACHE: join(folder, "compile-cache") }
 
-/** Runs Node to its end; milliseconds. */
+/** Runs Node until it exits. Returns milliseconds. */
 const timed = (args: ReadonlyArray<string>): Promise<number> =>
   new Promise((done, failed) => {
     const started = performance.now()
     const child = spawn(process.execPath, args, { cwd: resolve(handler, ".."), env: environment, stdio: "ignore" })
     child.once("error", failed)
     child.once("exit", (code) =>
-      code === 0 ? done(performance.now() - started) : failed(new Error(`${args.join(" ")} ended with ${code}`)))
+      code === 0 ? done(performance.now() - started) : failed(new Error(`${args.join(" ")} exited with code ${code}`)))
   })
 
 const bare = join(folder, "bare.ts")
@@ -50,7 +50,7 @@ const call = async (path: string, body?: string): Promise<unknown> => {
   return response.json()
 }
 
-/** No worker is left, so that the next request starts one. */
+/** Waits until the endpoint has no workers, so that the next request starts one. */
 const untilCold = async (): Promise<void> => {
   while (!JSON.stringify(await call("/health")).includes("\"idle\":0,\"initializing\":0,\"ready\":0,\"running\":0")) {
     await new Promise((next) => setTimeout(next, 20))

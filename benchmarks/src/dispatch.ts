@@ -1,15 +1,14 @@
 /**
  * P2 (docs/spec/figures.md#performance):
- * from a caller's request to the start of the handler, in a worker that waits; embedded platform, separate processes, one job after the
- * other.
+ * the time from a caller's request to the start of the handler in a waiting worker. Embedded platform, separate processes, one job at a time.
  *
  * ```
  *   this process        --POST /runsync-->   platform (SQLite, D2)   --take-->   worker
- *   clock before it                                                              clock in the handler, sent back as the output
+ *   clock before the request                                                     clock in the handler, returned as the output
  * ```
  *
- * The figure holds the request's way to the platform and its durable commit, too, which "job available" leaves out: it is an upper bound. The
- * clock is the system's monotonic one, which all processes of a machine share.
+ * The figure includes the request's transfer to the platform and its durable commit. The goal counts from the time at which the job is
+ * available, so the figure is an upper bound. All processes read the system's monotonic clock.
  */
 import { mkdtemp, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"

@@ -1,11 +1,11 @@
 /**
- * P8 (docs/spec/figures.md#performance): from the start of a process to its first take, over `node` on an empty program.
+ * P8 (docs/spec/figures.md#performance): the time from the start of a process to its first take, compared with `node` on an empty program.
  *
- * - `bare`: `node -e 0`, to its end.
- * - `published`: a handler that imports the SDK as a registry gets it (`pnpm build` makes it), to its first take at a stub platform.
- * - `bundle`: the same handler from its sources, as the pool bundles it.
+ * - `bare`: `node -e 0`, until it exits.
+ * - `published`: a handler that imports the published build of the SDK (from `pnpm build`), until its first take from a stub platform.
+ * - `bundle`: the same handler as the pool's bundle.
  *
- * All with V8's compile cache, as the pool runs workers; the first round, which fills it, is not counted.
+ * All use V8's compile cache, as workers of the pool do. The first round fills the cache and is not counted.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -19,7 +19,7 @@ import { listen } from "./StubPlatform.ts"
 
 const packages = resolve(import.meta.dirname, "../../packages")
 const built = join(packages, "sdk/dist/index.js")
-if (!existsSync(built)) throw new Error(`${built} is not there. Run \`npx -y pnpm@12 build\` first.`)
+if (!existsSync(built)) throw new Error(`${built} does not exist. Run \`npx -y pnpm@12 build\` first.`)
 
 let onTake = () => {}
 const stub = await listen((request, response) => {
@@ -41,14 +41,14 @@ const environment = {
   PLATFORM_LOG_LEVEL: "WARN"
 }
 
-/** Milliseconds to the end of a process. */
+/** Milliseconds until a process exits. */
 const toEnd = (args: ReadonlyArray<string>) => (): Promise<number> =>
   new Promise((done) => {
     const started = performance.now()
     spawn(process.execPath, args, { env: environment, stdio: "ignore" }).once("exit", () => done(performance.now() - started))
   })
 
-/** Milliseconds to a worker's first take. */
+/** Milliseconds until a worker's first take. */
 const toTake = (file: string) => async (): Promise<number> => {
   const started = performance.now()
   const taken = new Promise<number>((done) => {
@@ -59,7 +59,7 @@ const toTake = (file: string) => async (): Promise<number> => {
   try {
     return await Promise.race([taken, ended.then(() => Promise.reject(new Error(`${file} ended before its first take`)))])
   } finally {
-    // In order, so that Node writes its compile cache.
+    // An orderly exit, so that Node writes its compile cache.
     child.kill("SIGTERM")
     await ended
   }

@@ -1,7 +1,8 @@
 /**
- * The load of the HTTP benchmark, as a process of its own: bare sockets and prepared bytes, so that it costs less than any server does.
+ * The load generator of the HTTP route benchmark, a separate process. It uses plain sockets and prebuilt bytes, so that it costs less than any
+ * server.
  *
- * `runsync` has its workers here, too: as many as callers, up to eight, each with a connection to take and one to deliver.
+ * It also runs the workers of `runsync`: one per caller, at most eight, each with one connection for takes and one for results.
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
@@ -15,10 +16,10 @@ const input = JSON.stringify({ input: { text: "x".repeat(256 - "{\"input\":{\"te
 const output = JSON.stringify({ output: "x".repeat(64 - "{\"output\":\"\"}".length) })
 
 const refuse = (what: string, { body, status }: Answer) => {
-  throw new Error(`${what} was answered ${status}: ${body}`)
+  throw new Error(`${what} returned ${status}: ${body}`)
 }
 
-/** Takes jobs and delivers results until it is told to end: the next take goes out together with the result, as workers do it. */
+/** Takes jobs and delivers results. Sends the next take only after the result is accepted. Returns a function that stops the worker. */
 const work = async (host: string, key: string, name: string): Promise<() => void> => {
   const [takes, results] = await Promise.all([open(host), open(host)])
   const takeFirst = requestBytes(host, "GET", `/v2/runsync/job-take/${name}?job_in_progress=0`, key, undefined)

@@ -1,18 +1,18 @@
 /**
  * P3 (docs/spec/figures.md#performance):
- * `/run` (a durable acknowledgement) and `/runsync` (the result) of a handler that does nothing, against the stacks that people would use
- * instead, at 1, 16 and 64 connections.
+ * `/run` (a durable acknowledgement) and `/runsync` (the result) of a no-op handler, compared with alternative stacks, at 1, 16 and 64
+ * connections.
  *
  * ```
- *   load (own process) --256 B--> Stint: platform on SQLite (D2) + one worker process, 64 jobs at once
+ *   load generator ----256 B----> Stint: platform on SQLite (D2) + one worker process, 64 jobs at once
  *                      --256 B--> BullMQ: node:http + Redis + one worker process, 64 at once; waitUntilFinished. `always` is D2, `everysec` D1
- *                      --256 B--> Restate: its server, which syncs its log (D2) + one service process; `/send`, and request and response
+ *                      --256 B--> Restate: its server, which syncs its log (D2) + one service process; `/send`, and request-response
  * ```
  *
- * The stacks are up all the time and take turns; nothing goes on until the one before has done all its jobs. Where the cores are scarce
- * the processor time of a whole stack for a request is the truer figure (Linux only). It holds the run of the job, also for `/run`: what
- * was acknowledged is run while more comes in. `--rounds N` (default 5), `--seconds N` for each figure (default 1.5), `--only stint,always,everysec,restate`.
- * About 5 minutes.
+ * All stacks run throughout and are measured in turn. A measurement starts only after the previous stack has finished all its jobs. With few
+ * cores, the CPU time of the whole stack per request is the better figure (Linux only). It includes the execution of the job, for `/run` too:
+ * the stack executes accepted jobs while it accepts more. `--rounds N` (default 5), `--seconds N` per figure (default 1.5), `--only
+ * stint,always,everysec,restate`. Takes about 5 minutes.
  */
 import * as Schema from "effect/Schema"
 import { type ChildProcess, fork, spawn } from "node:child_process"
@@ -44,14 +44,14 @@ const CONNECTIONS = [1, 16, 64]
 const OPERATIONS = ["run", "runsync"] as const
 type Operation = (typeof OPERATIONS)[number]
 
-/** A stack that is up. */
+/** A running stack. */
 interface Stack {
   readonly name: string
   readonly host: string
   readonly path: (operation: Operation) => string
-  /** How many jobs are not done yet, says its storage. */
+  /** The number of unfinished jobs in its storage. */
   readonly left: () => Promise<number>
-  /** The processes that were started for it. Theirs count, too. */
+  /** The processes of the stack. Their descendants are measured too. */
   readonly pids: ReadonlyArray<number>
   readonly end: () => Promise<void>
 }
@@ -62,7 +62,7 @@ const json = async (url: string, init: RequestInit = {}): Promise<unknown> => {
   return await response.json()
 }
 
-/** Ends a child that lives as long as its channel. */
+/** Stops a child process that exits when its IPC channel closes. */
 const endChild = async (child: ChildProcess): Promise<void> => {
   const ended = new Promise((gone) => child.once("exit", gone))
   child.disconnect()
@@ -70,17 +70,17 @@ const endChild = async (child: ChildProcess): Promise<void> => {
 }
 
 const startChild = async (file: string, args: ReadonlyArray<string> = []) => {
-  // Restate's SDK tells of every invocation otherwise, which costs.
+  // By default Restate's SDK logs every invocation, which costs time.
   const env = { ...process.env, RESTATE_LOGGING: "ERROR" }
   const child = fork(file, args, { stdio: ["ignore", "inherit", "inherit", "ipc"], env })
-  const said = await new Promise<unknown>((heard, failed) => {
-    child.once("exit", (code) => failed(new Error(`${file} ended with ${code}`)))
-    child.once("message", heard)
+  const message = await new Promise<unknown>((received, failed) => {
+    child.once("exit", (code) => failed(new Error(`${file} exited with code ${code}`)))
+    child.once("message", received)
   })
-  return { child, said }
+  return { child, message }
 }
 
-const portOf = (said: unknown) => Schema.decodeUnknownSync(Schema.Struct({ port: Schema.Int }))(said).port
+const portOf = (message: unknown) => Schema.decodeUnknownSync(Schema.Struct({ port: Schema.Int }))(message).port
 
 const stint = async (): Promise<Stack> => {
   const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
@@ -117,7 +117,7 @@ const bullmq = async (fsync: "always" | "everysec"): Promise<Stack> => {
   const file = join(PEERS, "bullmq-http.mjs")
   const worker = await startChild(file, ["worker", String(redis.port)])
   const server = await startChild(file, ["server", String(redis.port)])
-  const host = `127.0.0.1:${portOf(server.said)}`
+  const host = `127.0.0.1:${portOf(server.message)}`
   const decode = Schema.decodeUnknownSync(Schema.Struct({ left: Schema.Int }))
   return {
     name: `BullMQ, Redis ${fsync}`,
@@ -170,7 +170,7 @@ const restate = async (): Promise<Stack> => {
   const until = performance.now() + 30_000
   for (;;) {
     try {
-      await post("/deployments", { uri: `http://127.0.0.1:${portOf(service.said)}` })
+      await post("/deployments", { uri: `http://127.0.0.1:${portOf(service.message)}` })
       break
     } catch (cause) {
       if (performance.now() > until) throw cause
@@ -195,22 +195,22 @@ const restate = async (): Promise<Stack> => {
   }
 }
 
-/** Seconds of processor time of a whole stack. */
+/** CPU time of all processes of a stack, in seconds. */
 const secondsOf = async ({ pids }: Stack): Promise<number> => {
-  const families = await Promise.all(pids.map(processTreeOf))
-  const all = await Promise.all(families.flat().map(usageOf))
+  const trees = await Promise.all(pids.map(processTreeOf))
+  const all = await Promise.all(trees.flat().map(usageOf))
   return all.reduce((sum, { seconds }) => sum + seconds, 0)
 }
 
 const settle = async (stack: Stack): Promise<void> => {
   const until = performance.now() + 60_000
   while (await stack.left() > 0) {
-    if (performance.now() > until) throw new Error(`${stack.name} does not finish its jobs`)
+    if (performance.now() > until) throw new Error(`${stack.name} did not finish its jobs within 60 s`)
     await pause(20)
   }
 }
 
-/** One round's figures for one stack and step. */
+/** The figures of one stack and step in one round. */
 interface Figures {
   readonly perSecond: number
   readonly donePerSecond: number
@@ -221,21 +221,21 @@ interface Figures {
 
 const load = fork(fileURLToPath(import.meta.resolve("./peers-load.ts")), [], { stdio: ["ignore", "inherit", "inherit", "ipc"] })
 
-const ask = (question: Load): Promise<Measurement> =>
-  new Promise((heard, failed) => {
-    const onExit = () => failed(new Error("the load ended"))
+const runLoad = (request: Load): Promise<Measurement> =>
+  new Promise((received, failed) => {
+    const onExit = () => failed(new Error("the load generator exited"))
     load.once("exit", onExit)
     load.once("message", (message) => {
       load.off("exit", onExit)
-      heard(Schema.decodeUnknownSync(Measurement)(message))
+      received(Schema.decodeUnknownSync(Measurement)(message))
     })
-    load.send(question)
+    load.send(request)
   })
 
 const measure = async (stack: Stack, operation: Operation, connections: number, millis: number): Promise<Figures> => {
   const before = await secondsOf(stack)
   const started = performance.now()
-  const measured = await ask({ host: stack.host, path: stack.path(operation), connections, millis })
+  const measured = await runLoad({ host: stack.host, path: stack.path(operation), connections, millis })
   await settle(stack)
   const seconds = (performance.now() - started) / 1000
   const after = await secondsOf(stack)
@@ -261,7 +261,7 @@ try {
   if (installPeers()) {
     if (hasRedis()) {
       for (const fsync of ["always", "everysec"] as const) if (wanted.has(fsync)) stacks.push(await bullmq(fsync))
-    } else process.stdout.write("BullMQ is left out: there is no redis-server on this machine.\n")
+    } else process.stdout.write("Skipping BullMQ: redis-server is not installed.\n")
     if (wanted.has("restate")) stacks.push(await restate())
   }
   for (const stack of stacks) for (const operation of OPERATIONS) await measure(stack, operation, 16, MILLIS)
@@ -282,7 +282,7 @@ try {
 for (const operation of OPERATIONS) {
   for (const connections of CONNECTIONS) {
     const step = `${operation} ${connections}`
-    const head = ["", "requests/s", "range", "Stint is", "done/s", "p50 ms", "Stint is", "p99 ms", "stack µs"]
+    const head = ["", "requests/s", "range", "Stint's ratio", "done/s", "p50 ms", "Stint's ratio", "p99 ms", "stack µs"]
     const [first] = stacks
     const rows = stacks.map((stack) => {
       const own = of(stack, step)

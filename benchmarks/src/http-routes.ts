@@ -1,16 +1,17 @@
 /**
- * P3 (docs/spec/figures.md#performance): what the hot routes cost, against a bare `node:http` server that reads the body and answers as much.
+ * P3 (docs/spec/figures.md#performance): the cost of the hot routes, compared with a bare `node:http` server that reads the body and sends a
+ * response of the same size.
  *
  * ```
- *   this process --starts--> server (echo | platform in memory | platform on SQLite, D2)   one after the other, anew in each round
- *                --starts--> load: 1, 16, 64 connections, each with one request at a time
+ *   this process --starts--> server (echo | platform in memory | platform on SQLite, D2)   one after the other, restarted in each round
+ *                --starts--> load: 1, 16, 64 connections, each with one request in flight
  * ```
  *
- * Throughput says what a machine can do where server and load have a core each. Where they have not, the processor time that the server
- * spends on a request is the truer figure, so it is printed beside: of the whole process, garbage collection and compiler included.
- * A `runsync` holds the take and the delivery of its worker, so it is three requests to the server.
+ * Throughput is meaningful when server and load generator have a core each. Otherwise the server's CPU time per request is the better figure,
+ * so it is printed as well: of the whole process, with garbage collection and compiler. A `runsync` includes the take and the result of its
+ * worker, so it is three requests to the server.
  *
- * Arguments: rounds (default 5), and the subjects to run, by commas (default `echo,memory,D2`).
+ * Arguments: rounds (default 5), and the subjects, separated by commas (default `echo,memory,D2`).
  */
 import * as Schema from "effect/Schema"
 import { type ChildProcess, fork } from "node:child_process"
@@ -25,7 +26,7 @@ import { formatFigure, median, tableOf } from "./Rounds.ts"
 const [rounds = "5", subjects = "echo,memory,D2"] = process.argv.slice(2)
 const ROUNDS = Number(rounds)
 const SUBJECTS = subjects.split(",")
-/** A server that has answered less is still being compiled by V8, on the same processor time. */
+/** With fewer requests V8 is still compiling the server's code, which counts as CPU time of the server. */
 const WARM_UP = { millis: 12_000, most: 25_000 }
 const MEASURED = { millis: 1_500, most: Number.MAX_SAFE_INTEGER }
 
@@ -34,32 +35,33 @@ const STEPS: ReadonlyArray<readonly [Operation, ReadonlyArray<number>]> = [["run
   [64]
 ]]
 
-/** One round's figures. */
+/** The figures of one round. */
 interface Figures {
   readonly perSecond: number
   readonly p50: number
   readonly p99: number
-  /** Microseconds of processor time for a request, of the server and of the load. */
+  /** CPU time of the server per request, in microseconds. */
   readonly server: number
-  /** Of the server's, what is not the system's. */
+  /** The user-mode part of `server`. */
   readonly own: number
+  /** CPU time of the load generator per request, in microseconds. */
   readonly load: number
 }
 
-/** The next message of a process, after a question where there is one. */
-const answer = <S extends Schema.ConstraintDecoder<unknown>>(
+/** Sends a request, if any, and returns the next message of the process. */
+const nextMessage = <S extends Schema.ConstraintDecoder<unknown>>(
   child: ChildProcess,
   schema: S,
-  question?: Load | "used"
+  request?: Load | "used"
 ): Promise<S["Type"]> =>
   new Promise((resolve, reject) => {
-    const fail = (code: number | null) => reject(new Error(`a process of the benchmark ended with ${code}`))
+    const fail = (code: number | null) => reject(new Error(`a process of the benchmark exited with code ${code}`))
     child.once("exit", fail)
     child.once("message", (message) => {
       child.off("exit", fail)
       resolve(Schema.decodeUnknownSync(schema)(message))
     })
-    if (question !== undefined) child.send(question)
+    if (request !== undefined) child.send(request)
   })
 
 const SERVER = fileURLToPath(import.meta.resolve("./http-server.ts"))
@@ -74,20 +76,20 @@ const end = (child: ChildProcess): Promise<void> =>
     child.disconnect()
   })
 
-/** A fresh server, warmed up, and its figures. */
+/** Starts and warms up a server, and returns its figures per step. */
 const round = async (subject: string, load: ChildProcess): Promise<ReadonlyMap<string, Figures>> => {
   const figures = new Map<string, Figures>()
   const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
   const server = start(SERVER, [subject], { PORT: "0", STINT_DATA_DIR: folder })
   try {
-    const listening = await answer(server, Listening)
+    const listening = await nextMessage(server, Listening)
     for (const [operation, connections] of STEPS) {
       if (subject === "echo" && operation !== "run") continue
-      await answer(load, Measurement, { ...listening, operation, connections: 64, ...WARM_UP })
+      await nextMessage(load, Measurement, { ...listening, operation, connections: 64, ...WARM_UP })
       for (const count of connections) {
-        const before = await answer(server, CpuTime, "used")
-        const measured = await answer(load, Measurement, { ...listening, operation, connections: count, ...MEASURED })
-        const after = await answer(server, CpuTime, "used")
+        const before = await nextMessage(server, CpuTime, "used")
+        const measured = await nextMessage(load, Measurement, { ...listening, operation, connections: count, ...MEASURED })
+        const after = await nextMessage(server, CpuTime, "used")
         figures.set(`${operation} ${count}`, {
           perSecond: measured.requests / measured.millis * 1_000,
           p50: measured.p50,
@@ -112,7 +114,7 @@ for (let n = 0; n < ROUNDS; n++) {
 }
 await end(load)
 
-/** The figures of one step in all rounds; `echo` is asked the same whatever the step. */
+/** A figure of one step in all rounds. */
 const of = (subject: string, step: string, pick: (figures: Figures) => number): ReadonlyArray<number> =>
   (all.get(subject) ?? []).map((figures) => {
     const found = figures.get(step)

@@ -1,8 +1,8 @@
 /**
- * One server to put a load on, as a process of its own: `echo`, or the platform over `memory`, `D1` or `D2`.
+ * The measured server, a separate process. The first argument selects `echo`, or the platform over `memory`, `D1` or `D2`.
  *
- * It is told what to be by its first argument, says where it listens, and answers each message with the processor time that it has used, in
- * microseconds. The platform is the whole one, as the CLI puts it together, with endpoints whose workers come from outside.
+ * The process sends its address, then answers each message with its CPU time in microseconds. The platform is complete, as composed by the
+ * CLI, with external endpoints.
  */
 import * as Platform from "@stint/cli/Platform"
 import * as PlatformConfig from "@stint/cli/PlatformConfig"
@@ -24,7 +24,7 @@ const [kind = "echo"] = process.argv.slice(2)
 const isListening = (address: AddressInfo | string | null): address is AddressInfo =>
   typeof address === "object" && address !== null
 
-const tell = (listening: Listening) => {
+const announce = (listening: Listening) => {
   process.on("message", () => {
     const { system, user } = process.cpuUsage()
     process.send?.({ user, system })
@@ -32,7 +32,7 @@ const tell = (listening: Listening) => {
   process.send?.(listening)
 }
 
-/** Reads the body as text, parses it, and answers as much as `/run` does. */
+/** Reads and parses the body, and sends a response of the size of `/run`'s. */
 const echo = () => {
   const server = createServer((request, response) => {
     let text = ""
@@ -50,7 +50,7 @@ const echo = () => {
   server.listen(0, "127.0.0.1", () => {
     const address = server.address()
     if (isListening(address)) {
-      tell({ baseUrl: `http://127.0.0.1:${address.port}`, workerKeys: { run: "", runsync: "", ping: "" } })
+      announce({ baseUrl: `http://127.0.0.1:${address.port}`, workerKeys: { run: "", runsync: "", ping: "" } })
     }
   })
 }
@@ -69,7 +69,7 @@ const platform = (store: "memory" | "D1" | "D2") => {
   const ready = Layer.effectDiscard(Effect.gen(function*() {
     const keys = yield* AccessKeys
     const workerKey = (endpoint: string) => Redacted.value(keys.workerKey(endpoint))
-    tell({
+    announce({
       baseUrl: yield* Server.baseUrl,
       workerKeys: { run: workerKey("run"), runsync: workerKey("runsync"), ping: workerKey("ping") }
     })

@@ -1,6 +1,6 @@
 /**
- * The workers of the idle benchmark, all in one process: each has a connection that waits for a job and, where it is a whole one, another that
- * waits for a stop signal and a third for its heartbeat.
+ * The workers of the idle benchmark, all in one process. Each has a connection that polls for jobs. In the mode `whole` each also has one that
+ * polls for stop signals and one for heartbeats.
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
@@ -12,30 +12,30 @@ const decode = Schema.decodeUnknownSync(
   Schema.Struct({ environments: Schema.Array(Environment), workersEach: Schema.Int, whole: Schema.Boolean })
 )
 
-/** The host and the path of a variable's address, for one worker. */
+/** Host and path of the URL in a variable, for one worker. */
 const addressOf = (variable: string | undefined, worker: string) => {
   const { host, pathname, search } = new URL((variable ?? "").replace(/\$\w+/, worker))
   return { host, path: pathname + search }
 }
 
-/** Sends a request, and again as soon as it is answered. */
+/** Sends a request, and repeats it after each response. */
 const poll = async (host: string, request: Buffer): Promise<void> => {
   const connection = await open(host)
   const next = () =>
     connection.send(request, ({ body, status }) => {
-      if (status !== 200 && status !== 204) throw new Error(`a poll was answered ${status}: ${body}`)
+      if (status !== 200 && status !== 204) throw new Error(`a poll returned ${status}: ${body}`)
       next()
     })
   next()
 }
 
-const beat = async (host: string, request: Buffer, intervalMs: number): Promise<void> => {
+const sendHeartbeats = async (host: string, request: Buffer, intervalMs: number): Promise<void> => {
   const connection = await open(host)
   const send = () =>
     connection.send(request, ({ body, status }) => {
-      if (status !== 200) throw new Error(`a ping was answered ${status}: ${body}`)
+      if (status !== 200) throw new Error(`a ping returned ${status}: ${body}`)
     })
-  // Workers that started one after the other beat one after the other.
+  // Spreads the heartbeats over the interval, as for workers that started at different times.
   setTimeout(() => {
     send()
     setInterval(send, intervalMs)
@@ -51,11 +51,11 @@ const start = async (message: unknown): Promise<void> => {
       const take = addressOf(variables["PLATFORM_WEBHOOK_GET_JOB"], worker)
       await poll(take.host, requestBytes(take.host, "GET", `${take.path}&job_in_progress=0`, key, undefined))
       if (!whole) continue
-      // Workers know its address by that of job-take.
+      // Workers derive the address of job-stop from that of job-take.
       await poll(take.host, requestBytes(take.host, "GET", take.path.replace("/job-take/", "/job-stop/"), key, undefined))
       const ping = addressOf(variables["PLATFORM_WEBHOOK_PING"], worker)
       const interval = Number(variables["PLATFORM_PING_INTERVAL"] ?? 10_000)
-      await beat(ping.host, requestBytes(ping.host, "GET", ping.path, key, undefined), interval)
+      await sendHeartbeats(ping.host, requestBytes(ping.host, "GET", ping.path, key, undefined), interval)
     }
   }
   process.send?.("ready")

@@ -1,15 +1,15 @@
 /**
  * P6 (docs/spec/figures.md#performance):
- * what a platform costs that has nothing to do: 100 endpoints, and 1,000 workers of theirs that wait for a job.
+ * the cost of an idle platform with 100 endpoints and 1,000 workers that wait for jobs.
  *
  * ```
- *   platform (SQLite, D2)   <--- 1,000 x job-take, a long poll      a process of its own, bare sockets
- *     processor time and    <--- 1,000 x job-stop, a long poll      in the second part: all that a whole worker does while it waits
- *     memory, from /proc    <--- 1,000 x ping, once an interval
+ *   platform (SQLite, D2)   <--- 1,000 x job-take, a long poll      a separate process with plain sockets
+ *     CPU time and memory,  <--- 1,000 x job-stop, a long poll      job-stop and ping only in the second part, which has every call of an
+ *     from /proc            <--- 1,000 x ping, once per interval    idle worker
  * ```
  *
- * The figure is for the first part; the second is what workers of today's SDKs add. `--minutes N` for each part (default 1, so about two and a half in all; 10 for
- * the full figure). Linux only: it reads /proc.
+ * The goal applies to the first part; the second shows what workers of today's SDKs add. `--minutes N` per part (default 1: about four minutes
+ * in all; 10 for the full figure). Linux only: it reads /proc.
  */
 import { type ChildProcess, fork } from "node:child_process"
 import { mkdtemp, writeFile } from "node:fs/promises"
@@ -27,11 +27,11 @@ const { values } = parseArgs({ options: { minutes: { type: "string", default: "1
 const MINUTES = Number(values.minutes)
 const ENDPOINTS = 100
 const WORKERS_EACH = 10
-/** Until all wait, and what was made while they came is collected. */
+/** Time for all workers to connect, and for the garbage of their start to be collected. */
 const SETTLING_MILLIS = 10_000
 const SAMPLE_MILLIS = 1_000
 
-/** The slope of the line through points at equal distances. */
+/** The slope of the regression line through equidistant points. */
 const slopeOf = (points: ReadonlyArray<number>): number => {
   const middle = (points.length - 1) / 2
   const mean = points.reduce((sum, point) => sum + point, 0) / points.length
@@ -47,7 +47,7 @@ await writeFile(
 )
 const platform = await startPlatform(join(folder, "stint.config.ts"), folder, { PLATFORM_LOG_LEVEL: "WARN" })
 
-/** The variables of the workers of an endpoint. */
+/** The environment variables of an endpoint's workers. */
 const environmentOf = async (endpoint: string): Promise<unknown> => {
   const response = await fetch(`${platform.url}/api/v1/endpoints/${endpoint}/worker-env`, {
     headers: { authorization: `Bearer ${KEY}` }
@@ -62,7 +62,7 @@ const startWorkers = async (mode: "takes" | "whole"): Promise<ChildProcess> => {
     stdio: ["ignore", "inherit", "inherit", "ipc"]
   })
   await new Promise<void>((ready, failed) => {
-    child.once("exit", (code) => failed(new Error(`the workers ended with ${code}`)))
+    child.once("exit", (code) => failed(new Error(`the workers exited with code ${code}`)))
     child.once("message", () => ready())
     child.send({ environments, workersEach: WORKERS_EACH, whole: mode === "whole" })
   })
@@ -88,7 +88,7 @@ const measure = async (): Promise<ReadonlyArray<string>> => {
   ]
 }
 
-const rows = [["", "of a core", "memory at first", "at last", "slope"]]
+const rows = [["", "of a core", "memory at start", "at end", "slope"]]
 try {
   rows.push(["no workers", ...await measure()])
   for (const mode of ["takes", "whole"] as const) {

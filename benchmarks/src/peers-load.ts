@@ -1,5 +1,5 @@
 /**
- * The load of the comparison with other stacks, as a process of its own: the same bytes for all of them.
+ * The load generator of the comparison with other stacks, a separate process. It sends the same bytes to all of them.
  */
 import * as Schema from "effect/Schema"
 import process from "node:process"
@@ -22,7 +22,7 @@ const measure = async ({ connections, host, millis, path }: Load): Promise<Measu
       const next = () => {
         const sent = performance.now()
         caller.send(request, ({ body, status }) => {
-          if (status < 200 || status > 202) throw new Error(`${path} was answered ${status}: ${body}`)
+          if (status < 200 || status > 202) throw new Error(`${path} returned ${status}: ${body}`)
           const now = performance.now()
           latencies.push(now - sent)
           if (now - started < millis) next()

@@ -1,14 +1,15 @@
 /**
- * P4 (docs/spec/figures.md#performance): the queue's core. Jobs a second through enqueue -> claim -> complete, with 32 on their way at once.
+ * P4 (docs/spec/figures.md#performance): the throughput of the queue's core. Jobs per second through enqueue -> claim -> complete, with 32 in
+ * flight.
  *
  * ```
  *   32 callers enqueue 256 B each --> queue --> one worker with 32 lanes reads the input, completes with 64 B
- *   the clock stops when the storage counts all as completed
+ *   the clock stops when the storage counts all jobs as completed
  * ```
  *
- * Each subject is a process of its own with data of its own, which it keeps from round to round. Compared within one class of durability: D2
- * survives power loss, D1 a killed process. A round takes each subject about a second, `--seconds`; `--rounds N` (default 7), `--only D2`,
- * `--no-peers`. About 90 s in all.
+ * Each subject runs in a separate process and keeps its data between rounds. Only subjects of one durability class are compared: D2 survives a
+ * power failure, D1 a killed process. `--seconds N`: duration per subject and round (default 1), `--rounds N` (default 7), `--only D2`,
+ * `--no-peers`. Takes about 90 s.
  */
 import { join } from "node:path"
 import process from "node:process"
@@ -34,9 +35,9 @@ const PERSISTED_QUEUE = fileURLToPath(import.meta.resolve("./subjects/persisted-
 
 const hasPeers = values.peers && installPeers()
 const redis = hasPeers && hasRedis()
-if (hasPeers && !redis) process.stdout.write("BullMQ is left out: there is no redis-server on this machine.\n")
+if (hasPeers && !redis) process.stdout.write("Skipping BullMQ: redis-server is not installed.\n")
 
-/** Measures all subjects of one class. */
+/** Measures all subjects of one durability class. */
 const measure = async (durability: "D2" | "D1", fsync: "always" | "everysec"): Promise<void> => {
   const running: Array<Running> = []
   const servers: Array<Server> = []
@@ -45,7 +46,7 @@ const measure = async (durability: "D2" | "D1", fsync: "always" | "everysec"): P
     const subject = async (name: string, file: string, args: ReadonlyArray<string>): Promise<Subject> => {
       const one = await startSubject(file, args)
       running.push(one)
-      // Until the code is compiled; then how many jobs make a round.
+      // The first round warms up, the second determines the number of jobs per round.
       await one.round({ jobs: 500, lanes: LANES })
       const { rate } = await one.round({ jobs: 500, lanes: LANES })
       const load = { jobs: Math.max(200, Math.round(rate * seconds)), lanes: LANES }
@@ -70,9 +71,9 @@ const measure = async (durability: "D2" | "D1", fsync: "always" | "everysec"): P
       servers.push(server)
       subjects.push(await subject(`BullMQ, Redis ${fsync}`, join(PEERS, "bullmq.mjs"), [String(server.port)]))
     }
-    await compare(`Queue core, ${durability}, ${LANES} at once`, "jobs/s", Number(values.rounds), subjects)
+    await compare(`Queue core, ${durability}, ${LANES} in flight`, "jobs/s", Number(values.rounds), subjects)
     const costs = [...cpu].map(([name, all]) => `${name} ${median(all).toFixed(0)} µs`)
-    process.stdout.write(`Processor time a job, servers left out: ${costs.join("; ")}\n\n`)
+    process.stdout.write(`CPU time per job, without separate servers: ${costs.join("; ")}\n\n`)
   } finally {
     for (const one of running) await one.end()
     for (const one of servers) await one.end()

@@ -1,4 +1,4 @@
-/** The worker that `tracing.ts` measures. Traced where the environment asks for it. */
+/** The worker that `tracing.ts` measures. Traced if the environment enables it. */
 import { Handler, Worker } from "@stint/worker"
 import { Telemetry } from "@stint/worker-telemetry"
 import * as Layer from "effect/Layer"

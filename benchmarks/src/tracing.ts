@@ -1,18 +1,18 @@
 /**
  * P11 (docs/spec/figures.md#performance):
- * what tracing costs. Jobs a second through take -> handler -> done, without traces and with every job traced: empty jobs, one and 50 at a
- * time, and 50 that wait 10 ms each.
+ * the cost of tracing. Jobs per second through take -> handler -> done, without traces and with every job traced: no-op jobs, one and 50 at a
+ * time, and jobs of 10 ms, 50 at a time.
  *
  * ```
- *   this process: a stub platform                     a process of its own, started anew each round: the same program
- *     takes are answered at once, with 256 B    <---   off:  no variable of OpenTelemetry
- *       and a recorded traceparent              <---   on:   OTEL_EXPORTER_OTLP_ENDPOINT, protobuf, all else by default
- *     results are counted: the figure
- *   and a collector, which counts what it gets  <---   four spans a job: job, wait, handler, deliver
+ *   this process: a stub platform                     a separate process, restarted in each round: the same program
+ *     answers takes at once, with 256 B         <---   off:  no OpenTelemetry variable
+ *       and a recorded traceparent              <---   on:   OTEL_EXPORTER_OTLP_ENDPOINT, protobuf, otherwise defaults
+ *     counts results: the figure
+ *   and a collector, which counts spans         <---   four spans per job: job, wait, handler, deliver
  * ```
  *
- * All ends run on one machine and share its cores. The first results of a process are not counted, because they measure how fast Node
- * compiles. Spans that were lost, because they came faster than they could be sent, would make tracing look cheap: they are printed.
+ * All processes share the cores of one machine. The first results of a process are not counted, because they measure Node's compilation. Lost
+ * spans are printed: a worker that drops spans because it cannot export them fast enough would make tracing look cheap.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -34,7 +34,7 @@ const TRACE = "0af7651916cd43dd8448eb211c80319c"
 const traceparent = `00-${TRACE}-b7ad6b7169203331-01`
 const stub = makeStub({ input: { text: "x".repeat(130) }, delayTime: 1, traceparent })
 
-/** Each span has its trace's id once, and its bytes occur nowhere else. */
+/** Each span contains the trace id once, and its bytes occur nowhere else. */
 const needle = Buffer.from(TRACE, "hex")
 let spans = 0
 
@@ -57,7 +57,7 @@ const worker = await Effect.runPromise(bundle(fileURLToPath(import.meta.resolve(
 let lost = 0
 let sent = 0
 
-/** Runs the worker until enough results came; results a second. */
+/** Runs the worker until enough results have arrived. Returns results per second. */
 const throughput = (concurrency: number, wait: number, variables: Record<string, string>) => async (): Promise<number> => {
   let results = 0
   spans = 0
@@ -81,7 +81,7 @@ const throughput = (concurrency: number, wait: number, variables: Record<string,
   try {
     return await new Promise<number>((done, failed) => {
       let started = 0
-      child.once("exit", (code) => failed(new Error(`the worker ended with ${code}`)))
+      child.once("exit", (code) => failed(new Error(`the worker exited with code ${code}`)))
       stub.restart((count) => {
         results = count
         if (results === WARM_UP) started = performance.now()
@@ -89,7 +89,7 @@ const throughput = (concurrency: number, wait: number, variables: Record<string,
       })
     })
   } finally {
-    // It finishes what it holds and sends its last spans.
+    // The worker finishes its jobs and sends its last spans.
     child.kill("SIGTERM")
     await ended
     if ("OTEL_EXPORTER_OTLP_ENDPOINT" in variables) {

@@ -1,18 +1,18 @@
 /**
  * P9 (docs/spec/figures.md#performance):
- * what filling a worker's directories from the network volume costs, and keeping what is new, against copying them.
+ * the cost of filling a worker's directories from the network volume, and of saving new files, compared with copying them.
  *
  * - `small`: 20,000 files of 0.5 to 8.5 kB in 200 directories. `large`: 20 files of 100 MB. `both`: all of them.
- * - `sync`: directory to an empty mirror. `hydrate`: mirror to an empty disk. `one file`: a sync after one small file has changed.
+ * - `sync`: directory to an empty mirror. `hydrate`: mirror to an empty disk. `one file`: a sync after one small file changed.
  *   `trusted`: the same with `trustDirectories`.
- * - Peers: `cp -a`, and `tar | tar`, of the same files between the same folders.
+ * - Peers: `cp -a` and `tar | tar` of the same files between the same folders.
  *
- * Each figure of ours is of a process of its own, which has run nothing before: what a cold worker sees, with code that is not compiled
- * yet, but without the start of Node, which a worker pays anyway. Peers are measured with their start, which takes 2 ms. Before each run
- * the disk has written everything, which does not count. All on one local disk; the files' pages are in memory.
+ * Each figure of Stint is measured in a fresh process, as in a cold worker whose code is not compiled yet. The start of Node is excluded,
+ * because every worker pays for it. The start of the peers is included; it takes 2 ms. A `sync` before each run flushes the disk and is not
+ * counted. All files are on one local disk, and their pages are in memory.
  *
- * Each run has a new target, and small files are deleted at the very end: ext4 does not reuse an inode for a minute after its deletion and
- * looks at each of them again and again, which makes whoever creates files next up to ten times as slow, by chance.
+ * Each run has a new target, and small files are deleted at the end. For a minute after a deletion ext4 does not reuse the inode but checks it
+ * repeatedly, which can slow down later file creation by up to ten times.
  *
  *   node src/volume-cache.ts [rounds] [small|large|both ...]
  */
@@ -33,7 +33,7 @@ const operate = async (operation: string, volume: string): Promise<number> => {
   const cache = await VolumeCache.open({ dirs: ["data"], volume, endpoint: "benchmark", trustDirectories })
   if (operation === "hydrate") return cache.hydrated[0]?.milliseconds ?? Number.NaN
   if (operation !== "sync") {
-    // As a compiler writes its cache: a new version beside the file, renamed to it. The first sync is not measured.
+    // Writes a new version and renames it to the file, as compilers do with their caches. The first sync is not measured.
     for (const turn of [0, 1]) {
       if (turn === 1) await cache.sync()
       const file = join("data", `directory-${turn}`, "file-0")
@@ -57,7 +57,7 @@ const output = (command: string, args: ReadonlyArray<string>, cwd: string): Prom
     })
     child.once("error", failed)
     child.once("close", (code) =>
-      code === 0 ? done(text) : failed(new Error(`${command} ${args.join(" ")} ended with ${code}: ${text}`)))
+      code === 0 ? done(text) : failed(new Error(`${command} ${args.join(" ")} exited with code ${code}: ${text}`)))
   })
 
 const write = async (folder: string, kind: string): Promise<void> => {
@@ -90,7 +90,7 @@ const measure = async (rounds: number, kind: string): Promise<void> => {
       await output("sync", [], folder)
       return target
     }
-    /** Large files are few and need the space. */
+    /** Large files are deleted after each run: they are few, and their space is needed. */
     const dropLarge = (target: string) => rm(join(target, "data", "models"), { recursive: true, force: true })
     const peer = (command: (target: string) => string) => async () => {
       const target = await fresh()

@@ -1,14 +1,15 @@
 /**
- * P1 (docs/spec/figures.md#performance): what the worker runtime costs. Jobs a second through take -> no-op handler -> done, at concurrency 1 and 50.
+ * P1 (docs/spec/figures.md#performance): the cost of the worker runtime. Jobs per second through take -> no-op handler -> done, at concurrency
+ * 1 and 50.
  *
  * ```
- *   this process: a stub platform                     a process of its own, started anew each round
- *     takes are answered at once, with 256 B   <---   bare:    undici, one take and one done in a loop; 50 such loops
- *     results are counted: the figure          <---   worker:  @stint/sdk, from the pool's bundle, a handler that returns 64 B
+ *   this process: a stub platform                     a separate process, restarted in each round
+ *     answers takes at once, with 256 B        <---   bare:    undici, a loop of take and done; 50 such loops
+ *     counts results: the figure               <---   worker:  @stint/sdk, from the pool's bundle, a handler that returns 64 B
  * ```
  *
- * Both ends run on one machine and share its cores, as a worker and its platform on one machine do. The first results of a process are not
- * counted, because they measure how fast Node compiles.
+ * Both processes share the cores of one machine, like a worker and its platform on one machine. The first results of a process are not
+ * counted, because they measure Node's compilation.
  */
 import { bundle } from "@stint/pool-process/HandlerBundle"
 import * as Effect from "effect/Effect"
@@ -28,7 +29,7 @@ const platform = await listen(stub.serve)
 
 const folder = await mkdtemp(join(tmpdir(), "stint-benchmark-"))
 
-/** Runs a program against the stub until enough results came; results a second. */
+/** Runs a program against the stub until enough results have arrived. Returns results per second. */
 const throughput = (file: string, concurrency: number) => async (): Promise<number> => {
   const base = `${platform.url}/v2/bench`
   const child = spawn(process.execPath, [file], {
@@ -49,7 +50,7 @@ const throughput = (file: string, concurrency: number) => async (): Promise<numb
   try {
     return await new Promise<number>((done, failed) => {
       let started = 0
-      child.once("exit", (code) => failed(new Error(`${file} ended with ${code}`)))
+      child.once("exit", (code) => failed(new Error(`${file} exited with code ${code}`)))
       stub.restart((results) => {
         if (results === WARM_UP) started = performance.now()
         else if (results === WARM_UP + COUNTED) done(COUNTED / ((performance.now() - started) / 1000))

@@ -1,6 +1,6 @@
 /**
- * Batches over the lives of a platform: killed with kill -9 while requests are added, while the batch is finalized and while it runs, it ends
- * with every request exactly once in its results, and tells so.
+ * Batches across restarts of a platform. Kills the platform with kill -9 while requests are added, during finalization and while the batch
+ * runs. The batch must end with exactly one result per request, and send its webhook.
  */
 import { verify } from "@stint/webhooks/verify"
 import { once } from "node:events"
@@ -10,7 +10,7 @@ import { join } from "node:path"
 import { describe, expect, it } from "vitest"
 import { FIXTURES, PlatformProcess, stint, until } from "./PlatformProcess.ts"
 
-/** What an answer has under a key. */
+/** The value of a key in a response. */
 const member = (value: unknown, key: string): unknown =>
   typeof value === "object" && value !== null ? Object.getOwnPropertyDescriptor(value, key)?.value : undefined
 
@@ -29,7 +29,7 @@ interface Counts {
   readonly requestInProgress: number
 }
 
-/** A receiver on the loopback that keeps what it gets. */
+/** A webhook receiver on the loopback that records its requests. */
 const listen = async () => {
   const received: Array<{ readonly headers: IncomingHttpHeaders; readonly body: string }> = []
   const server = createServer((request, response) => {
@@ -68,40 +68,40 @@ describe("a batch of 500 requests", () => {
       const log = join(platform.dataDir, "log")
       const call = async (method: string, rest: string, body?: unknown) => {
         const answer = await platform.request(method, `/v2/slow/batch${rest}`, body)
-        if (answer.status !== 200) throw new Error(`${method} ${rest} answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+        if (answer.status !== 200) throw new Error(`${method} ${rest} returned ${answer.status}: ${JSON.stringify(answer.body)}`)
         return answer.body
       }
       const id = String(member(await call("POST", "", { name: "nightly", webhook: hooks.url }), "id"))
-      const look = async () => (await call("GET", `/${id}`)) as Counts
+      const readCounts = async () => (await call("GET", `/${id}`)) as Counts
 
-      // Killed while it is filled: a call that was not answered is kept whole, or not at all.
+      // Kill while requests are added: a call without a response is stored completely or not at all.
       const add = async (from: number) => {
         const requests = Array.from({ length: 50 }, (_, at) => ({ input: { n: from + at, ms: 5, log } }))
         await call("POST", `/${id}/requests`, { requests })
       }
       for (let from = 0; from < 200; from += 50) await add(from)
-      const last = add(200).catch(() => "not answered")
+      const last = add(200).catch(() => "no response")
       await platform.end("SIGKILL")
       await last
       await platform.start()
-      const { requestTotal } = await look()
+      const { requestTotal } = await readCounts()
       expect([200, 250]).toContain(requestTotal)
       for (let from = requestTotal; from < 500; from += 50) await add(from)
 
-      // Killed while it is finalized: not all of its requests need be jobs by then.
-      const finalizing = call("POST", `/${id}/finalize`).catch(() => "not answered")
-      await until("it to start", async () => (await look()).status === "FINALIZED" ? true : undefined)
+      // Kill during finalization: possibly not all requests are jobs yet.
+      const finalizing = call("POST", `/${id}/finalize`).catch(() => "no response")
+      await until("the batch to start", async () => (await readCounts()).status === "FINALIZED" ? true : undefined)
       await platform.end("SIGKILL")
       await finalizing
       await platform.start()
       await call("POST", `/${id}/finalize`)
-      expect(await look()).toMatchObject({ requestTotal: 500 })
+      expect(await readCounts()).toMatchObject({ requestTotal: 500 })
 
-      // Killed while it runs.
+      // Kill while the batch runs.
       for (const done of [60, 250]) {
         await until(
           `${done} requests to have ended`,
-          async () => (await look()).requestCompleted >= done ? true : undefined,
+          async () => (await readCounts()).requestCompleted >= done ? true : undefined,
           60_000
         )
         await platform.end("SIGKILL")
@@ -109,7 +109,7 @@ describe("a batch of 500 requests", () => {
       }
       await call("POST", `/${id}/finalize`)
       const ended = await until("the batch to end", async () => {
-        const batch = await look()
+        const batch = await readCounts()
         expect(batch.requestCompleted + batch.requestFailed + batch.requestInProgress).toBeLessThanOrEqual(500)
         return batch.status === "FINALIZED" ? undefined : batch
       }, 90_000)
@@ -131,7 +131,7 @@ describe("a batch of 500 requests", () => {
       expect(new Set(results.map((one) => one.id)).size).toBe(500)
       expect(new Set(results.map((one) => one.status))).toEqual(new Set(["COMPLETED"]))
 
-      // A request ran again only where its worker was lost with it.
+      // A request ran again only if its worker was lost during the job.
       const started = new Map<string, number>()
       for (const line of (await readFile(log, "utf8")).trim().split("\n")) {
         const { event, id } = JSON.parse(line)
@@ -140,10 +140,10 @@ describe("a batch of 500 requests", () => {
       expect(started.size).toBe(500)
       for (const { id, retries = 0 } of results) expect(started.get(id)).toBeLessThanOrEqual(1 + retries)
 
-      const told = await until("the webhook", () => hooks.received[0])
-      expect(told.headers["webhook-event"]).toBe("batch.completed")
-      verify(secret, told.headers, told.body)
-      expect(JSON.parse(told.body)).toMatchObject({ id, status: "COMPLETED", name: "nightly", requestCompleted: 500 })
+      const delivered = await until("the webhook", () => hooks.received[0])
+      expect(delivered.headers["webhook-event"]).toBe("batch.completed")
+      verify(secret, delivered.headers, delivered.body)
+      expect(JSON.parse(delivered.body)).toMatchObject({ id, status: "COMPLETED", name: "nightly", requestCompleted: 500 })
     },
     240_000
   )

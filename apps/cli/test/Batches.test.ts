@@ -1,5 +1,5 @@
 /**
- * `stint batch`: makes a batch from a file, follows it and prints its results.
+ * `stint batch`: creates a batch from a file, follows it and prints its results.
  */
 import { writeFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -15,7 +15,7 @@ describe("stint batch", () => {
       const lines = Array.from({ length: count }, (_, n) => JSON.stringify({ input: { n }, tags: ["file"] }))
       await writeFile(file, `${lines.join("\n")}\n\n`)
     }
-    // More than one call takes.
+    // More requests than one call accepts.
     await fill(1_200)
     const draft = JSON.parse((await batch("create", "slow", file, "--draft", "--json")).stdout)
     expect(draft).toMatchObject({ status: "DRAFT", requestTotal: 1_200 })

@@ -1,5 +1,5 @@
 /**
- * A handler that blocks its thread keeps its lease: the heartbeat runs on a thread of its own.
+ * A handler that blocks its thread keeps its lease, because heartbeats run on a separate thread.
  */
 import { join } from "node:path"
 import { describe, expect, it } from "vitest"

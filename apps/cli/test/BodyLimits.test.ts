@@ -1,5 +1,5 @@
 /**
- * How large bodies may be is the operator's to say.
+ * The configurable limits of request bodies.
  */
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
@@ -102,7 +102,7 @@ describe("limits", () => {
       expect(body).toMatchObject({
         limit: limit * 1024,
         error: `The body is larger than the limit of ${limit} KiB.`,
-        hint: expect.stringMatching(/link to the data.*STINT_PAYLOADS.*STINT_LIMIT_RUN/)
+        hint: expect.stringMatching(/pass its URL.*STINT_PAYLOADS.*STINT_LIMIT_RUN/)
       })
     }
   }, 60_000)

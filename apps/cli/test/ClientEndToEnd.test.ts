@@ -1,5 +1,5 @@
 /**
- * The client against a real platform with real workers: the callers of examples/06-caller, and a platform that dies under them.
+ * The client with a real platform and real workers: the callers of examples/06-caller, and a platform that is killed during a call.
  */
 import { createClient } from "@stint/client"
 import { spawn } from "node:child_process"
@@ -60,7 +60,7 @@ describe("the client", () => {
     const slow = client.endpoint("slow")
     const { id } = await slow.run({ n: 1, ms: 3_000 })
     const result = slow.result(id)
-    // Heard when it is awaited below.
+    // The rejection is handled where the promise is awaited below.
     result.catch(() => {})
     await until("the job to run", async () => (await slow.status(id)).status === "IN_PROGRESS" ? true : undefined)
     await platform.end("SIGKILL")

@@ -1,5 +1,5 @@
 /**
- * The CLI as a program: what it prints, for people and for programs, and what it says when something is wrong.
+ * The CLI as a process: its text and JSON output, and its errors.
  */
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -102,12 +102,12 @@ describe("stint", () => {
       "does not know this key"
     )
     expect((await stint(undefined, ["endpoints", "list"], { STINT_DATA_DIR: "/nonexistent" })).stderr).toContain("STINT_API_KEY")
-    const nobody = await stint(undefined, ["endpoints", "list"], {
+    const unreachable = await stint(undefined, ["endpoints", "list"], {
       STINT_URL: "http://127.0.0.1:9",
       STINT_API_KEY: "sixteen-characters"
     })
-    expect(nobody.code).toBe(1)
-    expect(nobody.stderr).toContain("stint serve")
+    expect(unreachable.code).toBe(1)
+    expect(unreachable.stderr).toContain("stint serve")
   })
 
   it("stops the start at an invalid setting and names it", async () => {

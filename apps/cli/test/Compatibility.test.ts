@@ -1,5 +1,5 @@
 /**
- * Existing clients and workers, unchanged: only an address and a key.
+ * Existing clients and workers work unchanged, with only an address and a key.
  */
 import { spawn } from "node:child_process"
 import { join } from "node:path"
@@ -17,7 +17,7 @@ describe("the runpod-sdk client", () => {
   }
 
   beforeAll(async () => {
-    // The client reports what it does on the console.
+    // The client logs its calls on the console.
     vi.spyOn(console, "log").mockImplementation(() => {})
     platform = await PlatformProcess.create(["serve", "--config", join(EXAMPLES, "stint.config.ts")])
   })
@@ -49,14 +49,14 @@ describe("the runpod-sdk client", () => {
   })
 
   it("cancel, health and purgeQueue", async () => {
-    // Nobody takes jobs of an endpoint without workers.
-    expect((await stint(platform, ["endpoints", "create", "nobody", "--external"])).code).toBe(0)
-    const { id } = await endpoint("nobody").run({ input: { n: 1 } })
-    await endpoint("nobody").run({ input: { n: 2 } })
-    expect(await endpoint("nobody").health()).toMatchObject({ jobs: { inQueue: 2 } })
-    expect(await endpoint("nobody").cancel(id)).toEqual({ id, status: "CANCELLED" })
-    expect(await endpoint("nobody").purgeQueue()).toEqual({ removed: 1, status: "completed" })
-    expect(await endpoint("nobody").health()).toMatchObject({ jobs: { inQueue: 0 } })
+    // Jobs of an endpoint without workers stay in the queue.
+    expect((await stint(platform, ["endpoints", "create", "unserved", "--external"])).code).toBe(0)
+    const { id } = await endpoint("unserved").run({ input: { n: 1 } })
+    await endpoint("unserved").run({ input: { n: 2 } })
+    expect(await endpoint("unserved").health()).toMatchObject({ jobs: { inQueue: 2 } })
+    expect(await endpoint("unserved").cancel(id)).toEqual({ id, status: "CANCELLED" })
+    expect(await endpoint("unserved").purgeQueue()).toEqual({ removed: 1, status: "completed" })
+    expect(await endpoint("unserved").health()).toMatchObject({ jobs: { inQueue: 0 } })
   })
 })
 

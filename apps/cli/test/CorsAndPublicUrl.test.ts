@@ -1,5 +1,5 @@
 /**
- * Which web pages may call a platform, and which address it says that it has.
+ * The web pages that may call a platform, and the address that it reports.
  */
 import * as Redacted from "effect/Redacted"
 import { describe, expect, it } from "vitest"

@@ -1,5 +1,5 @@
 /**
- * Things die, and nothing is lost (R1, R2, R6, R13, docs/spec/figures.md#reliability). Real processes, real signals.
+ * Killed servers and workers lose nothing (R1, R2, R6, R13, docs/spec/figures.md#reliability). Real processes and real signals.
  */
 import { readFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -32,8 +32,8 @@ describe("kill -9 of the server", () => {
     await using platform = await PlatformProcess.create(CONFIG)
     const acknowledged: Array<string> = []
     const ends = new Map<string, JobObject>()
-    /** Notes how a job ended; an end that was seen once must never change. */
-    const see = (job: JobObject) => {
+    /** Records the end of a job. An end that was recorded must never change. */
+    const recordEnd = (job: JobObject) => {
       if (!terminal.has(job.status)) return
       const earlier = ends.get(job.id)
       if (earlier !== undefined) expect(job).toEqual(earlier)
@@ -46,12 +46,12 @@ describe("kill -9 of the server", () => {
       try {
         acknowledged.push(await platform.run("slow", { n }))
         if (n % 10 === 0) {
-          // The oldest job that has not been seen to end: some end before the server dies.
+          // The oldest job without a recorded end. Some jobs end before the server is killed.
           const id = acknowledged.find((one) => !ends.has(one))
-          if (id !== undefined) see(await platform.job("slow", id))
+          if (id !== undefined) recordEnd(await platform.job("slow", id))
         }
       } catch {
-        // Not acknowledged: the server is dead, or died before it answered.
+        // Not acknowledged: the server was killed before it responded.
         expect(killed).toBe(true)
       }
       if (!killed && (acknowledged.length >= 1_900 || (acknowledged.length >= 1_000 && ends.size >= 5))) {
@@ -70,13 +70,13 @@ describe("kill -9 of the server", () => {
     await inParallel(acknowledged, 16, async (id) => {
       const job = await platform.ended("slow", id)
       expect(job.status).toBe("COMPLETED")
-      see(job)
+      recordEnd(job)
     })
-    await inParallel(acknowledged, 16, async (id) => see(await platform.job("slow", id)))
+    await inParallel(acknowledged, 16, async (id) => recordEnd(await platform.job("slow", id)))
     expect(ends.size).toBe(2_000)
     expect(before).toBeGreaterThan(0)
     const { body } = await platform.request("GET", "/v2/slow/health")
-    // Submits that were kept but not acknowledged may have run, too; none waits for ever.
+    // Jobs that were stored but not acknowledged may have run, too. None waits forever.
     expect(body).toMatchObject({ jobs: { failed: 0, inQueue: 0, inProgress: 0 } })
   }, 180_000)
 
@@ -174,7 +174,7 @@ describe("SIGTERM under load", () => {
     await platform.start()
     for (const id of ids) expect(await platform.ended("slow", id)).toMatchObject({ status: "COMPLETED" })
     const all = await historyOf(log)
-    // Each job ran exactly once: what had finished was delivered, what was waiting ran after the restart.
+    // Each job ran exactly once: running jobs were delivered, and waiting jobs ran after the restart.
     expect(all.filter(({ event }) => event === "started").map(({ id }) => id).sort()).toEqual([...ids].sort())
     expect(ids.length).toBe(new Set(ids).size)
   }, 60_000)

@@ -1,5 +1,5 @@
 /**
- * `stint dev`: the handler is served, and served anew when it changes.
+ * `stint dev`: serves the handler and reloads it after a change.
  */
 import { mkdtemp, rm, symlink, writeFile } from "node:fs/promises"
 import { tmpdir } from "node:os"

@@ -1,7 +1,6 @@
 /**
- * Faults between real processes, held against the history of what was seen on the wire
- * (R2, R3, R5, R8, R9, R10, docs/spec/figures.md#reliability). Each test is
- * sized for an ordinary run; `pnpm chaos --minutes N` looks for longer.
+ * Faults between real processes. The recorded history of the wire is checked against R2, R3, R5, R8, R9 and R10
+ * (docs/spec/figures.md#reliability). Each test has the size of an ordinary run; `pnpm chaos --minutes N` runs longer.
  */
 import { History, SeededRandom } from "@stint/store-testing"
 import { verify } from "@stint/webhooks/verify"
@@ -19,12 +18,12 @@ const CONFIG = ["serve", "--config", join(FIXTURES, "stint.config.ts")]
 
 const minutes = SeededRandom.chaosMinutes()
 
-/** How long the long run may take; each test gets an equal part of it. */
+/** The time limit of a test, in milliseconds. A long run extends it by its minutes. */
 const LIMIT = 120_000 + (minutes ?? 0) * 60_000
 
 /**
- * How long a platform takes to come up on a machine that is not busy with anything else. One on which it takes twice as long is given twice
- * the time for everything that is measured: a figure says what the platform does, and not what the machine does beside it.
+ * The start of a platform on an idle machine, in milliseconds. If the start takes twice as long, every measured limit doubles, so that the
+ * figures depend on the platform and not on other load of the machine.
  */
 const START_MILLIS = 2_000
 
@@ -38,26 +37,26 @@ interface Worker {
   readonly process: ChildProcess
 }
 
-/** A platform with one endpoint of the given settings, its workers behind a tap, and the history of all of it. */
+/** A platform with one endpoint, its workers behind a recording proxy, and the history of all calls. */
 class World implements AsyncDisposable {
   readonly history = History.make()
   readonly workers = new Set<Worker>()
-  /** What is going on beside the test; awaited at its end. */
+  /** Background tasks, awaited at the end of the test. */
   readonly background: Array<Promise<void>> = []
-  /** Where handlers write. */
+  /** The log file of the handlers. */
   readonly log: string
   readonly platform: PlatformProcess
-  readonly tap: RecordingProxy
-  /** How much slower this machine is than one at rest; 1 at least. */
+  readonly proxy: RecordingProxy
+  /** Slowdown of this machine compared with an idle one; at least 1. */
   slowness = 1
   #variables: Readonly<Record<string, string>> = {}
   #made = 0
   #readers = 0
 
-  private constructor(platform: PlatformProcess, tapOf: (history: History.History) => RecordingProxy) {
+  private constructor(platform: PlatformProcess, proxyOf: (history: History.History) => RecordingProxy) {
     this.platform = platform
     this.log = join(platform.dataDir, "handlers.log")
-    this.tap = tapOf(this.history)
+    this.proxy = proxyOf(this.history)
   }
 
   static async create(settings: object, env: Readonly<Record<string, string>> = {}): Promise<World> {
@@ -65,13 +64,13 @@ class World implements AsyncDisposable {
     const platform = await PlatformProcess.create(CONFIG, env)
     const slowness = Math.max(1, (Date.now() - begun) / START_MILLIS)
     const waiting: Array<History.HistoryEvent> = []
-    // The tap needs the history, and the world both.
-    const tap = await RecordingProxy.listen(() => platform.url, {
+    // The proxy and the world refer to each other. Events before the world exists go to `waiting`.
+    const proxy = await RecordingProxy.listen(() => platform.url, {
       record: (event) => void (world === undefined ? waiting.push(event) : world.history.record(event)),
       events: () => waiting,
       check: () => []
     })
-    const world: World | undefined = new World(platform, () => tap)
+    const world: World | undefined = new World(platform, () => proxy)
     const { status } = await platform.request("PUT", "/api/v1/endpoints/storm", { source: { type: "external" }, ...settings })
     expect(status).toBe(200)
     const env1 = await platform.request("GET", "/api/v1/endpoints/storm/worker-env?prefix=RUNPOD_")
@@ -84,7 +83,7 @@ class World implements AsyncDisposable {
     const name = `worker-${++this.#made}`
     const child = spawn(process.execPath, [join(FIXTURES, "storm.ts")], {
       stdio: "ignore",
-      env: throughProxy(this.#variables, this.platform.url, this.tap, name)
+      env: throughProxy(this.#variables, this.platform.url, this.proxy, name)
     })
     const worker = { name, process: child }
     this.workers.add(worker)
@@ -92,11 +91,11 @@ class World implements AsyncDisposable {
     return worker
   }
 
-  /** Submits until it is acknowledged, and writes that down. */
+  /** Submits a job until the call is acknowledged, and records it. */
   async submit(input: object, { key, webhook }: { readonly key?: string; readonly webhook?: string } = {}): Promise<string> {
     while (true) {
       try {
-        const response = await fetch(`${this.tap.url}/v2/storm/run`, {
+        const response = await fetch(`${this.proxy.url}/v2/storm/run`, {
           method: "POST",
           headers: {
             authorization: `Bearer ${this.platform.key}`,
@@ -107,7 +106,7 @@ class World implements AsyncDisposable {
         })
         const body: unknown = await response.json()
         if (response.status !== 200 || !isReceipt(body)) {
-          throw new Error(`run answered ${response.status}: ${JSON.stringify(body)}`)
+          throw new Error(`run returned ${response.status}: ${JSON.stringify(body)}`)
         }
         this.history.record({
           _tag: "Submitted",
@@ -119,19 +118,19 @@ class World implements AsyncDisposable {
         })
         return body.id
       } catch (error) {
-        // Cut off, or the platform is away. With a key it may be sent again; without one nobody knows, and that job is nobody's.
+        // The connection was cut or the platform is down. Only a call with a key can be retried without a duplicate job.
         if (!(error instanceof TypeError) || key === undefined) throw error
         await pause(20)
       }
     }
   }
 
-  /** Cancels until it is acknowledged. True where that ended the job. */
+  /** Cancels a job until the call is acknowledged. Returns whether the call ended the job. */
   async cancel(job: string): Promise<boolean> {
     while (true) {
       try {
         const { body, status } = await this.platform.request("POST", `/v2/storm/cancel/${job}`)
-        if (status !== 200) throw new Error(`cancel answered ${status}: ${JSON.stringify(body)}`)
+        if (status !== 200) throw new Error(`cancel returned ${status}: ${JSON.stringify(body)}`)
         const ended = (body as { readonly status: string }).status === "CANCELLED"
         if (ended) this.history.record({ _tag: "Cancelled", at: Date.now(), job })
         return ended
@@ -142,7 +141,7 @@ class World implements AsyncDisposable {
     }
   }
 
-  async look(job: string): Promise<void> {
+  async observe(job: string): Promise<void> {
     const askedAt = Date.now()
     const { output, status } = await this.platform.job("storm", job)
     this.history.record({
@@ -150,13 +149,13 @@ class World implements AsyncDisposable {
       at: Date.now(),
       askedAt,
       job,
-      // The history refuses what is no status.
+      // The history rejects an unknown status.
       status: status as Extract<History.HistoryEvent, { readonly _tag: "Seen" }>["status"],
       output: output === undefined || status === "IN_PROGRESS" ? null : JSON.stringify(output)
     })
   }
 
-  /** Reads a job's events from the beginning, over connections that are cut every `cutMs`. How many connections it took. */
+  /** Reads all events of a job over connections that are cut after `cutMs`. Returns the number of connections. */
   async follow(job: string, cutMs: number): Promise<number> {
     const reader = `reader ${++this.#readers}`
     let last = ""
@@ -169,7 +168,7 @@ class World implements AsyncDisposable {
           headers: { authorization: `Bearer ${this.platform.key}`, ...(last === "" ? {} : { "last-event-id": last }) }
         })
         if (response.status === 204) return connections
-        if (!response.ok || response.body === null) throw new Error(`events answered ${response.status}`)
+        if (!response.ok || response.body === null) throw new Error(`events returned ${response.status}`)
         let text = ""
         for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
           text += part
@@ -199,8 +198,8 @@ class World implements AsyncDisposable {
           }
         }
       } catch (error) {
-        if (error instanceof Error && error.message.startsWith("events answered")) throw error
-        // Cut off; the next connection goes on where this one was.
+        if (error instanceof Error && error.message.startsWith("events returned")) throw error
+        // The connection was cut. The next one continues at the last event.
         await pause(5)
       } finally {
         clearTimeout(timer)
@@ -209,7 +208,7 @@ class World implements AsyncDisposable {
     }
   }
 
-  /** The lines of the handlers. */
+  /** The log lines of the handlers. */
   async handlers(): Promise<ReadonlyArray<{ readonly event: string; readonly id: string; readonly at: number }>> {
     const text = await readFile(this.log, "utf8").catch(() => "")
     return text.trim().split("\n").filter((line) => line !== "").map((line) => JSON.parse(line))
@@ -220,7 +219,7 @@ class World implements AsyncDisposable {
       worker.process.kill("SIGCONT")
       worker.process.kill("SIGKILL")
     }
-    await this.tap[Symbol.asyncDispose]()
+    await this.proxy[Symbol.asyncDispose]()
     await this.platform[Symbol.asyncDispose]()
   }
 }
@@ -239,7 +238,7 @@ describe("chaos: a storm of faults between real processes", () => {
       "no stale result, no duplicate job, no gap, and every job has ended a lease and 5 s after the last fault",
     async () => {
       await using world = await World.create(STORM)
-      const { history, platform, tap } = world
+      const { history, platform, proxy } = world
       const seed = SeededRandom.runSeed()
       const random = SeededRandom.seededRandom(seed)
       const ids: Array<string> = []
@@ -250,7 +249,7 @@ describe("chaos: a storm of faults between real processes", () => {
         return list[Math.floor(random() * list.length)]
       }
       for (let count = 0; count < 3; count++) world.startWorker()
-      tap.cutAnswers(0.02, random)
+      proxy.cutResponses(0.02, random)
       let freezes = 0
       let kills = 0
       let connections = 0
@@ -267,7 +266,7 @@ describe("chaos: a storm of faults between real processes", () => {
       const caller = async (n: number) => {
         const input = { n, ms: Math.floor(random() * 600), chunks: Math.floor(random() * 5), fails: random() < 0.2 ? 1 : 0 }
         const key = `order ${n}`
-        // Two who do not know of each other.
+        // Sometimes two concurrent submits with the same key.
         const [id = ""] = await Promise.all(
           random() < 0.3 ? [world.submit(input, { key }), world.submit(input, { key })] : [
             world.submit(input, { key })
@@ -304,23 +303,23 @@ describe("chaos: a storm of faults between real processes", () => {
           world.slowness = Math.max(world.slowness, (Date.now() - begun) / START_MILLIS)
         }
       }
-      tap.cutAnswers(0, random)
+      proxy.cutResponses(0, random)
       for (const worker of frozen) worker.process.kill("SIGCONT")
       const stoppedAt = Date.now()
       await Promise.all(callers)
-      // Those that are open still are waited for, so that their end is seen when it comes.
+      // Waits for the jobs that have not ended, so that the time of the last end is measured.
       await Promise.all(ids.map(async (id) => {
         await platform.ended("storm", id)
-        await world.look(id)
+        await world.observe(id)
       }))
       const endedAfter = Date.now() - stoppedAt
       await Promise.all(world.background)
-      for (const id of ids) await world.look(id)
+      for (const id of ids) await world.observe(id)
       const figures = { seed, jobs: ids.length, kills, freezes, connections, endedAfter, slowness: world.slowness }
       const endedBy = stoppedAt + (LEASE + 5_000) * world.slowness
       expect(history.check({ endedBy, cancelGrace: 1_000 }), JSON.stringify(figures)).toEqual([])
       expect(new Set(ids).size).toBe(ids.length)
-      // The faults were there, and what they were to bring about.
+      // The faults happened and had an effect.
       expect(freezes).toBeGreaterThan(0)
       expect(connections).toBeGreaterThan(0)
       const refused = history.events().filter((event) => event._tag === "Delivered" && event.verdict === "refused")
@@ -344,17 +343,17 @@ describe("chaos: a worker frozen past its lease, again and again", () => {
       world.startWorker()
       const job = await world.platform.ended("storm", id)
       expect(job).toMatchObject({ status: "COMPLETED", retries: 1 })
-      await world.look(id)
+      await world.observe(id)
       first.process.kill("SIGCONT")
-      // It sends its chunks and its result, or hears that the job is not its own; either way it says so.
-      await until("the frozen worker's word", async () => {
-        const heard = (await world.handlers()).filter((line) => line.id === id && line.event === "aborted").length > 0
-        const said = history.events().some((event) => event._tag === "Delivered" && event.job === id && event.attempt === 1)
-        return heard || said ? true : undefined
+      // The worker sends its late chunks and result, or receives a stop signal for the job. Both are recorded.
+      await until("the late result or the stop of the frozen worker", async () => {
+        const stopped = (await world.handlers()).filter((line) => line.id === id && line.event === "aborted").length > 0
+        const delivered = history.events().some((event) => event._tag === "Delivered" && event.job === id && event.attempt === 1)
+        return stopped || delivered ? true : undefined
       })
-      await world.look(id)
+      await world.observe(id)
       for (const { process } of world.workers) process.kill("SIGTERM")
-      await until("the workers to leave", () => world.workers.size === 0 ? true : undefined)
+      await until("the workers to exit", () => world.workers.size === 0 ? true : undefined)
     }
     expect(history.check()).toEqual([])
     const stale = history.events().filter((event) => event._tag === "Delivered" && event.attempt === 1)
@@ -367,13 +366,13 @@ describe("chaos: a cancel of a running job", () => {
     "R8: interrupts its handler within 3 s even when the worker's job-stop connection is cut, and starts no further attempt",
     async () => {
       await using world = await World.create({ ...STORM, leaseMs: 30_000 })
-      const { history, tap } = world
+      const { history, proxy } = world
       const width = 4
       for (let count = 0; count < width; count++) world.startWorker()
       const random = SeededRandom.seededRandom(SeededRandom.runSeed())
       const cancels = minutes === undefined ? 24 : 200 * minutes
-      // Cut again and again: the worker listens anew each time.
-      const cutting = setInterval(() => tap.cutOpen("job-stop"), 400)
+      // Cuts the connection repeatedly. The worker reconnects each time.
+      const cutting = setInterval(() => proxy.cutOpen("job-stop"), 400)
       try {
         let n = 0
         await Promise.all(Array.from({ length: width }, async () => {
@@ -387,7 +386,7 @@ describe("chaos: a cancel of a running job", () => {
               if (line !== undefined) history.record({ _tag: "Interrupted", at: line.at, job: id })
               return line
             })
-            await world.look(id)
+            await world.observe(id)
           }
         }))
       } finally {
@@ -409,12 +408,12 @@ describe("chaos: stream readers whose connection is cut", () => {
       for (let round = 0; round < rounds; round++) {
         const id = await world.submit({ n: round, ms: 4_000, chunks: 600 })
         const connections = await Promise.all([200, 200, 50, 333].map((cutMs) => world.follow(id, cutMs)))
-        await world.look(id)
+        await world.observe(id)
         expect(Math.min(...connections)).toBeGreaterThan(4)
       }
       expect(world.history.check()).toEqual([])
-      const told = world.history.events().filter((event) => event._tag === "ChunkRead")
-      expect(told.length).toBe(4 * 600 * rounds)
+      const chunks = world.history.events().filter((event) => event._tag === "ChunkRead")
+      expect(chunks.length).toBe(4 * 600 * rounds)
     },
     LIMIT
   )
@@ -432,7 +431,7 @@ const receiver = async (behave: (received: Received) => void) => {
     const parts: Array<Buffer> = []
     request.on("data", (part: Buffer) => parts.push(part))
     request.on("end", () => behave({ headers: request.headers, body: Buffer.concat(parts).toString(), response }))
-    // A platform that is killed takes its connections with it.
+    // The connections of a killed platform fail.
     request.on("error", () => {})
   })
   server.listen(0, "127.0.0.1")
@@ -462,7 +461,7 @@ describe("chaos: webhooks", () => {
       const { secret } = answered.body as { readonly secret: string }
       const random = SeededRandom.seededRandom(SeededRandom.runSeed())
       const tried = new Set<string>()
-      const told = new Set<string>()
+      const notified = new Set<string>()
       let faults = 0
 
       const behave = ({ body, headers, response }: Received) => {
@@ -474,12 +473,12 @@ describe("chaos: webhooks", () => {
         } catch {
           signed = false
         }
-        // Each delivery fails once at most: the pauses of real ones are too long for a test. What it knows is told, answered or not.
+        // Each delivery fails at most once, because the retry delays are too long for a test. An accepted delivery counts even without a response.
         const dice = tried.has(id) ? 1 : random()
         tried.add(id)
         const accepted = dice >= 0.3
         history.record({ _tag: "Notified", at, job: id, status, signed, accepted })
-        if (accepted) told.add(id)
+        if (accepted) notified.add(id)
         else faults += 1
         if (dice < 0.03) return
         if (dice < 0.15) return void response.destroy()
@@ -506,13 +505,13 @@ describe("chaos: webhooks", () => {
         }
       }))
       for (const share of [0.3, 0.7]) {
-        await until("some to be told", () => told.size >= share * jobs * 0.5 ? true : undefined, LIMIT)
+        await until("some jobs to be notified", () => notified.size >= share * jobs * 0.5 ? true : undefined, LIMIT)
         await platform.end("SIGKILL")
         await platform.start()
       }
       await submitting
-      await until("all to be told", () => told.size >= jobs ? true : undefined, LIMIT)
-      for (const id of ids) await world.look(id)
+      await until("all jobs to be notified", () => notified.size >= jobs ? true : undefined, LIMIT)
+      for (const id of ids) await world.observe(id)
       expect(history.check({ notified: true, cancelGrace: 1_000 })).toEqual([])
       expect(faults).toBeGreaterThan(jobs * 0.2)
     },

@@ -1,5 +1,5 @@
 /**
- * What a new user does first: start, paste, try the examples.
+ * The first steps of a new user: start the platform, paste the curl line, try the examples.
  */
 import { execFile, spawnSync } from "node:child_process"
 import { readFile } from "node:fs/promises"
@@ -80,7 +80,7 @@ describe("start", () => {
       expect(job.output).toMatchObject({
         thumbnails: [{ width: 200, height: 133, type: "image/png" }, { width: 200, height: 133 }]
       })
-      // The picture is the photo: the same colours, within what scaling changes, in each quarter.
+      // The thumbnail shows the photo: each quarter has the same colours, apart from scaling differences.
       const { thumbnails } = job.output as { thumbnails: ReadonlyArray<{ image: string }> }
       const colours = async (data: Buffer) => [...await sharp(data).resize(4, 4, { fit: "fill" }).removeAlpha().raw().toBuffer()]
       const expected = await colours(photo)

@@ -1,5 +1,5 @@
 /**
- * One handler file, unchanged, wherever handlers run.
+ * One unchanged handler file in every environment that runs handlers.
  */
 import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
 import { join } from "node:path"

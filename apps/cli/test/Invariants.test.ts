@@ -1,5 +1,5 @@
 /**
- * docs/reference/invariants.md names for every invariant the tests that hold it. Here it is held to that.
+ * docs/reference/invariants.md lists the tests of every invariant. These tests check that the listed tests exist.
  */
 import { existsSync, readFileSync } from "node:fs"
 import { join, resolve } from "node:path"
@@ -18,12 +18,12 @@ const rows = readFileSync(page, "utf8").split("\n").filter((line) => /^\| R\d+ /
   return { invariant, rule, heldBy }
 })
 
-/** A test in a cell: `[name](path) "title"`, or how its title begins. */
+/** A test in a cell: `[name](path) "title"`. The title may be a prefix. */
 const REFERENCE = /\[[^\]]+\]\(([^)]+)\) "([^"]+)"/g
 
 const referencesOf = ({ heldBy }: Row) => Array.from(heldBy.matchAll(REFERENCE), ([, path = "", title = ""]) => ({ path, title }))
 
-/** Whether a file of tests, or of a suite of them, has one whose title begins so. Long titles are written in two pieces. */
+/** Whether a test file or suite contains a test whose title has this prefix. Long titles are concatenated from two strings. */
 const hasTest = (path: string, title: string): boolean => {
   const file = join(page, "..", path)
   if (!/(?:\.test|\/src\/testing\/\w+|-testing\/src\/(?:\w+\/)*\w+)\.ts$/.test(file) || !existsSync(file)) return false

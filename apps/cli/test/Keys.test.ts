@@ -1,6 +1,6 @@
 /**
- * Keys over the life of a platform: made by the command line, used by an existing client, rotated, revoked, kept over restarts, and never
- * written down.
+ * Keys over the life of a platform: created by the CLI, used by an existing client, rotated, revoked, valid after restarts, and never stored
+ * in plain text.
  */
 import { readdir, readFile } from "node:fs/promises"
 import { join } from "node:path"
@@ -18,7 +18,7 @@ const madeOf = ({ code, stderr, stdout }: Awaited<ReturnType<typeof stint>>): Ma
   return JSON.parse(stdout)
 }
 
-/** Every file of a folder, as it is on disk. */
+/** The contents of every file of a folder. */
 const filesOf = async (folder: string): Promise<ReadonlyArray<readonly [name: string, bytes: Buffer]>> => {
   const entries = await readdir(folder, { recursive: true, withFileTypes: true })
   return Promise.all(
@@ -31,7 +31,7 @@ const filesOf = async (folder: string): Promise<ReadonlyArray<readonly [name: st
 
 describe("stint keys", () => {
   let platform: PlatformProcess
-  /** Every secret that was made here. */
+  /** Every secret that these tests created. */
   const secrets: Array<string> = []
 
   const make = async (...args: ReadonlyArray<string>): Promise<Made> => {
@@ -43,7 +43,7 @@ describe("stint keys", () => {
     (await fetch(`${platform.url}/v2/${endpoint}/health`, { headers: { authorization: `Bearer ${key}` } })).status
 
   beforeAll(async () => {
-    // The client reports what it does on the console.
+    // The client logs its calls on the console.
     vi.spyOn(console, "log").mockImplementation(() => {})
     platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")])
   })
@@ -165,7 +165,7 @@ describe("stint keys", () => {
     await until("the old secrets to end", async () => (await status("slow", first)) === 401 ? true : undefined)
     expect([await status("slow", second.secret), await status("slow", third.secret)]).toEqual([401, 200])
 
-    // The whole secret in place of the id is an easy mistake, and does no harm.
+    // Passing the whole secret instead of the id is an easy mistake, so the CLI accepts it.
     const revoked = await stint(platform, ["keys", "revoke", third.secret])
     expect(revoked).toMatchObject({ code: 0, stdout: expect.stringContaining("Revoked the key \"moving\"") })
     expect(await status("slow", third.secret)).toBe(401)
@@ -195,7 +195,7 @@ describe("stint keys", () => {
     [["create", "x"], "needs at least one endpoint"],
     [["create", "x", "--endpoint", "nope"], "no endpoint \"nope\""],
     [["create", "x", "--endpoint", "slow", "--all-endpoints"], "not both"],
-    [["create", "x", "--endpoint", "slow", "--scope", "admin"], "scope admin opens every endpoint"],
+    [["create", "x", "--endpoint", "slow", "--scope", "admin"], "scope admin is valid for every endpoint"],
     [["create", "x", "--endpoint", "slow", "--concurrent", "3"], "--concurrent needs --limit"],
     [["create", "x", "--endpoint", "slow", "--limit", "3", "--per", "1500 millis"], "perMs"],
     [["rotate", "nope"], "no key \"nope\""],
@@ -216,7 +216,7 @@ describe("stint keys", () => {
     expect(await holders()).toEqual([])
     await platform.end("SIGTERM")
     const files = await filesOf(platform.dataDir)
-    // The keys are there, so that looking for their secrets there means something.
+    // The key ids are present, which shows that the search below covers the stored keys.
     expect(files.some(([, bytes]) => bytes.includes("for people"))).toBe(true)
     expect(await holders()).toEqual([])
     for (const secret of secrets) expect(platform.output).not.toContain(secret)

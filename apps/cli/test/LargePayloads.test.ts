@@ -1,5 +1,5 @@
 /**
- * Large payloads over the lives of a platform: kept in a folder, and there again after a kill -9.
+ * Large payloads across restarts of a platform, stored in a folder.
  */
 import { once } from "node:events"
 import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises"
@@ -13,13 +13,13 @@ const CONFIG = ["serve", "--config", join(FIXTURES, "large.config.ts")]
 const KIBIBYTE = 1024
 const MEBIBYTE = 1024 * KIBIBYTE
 
-/** A folder for payloads that goes with the test. */
+/** A payload folder that is removed after the test. */
 const folder = async (): Promise<AsyncDisposable & { readonly path: string }> => {
   const path = await mkdtemp(join(tmpdir(), "stint-payloads-e2e-"))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
 }
 
-/** The objects in it, each as its path. */
+/** The paths of the objects in a payload folder. */
 const objectsIn = async (path: string): Promise<ReadonlyArray<string>> => {
   const all = await readdir(path, { recursive: true, withFileTypes: true })
   return all.filter((one) => one.isFile() && !one.name.startsWith(".")).map((one) => join(one.parentPath, one.name))
@@ -47,7 +47,7 @@ describe("a platform with a payload store", () => {
     const address = receiver.address()
     const port = typeof address === "object" && address !== null ? address.port : 0
     try {
-      // More than the 10 and 20 MiB that a platform without allows.
+      // More than the 10 and 20 MiB that a platform without a payload store allows.
       const text = "x".repeat(12 * MEBIBYTE)
       const { body, status } = await platform.request("POST", "/v2/large/run", {
         input: { text, bytes: 21 * MEBIBYTE },
@@ -72,8 +72,8 @@ describe("a platform with a payload store", () => {
       const end = /event: end\ndata: (.*)\n/.exec(await events.text())?.[1] ?? "{}"
       expect(JSON.parse(end)).toMatchObject({ id, status: "COMPLETED", output })
 
-      const told = await until("the webhook", async () => received[0])
-      expect(JSON.parse(told)).toMatchObject({ id, output, input: { text } })
+      const delivered = await until("the webhook", async () => received[0])
+      expect(JSON.parse(delivered)).toMatchObject({ id, output, input: { text } })
       const list = await platform.request("GET", "/v2/large/requests")
       expect(JSON.stringify(list.body).length).toBeLessThan(2_000)
     } finally {

@@ -10,7 +10,7 @@ import { FIXTURES, PlatformProcess } from "./PlatformProcess.ts"
 const CONFIG = ["serve", "--config", join(FIXTURES, "large.config.ts")]
 const KIBIBYTE = 1024
 
-/** A folder for payloads that is removed with the test. */
+/** A payload folder that is removed after the test. */
 const folder = async (): Promise<AsyncDisposable & { readonly path: string }> => {
   const path = await mkdtemp(join(tmpdir(), "stint-payloads-e2e-"))
   return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
@@ -47,7 +47,7 @@ describe("a platform with a payload store", () => {
         expect(job.status, JSON.stringify(job.error)).toBe("COMPLETED")
         expect(job.output).toEqual({ taken: length, text: "y".repeat(length - 15 * KIBIBYTE) })
       }
-      // Its unfinished writes are gone; only whole objects are there.
+      // Unfinished writes were removed; only complete objects remain.
       expect(await readdir(join(payloads.path, ".parts"))).toEqual([])
     },
     120_000

@@ -1,5 +1,5 @@
 /**
- * What jobs log, from a real worker's pipes to those who read it.
+ * Job logs, from the pipes of a real worker to their readers.
  */
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
@@ -51,7 +51,7 @@ describe("logs", () => {
       const own = (await logsOf(platform, id)).filter(({ message }) => message !== "printed past the console")
       const numbers = own.map(({ message }) => Number(message.split(" ")[1]))
       expect(own.map(({ message }) => message.split(" ")[0])).toEqual(own.map(() => id))
-      // Two pipes: the lines of each are in order.
+      // There are two pipes. The lines of each pipe are in order.
       const isError = ({ source }: Line) => source === "stderr"
       expect(own.flatMap((line, index) => isError(line) ? [] : [numbers[index]])).toEqual(
         Array.from({ length: 40 }, (_, n) => n + 1).filter((n) => n % 4 !== 2)
@@ -88,7 +88,7 @@ describe("logs", () => {
   it("keeps the newest of 100,000 log lines and reports how many were dropped", async () => {
     const job = await platform.ended("talkative", await platform.run("talkative", { lines: 100_000 }))
     expect(job.status).toBe("COMPLETED")
-    // All of them and the one that was printed past the console: the last has that number.
+    // 100,000 logged lines and one that bypasses the console.
     await until("the last line", async () => {
       const { body } = await platform.request("GET", `/v2/talkative/logs/${job.id}?after=100000`)
       return (body as Page).lines.length > 0 ? true : undefined
@@ -107,12 +107,12 @@ describe("logs", () => {
     const id = await platform.run("talkative", { lines: 100_000, ms: 2 })
     await until("some lines", async () => (await logsOf(platform, id)).length > 200 ? true : undefined)
     await platform.end("SIGKILL")
-    const heard = [...platform.output.matchAll(new RegExp(`${id} (\\d+)$`, "gm"))].length
+    const printed = [...platform.output.matchAll(new RegExp(`${id} (\\d+)$`, "gm"))].length
     await platform.start()
     const numbers = (await logsOf(platform, id)).map(({ message }) => Number(message.split(" ")[1]))
     expect(numbers).toEqual(Array.from({ length: numbers.length }, (_, n) => n + 1))
     expect(numbers.length).toBeGreaterThan(200)
-    expect(heard - numbers.length).toBeLessThanOrEqual(256)
+    expect(printed - numbers.length).toBeLessThanOrEqual(256)
     await platform.request("POST", `/v2/talkative/cancel/${id}`)
   }, 60_000)
 })

@@ -1,5 +1,5 @@
 /**
- * OpenAI's published client against a real platform with a real worker: examples/07-openai.
+ * OpenAI's published client with a real platform and a real worker: examples/07-openai.
  */
 import { join } from "node:path"
 import OpenAI, { BadRequestError, NotFoundError } from "openai"

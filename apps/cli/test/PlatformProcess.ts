@@ -1,6 +1,6 @@
 /**
- * A real platform in a process of its own, for tests that kill things: started by the same command that users run, on a free port of the
- * loopback, with a data folder of its own that survives restarts.
+ * A real platform in a separate process, for tests that kill it. Started by the command that users run, on a free loopback port, with its own
+ * data folder that survives restarts.
  */
 import { type ChildProcess, spawn } from "node:child_process"
 import { mkdtemp, rm } from "node:fs/promises"
@@ -12,13 +12,13 @@ const BIN = resolve(import.meta.dirname, "../src/bin.ts")
 export const EXAMPLES = resolve(import.meta.dirname, "../../../examples")
 export const FIXTURES = resolve(import.meta.dirname, "fixtures")
 
-/** How one process ended. */
+/** The exit of a process. */
 export interface Ended {
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
 }
 
-/** Waits until `look` gives something, by looking again; fails with what it was waiting for after `limitMs`. */
+/** Polls until `look` returns a value. Fails after `limitMs` with an error that contains `what`. */
 export const until = async <A>(
   what: string,
   look: () => Promise<A | undefined> | A | undefined,
@@ -28,17 +28,17 @@ export const until = async <A>(
   while (true) {
     const found = await look()
     if (found !== undefined) return found
-    if (Date.now() > deadline) throw new Error(`waited ${limitMs} ms in vain for ${what}`)
+    if (Date.now() > deadline) throw new Error(`timed out after ${limitMs} ms waiting for ${what}`)
     await new Promise((next) => setTimeout(next, 20))
   }
 }
 
 export class PlatformProcess {
-  /** Set once it is up. */
+  /** Set once the platform is up. */
   url = ""
   key = ""
   port = 0
-  /** Everything it printed, of all lives. */
+  /** Its complete output, over all restarts. */
   output = ""
   readonly dataDir: string
   readonly #arguments: ReadonlyArray<string>
@@ -58,7 +58,7 @@ export class PlatformProcess {
     return platform
   }
 
-  /** Starts it, or starts it again on the same port and data. */
+  /** Starts the platform, or restarts it on the same port and data. */
   async start(): Promise<void> {
     const from = this.output.length
     const child = spawn(process.execPath, [BIN, ...this.#arguments], {
@@ -79,7 +79,7 @@ export class PlatformProcess {
     child.stdout?.on("data", collect)
     child.stderr?.on("data", collect)
     await until("the platform to be up", async () => {
-      if (child.exitCode !== null) throw new Error(`the platform ended with code ${child.exitCode}:\n${this.output.slice(from)}`)
+      if (child.exitCode !== null) throw new Error(`the platform exited with code ${child.exitCode}:\n${this.output.slice(from)}`)
       const text = this.output.slice(from)
       const url = /Stint is up at +(\S+)/.exec(text)?.[1]
       const key = /API key +(\S+)/.exec(text)?.[1]
@@ -91,20 +91,20 @@ export class PlatformProcess {
     })
   }
 
-  /** Sends a signal and waits for the end. */
+  /** Sends a signal and waits until the process exits. */
   async end(signal: NodeJS.Signals): Promise<Ended> {
     this.#child?.kill(signal)
     return (await this.#ended) ?? { code: null, signal: null }
   }
 
-  /** Ends it and removes its data. */
+  /** Stops the platform and removes its data. */
   async [Symbol.asyncDispose](): Promise<void> {
     if (this.#child !== undefined && this.#child.exitCode === null && this.#child.signalCode === null) {
       const forced = setTimeout(() => this.#child?.kill("SIGKILL"), 10_000)
       await this.end("SIGTERM")
       clearTimeout(forced)
     }
-    // A worker that is just leaving may still write its compile cache.
+    // An exiting worker may still write its compile cache.
     await rm(this.dataDir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
   }
 
@@ -125,7 +125,7 @@ export class PlatformProcess {
 
   async run(endpoint: string, input: unknown): Promise<string> {
     const { body, status } = await this.request("POST", `/v2/${endpoint}/run`, { input })
-    if (status !== 200) throw new Error(`run answered ${status}: ${JSON.stringify(body)}`)
+    if (status !== 200) throw new Error(`run returned ${status}: ${JSON.stringify(body)}`)
     return jobOf(body).id
   }
 
@@ -133,7 +133,7 @@ export class PlatformProcess {
     return jobOf((await this.request("POST", `/v2/${endpoint}/runsync?wait=60000`, { input })).body)
   }
 
-  /** Waits for the end of a job. */
+  /** Waits until a job has ended. */
   async ended(endpoint: string, id: string): Promise<JobObject> {
     return until(`job ${id} to end`, async () => {
       const job = jobOf((await this.request("GET", `/v2/${endpoint}/status-sync/${id}?wait=5000`)).body)
@@ -156,11 +156,11 @@ const isJob = (value: unknown): value is JobObject =>
   typeof value === "object" && value !== null && "id" in value && "status" in value && typeof value.id === "string"
 
 const jobOf = (value: unknown): JobObject => {
-  if (!isJob(value)) throw new Error(`no job: ${JSON.stringify(value)}`)
+  if (!isJob(value)) throw new Error(`not a job object: ${JSON.stringify(value)}`)
   return value
 }
 
-/** Runs the CLI to its end. */
+/** Runs the CLI until it exits. */
 export const stint = (
   platform: PlatformProcess | undefined,
   args: ReadonlyArray<string>,

@@ -1,5 +1,5 @@
 /**
- * The wire between workers and a platform, tapped: every call goes through here, is written into a history, and can be cut.
+ * A proxy between workers and a platform. It records every call in a history and can cut connections.
  *
  * ```
  *   worker process --> RecordingProxy --> platform
@@ -8,7 +8,7 @@
  *                        |  job-done        Delivered: answered, or refused (409)
  * ```
  *
- * The platform's answer is written down although the worker may never see it: it is what the platform did. Faults are verbs.
+ * It records the platform's response even if the worker never receives it, because the platform has acted on the call. Faults are methods.
  */
 import type { History } from "@stint/store-testing"
 import { once } from "node:events"
@@ -19,7 +19,7 @@ type Route = "job-take" | "job-take-batch" | "job-done" | "job-stream" | "job-st
 
 const ROUTES: ReadonlyArray<Route> = ["job-take", "job-take-batch", "job-done", "job-stream", "job-stop", "ping"]
 
-/** What the address of a worker's call says. */
+/** Parses the path of a worker's call. */
 const readCall = (
   url: string
 ): { readonly route: Route; readonly worker: string; readonly job: string; readonly query: URLSearchParams } => {
@@ -50,12 +50,12 @@ export class RecordingProxy implements AsyncDisposable {
     })
   }
 
-  /** Listens on a free port and leads to wherever the platform is. */
+  /** Listens on a free port and forwards to the current address of the platform. */
   static async listen(target: () => string, history?: History.History): Promise<RecordingProxy> {
-    const tap = new RecordingProxy(target, history)
-    tap.#server.listen(0, "127.0.0.1")
-    await once(tap.#server, "listening")
-    return tap
+    const proxy = new RecordingProxy(target, history)
+    proxy.#server.listen(0, "127.0.0.1")
+    await once(proxy.#server, "listening")
+    return proxy
   }
 
   get url(): string {
@@ -64,12 +64,12 @@ export class RecordingProxy implements AsyncDisposable {
     return `http://127.0.0.1:${address.port}`
   }
 
-  /** From now on this share of all answers is cut off, after the platform has done what it was asked. `random` says which. */
-  cutAnswers(share: number, random: () => number): void {
+  /** From now on cuts this share of all responses, after the platform has processed the calls. `random` selects them. */
+  cutResponses(share: number, random: () => number): void {
     this.#cuts = share === 0 ? undefined : () => random() < share
   }
 
-  /** Cuts the calls of a route that are open now; how many there were. */
+  /** Cuts the open calls of a route. Returns their number. */
   cutOpen(route: Route): number {
     let cut = 0
     for (const [response, one] of this.#open) {
@@ -95,7 +95,7 @@ export class RecordingProxy implements AsyncDisposable {
     const upstream = httpRequest(this.#target() + url, { method: request.method, headers: request.headers, agent: false })
     response.once("close", () => {
       this.#open.delete(response)
-      // Whoever asked is gone, and so is the question.
+      // The worker has disconnected, so the call to the platform is aborted too.
       if (!response.writableFinished) upstream.destroy()
     })
     upstream.end(body)
@@ -149,14 +149,14 @@ export class RecordingProxy implements AsyncDisposable {
   }
 }
 
-/** The variables of a worker that calls the tap instead of the platform. */
+/** The environment variables of a worker that calls the proxy instead of the platform. */
 export const throughProxy = (
   variables: Readonly<Record<string, string>>,
   platform: string,
-  tap: RecordingProxy,
+  proxy: RecordingProxy,
   worker: string
 ): Record<string, string> => ({
   PATH: process.env["PATH"] ?? "",
-  ...Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, value.replaceAll(platform, tap.url)])),
+  ...Object.fromEntries(Object.entries(variables).map(([name, value]) => [name, value.replaceAll(platform, proxy.url)])),
   RUNPOD_POD_ID: worker
 })

@@ -1,5 +1,5 @@
 /**
- * Large payloads beside SQLite: the conformance suite, and the sweep over a restart.
+ * Large payloads with SQLite: the conformance suite, and the sweep across a restart.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -20,7 +20,7 @@ import { join } from "node:path"
 
 const HOUR = 3_600_000
 
-/** A folder that goes with the scope. */
+/** A temporary folder that is removed with the scope. */
 const tempFolder = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "stint-payload-rows-"))),
   (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
@@ -40,7 +40,7 @@ const keys = Effect.map(
 )
 
 describe("the payload sweep of a running platform", () => {
-  it.effect("finds after a restart what was left before it, and goes on after a failure", () =>
+  it.effect("removes objects that were left before a restart, and continues after a failure", () =>
     Effect.gen(function*() {
       const folder = yield* tempFolder
       const stores = Sqlite.layer({ file: join(folder, "stint.db"), lockWaitMs: 0 })
@@ -77,12 +77,12 @@ describe("the payload sweep of a running platform", () => {
     }).pipe(Effect.scoped))
 })
 
-/** Looks again after a turn of the event loop, for as long as files take. */
+/** Polls once per turn of the event loop, because file operations take several turns. */
 const waitFor = (wanted: Effect.Effect<boolean, unknown, PayloadStore>) =>
   Effect.gen(function*() {
     for (let turn = 0; turn < 5_000; turn++) {
       if (yield* wanted) return
       yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
     }
-    assert.fail("it did not come about")
+    assert.fail("the expected state was not reached")
   })

@@ -1,5 +1,5 @@
 /**
- * A caller's trace, through the whole platform: from the header of its request to the spans of the worker that ran its job.
+ * A caller's trace through the platform, from the header of its request to the spans of the worker that runs the job.
  */
 import { createServer } from "node:http"
 import { join } from "node:path"
@@ -15,7 +15,7 @@ interface Span {
   readonly parentSpanId?: string
 }
 
-/** Whatever is a span in an export, however deep. */
+/** All spans in an export, at any depth. */
 const spansIn = (value: unknown): ReadonlyArray<Span> => {
   if (typeof value !== "object" || value === null) return []
   const own = "spanId" in value && "traceId" in value ? [value as Span] : []
@@ -63,7 +63,7 @@ describe("a request with a traceparent", () => {
     const workers = new Set<unknown>()
     for (const trace of ["a".repeat(32), "b".repeat(32)]) {
       workers.add((await runSync(trace)).workerId)
-      // The worker sends its last spans when it goes, and the next one starts from the bundle that was made meanwhile.
+      // The worker sends its last spans when it exits. By then the bundle exists, and the next worker starts from it.
       const job = await until(
         "the job's spans",
         () => collector.spans.find((one) => one.name.startsWith("job ") && one.traceId === trace)

@@ -1,6 +1,6 @@
 /**
- * Webhooks over the lives of a platform: delivered to a receiver that fails, over a kill -9 of the platform, signed, and looked into from the
- * command line.
+ * Webhooks across restarts of a platform: signed, delivered to a failing receiver despite a kill -9 of the platform, and inspected with the
+ * CLI.
  */
 import * as Sqlite from "@stint/store-sqlite"
 import { webhookDeliverySuite } from "@stint/webhooks-testing"
@@ -33,7 +33,7 @@ interface Received {
   readonly path: string
 }
 
-/** A receiver on the loopback that keeps what it gets and does with it what a test says. */
+/** A webhook receiver on the loopback. It records its requests; each test sets its behaviour. */
 class Hooks implements AsyncDisposable {
   readonly received: Array<Received> = []
   behave: (received: Received, response: ServerResponse) => void = (_, response) => void response.end()
@@ -48,7 +48,7 @@ class Hooks implements AsyncDisposable {
         this.received.push(received)
         this.behave(received, response)
       })
-      // A platform that is killed takes its connections with it.
+      // The connections of a killed platform fail.
       request.on("error", () => {})
     })
   }
@@ -89,7 +89,7 @@ describe("webhooks of a platform", () => {
 
   const cli = async (...args: ReadonlyArray<string>) => {
     const { code, stderr, stdout } = await stint(platform, ["webhooks", ...args])
-    if (code !== 0) throw new Error(`stint webhooks ${args.join(" ")} ended with ${code}: ${stderr}`)
+    if (code !== 0) throw new Error(`stint webhooks ${args.join(" ")} exited with code ${code}: ${stderr}`)
     return stdout
   }
   const list = async (...args: ReadonlyArray<string>) => JSON.parse(await cli("list", "slow", "--json", ...args))
@@ -133,7 +133,7 @@ describe("webhooks of a platform", () => {
       hooks.behave = ({ body }, response) => {
         switch (count++ % 4) {
           case 0:
-            // Until the platform dies or gives up waiting.
+            // Hangs until the platform is killed or its timeout ends.
             return
           case 1:
             return void response.destroy()
@@ -151,7 +151,7 @@ describe("webhooks of a platform", () => {
         response.writeHead(204).end()
       }
       await platform.start()
-      await until("every job to be told", () => ids.every((id) => accepted.has(id)) ? true : undefined, 60_000)
+      await until("the delivery of every job", () => ids.every((id) => accepted.has(id)) ? true : undefined, 60_000)
       for (const { body, headers } of hooks.received.slice(before)) {
         const { id } = verify(secret, headers, body)
         expect(id).toMatch(/^[0-9a-f-]{36}$/)

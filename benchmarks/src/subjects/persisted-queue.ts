@@ -1,6 +1,6 @@
 /**
- * Effect's own `PersistedQueue` over SQLite, embedded. Effect 4.1 comes without a SQLite driver, so this is a small one over `node:sqlite` that
- * prepares a statement once. It keeps no results.
+ * Effect's `PersistedQueue` over SQLite, embedded. Effect 4.1 has no SQLite driver, so this file contains a small one over `node:sqlite` that
+ * prepares each statement once. `PersistedQueue` stores no results.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -32,7 +32,7 @@ const statement = (sql: string): StatementSync => {
   const known = prepared.get(sql)
   if (known !== undefined) return known
   const fresh = db.prepare(sql)
-  // Some statements hold a value in their text and are never seen again.
+  // Some statements have a value in their text and are used only once.
   if (prepared.size < 100) prepared.set(sql, fresh)
   return fresh
 }
@@ -60,7 +60,7 @@ const connection: Connection = {
 const client = Layer.effect(
   SqlClient.SqlClient,
   Effect.gen(function*() {
-    // A transaction takes the connection for itself.
+    // A transaction has exclusive use of the connection.
     const alone = yield* Semaphore.make(1)
     return yield* SqlClient.make({
       acquirer: Effect.succeed(connection),

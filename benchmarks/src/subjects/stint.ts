@@ -1,6 +1,5 @@
 /**
- * Stint's queue over SQLite, embedded: callers who submit, and one worker that takes as many jobs as it has lanes free, as the worker's runtime
- * does.
+ * Stint's queue over SQLite, embedded: concurrent callers, and one worker that takes one job per free lane, as the worker runtime does.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { JobId } from "@stint/contract/Ids"
@@ -62,7 +61,7 @@ const run = Effect.fnUntraced(function*({ jobs, lanes }: Load) {
     while (count.done < jobs) {
       const free = lanes - count.running
       if (free === 0 || count.done + count.running === jobs) {
-        // The next turn of the event loop: after what is being committed now.
+        // Waits for the next turn of the event loop, after the current commit.
         yield* Effect.callback<void>((resume) => void setImmediate(() => resume(Effect.void)))
         continue
       }

@@ -1,3 +1,5 @@
+// The negative type tests below are reported by the Effect language service as well as by the compiler.
+// @effect-diagnostics missingLayerContext:off missingEffectContext:off
 /**
  * Testing a plugin: the test runs a handler with the middleware and reads the ledger in memory.
  */

@@ -1,8 +1,8 @@
 /**
- * Runs the workers of every endpoint: starts workers when jobs wait, replaces failed workers, and drains idle ones.
+ * Runs the workers of every endpoint: starts workers when jobs are waiting, replaces failed workers, and drains idle workers.
  *
  * ```
- *   EndpointStore.list --reconcile--> one loop an endpoint (EndpointWorkers) --start, drain, kill--> WorkerPool
+ *   EndpointStore.list --reconcile--> one loop per endpoint (EndpointWorkers) --start, drain, kill--> WorkerPool
  *                                        ^ JobQueue.awaitDemand, depth      <------- exit ---------
  *                                        +-> WorkerRegistry: starting, failing, gone;  JobQueue.workerGone
  * ```
@@ -11,18 +11,19 @@
  *
  * | option | default | |
  * |---|---|---|
- * | `reconcile` | 250 ms | how soon a new, changed or deleted endpoint is noticed; each check reads one list, which stores keep in memory |
- * | `interval` | 1 s | how often an endpoint is checked without an event (five times less often while no job waits); a waiting job triggers a check at once |
- * | `settle` | 50 ms | minimum time between checks of a busy endpoint; a longer time costs less under load and scales later |
+ * | `reconcile` | 250 ms | how soon a new, changed or deleted endpoint is noticed; each check reads a list that stores cache in memory |
+ * | `interval` | 1 s | time between checks without an event (five times longer while no job is waiting); a new waiting job triggers a check |
+ * | `settle` | 50 ms | minimum time between checks of a busy endpoint; a longer time reduces the cost under load and delays scaling |
  * | `initLimit` | 7 min | a worker that has not called the platform by then is killed and counts as a failed start (docs/spec/endpoints.md#worker-supervision) |
  * | `stuckAfter` | 10 s | an idle worker that takes no waiting job for this long is replaced (see `WorkerHealth`) |
  * | `silentAfter` | 2 min | an idle worker that does not call for this long is replaced; longer than the 90 s of one long poll |
  * | `stopGrace` | 10 s | time for a worker without a job to exit before it is killed |
  * | `shutdownGrace` | 30 s | time for running jobs to finish when the layer closes, before their workers are killed |
  *
- * When the layer closes, it starts no worker, drains all workers, waits up to `shutdownGrace` for running jobs, and kills the remaining
- * workers. Their jobs return to the queue, or fail after their last attempt, with that cause. Workers deliver results over HTTP until they
- * exit, so this layer must close before the server: `Layer.provide` it with the server's layer, or build it later.
+ * When the layer closes, it starts no more workers, drains all workers, waits up to `shutdownGrace` for running jobs, and then kills the
+ * remaining workers. The jobs of the killed workers return to the queue; a job that has no attempts left fails, with the kill as the cause.
+ * Workers deliver results over HTTP until they exit, so this layer must close before the server: `Layer.provide` it with the server's
+ * layer, or build it later.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { EndpointId } from "@stint/contract/Ids"
@@ -30,6 +31,7 @@ import { WorkerPool } from "@stint/pool/WorkerPool"
 import type { JobQueue } from "@stint/queue/JobQueue"
 import type { WorkerRegistry } from "@stint/queue/WorkerRegistry"
 import { EndpointStore } from "@stint/store/EndpointStore"
+import * as OutageLog from "@stint/store/OutageLog"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -40,7 +42,7 @@ import * as Option from "effect/Option"
 import * as EndpointWorkers from "./EndpointWorkers.ts"
 import type { WorkerConnection } from "./WorkerConnection.ts"
 
-/** See the head of this file. */
+/** See the comment at the top of this file. */
 export interface Options {
   /** Default: 250 ms. */
   readonly reconcile?: Duration.Input
@@ -67,10 +69,10 @@ interface ManagedEndpoint {
   endpoint: Endpoint | undefined
 }
 
-/** How long closing the layer waits for killed workers to exit. */
+/** How long the closing layer waits for killed workers to exit. */
 const KILL_GRACE = "5 seconds"
 
-/** The autoscaler; it runs while the layer's scope is open. */
+/** The autoscaler, which runs while the layer's scope is open. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<never, never, EndpointStore | JobQueue | WorkerRegistry | WorkerPool | WorkerConnection> =>
@@ -94,14 +96,13 @@ export const layer = (
     const preparing = yield* FiberMap.make<EndpointId, void, never>()
     const managed = new Map<EndpointId, ManagedEndpoint>()
     const unsupported = new Set<EndpointId>()
-    let storeUnavailable = false
 
     const reconcileEndpoints = Effect.fnUntraced(function*() {
       const endpoints = yield* store.list
       for (const endpoint of endpoints) {
         const known = managed.get(endpoint.id)
         if (known !== undefined) {
-          // Stores that cache the list return the same object; for other stores compare the contents.
+          // Stores that cache the list return the same object; for other stores, the contents must be compared.
           if (known.endpoint === endpoint) continue
           const same = known.endpoint !== undefined && JSON.stringify(known.endpoint) === JSON.stringify(endpoint)
           known.endpoint = endpoint
@@ -133,17 +134,12 @@ export const layer = (
       }
     })
 
-    const reconciling = yield* reconcileEndpoints().pipe(
-      Effect.tap(() => {
-        if (!storeUnavailable) return Effect.void
-        storeUnavailable = false
-        return Effect.logInfo("Reading the endpoints succeeded again.")
-      }),
-      Effect.catch((error) => {
-        const first = !storeUnavailable
-        storeUnavailable = true
-        return first ? Effect.logError(`The endpoints cannot be read: ${error.message}. Trying again.`) : Effect.void
-      }),
+    const outage = OutageLog.make({
+      onFailure: (problem) => Effect.logError(`The endpoints cannot be read: ${problem}. Trying again.`),
+      onRecovery: Effect.logInfo("Reading the endpoints succeeded again.")
+    })
+    const reconciling = yield* Effect.tap(reconcileEndpoints(), outage.succeeded).pipe(
+      Effect.catch((error) => outage.failed(error.message)),
       Effect.andThen(Effect.sleep(reconcile)),
       Effect.forever,
       Effect.forkScoped

@@ -1,7 +1,7 @@
 /**
- * Failures of one endpoint's workers. Counts them for the restart backoff, and shows the latest one with its reason.
+ * Tracks the failures of one endpoint's workers. Counts them for the restart backoff, and shows the latest failure with its reason.
  *
- * The registry lists the last failed worker as `unhealthy` or `throttled` until a worker of the endpoint works again.
+ * The registry lists the last failed worker as `unhealthy` or `throttled` until one of the endpoint's workers works again.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -19,7 +19,7 @@ export interface FailedWorker {
 export interface EndpointFailures {
   /** The worker could not be started, or exited before it was ready. */
   readonly startFailed: (worker: FailedWorker, state: "unhealthy" | "throttled", reason: string) => Effect.Effect<void>
-  /** A ready worker exited without being asked to. */
+  /** A ready worker exited without a request. */
   readonly crashed: (worker: FailedWorker, reason: string) => Effect.Effect<void>
   /** A worker called the platform for the first time. */
   readonly ready: Effect.Effect<void>

@@ -6,17 +6,17 @@
  *   decide: start ---> [ starting ] ---------> [ ready ]
  *                          |  never calls          |  idle too long, outdated, stuck, silent, announces its exit
  *                          |  (initLimit)          v
- *                          |                   [ draining ]  drainWorker: gets no more jobs, finishes its own
- *                          |                       |  holds none: SIGTERM;  still there after stopGrace: SIGKILL
+ *                          |                   [ draining ]  drainWorker: takes no more jobs, finishes those it holds
+ *                          |                       |  holds none: SIGTERM;  still running after stopGrace: SIGKILL
  *                          v                       v
  *                        gone: workerGone(cause) -> its jobs return to the queue, or fail with the true cause
  * ```
  *
- * SIGTERM is sent only to a worker that holds no job. The program of a `command` may not handle the signal and would die in the middle of a
- * job, together with every process that the handler has started in its process group.
+ * SIGTERM is sent only to a worker that holds no job. The program of a `command` endpoint may not handle the signal, and would then die in
+ * the middle of a job, together with every process that the handler has started in its process group.
  *
- * The loop runs when demand changes, when a worker exits, at the time that the previous check returned, and at least every `interval` (every
- * five intervals while the endpoint is quiet).
+ * The loop runs a check when demand changes, when a worker exits, at the time that the previous check scheduled, and at least every
+ * `interval` (every five intervals while the endpoint is quiet).
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
@@ -25,6 +25,7 @@ import type { WorkerExit } from "@stint/pool/WorkerExit"
 import { WorkerPool } from "@stint/pool/WorkerPool"
 import { JobQueue } from "@stint/queue/JobQueue"
 import { WorkerRegistry, type WorkerStatus } from "@stint/queue/WorkerRegistry"
+import * as OutageLog from "@stint/store/OutageLog"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -40,25 +41,34 @@ import { WorkerConnection } from "./WorkerConnection.ts"
 import { assessHealth, type HealthLimits } from "./WorkerHealth.ts"
 import * as WorkerLifecycle from "./WorkerLifecycle.ts"
 
-/** Times of the loop, milliseconds. */
+/** The loop's times. Milliseconds. */
 export interface Settings extends HealthLimits {
   readonly intervalMs: number
   readonly throttleMs: number
 }
 
 export interface EndpointWorkers {
-  /** New settings. Undefined: the endpoint was deleted; all workers drain, and `run` returns after the last one has exited. */
+  /**
+   * Applies new settings. Undefined means that the endpoint was deleted: all workers drain, and `run` returns after the last worker has
+   * exited.
+   */
   readonly update: (endpoint: Endpoint | undefined) => void
   /** Runs the endpoint's workers until the endpoint is deleted. Call it once. */
   readonly run: Effect.Effect<void>
-  /** Kills the remaining workers. `because` completes a sentence that starts with "Worker w-1 ". */
+  /** Kills the remaining workers. `reason` completes a sentence that starts with "Worker w-1 ". */
   readonly killAll: (reason: string) => Effect.Effect<void>
 }
 
-/** A check this late means that the machine or the store was suspended; silent workers are not blamed for that time. Milliseconds. */
+/**
+ * A check that is at least this late means that the machine or the store was suspended, and that time does not count as silence of the
+ * workers. Milliseconds.
+ */
 const CLOCK_JUMP_MILLIS = 5_000
 
-/** A quiet endpoint (nothing waits, starts or drains) is checked this many times less often; every change wakes the loop. */
+/**
+ * A quiet endpoint (no waiting jobs, and no workers that are starting or draining) is checked this many times less often. Every change
+ * wakes the loop.
+ */
 const QUIET_INTERVALS = 5
 
 /** An external worker that has been silent for this long, or for its lease if that is longer, is not counted. Milliseconds. */
@@ -71,7 +81,7 @@ const newWorkerId = Effect.map(
   (digits) => WorkerId.make(`w-${digits.map((digit) => ALPHABET.charAt(digit)).join("")}`)
 )
 
-/** The settings a worker is started with. When they change, the endpoint's workers are outdated. */
+/** The settings with which a worker is started. When they change, the endpoint's existing workers are outdated. */
 const fingerprintOf = (endpoint: Endpoint): string =>
   JSON.stringify([
     endpoint.source,
@@ -104,13 +114,15 @@ export const make = Effect.fnUntraced(function*(
   let lastStartAt: number | null = null
   /** Scheduled time of the next check. */
   let plannedAt = now()
-  /** Workers could not call before this time: the machine was suspended, or the store was unavailable. */
+  /** Until this time, workers could not call the platform, because the machine was suspended or the store was unavailable. */
   let unreachableUntil = 0
-  let storeUnavailable = false
 
   const statuses = Effect.map(registry.list(id), (list) => new Map(list.map((status) => [status.id, status])))
 
-  /** Returns the worker's jobs to the queue; retries while the store is unavailable. Until it succeeds, the jobs wait for their lease to expire. */
+  /**
+   * Returns the worker's jobs to the queue. Retries while the store is unavailable. If it never succeeds, the jobs return when their leases
+   * expire.
+   */
   const reportWorkerGone = (worker: string, cause: string | undefined) =>
     queue.workerGone(id, worker, cause).pipe(
       Effect.tapError((error) =>
@@ -217,20 +229,15 @@ export const make = Effect.fnUntraced(function*(
     return undefined
   })
 
+  const outage = OutageLog.make({
+    onFailure: (problem) => Effect.logError(`The workers of endpoint ${id} cannot be scaled: ${problem}. Trying again.`),
+    onRecovery: Effect.logInfo(`The queue of endpoint ${id} was read again.`)
+  })
   const depth = queue.depth(id).pipe(
-    Effect.tap(() => {
-      if (!storeUnavailable) return Effect.void
-      storeUnavailable = false
-      return Effect.logInfo(`The queue of endpoint ${id} was read again.`)
-    }),
+    Effect.tap(outage.succeeded),
     Effect.catch((error) => {
-      const first = !storeUnavailable
-      storeUnavailable = true
       unreachableUntil = now()
-      return Effect.as(
-        first ? Effect.logError(`The workers of endpoint ${id} cannot be scaled: ${error.message}. Trying again.`) : Effect.void,
-        undefined
-      )
+      return Effect.as(outage.failed(error.message), undefined)
     })
   )
 
@@ -273,7 +280,7 @@ export const make = Effect.fnUntraced(function*(
     const jobs = yield* depth
     const time = now()
     if (time > plannedAt + CLOCK_JUMP_MILLIS) unreachableUntil = time
-    // Read at one moment, after the only step above that may be slow.
+    // All values are read at the same moment, after the only slow step above.
     const from = endpoint
     const known = yield* statuses
     const times: Array<number | undefined> = []

@@ -1,9 +1,9 @@
 /**
  * Classifies the exit of a worker: its effect on the worker's jobs and on the restart backoff, and its description. Pure.
  *
- * | | asked to exit | not asked, was ready | was never ready |
+ * | | exit was requested | not requested, was ready | was never ready |
  * |---|---|---|---|
- * | code 0, holds no job | expected | expected (it recycles itself) | failed start |
+ * | code 0, holds no job | expected | expected (the worker recycles itself) | failed start |
  * | code 0, holds a job | expected, the job returns to the queue unstarted | crash | - |
  * | another code, a signal | expected; a cause if it holds a job | crash | failed start |
  * | killed by the platform | expected; a cause if it holds a job | crash | failed start |
@@ -16,22 +16,22 @@ export interface ExitContext {
   readonly exit: WorkerExit
   /** The worker had called the platform. */
   readonly ready: boolean
-  /** Number of jobs it held. */
+  /** The number of jobs that the worker held. */
   readonly jobsHeld: number
-  /** It was asked to exit, or had announced its exit. */
+  /** The exit was requested, or the worker had announced it. */
   readonly exitExpected: boolean
-  /** Why the platform killed it, as a sentence that names it; undefined when the platform did not. */
+  /** Why the platform killed the worker, as a sentence that names the worker; undefined when the platform did not kill it. */
   readonly killReason: string | undefined
-  /** The failed fitness check that it reported, if any. */
+  /** The failed fitness check that the worker reported, if any. */
   readonly unhealthy: string | undefined
 }
 
 /** The classification. */
 export interface ExitClassification {
   readonly kind: "left" | "crashed" | "failedStart"
-  /** A description, with the last lines of its output. */
+  /** A description of the exit, with the last lines of the worker's output. */
   readonly reason: string
-  /** The cause recorded for its jobs; undefined when they never started, or when it held none. */
+  /** The cause that is recorded for the worker's jobs; undefined when the jobs never started, or when the worker held no jobs. */
   readonly cause: string | undefined
 }
 
@@ -46,7 +46,7 @@ const words = ({ exitExpected, killReason, exit, jobsHeld, ready, unhealthy, wor
   return jobsHeld === 0 ? describeExit(worker, exit) : `Worker ${worker} exited with code 0 without delivering the result.`
 }
 
-/** Classifies an exit by the table at the head of this file. */
+/** Classifies an exit by the table at the top of this file. */
 export const classifyExit = (circumstances: ExitContext): ExitClassification => {
   const { exitExpected, exit, jobsHeld, ready } = circumstances
   const inOrder = exit._tag === "Exited" && exit.code === 0 && circumstances.killReason === undefined

@@ -9,21 +9,22 @@
  *       +------------------------------^
  * ```
  *
- * It counts two kinds of failure. A *failed start*: the worker could not be started, or exited before it was ready. The first one already
- * causes a wait, because an immediate retry would fail the same way. A *quick crash*: the worker was ready and exited, unasked, soon after its
- * start. The first two are replaced at once, because a job may be the cause, and jobs have their own limit of attempts.
+ * It counts two kinds of failure. A *failed start*: the worker could not be started, or exited before it was ready. The first failed start
+ * already causes a wait, because an immediate retry would fail in the same way. A *quick crash*: the worker was ready but exited without a
+ * request soon after its start. After each of the first two quick crashes, the worker is replaced at once, because a job may be the cause,
+ * and the attempts of each job are limited separately.
  */
 
-/** Wait after the first failed start, milliseconds. It doubles with each further one, up to {@link MAX_DELAY_MILLIS}. */
+/** The wait after the first failed start. It doubles with each further failure, up to {@link MAX_DELAY_MILLIS}. Milliseconds. */
 export const INITIAL_DELAY_MILLIS = 1_000
 
-/** Longest wait, milliseconds. A repaired endpoint recovers within this time. */
+/** The longest wait. A repaired endpoint recovers within this time. Milliseconds. */
 export const MAX_DELAY_MILLIS = 30_000
 
 /** An unrequested exit within this time of the start is a quick crash. Milliseconds. */
 const QUICK_CRASH_MILLIS = 10_000
 
-/** Consecutive quick crashes that are replaced without a wait. */
+/** The number of consecutive quick crashes after which the worker is still replaced without a wait. */
 const IMMEDIATE_RESTARTS = 2
 
 export interface RestartBackoff {
@@ -40,14 +41,17 @@ export interface RestartBackoff {
 /** The state without failures. */
 export const empty: RestartBackoff = { failedStarts: 0, quickCrashes: 0, notBefore: 0, failedAt: -Infinity }
 
-/** The wait after the `count`th failure. `random` in [0, 1) varies it by up to a fifth, so that endpoints do not retry in step. */
+/**
+ * The wait after the `count`th failure. `random` in [0, 1) varies it by up to a fifth, so that endpoints do not all retry at the same time.
+ */
 export const delayOf = (count: number, random: number): number => {
-  const wait = Math.min(MAX_DELAY_MILLIS, INITIAL_DELAY_MILLIS * 2 ** Math.min(count - 1, 30))
+  const wait = Math.min(MAX_DELAY_MILLIS, INITIAL_DELAY_MILLIS * 2 ** (count - 1))
   return Math.round(Math.min(MAX_DELAY_MILLIS, Math.max(INITIAL_DELAY_MILLIS, wait * (0.8 + 0.4 * random))))
 }
 
 /**
- * Records a failed start. Workers started together fail together: starts before the previous failure was known count once.
+ * Records a failed start. Workers that are started together fail together, so starts that happened before the previous failure was known
+ * count only once.
  */
 export const failedStart = (
   backoff: RestartBackoff,
@@ -58,7 +62,7 @@ export const failedStart = (
   return { ...backoff, failedStarts, failedAt: now, notBefore: now + delayOf(failedStarts, random) }
 }
 
-/** Records that a ready worker exited without being asked to. */
+/** Records that a ready worker exited without a request. */
 export const crashed = (
   backoff: RestartBackoff,
   { now, random, startedAt }: { readonly now: number; readonly startedAt: number; readonly random: number }
@@ -69,7 +73,7 @@ export const crashed = (
   return { ...backoff, quickCrashes, failedAt: now, notBefore: now + delayOf(quickCrashes - IMMEDIATE_RESTARTS, random) }
 }
 
-/** Records that a worker became ready: starting works. */
+/** Records that a worker became ready, so starting works again. */
 export const ready = (backoff: RestartBackoff): RestartBackoff =>
   backoff.failedStarts === 0 ? backoff : { ...backoff, failedStarts: 0, notBefore: 0 }
 

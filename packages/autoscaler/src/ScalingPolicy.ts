@@ -1,5 +1,5 @@
 /**
- * Decides the number of workers of an endpoint. Pure: an observation in, a decision out (docs/spec/endpoints.md#scaling).
+ * Decides the number of workers of an endpoint. Pure: maps an observation to a decision (docs/spec/endpoints.md#scaling).
  *
  * How workers count:
  *
@@ -11,21 +11,21 @@
  *
  * Rules, all of which the property tests check:
  *
- * - Never more than `max` alive. Draining workers count: `max` limits the load of the machine, and a draining worker uses its memory until it
- *   exits. Outdated workers (started with older settings) count for the same reason.
- * - Never fewer than `min` serving, as far as `max` has room.
- * - The first waiting job of an endpoint without serving workers starts one immediately.
- * - `lowPriority` jobs never start a worker, not even the first: they use spare capacity. They run when `min` or another job starts a worker, or
- *   expire.
- * - QUEUE_DELAY: one more while a job has waited `value` seconds, at most one every `value` seconds, and none while enough workers for all
- *   waiting jobs are starting: a slow cold start must not start a second worker for a single job.
+ * - Never more than `max` workers are alive. Draining workers count, because `max` limits the load on the machine, and a draining worker
+ *   uses memory until it exits. Outdated workers (started with older settings) count for the same reason.
+ * - Never fewer than `min` workers are serving, as far as `max` permits.
+ * - The first waiting job of an endpoint that has no serving workers starts a worker immediately.
+ * - `lowPriority` jobs never start a worker, not even the first one, because they use only spare capacity. They run when `min` or another
+ *   job starts a worker, or they expire.
+ * - QUEUE_DELAY: starts one more worker when a job has waited for `value` seconds, but at most one every `value` seconds. Starts no worker
+ *   while enough workers for all waiting jobs are starting, so that a slow cold start does not cause a second worker for a single job.
  * - REQUEST_COUNT: `ceil((waiting + running) / value)` workers.
- * - Scaling down stops idle workers only, longest idle first, after the idle timeout, while no job waits, and never below the number that the
- *   scaler would start again.
- * - An endpoint with the source `external` gets no workers.
+ * - Scaling down stops only idle workers, in order of idle time with the longest first. It happens after the idle timeout and while no jobs
+ *   are waiting, and never goes below the number of workers that the scaler would start again.
+ * - No workers are started for an endpoint with the source `external`.
  *
- * Changed settings are separate from scaling down: `retire` lists workers that get no more jobs, busy or not, because they are outdated or
- * exceed a lowered `max`. A retired worker finishes the jobs it holds.
+ * Changed settings are handled separately from scaling down: `retire` lists workers, idle or busy, that receive no more jobs because they
+ * are outdated or exceed a lowered `max`. A retired worker finishes the jobs it holds.
  */
 import type { Scaler, WorkerLimits } from "@stint/contract/Endpoint"
 import type { Depth } from "@stint/store/JobStore"
@@ -34,16 +34,16 @@ import type { Depth } from "@stint/store/JobStore"
 export interface PolicyWorker {
   readonly id: string
   /**
-   * `starting`: has not called yet. `idle`: holds no job. `running`: holds a job. `draining`: gets no more jobs.
+   * `starting`: has not called the platform yet. `idle`: holds no jobs. `running`: holds a job. `draining`: receives no more jobs.
    */
   readonly state: "starting" | "idle" | "running" | "draining"
-  /** Start of its idle time, milliseconds; null unless idle. */
+  /** When the worker became idle, in milliseconds; null unless it is idle. */
   readonly idleSince: number | null
   /** Started with older settings. */
   readonly outdated: boolean
 }
 
-/** External workers (`stint worker-env`) that called recently. They count as capacity, but not towards `max`. */
+/** External workers (`stint worker-env`) that have called the platform recently. They count as capacity, but not towards `max`. */
 export interface ExternalWorkers {
   readonly idle: number
   readonly running: number
@@ -60,7 +60,7 @@ export interface Observation {
   readonly externalWorkers: ExternalWorkers
   /** Time of the last worker start; null when there was none. */
   readonly lastStartAt: number | null
-  /** Current time, milliseconds, from the clock of all times here. */
+  /** The current time in milliseconds, from the same clock as all other times here. */
   readonly now: number
 }
 
@@ -72,13 +72,13 @@ export interface Decision {
   readonly drain: ReadonlyArray<string>
   /** Outdated or surplus workers to drain; they may be busy. */
   readonly retire: ReadonlyArray<string>
-  /** Earliest time at which the decision may change without an event; null when it cannot. */
+  /** The earliest time at which the decision may change without an event; null when it cannot change without one. */
   readonly wakeAt: number | null
 }
 
 /**
- * How long a waiting job may rely on an idle external worker, milliseconds. A live worker takes the job immediately; a dead one is detected
- * later, and no job should wait for it.
+ * How long an idle external worker counts as capacity for a waiting job. A live worker takes the job immediately; a dead worker is detected
+ * only later, and no job should wait for that. Milliseconds.
  */
 const EXTERNAL_WORKER_GRACE_MILLIS = 1_000
 

@@ -1,21 +1,23 @@
 /**
- * Decides whether a running worker still works. Pure.
+ * Decides whether a running worker is still healthy. Pure.
  *
- * Only the worker's calls to the platform count. In this order:
+ * The decision depends only on the worker's calls to the platform. These cases are checked in order:
  *
- * - *never called*: started `initLimit` ago and has not called. Killed (docs/spec/endpoints.md#worker-supervision).
- * - *unhealthy*: it reported a failed fitness check and should exit; drained when it does not.
- * - *announced its exit*: it takes no more jobs (`refresh_worker`, or its own signal); drained when it stays.
- * - *stuck*: it holds no job and has not taken a waiting job for `stuckAfter`. A frozen worker looks like this once its
- *   lease has expired. So does a worker whose handler still runs a cancelled or timed-out job and cannot be interrupted
- *   (docs/spec/worker-lifecycle.md#cancelled-jobs): it sends heartbeats but takes no job.
- * - *silent*: holds no job and has not called for `silentAfter`, waiting jobs or not.
+ * - *never called*: it was started `initLimit` ago and has not called the platform. It is killed
+ *   (docs/spec/endpoints.md#worker-supervision).
+ * - *unhealthy*: it reported a failed fitness check and should exit. It is drained when it does not.
+ * - *announced its exit*: it takes no more jobs (because of `refresh_worker` or a signal that it received). It is drained when it does not
+ *   exit.
+ * - *stuck*: it holds no job and has not taken a waiting job for `stuckAfter`. A frozen worker is in this state once its lease has expired.
+ *   So is a worker whose handler is still running a cancelled or timed-out job and cannot be interrupted
+ *   (docs/spec/worker-lifecycle.md#cancelled-jobs): it sends heartbeats but takes no jobs.
+ * - *silent*: it holds no jobs and has not called the platform for `silentAfter`, whether or not jobs are waiting.
  *
- * Workers that hold a job are not checked here: their lease and the job's execution timeout cover them.
+ * Workers that hold a job are not checked here, because their lease and the job's execution timeout cover them.
  */
 import type { WorkerStatus } from "@stint/queue/WorkerRegistry"
 
-/** Time limits, milliseconds. Defaults and trade-offs: see `Autoscaler`. */
+/** Time limits in milliseconds. See `Autoscaler` for defaults and trade-offs. */
 export interface HealthLimits {
   readonly initLimitMs: number
   readonly stuckAfterMs: number
@@ -24,25 +26,25 @@ export interface HealthLimits {
   readonly stopGraceMs: number
 }
 
-/** The input of a check. Times are milliseconds of one clock. */
+/** The input of a check. All times are in milliseconds and from the same clock. */
 export interface WorkerObservation {
   readonly worker: string
   readonly startedAt: number
   readonly ready: boolean
   /** Its entry in the registry. */
   readonly status: WorkerStatus | undefined
-  /** Start of the longest wait of a waiting job; null when no job waits, or when unknown. */
+  /** When the job that has waited longest was queued; null when no jobs are waiting, or when the time is unknown. */
   readonly oldestQueuedAt: number | null
-  /** Workers could not call before this time: the machine was suspended, or the store was unavailable. */
+  /** Until this time, workers could not call the platform, because the machine was suspended or the store was unavailable. */
   readonly unreachableUntil: number
   readonly now: number
 }
 
-/** The result. `because` gives the reason as text. */
+/** The result. `reason` is text. */
 export type HealthAssessment =
   /** `checkAt`: earliest time at which the result may change without an event. */
   | { readonly _tag: "Healthy"; readonly checkAt: number | undefined }
-  /** It gets no more jobs, and is asked to exit, not before `requestExitAt`. */
+  /** The worker receives no more jobs. Its exit is requested, but not before `requestExitAt`. */
   | { readonly _tag: "Drain"; readonly requestExitAt: number; readonly reason: string }
   | { readonly _tag: "Kill"; readonly reason: string }
 

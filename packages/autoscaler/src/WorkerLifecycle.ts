@@ -16,26 +16,29 @@ import * as Effect from "effect/Effect"
 
 /** The result of running a worker. */
 export type WorkerOutcome =
-  /** It never ran. `throttled`: no capacity (docs/spec/endpoints.md#worker-states). `reason` is a sentence. */
+  /** The worker never ran. `throttled` means that there was no capacity (docs/spec/endpoints.md#worker-states). `reason` is a sentence. */
   | { readonly _tag: "NotStarted"; readonly state: "unhealthy" | "throttled"; readonly reason: string }
   | { readonly _tag: "Ended"; readonly exit: WorkerExit }
 
 export interface WorkerLifecycle {
   readonly id: WorkerId
   readonly startedAt: number
-  /** The settings it was started with; the worker is outdated when they change. */
+  /** The settings with which the worker was started. It is outdated when they change. */
   readonly fingerprint: string
-  /** Whether it has called the platform. */
+  /** Whether the worker has called the platform. */
   ready: boolean
-  /** Set when it gets no more jobs. It is not asked to exit before `requestExitAt`: a worker that announced its exit needs no request. */
+  /**
+   * Set when the worker receives no more jobs. Its exit is not requested before `requestExitAt`, because a worker that announced its exit
+   * needs no request.
+   */
   draining: { readonly requestExitAt: number; exitRequestedAt: number | undefined } | undefined
-  /** Why the platform killed it, as a sentence; undefined when the platform did not. */
+  /** Why the platform killed the worker, as a sentence; undefined when the platform did not kill it. */
   readonly killReason: () => string | undefined
-  /** Asks it to exit; kills it when it is not running yet. */
+  /** Requests that the worker exit. Kills the worker when it is not running yet. */
   readonly requestExit: Effect.Effect<void>
-  /** Kills it, or cancels its start. The first reason (a sentence) is kept. */
+  /** Kills the worker, or cancels its start. If called more than once, the first reason (a sentence) is recorded. */
   readonly end: (reason: string) => Effect.Effect<void>
-  /** Starts it and waits for its exit. Call it once; interruption kills the worker. */
+  /** Starts the worker and waits for its exit. Call it once; interruption kills the worker. */
   readonly run: Effect.Effect<WorkerOutcome>
 }
 

@@ -1,5 +1,5 @@
 /**
- * Starts and stops workers by the jobs that wait.
+ * Starts and stops workers depending on the waiting jobs.
  */
 export * as Autoscaler from "./Autoscaler.ts"
 export * as ExitClassification from "./ExitClassification.ts"

@@ -29,7 +29,7 @@ const test = (title: string, body: () => Effect.Effect<void, unknown, Layer.Succ
   it.effect(title, () => onPlatform(body()))
 
 describe("Autoscaler: scaling", () => {
-  test("no worker runs until the first job, which starts one at once", () =>
+  test("starts no worker before the first job, and one worker at once for the first job", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy()
       yield* after("1 hour")
@@ -40,7 +40,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("QUEUE_DELAY: a second worker only when a job has waited that long", () =>
+  test("QUEUE_DELAY: starts a further worker only after a job has waited for the configured delay", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ scaler: { type: "QUEUE_DELAY", value: 4 } })
       for (let count = 0; count < 4; count++) yield* submit(endpoint, { ms: 60_000 })
@@ -53,10 +53,10 @@ describe("Autoscaler: scaling", () => {
       yield* after(400)
       assert.strictEqual((yield* running).length, 3)
       yield* after("20 seconds")
-      assert.strictEqual((yield* running).length, 3, "never more than max, 3")
+      assert.strictEqual((yield* running).length, 3, "at most max workers")
     }))
 
-  test("QUEUE_DELAY: one job with a slow cold start needs one worker", () =>
+  test("QUEUE_DELAY: starts only one worker for one job with a slow cold start", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ env: { BOOT_MS: "60000" } })
       const job = yield* submit(endpoint)
@@ -65,7 +65,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("REQUEST_COUNT: ceil((waiting + running) / value) workers, up to max", () =>
+  test("REQUEST_COUNT: runs ceil((waiting + running) / value) workers, up to max", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ scaler: { type: "REQUEST_COUNT", value: 2 }, workers: { max: 4 } })
       for (let count = 0; count < 5; count++) yield* submit(endpoint, { ms: 60_000 })
@@ -76,7 +76,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* running).length, 4)
     }))
 
-  test("low-priority jobs start no worker, and run on one that is there", () =>
+  test("starts no worker for low-priority jobs, which run on an existing worker", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy()
       const low = yield* submit(endpoint, {}, { lowPriority: true })
@@ -88,7 +88,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual(yield* started, 1)
     }))
 
-  test("an idle worker is kept for the idle timeout, then there is none", () =>
+  test("keeps an idle worker for the idle timeout, then stops it", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ workers: { idleTimeoutMs: 5_000 } })
       yield* submit(endpoint)
@@ -96,7 +96,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* running).length, 1)
       yield* submit(endpoint)
       yield* after(4_900)
-      assert.deepStrictEqual([yield* started, (yield* running).length], [1, 1], "a job within the timeout starts it anew")
+      assert.deepStrictEqual([yield* started, (yield* running).length], [1, 1], "a job within the timeout restarts the timeout")
       yield* after(300)
       assert.strictEqual((yield* running).length, 0)
       assert.deepStrictEqual(yield* states(endpoint), [])
@@ -104,7 +104,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual(yield* started, 1)
     }))
 
-  test("min workers run without jobs, are kept, and are replaced", () =>
+  test("runs min workers without jobs, keeps them, and replaces them after a crash", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       const endpoint = yield* deploy({ workers: { min: 2 } })
@@ -117,7 +117,7 @@ describe("Autoscaler: scaling", () => {
       assert.deepStrictEqual([yield* started, (yield* running).length], [3, 2])
     }))
 
-  test("a running job outlives every reason to scale down", () =>
+  test("never stops a worker with a running job to scale down", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ workers: { idleTimeoutMs: 0 } })
       const job = yield* submit(endpoint, { ms: 300_000 })
@@ -134,7 +134,7 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* jobOf(endpoint, waiting)).status, "IN_QUEUE", "max 0 pauses the endpoint")
     }))
 
-  test("changed settings replace the workers: idle ones at once, busy ones when their job is done", () =>
+  test("replaces the workers after a change of settings: idle ones at once, busy ones after their job", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       const endpoint = yield* deploy({ workers: { min: 2 } })
@@ -144,22 +144,22 @@ describe("Autoscaler: scaling", () => {
       yield* now
       yield* deploy({ workers: { min: 2 }, env: { VERSION: "2" } })
       yield* after(500)
-      const versions = Effect.map(faults.running, (workers) =>
-        workers.map((worker) => worker.endpoint.env["VERSION"] ?? "1").sort())
+      const versions = Effect.map(
+        faults.running,
+        (workers) => workers.map((worker) => worker.endpoint.env["VERSION"] ?? "1").sort()
+      )
       assert.deepStrictEqual(yield* versions, ["1", "2", "2"])
       yield* after("21 seconds")
       assert.deepStrictEqual(yield* versions, ["2", "2"])
       assert.deepStrictEqual(
-        (yield* running).filter((worker) =>
-          old.includes(worker)
-        ),
+        (yield* running).filter((worker) => old.includes(worker)),
         []
       )
       const done = yield* jobOf(endpoint, job)
       assert.deepStrictEqual([done.status, done.retries], ["COMPLETED", 0])
     }))
 
-  test("an external endpoint gets no worker", () =>
+  test("starts no worker for an external endpoint", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ source: { type: "external" }, workers: { min: 1 } })
       yield* submit(endpoint)
@@ -167,32 +167,32 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual(yield* started, 0)
     }))
 
-  test("a worker that joined by itself takes the first job, while it is heard of", () =>
+  test("leaves the first job to an external worker that was active recently", () =>
     Effect.gen(function*() {
       const queue = yield* JobQueue.JobQueue
       const endpoint = yield* deploy()
-      const guest = { endpoint: endpoint.id, worker: "guest", limit: 1, waitMs: 60_000, holding: false }
-      const taken = yield* Effect.forkChild(queue.take(guest))
+      const request = { endpoint: endpoint.id, worker: "external", limit: 1, waitMs: 60_000, holding: false }
+      const taken = yield* Effect.forkChild(queue.take(request))
       yield* now
       const job = yield* submit(endpoint)
       yield* now
       assert.deepStrictEqual((yield* Fiber.join(taken)).map(({ id }) => id), [job])
-      yield* queue.finish({ endpoint: endpoint.id, worker: "guest", job }, { output: null, error: null })
+      yield* queue.finish({ endpoint: endpoint.id, worker: "external", job }, { output: null, error: null })
       yield* after("10 seconds")
       assert.strictEqual(yield* started, 0)
       const next = yield* submit(endpoint)
       yield* after(900)
-      assert.strictEqual(yield* started, 0, "trusted for a moment")
+      assert.strictEqual(yield* started, 0, "the external worker has one second to take the job")
       yield* after(200)
       assert.strictEqual((yield* jobOf(endpoint, next)).status, "COMPLETED")
       yield* after("40 seconds")
       assert.deepStrictEqual([yield* started, (yield* running).length], [1, 0])
       yield* submit(endpoint)
       yield* now
-      assert.strictEqual(yield* started, 2, "and not after a long silence")
+      assert.strictEqual(yield* started, 2, "an external worker that was silent for long is not waited for")
     }))
 
-  test("a deleted endpoint lets its workers finish and go", () =>
+  test("lets the workers of a deleted endpoint finish their jobs, then stops them", () =>
     Effect.gen(function*() {
       const endpoints = yield* EndpointStore.EndpointStore
       const endpoint = yield* deploy({ workers: { min: 2 } })
@@ -207,10 +207,10 @@ describe("Autoscaler: scaling", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
       yield* deploy({ workers: { min: 1 } })
       yield* after(100)
-      assert.strictEqual((yield* running).length, 1, "and it can be created again")
+      assert.strictEqual((yield* running).length, 1, "the endpoint can be created again")
     }))
 
-  test("a worker that recycles itself is replaced only when there is work", () =>
+  test("replaces a worker that recycles itself only if jobs are waiting", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ env: { ONCE: "1" } })
       const jobs = [yield* submit(endpoint), yield* submit(endpoint)]
@@ -220,8 +220,8 @@ describe("Autoscaler: scaling", () => {
     }))
 })
 
-describe("Autoscaler: workers that fail", () => {
-  test("a worker killed in the middle of a job: the job runs elsewhere, at once", () =>
+describe("Autoscaler: failing workers", () => {
+  test("runs the job of a killed worker on another worker at once", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       const endpoint = yield* deploy()
@@ -237,7 +237,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("after its last attempt the job is FAILED with the true cause and the last lines", () =>
+  test("fails a job after its last attempt with the exit of the worker and its last output", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       const endpoint = yield* deploy({ maxAttempts: 2 })
@@ -257,7 +257,7 @@ describe("Autoscaler: workers that fail", () => {
       )
     }))
 
-  test("code 0 in the middle of a job is a crash", () =>
+  test("treats an exit with code 0 during a job as a crash", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ maxAttempts: 1 })
       const job = yield* submit(endpoint, { exit: 0 })
@@ -267,7 +267,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.match(failed.error ?? "", /exited with code 0 without delivering the result\. This was the only attempt allowed\.$/)
     }))
 
-  test("workers that do not start are tried again ever more slowly, and the reason is shown", () =>
+  test("backs off when workers fail to start, and shows the reason", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const endpoint = yield* deploy({ env: { BOOT_EXIT: "1" } })
@@ -281,7 +281,7 @@ describe("Autoscaler: workers that fail", () => {
         /^Worker w-\w+ exited with code 1\. Its last output:\n {2}cannot find module\n\(end of output\)$/
       )
       yield* after(900)
-      assert.strictEqual(yield* started, 1, "the first wait is a second or a little more")
+      assert.strictEqual(yield* started, 1, "the first delay is at least about a second")
       yield* after("59 seconds")
       const firstMinute = yield* started
       assert.isAtLeast(firstMinute, 5)
@@ -292,10 +292,10 @@ describe("Autoscaler: workers that fail", () => {
 
       yield* deploy()
       yield* after("40 seconds")
-      assert.notInclude(yield* states(endpoint), "unhealthy", "one that works clears it")
+      assert.notInclude(yield* states(endpoint), "unhealthy", "a working worker clears the state")
     }))
 
-  test("workers that crash when they are ready wait too, after two that are replaced at once", () =>
+  test("backs off when workers crash soon after they are ready, from the third crash on", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ workers: { min: 1 }, env: { READY_EXIT: "7" } })
       yield* after(500)
@@ -305,7 +305,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.isAtMost(yield* started, 12)
     }))
 
-  test("while the store is away nobody is to blame, and the jobs of a lost worker are given back when it returns", () =>
+  test("drains no worker while the store is unavailable, and returns the jobs of a lost worker once it is available again", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       const store = yield* StoreFaults.StoreFaults
@@ -315,10 +315,10 @@ describe("Autoscaler: workers that fail", () => {
       const queue = yield* QueueFaults
       yield* faults.freeze(worker)
       yield* after("31 seconds")
-      queue.depthAway = true
+      queue.depthFails = true
       const job = yield* submit(endpoint, { ms: 60_000 })
       yield* after("1 minute")
-      queue.depthAway = false
+      queue.depthFails = false
       yield* after("5 seconds")
       assert.notInclude(yield* states(endpoint), "draining")
       yield* faults.thaw(worker)
@@ -334,7 +334,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.match((yield* jobOf(endpoint, job)).error ?? "", /exited with code 9/)
     }))
 
-  test("a platform that stood still takes nobody's silence amiss", () =>
+  test("does not treat workers as silent after the platform itself was frozen", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       const store = yield* StoreFaults.StoreFaults
@@ -352,7 +352,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.strictEqual(yield* onlyWorker, worker)
     }))
 
-  test("a pool that has no room is shown as throttled, and asked again", () =>
+  test("shows a worker as throttled while the pool has no capacity, and retries", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       yield* faults.failNextStarts(2, new PoolError.NoCapacity({ problem: "no more processes" }))
@@ -365,7 +365,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.deepStrictEqual(yield* states(endpoint), ["idle"])
     }))
 
-  test("a worker that never calls is killed after the init limit", () =>
+  test("kills a worker that never calls the platform after the init limit", () =>
     Effect.gen(function*() {
       const registry = yield* WorkerRegistry.WorkerRegistry
       const endpoint = yield* deploy({ env: { BOOT_MS: "1000000000" } })
@@ -380,7 +380,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.strictEqual(yield* started, 2)
     }))
 
-  test("a frozen worker loses its job after the lease, and its place after that", () =>
+  test("reclaims the job of a frozen worker after its lease, then replaces the worker", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       const endpoint = yield* deploy({ workers: { max: 1 }, leaseMs: 10_000 })
@@ -391,12 +391,12 @@ describe("Autoscaler: workers that fail", () => {
       yield* after("9 seconds")
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "IN_PROGRESS")
       yield* after("22 seconds")
-      assert.notStrictEqual(yield* onlyWorker, frozen, "lease 10 s, stuck 10 s, asked to leave 10 s")
+      assert.notStrictEqual(yield* onlyWorker, frozen, "lease 10 s, stuck for 10 s, exit requested for 10 s")
       yield* after("6 seconds")
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("a frozen worker that nobody needs is noticed too", () =>
+  test("replaces an idle frozen worker too", () =>
     Effect.gen(function*() {
       const faults = yield* MemoryWorkerPool.Faults
       yield* deploy({ workers: { min: 1 } })
@@ -409,7 +409,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.notStrictEqual(yield* onlyWorker, frozen)
     }))
 
-  test("a worker whose handler cannot be stopped is replaced when jobs wait for it", () =>
+  test("replaces a worker whose handler cannot be stopped when jobs wait", () =>
     Effect.gen(function*() {
       const queue = yield* JobQueue.JobQueue
       const endpoint = yield* deploy({ workers: { max: 1 } })
@@ -424,7 +424,7 @@ describe("Autoscaler: workers that fail", () => {
       assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
     }))
 
-  test("an idle worker that does not leave when it is asked is killed", () =>
+  test("kills an idle worker that does not exit on request", () =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ env: { STUBBORN: "1" } })
       yield* submit(endpoint)
@@ -448,7 +448,7 @@ describe("Autoscaler: shutdown", () => {
         yield* body(Scope.close(scope, Exit.void))
       }).pipe(Effect.provide(withoutAutoscaler)), 10_000)
 
-  closing("running jobs finish, nothing new starts, and all workers are gone", (close) =>
+  closing("finishes running jobs, starts nothing new, and stops all workers", (close) =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ workers: { min: 1 }, scaler: { type: "REQUEST_COUNT", value: 1 } })
       const jobs = [yield* submit(endpoint, { ms: 20_000 }), yield* submit(endpoint, { ms: 10_000 })]
@@ -470,7 +470,7 @@ describe("Autoscaler: shutdown", () => {
       assert.deepStrictEqual([yield* started, (yield* running).length], [2, 0])
     }))
 
-  closing("a job that outlasts the grace is given back with that reason", (close) =>
+  closing("ends the attempt of a job that runs past the grace period, with that reason", (close) =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ maxAttempts: 1 })
       const job = yield* submit(endpoint, { ms: 600_000 })
@@ -487,13 +487,13 @@ describe("Autoscaler: shutdown", () => {
       )
     }))
 
-  closing("without workers it takes no time", (close) =>
+  closing("takes no time without workers", (close) =>
     Effect.gen(function*() {
       yield* deploy()
       yield* close
     }))
 
-  closing("a worker that is still starting is not waited for", (close) =>
+  closing("does not wait for a worker that is still starting", (close) =>
     Effect.gen(function*() {
       const endpoint = yield* deploy({ env: { BOOT_MS: "60000" } })
       yield* submit(endpoint)

@@ -7,7 +7,7 @@ import { classifyExit, type ExitContext } from "../src/ExitClassification.ts"
 const exited = (code: number, log: ReadonlyArray<string> = []): WorkerExit => ({ _tag: "Exited", code, log })
 const killed = (signal: string, outOfMemory = false): WorkerExit => ({ _tag: "Killed", signal, outOfMemory, log: [] })
 
-const circumstances = (more: Partial<ExitContext>): ExitContext => ({
+const contextOf = (more: Partial<ExitContext>): ExitContext => ({
   worker: "w-1",
   exit: exited(0),
   ready: true,
@@ -18,35 +18,38 @@ const circumstances = (more: Partial<ExitContext>): ExitContext => ({
   ...more
 })
 
-const told = (more: Partial<ExitContext>) => {
-  const { cause, kind } = classifyExit(circumstances(more))
+const classified = (more: Partial<ExitContext>) => {
+  const { cause, kind } = classifyExit(contextOf(more))
   return [kind, cause]
 }
 
 describe("ExitClassification", () => {
-  it("an orderly end has no cause", () => {
-    assert.deepStrictEqual(told({}), ["left", undefined])
-    assert.deepStrictEqual(told({ exitExpected: true }), ["left", undefined])
-    assert.deepStrictEqual(told({ exitExpected: true, exit: killed("SIGTERM") }), ["left", undefined])
-    assert.deepStrictEqual(told({ exitExpected: true, exit: exited(1) }), ["left", undefined])
-    assert.deepStrictEqual(told({ exitExpected: true, ready: false, exit: killed("SIGKILL"), killReason: "Not needed." }), [
+  it("reports no cause for an orderly exit", () => {
+    assert.deepStrictEqual(classified({}), ["left", undefined])
+    assert.deepStrictEqual(classified({ exitExpected: true }), ["left", undefined])
+    assert.deepStrictEqual(classified({ exitExpected: true, exit: killed("SIGTERM") }), ["left", undefined])
+    assert.deepStrictEqual(classified({ exitExpected: true, exit: exited(1) }), ["left", undefined])
+    assert.deepStrictEqual(classified({ exitExpected: true, ready: false, exit: killed("SIGKILL"), killReason: "Not needed." }), [
       "left",
       undefined
     ])
   })
 
-  it("jobs handed to a worker that leaves in order never started", () =>
-    assert.deepStrictEqual(told({ exitExpected: true, jobsHeld: 1 }), ["left", undefined]))
+  it("reports no cause for jobs that a worker received but did not start before an orderly exit", () =>
+    assert.deepStrictEqual(classified({ exitExpected: true, jobsHeld: 1 }), ["left", undefined]))
 
-  it("an end in the middle of a job has one", () => {
-    assert.deepStrictEqual(told({ jobsHeld: 1 }), ["crashed", "Worker w-1 exited with code 0 without delivering the result."])
-    assert.deepStrictEqual(told({ jobsHeld: 1, exit: exited(3) }), ["crashed", "Worker w-1 exited with code 3."])
-    assert.deepStrictEqual(told({ jobsHeld: 1, exitExpected: true, exit: killed("SIGSEGV") }), [
+  it("reports a cause for an exit during a job", () => {
+    assert.deepStrictEqual(classified({ jobsHeld: 1 }), [
+      "crashed",
+      "Worker w-1 exited with code 0 without delivering the result."
+    ])
+    assert.deepStrictEqual(classified({ jobsHeld: 1, exit: exited(3) }), ["crashed", "Worker w-1 exited with code 3."])
+    assert.deepStrictEqual(classified({ jobsHeld: 1, exitExpected: true, exit: killed("SIGSEGV") }), [
       "left",
       "Worker w-1 was killed by signal SIGSEGV."
     ])
     assert.deepStrictEqual(
-      told({ jobsHeld: 1, exitExpected: true, exit: killed("SIGKILL"), killReason: "Worker w-1 took too long." }),
+      classified({ jobsHeld: 1, exitExpected: true, exit: killed("SIGKILL"), killReason: "Worker w-1 took too long." }),
       [
         "left",
         "Worker w-1 took too long."
@@ -54,22 +57,22 @@ describe("ExitClassification", () => {
     )
   })
 
-  it("an end before the first call is a failed start, and says what to do", () => {
-    assert.deepStrictEqual(told({ ready: false, exit: exited(1, ["no such module"]) }), [
+  it("reports an exit before the first call as a failed start, with a remedy", () => {
+    assert.deepStrictEqual(classified({ ready: false, exit: exited(1, ["no such module"]) }), [
       "failedStart",
       "Worker w-1 exited with code 1. Its last output:\n  no such module\n(end of output)"
     ])
     assert.match(
-      String(told({ ready: false })[1]),
+      String(classified({ ready: false })[1]),
       /exited with code 0 before it asked for a job\. A worker must call serverless\.start/
     )
-    assert.deepStrictEqual(told({ ready: false, exit: exited(1), unhealthy: "fitness check disk failed: 3 % left" }), [
+    assert.deepStrictEqual(classified({ ready: false, exit: exited(1), unhealthy: "fitness check disk failed: 3 % left" }), [
       "failedStart",
       "Worker w-1 ended itself because it is unhealthy: fitness check disk failed: 3 % left."
     ])
   })
 
-  it("says what is known about memory, and no more", () => {
+  it("mentions memory only when the exit suggests that it ran out", () => {
     assert.strictEqual(describeExit("w-1", exited(143)), "Worker w-1 exited with code 143 (128 + 15: signal SIGTERM).")
     assert.include(describeExit("w-1", killed("SIGKILL")), "If you did not kill it, the operating system may have")
     assert.include(describeExit("w-1", killed("SIGKILL", true)), "It was out of memory")
@@ -84,7 +87,7 @@ describe("ExitClassification", () => {
 })
 
 describe("LogTail", () => {
-  it("keeps the last lines within its bounds, whatever is printed", () =>
+  it("keeps the last lines within its limits, for any output", () =>
     fc.assert(fc.property(fc.array(fc.string({ maxLength: 80 })), fc.integer({ min: 1, max: 5 }), (lines, max) => {
       const tail = make({ lines: max, characters: 60, lineCharacters: 40 })
       for (const line of lines) tail.add(line)

@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as fc from "fast-check"
 import * as RestartBackoff from "../src/RestartBackoff.ts"
 
-/** Fails starts one after the other, each as soon as it is allowed. */
+/** The delays after consecutive failed starts, each attempted as soon as it is allowed. */
 const waits = (count: number, random: number): ReadonlyArray<number> => {
   let backoff = RestartBackoff.empty
   let now = 0
@@ -18,10 +18,10 @@ const waits = (count: number, random: number): ReadonlyArray<number> => {
 }
 
 describe("RestartBackoff", () => {
-  it("doubles the wait from 1 s to 30 s", () =>
+  it("doubles the delay from 1 s to 30 s", () =>
     assert.deepStrictEqual(waits(7, 0.5), [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]))
 
-  it("stays between the first and the longest wait, whatever the dice say", () =>
+  it("keeps the delay between the initial and the maximum delay, for any random number", () =>
     fc.assert(
       fc.property(
         fc.integer({ min: 1, max: 10_000 }),
@@ -33,7 +33,7 @@ describe("RestartBackoff", () => {
       )
     ))
 
-  it("counts workers that were started together once", () => {
+  it("counts the failed starts of workers that were started together as one", () => {
     let backoff = RestartBackoff.empty
     for (let index = 0; index < 5; index++) {
       backoff = RestartBackoff.failedStart(backoff, { now: 100 + index, startedAt: 0, random: 0.5 })
@@ -41,7 +41,7 @@ describe("RestartBackoff", () => {
     assert.deepStrictEqual([backoff.failedStarts, backoff.notBefore], [1, 1_100])
   })
 
-  it("tries one at a time until one works", () => {
+  it("allows one start at a time until a worker is ready", () => {
     const failed = RestartBackoff.failedStart(RestartBackoff.empty, { now: 100, startedAt: 0, random: 0.5 })
     assert.strictEqual(RestartBackoff.allowedStarts(failed, 5, 0, 1_099), 0)
     assert.strictEqual(RestartBackoff.allowedStarts(failed, 5, 0, 1_100), 1)
@@ -49,7 +49,7 @@ describe("RestartBackoff", () => {
     assert.strictEqual(RestartBackoff.allowedStarts(RestartBackoff.ready(failed), 5, 3, 200), 5)
   })
 
-  it("replaces two quick crashes at once and lets the third wait", () => {
+  it("allows a restart at once after two quick crashes, and delays it after the third", () => {
     let backoff = RestartBackoff.empty
     const allowed = [1, 2, 3].map((now) => {
       backoff = RestartBackoff.crashed(RestartBackoff.ready(backoff), { now: now * 10, startedAt: now * 10 - 5, random: 0.5 })
@@ -59,7 +59,7 @@ describe("RestartBackoff", () => {
     assert.strictEqual(RestartBackoff.allowedStarts(backoff, 1, 0, 1_030), 1)
   })
 
-  it("forgets quick crashes when a worker lived long or left in order", () => {
+  it("resets the quick crashes when a worker lived long or exited in order", () => {
     const twice = [1, 2].reduce(
       (backoff) => RestartBackoff.crashed(backoff, { now: 10, startedAt: 0, random: 0.5 }),
       RestartBackoff.empty

@@ -31,61 +31,61 @@ const waiting = (count: number, sinceMs: number, low = 0): Observation["depth"] 
   oldestQueuedAt: count === 0 ? null : NOW - sinceMs
 })
 
-const rest: Decision = { start: 0, drain: [], retire: [], wakeAt: null }
+const nothing: Decision = { start: 0, drain: [], retire: [], wakeAt: null }
 
 describe("ScalingPolicy: examples", () => {
-  it("an endpoint at rest needs nothing", () => assert.deepStrictEqual(decide(observation()), rest))
+  it("decides nothing for an idle endpoint without workers", () => assert.deepStrictEqual(decide(observation()), nothing))
 
-  it("the first job starts one worker", () =>
-    assert.deepStrictEqual(decide(observation({ depth: waiting(10, 0) })), { ...rest, start: 1 }))
+  it("starts one worker for the first jobs", () =>
+    assert.deepStrictEqual(decide(observation({ depth: waiting(10, 0) })), { ...nothing, start: 1 }))
 
-  it("a worker that leaves serves nobody: the first job after it starts another, where there is room", () => {
+  it("does not count a draining worker as serving: the next job starts another, if max allows it", () => {
     const workers = [worker("a", "draining")]
     assert.strictEqual(decide(observation({ workers, depth: waiting(1, 0) })).start, 1)
     const full = decide(observation({ workers, depth: waiting(1, 0), limits: { min: 0, max: 1, idleTimeoutMs: 0 } }))
     assert.strictEqual(full.start, 0)
   })
 
-  it("QUEUE_DELAY names the time when it will want another", () => {
+  it("QUEUE_DELAY: returns the time at which a further worker becomes necessary", () => {
     const workers = [worker("a", "running")]
     const early = decide(observation({ workers, depth: waiting(2, 1_000), lastStartAt: NOW - 1_500 }))
-    assert.deepStrictEqual(early, { ...rest, wakeAt: NOW + 3_000 })
+    assert.deepStrictEqual(early, { ...nothing, wakeAt: NOW + 3_000 })
     const late = decide(observation({ workers, depth: waiting(2, 9_000), lastStartAt: NOW - 3_000 }))
-    assert.deepStrictEqual(late, { ...rest, wakeAt: NOW + 1_000 })
+    assert.deepStrictEqual(late, { ...nothing, wakeAt: NOW + 1_000 })
     assert.strictEqual(decide(observation({ workers, depth: waiting(2, 4_000), lastStartAt: NOW - 4_000 })).start, 1)
   })
 
-  it("low priority never starts one, not even the first", () => {
-    assert.deepStrictEqual(decide(observation({ depth: waiting(0, 0, 5) })), rest)
+  it("never starts a worker for low-priority jobs, not even the first", () => {
+    assert.deepStrictEqual(decide(observation({ depth: waiting(0, 0, 5) })), nothing)
     const scaler = { type: "REQUEST_COUNT", value: 1 } as const
-    assert.deepStrictEqual(decide(observation({ scaler, depth: waiting(0, 0, 5) })), rest)
+    assert.deepStrictEqual(decide(observation({ scaler, depth: waiting(0, 0, 5) })), nothing)
   })
 
-  it("an idle worker is not let go while low-priority jobs wait that it is about to take", () => {
+  it("does not drain an idle worker while low-priority jobs wait", () => {
     const workers = [worker("a", "idle", { idleSince: 0 })]
-    assert.deepStrictEqual(decide(observation({ workers, depth: waiting(0, 0, 1) })), rest)
+    assert.deepStrictEqual(decide(observation({ workers, depth: waiting(0, 0, 1) })), nothing)
     assert.deepStrictEqual(decide(observation({ workers })).drain, ["a"])
   })
 
-  it("lets those go first that are idle longest, and keeps min", () => {
+  it("drains the workers that are idle longest first, and keeps min", () => {
     const workers = [5, 1, 3].map((since) => worker(`w${since}`, "idle", { idleSince: since }))
     assert.deepStrictEqual(decide(observation({ workers, limits: { min: 1, max: 3, idleTimeoutMs: 10 } })).drain, ["w1", "w3"])
   })
 
-  it("a guest that is heard of takes the first job; one that leaves it for a second does not", () => {
+  it("leaves the first job to an idle external worker for one second, then starts a worker", () => {
     const externalWorkers = { idle: 1, running: 0 }
-    assert.deepStrictEqual(decide(observation({ externalWorkers, depth: waiting(1, 200) })), { ...rest, wakeAt: NOW + 800 })
+    assert.deepStrictEqual(decide(observation({ externalWorkers, depth: waiting(1, 200) })), { ...nothing, wakeAt: NOW + 800 })
     assert.strictEqual(decide(observation({ externalWorkers, depth: waiting(1, 1_000) })).start, 1)
   })
 
-  it("what guests run needs no worker of ours", () => {
+  it("starts no worker for jobs that run on external workers", () => {
     const scaler = { type: "REQUEST_COUNT", value: 1 } as const
     const depth = { waiting: 0, waitingLow: 0, running: 2, oldestQueuedAt: null }
     assert.strictEqual(decide(observation({ scaler, depth, externalWorkers: { idle: 0, running: 2 } })).start, 0)
     assert.strictEqual(decide(observation({ scaler, depth, externalWorkers: { idle: 0, running: 1 } })).start, 1)
   })
 
-  it("a lowered max retires idle workers first, then those that start, then busy ones", () => {
+  it("retires idle workers first, then starting ones, then busy ones, after max is lowered", () => {
     const workers = [worker("busy", "running"), worker("new", "starting"), worker("idle", "idle")]
     const retired = (max: number) => decide(observation({ workers, limits: { min: 0, max, idleTimeoutMs: 60_000 } })).retire
     assert.deepStrictEqual([retired(3), retired(2), retired(1), retired(0)], [[], ["idle"], ["idle", "new"], [
@@ -95,13 +95,13 @@ describe("ScalingPolicy: examples", () => {
     ]])
   })
 
-  it("outdated workers are retired and their successors started, as far as max has room", () => {
+  it("retires outdated workers and starts their replacements, as far as max allows", () => {
     const workers = [worker("a", "running", { outdated: true }), worker("b", "idle", { outdated: true })]
     const decision = decide(observation({ workers, limits: { min: 2, max: 3, idleTimeoutMs: 0 } }))
     assert.deepStrictEqual(decision, { start: 1, drain: [], retire: ["a", "b"], wakeAt: null })
   })
 
-  it("nothing is started where no pool can, and what runs is retired", () => {
+  it("starts nothing for a source that the pool cannot start, and retires its workers", () => {
     const workers = [worker("a", "idle")]
     const decision = decide(
       observation({ workers, startable: false, limits: { min: 2, max: 3, idleTimeoutMs: 0 }, depth: waiting(1, 0) })
@@ -145,8 +145,8 @@ const observationArb: fc.Arbitrary<Observation> = fc.record({
   now: NOW
 }))
 
-/** What is there once a decision was carried out. */
-const carriedOut = (before: Observation, { drain, retire, start }: Decision): Observation => ({
+/** The observation after a decision is applied. */
+const applied = (before: Observation, { drain, retire, start }: Decision): Observation => ({
   ...before,
   workers: [
     ...before.workers.map((one) =>
@@ -164,7 +164,7 @@ describe("ScalingPolicy: properties", () => {
     fc.assert(
       fc.property(observationArb, (seen) => {
         const decision = decide(seen)
-        property(seen, decision, carriedOut(seen, decision))
+        property(seen, decision, applied(seen, decision))
       }),
       { numRuns: 2_000 }
     )
@@ -175,7 +175,7 @@ describe("ScalingPolicy: properties", () => {
   )
 
   it(
-    "keeps min serving, as far as max has room",
+    "keeps min workers serving, as far as max allows",
     holds((seen, _, after) => {
       if (!seen.startable) return
       const room = seen.limits.max - after.workers.length
@@ -189,7 +189,7 @@ describe("ScalingPolicy: properties", () => {
   )
 
   it(
-    "scales down idle workers only, idle for the timeout, oldest first, and never below min",
+    "drains only workers that were idle for the timeout, longest idle first, and never below min",
     holds((seen, { drain }, after) => {
       const idle = serving(seen).filter((one) => one.state === "idle").sort((a, b) => (a.idleSince ?? 0) - (b.idleSince ?? 0))
       for (const id of drain) {
@@ -204,7 +204,7 @@ describe("ScalingPolicy: properties", () => {
   )
 
   it(
-    "retires nobody unless settings say so",
+    "retires no worker without a reason in the settings",
     holds((seen, { retire }) => {
       const reason = !seen.startable || seen.workers.some((one) => one.outdated) || serving(seen).length > seen.limits.max
       if (!reason) assert.deepStrictEqual(retire, [])
@@ -212,15 +212,15 @@ describe("ScalingPolicy: properties", () => {
   )
 
   it(
-    "starts at least one worker for a waiting job that nobody serves",
+    "starts at least one worker for a waiting job when no worker serves the endpoint",
     holds((seen, { start }) => {
-      const lonely = serving(seen).length === 0 && seen.externalWorkers.idle === 0 && seen.depth.waiting > seen.depth.waitingLow
-      if (lonely && seen.startable && seen.workers.length < seen.limits.max) assert.isAtLeast(start, 1)
+      const unserved = serving(seen).length === 0 && seen.externalWorkers.idle === 0 && seen.depth.waiting > seen.depth.waitingLow
+      if (unserved && seen.startable && seen.workers.length < seen.limits.max) assert.isAtLeast(start, 1)
     })
   )
 
   it(
-    "starts none for low-priority jobs",
+    "starts no worker for low-priority jobs",
     holds((seen, { start }) => {
       const without = decide({
         ...seen,
@@ -231,7 +231,7 @@ describe("ScalingPolicy: properties", () => {
   )
 
   it(
-    "does not flap: once carried out, nothing more is wanted at that moment, and nobody is started for who was let go",
+    "does not flap: a decision, once applied, leads to no further one, and no drained worker is replaced",
     holds((_, { drain }, after) => {
       const next = decide(after)
       assert.deepStrictEqual([next.start, next.drain, next.retire], [0, [], []])
@@ -241,7 +241,7 @@ describe("ScalingPolicy: properties", () => {
   )
 
   it(
-    "names a later time only, and the decision holds until then",
+    "returns only a later wake-up time, and the decision holds until then",
     holds((seen, decision) => {
       if (decision.wakeAt !== null) assert.isAbove(decision.wakeAt, seen.now)
       const until = decision.wakeAt === null ? seen.now + 3_600_000 : Math.ceil(decision.wakeAt) - 1

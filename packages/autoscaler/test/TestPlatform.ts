@@ -1,6 +1,6 @@
 /**
- * A platform without HTTP, on a test clock: the real queue over the memory store, the autoscaler, and workers that are fibers and speak to
- * the queue as the SDK does over the wire.
+ * A platform without HTTP, on a test clock: the real queue over the memory store, the autoscaler, and workers that run as fibers and call the
+ * queue directly, as the SDK does over HTTP.
  */
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
 import * as WorkerConnection from "@stint/autoscaler/WorkerConnection"
@@ -26,31 +26,31 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/testing/TestClock"
 
-/** What a job tells the worker to do. */
+/** The input of a job: what the worker does. */
 const Work = Schema.Struct({
-  /** How long it takes. */
+  /** Duration in milliseconds. */
   ms: Schema.optionalKey(Schema.Int),
-  /** Lines to print before. */
+  /** Lines to print at the start. */
   print: Schema.optionalKey(Schema.Array(Schema.String)),
-  /** Exits with that code in the middle of the job. */
+  /** Exits with this code during the job. */
   exit: Schema.optionalKey(Schema.Int),
-  /** Can neither be stopped nor interrupted, and hides it well: the worker's heartbeat goes on. */
+  /** Cannot be stopped or interrupted, while the worker's heartbeat continues. */
   uninterruptible: Schema.optionalKey(Schema.Boolean)
 })
 export type Work = typeof Work.Type
 const decodeWork = Schema.decodeUnknownEffect(Schema.fromJsonString(Work))
 
-/** How a worker's program behaves, by variables of its endpoint. */
+/** The behaviour of a worker's program, from the variables of its endpoint. */
 const Boot = Schema.Struct({
-  /** From its start to its first call. */
+  /** Time from the start to the first call, in milliseconds. */
   BOOT_MS: Schema.optionalKey(Schema.FiniteFromString),
-  /** Prints a line and exits with that code instead of calling. */
+  /** Prints a line and exits with this code before the first call. */
   BOOT_EXIT: Schema.optionalKey(Schema.FiniteFromString),
-  /** Exits with that code soon after its first call. */
+  /** Exits with this code soon after the first call. */
   READY_EXIT: Schema.optionalKey(Schema.FiniteFromString),
-  /** Does not react to being asked to leave. */
+  /** Ignores exit requests. */
   STUBBORN: Schema.optionalKey(Schema.String),
-  /** Exits by itself after its first job. */
+  /** Exits after the first job. */
   ONCE: Schema.optionalKey(Schema.String)
 })
 const decodeBoot = Schema.decodeUnknownEffect(Boot)
@@ -88,7 +88,7 @@ const sdkWorker = Effect.fnUntraced(
       )
       const [job] = jobs
       if (job === undefined) {
-        // As a real worker between a stop and its next take; without it, one that is told to take no more would spin on a still clock.
+        // A real worker also pauses here. Without it, a worker whose takes return nothing would loop forever while the test clock stands still.
         if (exitRequested.pollUnsafe() !== undefined) return 0
         yield* Effect.sleep(100)
         continue
@@ -115,16 +115,16 @@ const address = Layer.succeed(WorkerConnection.WorkerConnection, {
   keyFor: (endpoint) => Redacted.make(`stint_worker_key_of_${endpoint}`)
 })
 
-/** Swallows what workers print; their last lines are kept by the pool. */
+/** Discards the output of workers. The pool keeps their last lines. */
 const silent = Layer.succeed(WorkerLog, { write: (_: WorkerLine) => Effect.void })
 
-/** The state that a test gives the queue. */
+/** Faults of the queue, set by tests. */
 export class QueueFaults extends Context.Service<QueueFaults, {
-  /** Whether the depth of an endpoint can be read. */
-  depthAway: boolean
+  /** True: reading the depth of an endpoint fails. */
+  depthFails: boolean
 }>()("@stint/pool/test/QueueFaults") {}
 
-/** The real queue, of which single parts may be away. */
+/** The real queue with the faults of {@link QueueFaults}. */
 const queue = Layer.effect(
   JobQueue.JobQueue,
   Effect.gen(function*() {
@@ -134,7 +134,7 @@ const queue = Layer.effect(
       ...real,
       depth: (endpoint) =>
         Effect.suspend(() =>
-          faults.depthAway
+          faults.depthFails
             ? Effect.fail(
               new QueueErrors.StoreError({ reason: new QueueErrors.StoreUnavailable({ operation: "depth", cause: "away" }) })
             )
@@ -142,17 +142,17 @@ const queue = Layer.effect(
         )
     })
   })
-).pipe(Layer.provide(JobQueue.layer), Layer.provideMerge(Layer.sync(QueueFaults, () => ({ depthAway: false }))))
+).pipe(Layer.provide(JobQueue.layer), Layer.provideMerge(Layer.sync(QueueFaults, () => ({ depthFails: false }))))
 
 const base = MemoryWorkerPool.layer((context) => Effect.orDie(sdkWorker(context))).pipe(
   Layer.provideMerge(Layer.mergeAll(queue, EndpointStore.layerMemory)),
   Layer.provideMerge(Layer.mergeAll(WorkerRegistry.layer, StoreFaults.layer(MemoryJobStore.layer), address, silent))
 )
 
-/** Everything but the autoscaler, for tests that close it by themselves. */
+/** Everything except the autoscaler, for tests that close the autoscaler themselves. */
 export const withoutAutoscaler = Layer.provideMerge(JobTimers.layer(), base)
 
-/** Runs a test on a platform of its own, and lets time pass while that closes: its workers take some to leave. */
+/** Runs a test on its own platform. Advances the clock while the platform closes, because its workers need time to exit. */
 export const onPlatform = <A, E>(
   body: Effect.Effect<A, E, Layer.Success<typeof withoutAutoscaler>>,
   options: Autoscaler.Options = {}
@@ -167,7 +167,7 @@ export const onPlatform = <A, E>(
     return yield* exit
   })
 
-/** Creates or replaces an endpoint, and lets the autoscaler notice. */
+/** Creates or replaces an endpoint, and waits until the autoscaler has read it. */
 export const deploy = Effect.fnUntraced(function*(spec: Parameters<typeof endpointOf>[0] = {}) {
   const endpoints = yield* EndpointStore.EndpointStore
   const endpoint = yield* endpointOf(spec)
@@ -191,12 +191,12 @@ export const submit = Effect.fnUntraced(function*(
 
 export const jobOf = (endpoint: Endpoint, id: JobId) => Effect.flatMap(JobQueue.JobQueue, (queue) => queue.get(endpoint.id, id))
 
-/** Lets everything happen that needs no time. */
+/** Runs all work that is due now. */
 export const now = TestClock.adjust(1)
 
 export const after = (duration: Parameters<typeof TestClock.adjust>[0]) => TestClock.adjust(duration)
 
-/** The ids of the workers that run. */
+/** The ids of the running workers. */
 export const running = Effect.flatMap(
   MemoryWorkerPool.Faults,
   (faults) => Effect.map(faults.running, (workers) => workers.map(({ worker }): string => worker))
@@ -204,7 +204,7 @@ export const running = Effect.flatMap(
 
 export const started = Effect.flatMap(MemoryWorkerPool.Faults, (faults) => faults.started)
 
-/** The only worker that runs. */
+/** The id of the only running worker. */
 export const onlyWorker = Effect.flatMap(
   running,
   ([worker, ...others]) =>

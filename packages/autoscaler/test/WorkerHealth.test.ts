@@ -19,7 +19,7 @@ const status = (more: Partial<WorkerStatus> = {}): WorkerStatus => ({
   ...more
 })
 
-const verdict = (more: Partial<WorkerObservation> = {}) =>
+const assess = (more: Partial<WorkerObservation> = {}) =>
   assessHealth({
     worker: "w-1",
     startedAt: NOW - 3_600_000,
@@ -32,36 +32,36 @@ const verdict = (more: Partial<WorkerObservation> = {}) =>
   }, limits)
 
 describe("WorkerHealth", () => {
-  it("an idle worker that calls is fine, and is looked at again before it could be silent for too long", () =>
-    assert.deepStrictEqual(verdict(), { _tag: "Healthy", checkAt: NOW + 120_000 }))
+  it("reports an idle worker that calls as healthy, and checks it again when it could be silent for too long", () =>
+    assert.deepStrictEqual(assess(), { _tag: "Healthy", checkAt: NOW + 120_000 }))
 
-  it("a worker that holds a job is not judged, however silent: leases are for that", () =>
+  it("reports a silent worker with a job as healthy, because the lease covers it", () =>
     assert.strictEqual(
-      verdict({ status: status({ state: "running", jobs: ["a"], lastSeenAt: 0, idleSince: null }) })._tag,
+      assess({ status: status({ state: "running", jobs: ["a"], lastSeenAt: 0, idleSince: null }) })._tag,
       "Healthy"
     ))
 
-  it("one that leaves a waiting job alone is stuck, when both have been there long enough", () => {
+  it("drains an idle worker as stuck when it and a waiting job have both waited long enough", () => {
     const left = (idleFor: number, waitedFor: number) =>
-      verdict({ status: status({ idleSince: NOW - idleFor }), oldestQueuedAt: NOW - waitedFor })._tag
+      assess({ status: status({ idleSince: NOW - idleFor }), oldestQueuedAt: NOW - waitedFor })._tag
     assert.deepStrictEqual([left(60_000, 9_999), left(9_999, 60_000), left(10_000, 10_000)], ["Healthy", "Healthy", "Drain"])
   })
 
-  it("while nobody could call, nobody was silent, stuck or late", () => {
+  it("does not count the time in which workers could not reach the platform", () => {
     const quiet = { status: status({ lastSeenAt: 0 }), unreachableUntil: NOW - 1_000 }
-    assert.strictEqual(verdict(quiet)._tag, "Healthy")
-    assert.strictEqual(verdict({ ...quiet, unreachableUntil: 0 })._tag, "Drain")
-    assert.strictEqual(verdict({ oldestQueuedAt: 0, unreachableUntil: NOW - 9_000 })._tag, "Healthy")
-    assert.strictEqual(verdict({ oldestQueuedAt: 0, unreachableUntil: NOW - 10_000 })._tag, "Drain")
+    assert.strictEqual(assess(quiet)._tag, "Healthy")
+    assert.strictEqual(assess({ ...quiet, unreachableUntil: 0 })._tag, "Drain")
+    assert.strictEqual(assess({ oldestQueuedAt: 0, unreachableUntil: NOW - 9_000 })._tag, "Healthy")
+    assert.strictEqual(assess({ oldestQueuedAt: 0, unreachableUntil: NOW - 10_000 })._tag, "Drain")
     const late = { ready: false, status: status({ state: "initializing" }) }
-    assert.strictEqual(verdict({ ...late, unreachableUntil: NOW - 1_000 })._tag, "Healthy")
-    assert.strictEqual(verdict(late)._tag, "Kill")
+    assert.strictEqual(assess({ ...late, unreachableUntil: NOW - 1_000 })._tag, "Healthy")
+    assert.strictEqual(assess(late)._tag, "Kill")
   })
 
-  it("one that says goodbye, or that it is unhealthy, has its time to go by itself", () => {
+  it("gives a worker that announces its exit or is unhealthy time to exit by itself", () => {
     for (const state of ["draining", "unhealthy"] as const) {
-      const leave = verdict({ status: status({ state }) })
-      assert.strictEqual(leave._tag === "Drain" && leave.requestExitAt, NOW + 10_000)
+      const result = assess({ status: status({ state }) })
+      assert.strictEqual(result._tag === "Drain" && result.requestExitAt, NOW + 10_000)
     }
   })
 })

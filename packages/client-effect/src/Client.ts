@@ -48,7 +48,7 @@ export interface Options {
   readonly baseUrl: string | URL
   /** Omit the key if a proxy adds it. */
   readonly apiKey?: Redacted.Redacted | string | undefined
-  /** How long a response may take, in addition to `wait`. Default 60 s. */
+  /** How long a response may take in addition to `wait`. Default 60 s. */
   readonly timeout?: Duration.Input | undefined
   /** How long the platform holds one long poll, 1 s to 300 s. Default 25 s. */
   readonly wait?: Duration.Input | undefined
@@ -58,7 +58,7 @@ export interface Options {
   readonly reconnectFor?: Duration.Input | undefined
   /**
    * Generates an idempotency key for every submission without one, so that the client can repeat a submission whose response was lost.
-   * Default false, because RunPod ignores the header and would create a job for each try.
+   * Default false, because RunPod ignores the header and would create a job for each attempt.
    */
   readonly idempotencyKeys?: boolean | undefined
 }
@@ -106,10 +106,10 @@ const config: Config.Config<{ readonly baseUrl: URL; readonly apiKey: Redacted.R
 export const layerConfig: Layer.Layer<Client, Config.ConfigError> = Layer.unwrap(Effect.map(config, layer))
 
 /**
- * An endpoint, typed by its handler: the client encodes the input, and decodes outputs and declared failures. `name` overrides the handler's
- * name.
+ * An endpoint that is typed by its handler: the client encodes the input, and decodes outputs and declared failures. `name` overrides the
+ * handler's name.
  *
- * With a name instead of a handler, input and output are JSON, or of the given types, and nothing is validated.
+ * With a name instead of a handler, the input and output are JSON or have the given types, and nothing is validated.
  */
 export function endpoint<H extends SchemaHandler>(
   handler: H,

@@ -16,7 +16,7 @@ const Problems = Schema.Array(Schema.Struct({
 /** The key is missing or unknown (401), or not valid for this endpoint (403). */
 const Unauthorized = Schema.TaggedStruct("Unauthorized", { status: Schema.Int })
 
-/** The endpoint or the job does not exist, or the job's retention has ended. `address`: the host is not a platform. */
+/** The endpoint or the job does not exist, or the job's retention has ended. `address`: the host is not a Stint platform. */
 const NotFound = Schema.TaggedStruct("NotFound", { what: Schema.Literals(["endpoint", "job", "address"]) })
 
 /** The request is invalid, or the input does not match the handler's Schema and was not sent. */

@@ -1,5 +1,5 @@
 /**
- * Runs programs with Effect: requests with `HttpClient`, which traces them and which tests can replace, and pauses with the Clock.
+ * Runs programs with Effect. Requests use `HttpClient`, which traces them and can be replaced in tests; pauses use the Clock.
  *
  * Interruption ends the current step, and with it the program.
  */
@@ -115,7 +115,9 @@ const sleep = ({ atLeast, spread }: Pause): Effect.Effect<PauseEnded> =>
 const isEvents = ({ headers, status }: HttpClientResponse.HttpClientResponse): boolean =>
   status === 200 && (headers["content-type"] ?? "").startsWith("text/event-stream")
 
-/** Returns a function that parses Server-Sent Events from chunks of text. It ignores `retry`: the client has its own pauses. */
+/**
+ * Returns a function that parses Server-Sent Events from chunks of text. It ignores `retry`, because the client determines its own pauses.
+ */
 const eventParser = () => {
   let events: Array<SseEvent> = []
   const parser = Sse.makeParser((event) => {
@@ -192,14 +194,14 @@ const eventStream = (http: HttpClient.HttpClient) =>
     return { openStream, read }
   })
 
-/** Runs a program. Each run of the effect creates a new one. */
+/** Runs a program. Each run of the effect creates a new program. */
 export type Drive = <A>(program: () => Program<A>) => Effect.Effect<A, ClientError>
 
 /** Runs programs with one `HttpClient`. */
 export interface Driver {
   /** Runs a program without `OpenStream`. */
   readonly drive: Drive
-  /** Runs the programs of one subscription, one after the other. An open response stays open between them, until the scope closes. */
+  /** Runs the programs of one subscription, one after another. An open response stays open between them, until the scope closes. */
   readonly session: Effect.Effect<Drive, never, Scope.Scope>
 }
 

@@ -25,8 +25,8 @@ export interface RunOptions extends JobsApiCalls.SubmitOptions {}
 /** The options of a submission that waits for the job. */
 export interface WaitOptions extends RunOptions {
   /**
-   * Cancels the job when the wait is interrupted. Default false: the job continues. When set, the client first submits the job with a
-   * separate, uninterruptible request, to know its id before the wait.
+   * Cancels the job when the wait is interrupted. Default false: the job continues. If true, the client first submits the job in a
+   * separate, uninterruptible request, so that it knows the job's id before the wait.
    */
   readonly cancelOnInterrupt?: boolean | undefined
 }
@@ -45,8 +45,8 @@ export interface JobHandle<out Output, out Chunk, out E = never, out R = never> 
   /** Waits until the job ends, without a time limit, and returns its output. `E` are the failures that the handler declares. */
   readonly result: Effect.Effect<Output, E | JobFailure | ClientError, R>
   /**
-   * Emits the job's chunks, from the first one until the job ends. Fails after the last chunk if the job failed. Every reader receives all
-   * chunks. When an attempt is lost, the chunks of the next attempt follow, from its first one.
+   * Emits all of the job's chunks, starting with the first, until the job ends. Fails after the last chunk if the job failed. Every reader
+   * receives all chunks. When an attempt is lost, all chunks of the next attempt follow.
    */
   readonly stream: Stream.Stream<Chunk, E | JobFailure | ClientError, R>
   /** Emits the job's events: statuses, progress, chunks, log lines and the end. Does not fail when the job failed. */
@@ -127,7 +127,7 @@ export const make = <Input, Output, Chunk, E, R>(
 
   const cancel = (id: string) => drive(() => JobsApiCalls.cancel(target, id))
 
-  /** Ignores errors: the caller has been interrupted. */
+  /** Ignores errors, because the caller has been interrupted. */
   const cancelQuietly = (id: string) => Effect.ignore(cancel(id))
 
   const waitFor = (operation: string, id: string) =>
@@ -217,7 +217,7 @@ export const make = <Input, Output, Chunk, E, R>(
       Stream.unwrap(Effect.gen(function*() {
         const json = yield* encodeInput("stream", input)
         if (cancelOnInterrupt !== true) return chunks("stream", yield* submit("stream", json, submission))
-        // The stream's scope owns the job: interruption, or taking only some chunks, cancels it.
+        // The stream's scope owns the job: the job is cancelled if the stream is interrupted or only some chunks are taken.
         let hasEnded = false
         const id = yield* Effect.acquireRelease(
           submit("stream", json, submission),

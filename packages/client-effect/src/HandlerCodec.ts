@@ -27,7 +27,7 @@ export interface Codec<in Input, out Output, out Chunk, out E, out R> {
 const decoder = <S extends Schema.Constraint>(schema: S) =>
   Schema.decodeUnknownEffect(Schema.toCodecJson(schema), { errors: "all" })
 
-/** Overloaded, because TypeScript cannot infer that the output is a list exactly if `handler.streams` is true. */
+/** Overloaded, because TypeScript cannot infer that the output is a list if and only if `handler.streams` is true. */
 function outputDecoder<H extends SchemaHandler>(
   handler: H
 ): (json: unknown) => Effect.Effect<OutputOf<H>, Schema.SchemaError, H["output"]["DecodingServices"]>
@@ -63,7 +63,7 @@ export const ofHandler = <H extends SchemaHandler>(
   }
 }
 
-/** Types a value as the caller declares it, without validation. */
+/** Gives a value the type that the caller declares, without validation. */
 function unvalidated<A>(json: unknown): Effect.Effect<A>
 function unvalidated(json: unknown): Effect.Effect<unknown> {
   return Effect.succeed(json)

@@ -1,5 +1,5 @@
 /**
- * The errors of the Effect client for jobs that ended without an output.
+ * The Effect client's errors for jobs that ended without an output.
  */
 import { type Exception, exceptionOf, failureText } from "@stint/client/JobOutcome"
 import { Job } from "@stint/contract/Job"
@@ -11,7 +11,7 @@ const members = {
   job: Job
 }
 
-/** The job FAILED with an error that its handler does not declare. Declared failures are errors of their own. */
+/** The job FAILED with an error that its handler does not declare. A declared failure is returned as an error of its own type. */
 export class JobFailed extends Schema.TaggedError<JobFailed>()("JobFailed", members) {
   override get message(): string {
     return `Job ${this.job.id} of "${this.endpoint}" FAILED: ${failureText(this.error)}`

@@ -1,5 +1,5 @@
 /**
- * Types and validates an endpoint of the promise client by the Schemas of a handler.
+ * Types and validates an endpoint of the promise client with the Schemas of a handler.
  *
  * ```ts
  * const thumbnail = createClient({ baseUrl }).endpoint(PromiseCodec.make(Thumbnail))

@@ -5,7 +5,7 @@
 import type { ChunkShape, HandlerLike, OutputShape } from "@stint/client/HandlerType"
 import type * as Schema from "effect/Schema"
 
-/** A handler, as callers see it, with Effect Schemas. */
+/** The part of a handler that matters to callers, with Effect Schemas. */
 export interface SchemaHandler extends HandlerLike {
   readonly input: Schema.Constraint
   readonly output: Schema.Constraint
@@ -31,7 +31,7 @@ export type ChunkOf<H extends SchemaHandler> = ChunkShape<H["streams"], H["outpu
 /** The failures that the handler declares. */
 export type ErrorOf<H extends SchemaHandler> = H["error"]["Type"]
 
-/** The services that the Schemas require to encode the input and decode results. `never` for most Schemas. */
+/** The services that the Schemas require to encode the input and decode the results. `never` for most Schemas. */
 export type ServicesOf<H extends SchemaHandler> =
   | H["input"]["EncodingServices"]
   | H["output"]["DecodingServices"]

@@ -1,5 +1,5 @@
 /**
- * Calls endpoints with Effect, and types endpoints of the promise client by Schemas.
+ * Calls endpoints with Effect, and types the promise client's endpoints with Schemas.
  */
 export type { JobEvent } from "@stint/client"
 export * as Client from "./Client.ts"

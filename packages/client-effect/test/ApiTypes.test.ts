@@ -11,10 +11,10 @@ import type { Json } from "@stint/contract/Json"
 import { describe, expectTypeOf, it } from "vitest"
 import type { SchemaHandler } from "../src/SchemaHandler.ts"
 
-/** Whether two types accept the same values: each is assignable to the other, at every depth, optional keys included. */
+/** Whether two types accept the same values: each is assignable to the other, at every depth, including optional keys. */
 type Same<A, B> = [A] extends [B] ? [B] extends [A] ? [Exact<A>] extends [Exact<B>] ? true : false : false : false
 
-/** Makes optional keys and keys of one type only visible to assignability. Stops at JSON, which is recursive. */
+/** Makes assignability detect optional keys and keys that only one of the types has. Stops at JSON, which is recursive. */
 type Exact<A> = unknown extends A ? A
   : [Json] extends [A] ? "Json"
   : A extends ReadonlyArray<infer Element> ? ReadonlyArray<Exact<Element>>

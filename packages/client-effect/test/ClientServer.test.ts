@@ -1,5 +1,5 @@
 /**
- * Both clients against the real server, over real sockets. The tests play the workers.
+ * Tests both clients against the real server, over real sockets. The tests act as the workers.
  */
 import { expect, layer } from "@effect/vitest"
 import { CallError, createClient, JobCancelledError, type JobEvent, JobFailedError } from "@stint/client"
@@ -316,7 +316,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
           expect((yield* byName.status(id)).status).toBe(cancelOnInterrupt ? "CANCELLED" : "IN_PROGRESS")
         }
       }
-      // Taking only some chunks abandons the stream, too.
+      // Taking only some chunks also abandons the stream.
       const enough = yield* Effect.forkChild(
         byName.stream(1, { cancelOnInterrupt: true }).pipe(Stream.take(1), Stream.runCollect)
       )

@@ -1,5 +1,5 @@
 /**
- * The Effect client on a mock platform.
+ * Tests the Effect client on a mock platform.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Client from "@stint/client-effect/Client"

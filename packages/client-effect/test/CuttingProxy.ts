@@ -1,5 +1,6 @@
 /**
- * A proxy that closes the connections of `events` requests after a number of bytes: in the middle of a line, a character or the headers.
+ * A proxy that closes the connections of `events` requests after a given number of bytes, which may be in the middle of a line, a
+ * character or the headers.
  */
 import { once } from "node:events"
 import { createServer, request as send } from "node:http"
@@ -16,7 +17,7 @@ export class CuttingProxy {
     this.url = url
   }
 
-  /** `after` returns the number of bytes to pass on of the next response. Undefined: all. */
+  /** `after` returns the number of bytes of the next response that are passed on. Undefined: the whole response. */
   static async start(platform: string, after: () => number | undefined): Promise<CuttingProxy> {
     const server = createServer()
     server.listen(0, "127.0.0.1")

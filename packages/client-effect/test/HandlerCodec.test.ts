@@ -1,5 +1,5 @@
 /**
- * The client decodes what a worker's handler encodes, and vice versa. Both run here, connected by JSON text.
+ * Tests that the client decodes what a worker's handler encodes, and vice versa. Both run here and exchange JSON text.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Handler } from "@stint/worker"

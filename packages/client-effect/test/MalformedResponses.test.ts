@@ -1,5 +1,5 @@
 /**
- * Both clients with malformed responses and lost connections, over real sockets.
+ * Tests both clients with malformed responses and lost connections, over real sockets.
  */
 import { createClient, JobTimedOutError } from "@stint/client"
 import * as Client from "@stint/client-effect/Client"
@@ -33,7 +33,7 @@ afterEach(async () => {
 
 const timeouts = { retryFor: 3_000, timeout: 500, wait: 1_000 }
 
-/** The same calls of both clients. */
+/** The same calls with both clients. */
 interface Calls {
   readonly run: () => Promise<unknown>
   readonly runSync: (idempotencyKey?: string) => Promise<unknown>

@@ -1,5 +1,5 @@
 /**
- * Both clients with connections that are closed after any number of bytes, against the real server.
+ * Tests both clients against the real server, over connections that are closed after any number of bytes.
  */
 import { expect, layer } from "@effect/vitest"
 import { createClient, type JobEvent } from "@stint/client"
@@ -11,7 +11,7 @@ import * as Stream from "effect/Stream"
 import * as fc from "fast-check"
 import { CuttingProxy } from "./CuttingProxy.ts"
 
-/** A proxy that closes one connection after each of these numbers of bytes, and then closes no more. */
+/** A proxy that closes one connection for each byte count in the list, after that many bytes, and leaves later connections open. */
 const cutting = (platform: string, lengths: ReadonlyArray<number>) =>
   Effect.acquireRelease(
     Effect.promise(() => {

@@ -1,5 +1,5 @@
 /**
- * The timeouts of the Effect client, with a test clock.
+ * Tests the timeouts of the Effect client with a test clock.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Client from "@stint/client-effect/Client"

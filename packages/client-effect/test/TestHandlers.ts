@@ -1,5 +1,6 @@
 /**
- * Handlers of `@stint/worker` that type the endpoints under test. Their code never runs: the tests play the workers.
+ * Handlers of `@stint/worker` that determine the types of the endpoints under test. Their code never runs, because the tests act as the
+ * workers.
  */
 import { Handler } from "@stint/worker"
 import * as Context from "effect/Context"
@@ -12,7 +13,7 @@ export class UnreadableImage extends Schema.TaggedError<UnreadableImage>()("Unre
   at: Schema.Date
 }) {}
 
-/** A service that the handler requires and callers do not. */
+/** A service that the handler requires but callers do not. */
 export class Images extends Context.Service<Images, { readonly resize: Effect.Effect<URL> }>()("test/Images") {}
 
 export const Thumbnail = Handler.make("thumbnail", {

@@ -23,7 +23,7 @@ export interface Job {
   readonly output?: Json
   /** Why the job failed. For an exception: JSON text with six fields (docs/spec/handler.md#exceptions). */
   readonly error?: string
-  /** How often the job returned to the queue. Absent while 0. */
+  /** The number of times the job has returned to the queue. Absent while 0. */
   readonly retries?: number
   /** The worker of the last attempt. */
   readonly workerId?: string
@@ -49,7 +49,7 @@ export interface Purged {
 
 /** The response of `health`: jobs and workers by state (docs/spec/jobs-api.md#health). */
 export interface Health {
-  /** `completed`, `failed` and `retried` count the jobs within their retention. */
+  /** `completed`, `failed` and `retried` count the jobs that are still retained. */
   readonly jobs: {
     readonly completed: number
     readonly failed: number
@@ -70,9 +70,9 @@ export interface Health {
 
 /** How often and when a job is retried. Missing members use the endpoint's settings. */
 export interface Retry {
-  /** The number of attempts, lost workers included. 1 to 100. */
+  /** The number of attempts, including those whose worker was lost. 1 to 100. */
   readonly maxAttempts?: number
-  /** Also retry after an error of the handler. Default: false. A lost worker is always retried. */
+  /** Also retry after an error in the handler. Default: false. An attempt whose worker was lost is always retried. */
   readonly onError?: boolean
   /** The wait before the next attempt: `initialMs * factor ** (n - 1)` after attempt `n`, at most `maxMs`. Default: no wait. */
   readonly backoff?: {
@@ -89,7 +89,7 @@ export interface Retry {
 export interface Policy {
   /** How long one attempt may run. 5 s to 7 days. */
   readonly executionTimeout?: number
-  /** How long the job may exist, waiting included. 10 s to 7 days. */
+  /** How long the job may exist, including its waiting time. 10 s to 7 days. */
   readonly ttl?: number
   /** Do not start a worker for this job. */
   readonly lowPriority?: boolean
@@ -120,7 +120,7 @@ export interface Webhook {
 export interface JobOptions {
   readonly policy?: Policy
   readonly s3Config?: S3Config
-  /** A URL that receives the ended job, or a webhook with a choice of events. */
+  /** A URL that receives the job when it has ended, or a webhook with selected events. */
   readonly webhook?: string | Webhook
   /** -100 to 100; jobs with a higher priority run first. Default: 0. */
   readonly priority?: number
@@ -132,7 +132,7 @@ export interface JobOptions {
 export interface JobStatusEvent {
   readonly id: string
   readonly status: "IN_QUEUE" | "IN_PROGRESS"
-  /** The number of times a worker has received the job. */
+  /** The number of times that a worker has received the job. */
   readonly attempt: number
   /** The worker of this attempt. */
   readonly workerId?: string
@@ -144,7 +144,7 @@ export interface JobProgressEvent {
   readonly output: Json
 }
 
-/** The data of a `chunk` event. `number` counts from 1 in each attempt. */
+/** The data of a `chunk` event. `number` starts at 1 in each attempt. */
 export interface JobChunkEvent {
   readonly attempt: number
   readonly number: number
@@ -161,9 +161,9 @@ export interface JobLogLine {
   readonly message: string
   readonly attempt: number
   /**
-   * `log`: written with a logger. `stdout`, `stderr`: printed. `platform`: stands for lines that the platform dropped.
+   * `log`: written with a logger. `stdout`, `stderr`: printed. `platform`: a placeholder for lines that the platform dropped.
    */
   readonly source: "log" | "stdout" | "stderr" | "platform"
-  /** Absent for lines of the platform. */
+  /** Absent for lines from the platform. */
   readonly workerId?: string
 }

@@ -1,5 +1,5 @@
 /**
- * The error of a failed call: its reason, a sentence about it, and a hint.
+ * The error of a failed call: its reason, a sentence that describes it, and a hint.
  *
  * Uses the texts of the platform's problem bodies (docs/spec/errors.md#problem-object). A proxy between client and platform may respond
  * instead, so a body may be anything.
@@ -16,7 +16,7 @@ export interface Problem {
  * Why a call failed.
  *
  * - `Unauthorized`: the key is missing or unknown (401), or not valid for this endpoint (403).
- * - `NotFound`: the endpoint or the job does not exist, or the job's retention has ended; `address`: the host is not a platform.
+ * - `NotFound`: the endpoint or the job does not exist, or the job's retention has ended; `address`: the host is not a Stint platform.
  * - `Invalid`: the request is invalid; `problems` lists the invalid values. With an {@link EndpointCodec}: the codec rejected the input, and
  *   nothing was sent.
  * - `TooLarge`: the request exceeds the platform's limit, in bytes if known.
@@ -25,7 +25,7 @@ export interface Problem {
  * - `Unavailable`: the platform, or a proxy in front of it, returned 5xx.
  * - `Unreachable`: no response. `sent` is false if the request certainly did not reach the platform.
  * - `Mismatch`: the job completed, but the codec rejected its output: caller and worker have different versions of the handler.
- * - `Unexpected`: a response that a platform never sends.
+ * - `Unexpected`: a response that a Stint platform never sends.
  */
 export type Reason =
   | { readonly _tag: "Unauthorized"; readonly status: number }
@@ -90,7 +90,7 @@ export class CallError extends StintError {
   }
 }
 
-/** The number of problems in a message. `reason.problems` has all of them. */
+/** The maximum number of problems in a message. `reason.problems` contains all of them. */
 const MAX_SHOWN_PROBLEMS = 5
 
 /** The failure for a value that a codec rejected: an input before it was sent (`Invalid`) or a received output (`Mismatch`). */
@@ -127,7 +127,7 @@ export const isRecord = (value: unknown): value is Readonly<Record<string, unkno
 
 const textOf = (value: unknown): string | undefined => typeof value === "string" && value !== "" ? value : undefined
 
-/** The longest part of a response body in a message. Characters. */
+/** The maximum length of the part of a response body that a message contains. Characters. */
 const MAX_EXCERPT = 200
 
 /** The beginning of a response body, without markup and line breaks. */
@@ -184,7 +184,7 @@ const quoted = (text: string): string => {
   return excerpt === "" ? "with an empty body" : `with "${excerpt}"`
 }
 
-/** The failure for a response that a platform never sends. */
+/** The failure for a response that a Stint platform never sends. */
 export const unexpected = (
   { status, text }: Pick<HttpResponse, "status" | "text">,
   detail: string,
@@ -195,7 +195,7 @@ export const unexpected = (
   hint
 })
 
-/** What a 404 did not find, by the type of its problem body. */
+/** What a 404 reports as missing, by the type of its problem body. */
 const notFoundKind = (kind: string | undefined): "endpoint" | "job" | "address" => {
   switch (kind) {
     case "job-not-found":
@@ -272,7 +272,7 @@ export const explainResponse = (response: HttpResponse): FailureExplanation => {
 /** Error codes of failures before the request was sent. Browsers provide no codes. */
 const NOT_SENT = new Set(["ECONNREFUSED", "ENOTFOUND", "EAI_AGAIN", "EHOSTUNREACH", "ENETUNREACH", "UND_ERR_CONNECT_TIMEOUT"])
 
-/** An error and all errors that caused it, including those in an AggregateError. */
+/** An error and all errors that caused it, including the errors in an AggregateError. */
 const causesOf = (cause: unknown, depth = 0): ReadonlyArray<object> => {
   if (typeof cause !== "object" || cause === null || depth > 6) return []
   const inner = [

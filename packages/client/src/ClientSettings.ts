@@ -6,20 +6,20 @@ import type { Decoders } from "./protocol/DriverProtocol.ts"
 /** The timeouts of a client. Milliseconds. */
 export interface Timeouts {
   /**
-   * How long a response may take, in addition to the wait that the client requested. Default 60 s: enough for a 20 MB input on a slow line,
-   * but dead connections are noticed late.
+   * How long a response may take, in addition to the wait that the client requested. Default 60 s, which is enough for a 20 MB input over
+   * a slow connection; the trade-off is that dead connections are noticed late.
    */
   readonly timeout: number
   /**
-   * How long the platform holds one long poll (`?wait=`, 1 s to 300 s). Default 25 s, because many proxies close idle connections after 30 s;
-   * longer waits send fewer requests. The client repeats the poll until the job ends, so a short wait never ends early.
+   * How long the platform holds one long poll (`?wait=`, 1 s to 300 s). Default 25 s, because many proxies close idle connections after 30
+   * s; longer waits send fewer requests. The client repeats the poll until the job ends, so a short value does not shorten the whole wait.
    */
   readonly wait: number
   /** How long a single call is retried after 429, 503 and lost connections. Default 10 s. */
   readonly retryFor: number
   /**
-   * How long a wait for a result tolerates an unreachable platform. Default 5 min: enough for a restart or an update. The job continues when
-   * this time runs out; ask for its result again.
+   * How long a wait for a result tolerates an unreachable platform. Default 5 min: enough for a restart or an update. When this time runs
+   * out, the job continues; call `result` to resume the wait.
    */
   readonly reconnectFor: number
 }
@@ -31,10 +31,10 @@ export const DEFAULT_TIMEOUTS: Timeouts = { timeout: 60_000, wait: 25_000, retry
 export interface Settings extends Timeouts {
   /** The platform's URL without a trailing slash and without `/v2`, as used in requests and messages. */
   readonly host: string
-  /** The headers of every request. The only place that holds the key. */
+  /** The headers of every request. The key is stored only here. */
   readonly headers: Readonly<Record<string, string>>
   readonly decoders: Decoders
-  /** Makes the idempotency key of a submission that has none. Undefined: the submission is sent without a key. */
+  /** Generates the idempotency key for a submission that has none. If undefined, the submission is sent without a key. */
   readonly newIdempotencyKey: (() => string) | undefined
 }
 
@@ -76,7 +76,7 @@ export const normalizeBaseUrl = (baseUrl: string | URL): string => {
   return url.origin + url.pathname.replace(/\/+$/, "").replace(/\/v2$/, "")
 }
 
-/** The headers of every request with this key. Without a key there is no `authorization` header: a proxy may add it. */
+/** The headers of every request with this key. Without a key, there is no `authorization` header, because a proxy may add it. */
 export const requestHeaders = (apiKey: string | undefined): Readonly<Record<string, string>> => {
   const key = (apiKey ?? "").trim()
   // `fetch` would reject such a header with a message that repeats the key.

@@ -1,10 +1,10 @@
 /**
  * Encodes the input of an endpoint and decodes its results. `PromiseCodec.make(handler)` of `@stint/client-effect` builds a codec from the
- * Schemas of a handler; any other validation library fits behind the same interface.
+ * Schemas of a handler; codecs for other validation libraries can implement the same interface.
  */
 import type { Problem } from "./CallError.ts"
 
-/** The value, or the problems for which the codec rejected it. */
+/** The value, or the problems because of which the codec rejected it. */
 export type CodecResult<Value> = { readonly value: Value } | { readonly problems: ReadonlyArray<Problem> }
 
 /** The codec of one endpoint. */
@@ -17,6 +17,6 @@ export interface EndpointCodec<in Input, out Output, out Chunk> {
   readonly output: (json: unknown) => Promise<CodecResult<Output>>
   /** Decodes one chunk. Problems reject the call with `Mismatch`. */
   readonly chunk: (json: unknown) => Promise<CodecResult<Chunk>>
-  /** Decodes a job's `error` as a failure that the handler declares. Undefined for any other error. */
+  /** Decodes a job's `error` as one of the failures that the handler declares. Undefined for any other error. */
   readonly declared: (error: string) => Promise<unknown>
 }

@@ -45,7 +45,7 @@ class RequestDeadline {
     return performance.now() - this.#start
   }
 
-  /** The reply of a failed step. Throws the signal's reason if the caller aborted. */
+  /** The reply for a failed step. Throws the signal's reason if the caller aborted. */
   noResponse(cause: unknown, jobId?: string): NoResponse {
     this.#caller?.throwIfAborted()
     return { _tag: "NoResponse", cause, timedOut: this.timedOut, jobId, took: this.took }
@@ -83,7 +83,7 @@ const sleep = async ({ atLeast, spread }: Pause, signal: AbortSignal | undefined
   return { _tag: "PauseEnded", took }
 }
 
-/** Runs the programs of one subscription, one after the other. An open response stays open between them. */
+/** Runs the programs of one subscription, one after another. An open response stays open between them. */
 export class Session {
   readonly #fetch: Fetch
   #stream: EventStream | undefined
@@ -123,7 +123,7 @@ export class Session {
       const response = await this.#fetch(url, {
         method,
         headers: { ...headers },
-        // The platform uses no cookies, and a browser that sends them needs further CORS permissions.
+        // The platform uses no cookies, and sending them would require further CORS permissions in a browser.
         credentials: "omit",
         cache: "no-store",
         redirect: "manual",

@@ -11,20 +11,20 @@ export interface SchemaLike {
   readonly Encoded: unknown
 }
 
-/** A handler, as callers see it. */
+/** The part of a handler that matters to callers. */
 export interface HandlerLike {
   /** The name of the endpoint, unless the caller passes another one. */
   readonly name: string
   readonly input: SchemaLike
-  /** The job's output; for a streaming handler, one chunk. */
+  /** The job's output, or one chunk if the handler streams. */
   readonly output: SchemaLike
   readonly error: SchemaLike
   readonly streams: boolean
 }
 
 /**
- * The output of a job: the handler's output, or the list of chunks of a streaming handler (empty unless the handler aggregates). A union of
- * both when the type of `streams` is `boolean`.
+ * The output of a job: the handler's output, or, if the handler streams, the list of its chunks (empty unless the handler aggregates). It
+ * is a union of both if the type of `streams` is `boolean`.
  */
 export type OutputShape<Streams extends boolean, Value> = Streams extends true ? ReadonlyArray<Value> : Value
 

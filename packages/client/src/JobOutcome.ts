@@ -1,5 +1,5 @@
 /**
- * Reads the outcome of a job from its job object (docs/spec/handler.md#exceptions, docs/spec/jobs-api.md#job-object).
+ * Derives the outcome of a job from its job object (docs/spec/handler.md#exceptions, docs/spec/jobs-api.md#job-object).
  *
  * ```
  *   COMPLETED   its output
@@ -15,7 +15,7 @@ import { isRecord, parseJson } from "./CallError.ts"
 export interface Exception {
   readonly type: string
   readonly message: string
-  /** Also undefined if the endpoint hides tracebacks from callers. */
+  /** Also undefined if the endpoint does not show tracebacks to callers. */
   readonly traceback: string | undefined
   readonly hostname: string | undefined
   readonly workerId: string | undefined
@@ -47,7 +47,7 @@ export interface EndedJob extends Job {
 /** Whether a job has ended. */
 export const hasEnded = (job: Job): job is EndedJob => job.status !== "IN_QUEUE" && job.status !== "IN_PROGRESS"
 
-/** A job's `error` for a message: type and message of an exception, or the first 500 characters. */
+/** A job's `error`, formatted for a message: the type and message of an exception, or the first 500 characters. */
 export const failureText = (error: string): string => {
   const exception = exceptionOf(error)
   if (exception !== undefined) return `${exception.type}: ${exception.message}`

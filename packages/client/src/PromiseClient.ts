@@ -7,8 +7,8 @@
  * for await (const n of countdown.stream({ from: 3 })) console.log(n)
  * ```
  *
- * Every call takes an `AbortSignal` and rejects with its reason. All other errors are a {@link StintError}: `CallError` if the call failed,
- * and `JobFailedError`, `JobCancelledError` or `JobTimedOutError` if the job ended without an output.
+ * Every call accepts an `AbortSignal`; an aborted call rejects with the signal's reason. All other errors are a {@link StintError}:
+ * `CallError` if the call failed, and `JobFailedError`, `JobCancelledError` or `JobTimedOutError` if the job ended without an output.
  *
  * Aborting a wait does not affect the job, which continues; `cancelOnAbort` cancels it.
  */
@@ -30,13 +30,13 @@ import type { Target } from "./protocol/RetriedRequest.ts"
 export interface ClientOptions extends Partial<Timeouts> {
   /** `http://127.0.0.1:4600`; in a browser also relative to the page. A `/v2` at the end is removed. */
   readonly baseUrl: string | URL
-  /** Omit the key in web pages, where every visitor could read it: let a proxy add it. */
+  /** Omit the key in web pages, where every visitor could read it, and let a proxy add it. */
   readonly apiKey?: string | undefined
   /** Default: the global `fetch`. */
   readonly fetch?: Fetch | undefined
   /**
    * Generates an idempotency key for every submission without one, so that the client can repeat a submission whose response was lost.
-   * Default false, because RunPod ignores the header and would create a job for each try.
+   * Default false, because RunPod ignores the header and would create a job for each attempt.
    */
   readonly idempotencyKeys?: boolean | undefined
 }
@@ -53,8 +53,8 @@ export interface RunOptions extends CallOptions, JobsApiCalls.SubmitOptions {}
 /** The options of a submission that waits for the job. */
 export interface WaitOptions extends RunOptions {
   /**
-   * Cancels the job when `signal` aborts the wait, or when the loop over its stream ends early. Default false: the job continues. When set,
-   * the client first submits the job with a separate request, to know its id before the wait.
+   * Cancels the job when `signal` aborts the wait, or when the loop over its stream ends early. Default false: the job continues. If true,
+   * the client first submits the job in a separate request, so that it knows the job's id before the wait.
    */
   readonly cancelOnAbort?: boolean | undefined
 }
@@ -73,8 +73,8 @@ export interface JobHandle<Output, Chunk> {
   /** Waits until the job ends, without a time limit, and returns its output. */
   readonly result: (options?: CallOptions) => Promise<Output>
   /**
-   * Yields the job's chunks, from the first one until the job ends. Rejects after the last chunk if the job failed. Every reader receives all
-   * chunks. When an attempt is lost, the chunks of the next attempt follow, from its first one.
+   * Yields all of the job's chunks, starting with the first, until the job ends. Rejects after the last chunk if the job failed. Every
+   * reader receives all chunks. When an attempt is lost, all chunks of the next attempt follow.
    */
   readonly stream: (options?: CallOptions) => AsyncIterableIterator<Chunk>
   /** Yields the job's events: statuses, progress, chunks, log lines and the end. Does not reject when the job failed. */
@@ -105,20 +105,20 @@ export interface Endpoint<Input, Output, Chunk> {
   readonly health: (options?: CallOptions) => Promise<Health>
 }
 
-/** A connection to a platform. It holds no resources and need not be closed. */
+/** A connection to a platform. It holds no resources and does not have to be closed. */
 export interface Client {
   /** The platform's URL. */
   readonly baseUrl: string
   /** An endpoint with JSON input and output. `output` is undefined if the handler returned `{}`. */
   endpoint(name: string): Endpoint<Json, Json | undefined, Json>
-  /** An endpoint typed by the type of its handler, in JSON: a `URL` is a string. Nothing is validated at run time. */
+  /** An endpoint typed by the type of its handler. Values have their JSON types: a `URL` is a string. Nothing is validated at run time. */
   endpoint<H extends HandlerLike>(name: string): Endpoint<JsonInputOf<H>, JsonOutputOf<H>, JsonChunkOf<H>>
   /** An endpoint typed by the caller: `endpoint<{ from: number }, ReadonlyArray<number>>`. Nothing is validated at run time. */
   endpoint<Input, Output, Chunk = ElementOf<Output>>(name: string): Endpoint<Input, Output, Chunk>
   /**
    * An endpoint typed and validated by a codec: `endpoint(PromiseCodec.make(handler))` with `PromiseCodec` of `@stint/client-effect`. An
-   * invalid input rejects before it is sent (`CallError`, `Invalid`), an invalid output when it is received (`Mismatch`). `name` overrides the
-   * codec's name.
+   * invalid input is rejected before it is sent (`CallError`, `Invalid`), and an invalid output when it is received (`Mismatch`). `name`
+   * overrides the codec's name.
    */
   endpoint<Input, Output, Chunk>(codec: EndpointCodec<Input, Output, Chunk>, name?: string): Endpoint<Input, Output, Chunk>
 }
@@ -200,7 +200,7 @@ async function* follow(
 async function* chunks(context: EndpointContext, id: string, signal: AbortSignal | undefined): AsyncGenerator<unknown, void> {
   for await (const event of follow(context, id, { operation: "stream" }, signal)) {
     if (event._tag === "Chunk") yield event.output
-    // The output of a COMPLETED job is not decoded: callers of `stream` do not read it, and it is mostly an empty list.
+    // Do not decode the output of a COMPLETED job: callers of `stream` do not read it, and it is usually an empty list.
     if (event._tag === "End" && event.job.status !== "COMPLETED") await outputOrThrow(context, "stream", event.job)
   }
 }
@@ -220,7 +220,7 @@ const jobHandle = (context: EndpointContext, id: string): JobHandle<unknown, unk
 const cancelQuietly = (context: EndpointContext, id: string): Promise<unknown> =>
   context.drive(JobsApiCalls.cancel(context.target, id), undefined).catch(() => {})
 
-/** Submits a job that has to be cancelled when the wait is aborted. Not abortable, because the job's id must be known. */
+/** Submits a job that must be cancelled if the wait is aborted. This call cannot be aborted, because the job's id must be known. */
 const submitCancellable = async (
   context: EndpointContext,
   operation: string,
@@ -286,7 +286,7 @@ const endpointOf = (context: EndpointContext): Endpoint<never, unknown, unknown>
 }
 
 /**
- * Creates a client. Sends nothing before the first call.
+ * Creates a client. It sends nothing until the first call.
  *
  * Throws a TypeError if `baseUrl` is not a URL or `apiKey` contains invalid characters.
  */

@@ -1,5 +1,5 @@
 /**
- * Builds the client for browsers, measures the bundle, and runs it with the globals of a browser only.
+ * Builds the client for browsers, measures the bundle, and runs it with only the globals of a browser.
  */
 import { build } from "esbuild"
 import { join, resolve } from "node:path"
@@ -17,7 +17,7 @@ const bundle = (contents: string, options: { readonly splitting: boolean; readon
     minify: true,
     write: false,
     metafile: true,
-    // An import of Node fails the build.
+    // The build fails if anything imports a Node module.
     platform: "browser",
     outdir: join(folder, "dist-test"),
     logLevel: "silent",

@@ -1,5 +1,5 @@
 /**
- * The events that a subscriber receives over connections that are lost anywhere, and from platforms without events.
+ * Tests which events a subscriber receives when connections are lost at any point, and from platforms without events.
  */
 import { Api } from "@stint/contract/Api"
 import { HttpApi } from "effect/http-api"
@@ -150,7 +150,7 @@ describe("subscribe", () => {
     expect(follow([response(204, "")], {}, "1.9.e1").value).toEqual([])
   })
 
-  it("returns a new attempt and its chunks from the first one", () => {
+  it("returns a new attempt and all of its chunks", () => {
     const { value } = follow([opened, part(status(1) + chunk(1, 1) + chunk(1, 2) + status(2) + chunk(2, 1) + end)])
     expect(value?.map((event) => event._tag === "Chunk" ? `${event.attempt}.${event.number}` : event._tag)).toEqual(
       ["Status", "1.1", "1.2", "Status", "2.1", "End"]
@@ -248,7 +248,7 @@ describe("subscribe on a platform without events", () => {
   const chunksOf = (events: ReadonlyArray<JobEvent> | undefined) =>
     (events ?? []).flatMap((event) => event._tag === "Chunk" ? [event.output] : [])
 
-  it("reads `stream` instead, for every response that shows that there are no events", () => {
+  it("reads `stream` instead after any response that shows that there are no events", () => {
     for (const response of NONE) {
       const { calls, value } = follow([response, page("IN_PROGRESS", 1), page("COMPLETED", 2)])
       expect(chunksOf(value)).toEqual([1, 2])

@@ -12,7 +12,7 @@ const receipt = response(200, { id: "j1", status: "IN_QUEUE" })
 const ended = response(200, job("COMPLETED", { output: 1 }))
 const running = (took: number) => response(200, job("IN_PROGRESS"), { took })
 
-/** All operations. `twice`: whether a call may be processed twice. */
+/** All operations. `twice`: whether it is safe if the platform processes the call twice. */
 const operations: ReadonlyArray<{
   readonly name: string
   readonly start: () => Program<unknown>
@@ -113,7 +113,7 @@ describe("retries", () => {
     })
   })
 
-  it("says in the message that a job may have been created, and suggests an idempotency key", () => {
+  it("states in the message that a job may have been created, and suggests an idempotency key", () => {
     const { error } = perform(JobsApiCalls.runSync(target(), 1, {}), [cut()])
     expect(error?.reason).toEqual({ _tag: "Unreachable", sent: true })
     expect(error?.message).toContain("The platform may have created a job")
@@ -262,7 +262,7 @@ describe("runSync", () => {
       const submitted = perform(JobsApiCalls.run(target(), 1, {}), [lost])
       expect([submitted.value, submitted.calls.length]).toEqual([{ id: "j1", status: "IN_QUEUE" }, 1])
     }
-    // A 409 is an error even with a job's id.
+    // A 409 is an error even if it contains a job's id.
     expect(perform(JobsApiCalls.run(target(), 1, {}), [problem(409, "conflict", {}), ended]).error?.reason).toEqual({
       _tag: "Conflict"
     })

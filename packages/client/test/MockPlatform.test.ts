@@ -1,5 +1,5 @@
 /**
- * The promise client on a mock platform.
+ * Tests the promise client on a mock platform.
  */
 import { describe, expect, it } from "vitest"
 import { CallError, createClient, JobCancelledError, JobFailedError } from "../src/index.ts"

@@ -1,5 +1,5 @@
 /**
- * Aborts, settings and errors of the promise client.
+ * Tests aborts, settings and errors of the promise client.
  */
 import { afterEach, describe, expect, it } from "vitest"
 import { CallError, createClient, StintError } from "../src/index.ts"

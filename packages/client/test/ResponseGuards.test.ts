@@ -39,7 +39,7 @@ const chunk = fc.oneof({ weight: 5, arbitrary: fc.record({ output: fc.jsonValue(
   arbitrary: fc.constantFrom<unknown>(1, {}, null, [])
 })
 
-/** Values close to responses: any of their keys, with mostly valid values. */
+/** Values that resemble responses: any subset of their keys, with mostly valid values. */
 const nearly = fc.oneof(
   fc.record({
     id: text,

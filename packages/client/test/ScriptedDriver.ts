@@ -1,5 +1,6 @@
 /**
- * Runs programs against a script, without sockets and clocks. Each request receives the next entry; pauses take their shortest duration.
+ * Runs programs against a script, without sockets or clocks. Each request receives the next entry, and pauses have their shortest
+ * duration.
  */
 import { expect } from "vitest"
 import { CallError } from "../src/CallError.ts"
@@ -99,7 +100,7 @@ export interface Performed<A> {
   readonly error: CallError | undefined
 }
 
-/** Runs a program. `script` has the reply to each request and each read; the last entry repeats. */
+/** Runs a program. `script` contains the reply to each request and each read; the last entry repeats. */
 export const perform = <A>(program: Program<A>, script: ReadonlyArray<Entry>, limit = 10_000): Performed<A> => {
   let at = 0
   return performWith(program, () => script[Math.min(at++, script.length - 1)]!, limit)

@@ -1,13 +1,13 @@
 /**
- * The OpenTelemetry SDK of a process. Its modules are loaded only when the environment asks for traces.
+ * The OpenTelemetry SDK of a process. Its modules are loaded only when the environment configures traces.
  *
  * ```
  *   ended spans --> BatchSpanProcessor --> the exporter of the protocol --> the collector
  *                   (in memory, bounded)    \\--> logs one WARN when an outage starts, one INFO when it ends
  * ```
  *
- * The program never waits for the collector: spans that cannot be sent in time are lost. Only the shutdown waits for the last spans, for
- * {@link FLUSH_TIMEOUT} at most.
+ * The program never waits for the collector, and spans that cannot be sent in time are lost. Only the shutdown waits for the last spans,
+ * for at most {@link FLUSH_TIMEOUT}.
  */
 import type { TracerProvider as ApiTracerProvider } from "@opentelemetry/api"
 import type { ExportResult, ExportResultCode } from "@opentelemetry/core"
@@ -21,32 +21,32 @@ import { make as makeTracer } from "./OtelTracer.ts"
 import type { OtelModules, OtelTracer, TracerHooks } from "./OtelTracer.ts"
 import * as OtlpConfig from "./OtlpConfig.ts"
 
-/** The longest wait for the last spans at shutdown, in milliseconds. A longer wait saves more spans from a slow collector. */
+/** The longest wait for the last spans at shutdown, in milliseconds. A longer wait loses fewer spans when the collector is slow. */
 const FLUSH_TIMEOUT = 3_000
 
-/** The instrumentation scope in exported spans. Backends group and filter by it, so it does not follow the package's name. */
+/** The instrumentation scope in exported spans. Backends group and filter by it, so it stays the same when the package is renamed. */
 const SCOPE = "@stint/telemetry"
 
-/** How the tracer differs from its defaults. */
+/** Options of the tracer. */
 export interface TracerOptions extends TracerHooks {
   /** The version of the instrumentation scope. Default: none. */
   readonly version?: string
 }
 
-/** The resource of this process, where the variables do not name it. */
+/** The resource of this process, used when the variables do not name it. */
 export interface Identity {
   readonly serviceName: string
   readonly attributes: Readonly<Record<string, string>>
 }
 
-// Dynamic imports, so that a bundle of a handler does not load these modules at its start.
+// Dynamic imports, so that a bundled handler does not load these modules at its start.
 const load = async (): Promise<OtelModules> => ({
   api: await import("@opentelemetry/api"),
   core: await import("@opentelemetry/core")
 })
 const loadSdk = () => import("@opentelemetry/sdk-trace")
 
-/** Whether this process has registered an OpenTelemetry SDK. Reads the global of the OpenTelemetry API without loading a module. */
+/** Whether this process has registered an OpenTelemetry SDK. Reads the OpenTelemetry API's global without loading a module. */
 export const isRegistered = (): boolean => {
   const registry: unknown = Reflect.get(globalThis, Symbol.for("opentelemetry.js.api.1"))
   return Predicate.hasProperty(registry, "trace") && registry.trace !== undefined
@@ -224,14 +224,16 @@ const startOtlp = Effect.fnUntraced(function*(
   })
 })
 
-/** The provider behind the API's proxy provider. */
+/** The provider to which the API's proxy provider delegates. */
 const delegateOf = (provider: ApiTracerProvider): unknown =>
   Predicate.hasProperty(provider, "getDelegate") && Predicate.isFunction(provider.getDelegate) ? provider.getDelegate() : provider
 
 const hasFlush = (provider: unknown): provider is { readonly forceFlush: () => Promise<void> } =>
   Predicate.hasProperty(provider, "forceFlush") && Predicate.isFunction(provider.forceFlush)
 
-/** A tracer of the registered SDK, which belongs to the program: when the scope closes, its spans are flushed and it stays registered. */
+/**
+ * A tracer of the registered SDK. The SDK belongs to the program, so when the scope closes, its spans are flushed but it stays registered.
+ */
 const attachToRegistered = Effect.fnUntraced(function*(
   options: TracerOptions
 ): Effect.fn.Return<OtelTracer, never, Scope.Scope> {
@@ -245,7 +247,7 @@ const attachToRegistered = Effect.fnUntraced(function*(
 })
 
 /**
- * The tracer that the environment asks for; undefined where it asks for none.
+ * The tracer that the environment configures, or undefined when it configures none.
  *
  * ```
  *   OTEL_SDK_DISABLED=true                    none

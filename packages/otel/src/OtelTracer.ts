@@ -9,7 +9,7 @@
  *   runs an effect from plain code  <-----------  the active span
  * ```
  *
- * OpenTelemetry is an argument: this package imports its modules only when a program wants traces.
+ * The OpenTelemetry modules are passed as an argument, because this package imports them only when a program uses traces.
  */
 import type * as Otel from "@opentelemetry/api"
 import type * as OtelCore from "@opentelemetry/core"
@@ -26,14 +26,14 @@ export interface OtelModules {
   readonly core: typeof OtelCore
 }
 
-/** What the bridge asks the program about its spans and fibers. */
+/** Functions with which the bridge queries the program about its spans and fibers. */
 export interface TracerHooks {
   /**
    * Whether only a runtime's own steps run in the span with these annotations. The bridge does not make such a span active for plain code,
-   * because that costs something at every step of a fiber. Default: false for every span.
+   * because that adds a cost to every step of a fiber. Default: false for every span.
    */
   readonly isRuntimeOnly?: (annotations: Context.Context<never>) => boolean
-  /** Whether the fiber runs plain code within a runtime-only span: then that span is active all the same. Default: false. */
+  /** Whether the fiber runs plain code within a runtime-only span. If so, that span is made active anyway. Default: false. */
   readonly isPluginCode?: (fiber: Fiber.Fiber<unknown, unknown>) => boolean
   /** The W3C `tracestate` of a span that came from outside the process. Effect's spans do not have one. Default: none. */
   readonly traceStateOf?: (span: Tracer.AnySpan) => string | undefined
@@ -43,11 +43,11 @@ const SECOND = 1_000_000_000n
 
 const hrTime = (nanos: bigint): Otel.HrTime => [Number(nanos / SECOND), Number(nanos % SECOND)]
 
-/** A value that an attribute can hold; other values become their JSON text. */
+/** Converts a value to one that an attribute can hold. Unsupported values become JSON text. */
 const attributeOf = (value: unknown): string | number | boolean => {
   if (typeof value === "string" || typeof value === "number" || typeof value === "boolean") return value
   try {
-    // The JSON text of a secret (`Redacted`) does not show it.
+    // The JSON text of a `Redacted` value does not contain the secret.
     return JSON.stringify(value) ?? String(value)
   } catch {
     return String(value)
@@ -57,7 +57,7 @@ const attributeOf = (value: unknown): string | number | boolean => {
 const attributesOf = (record: Readonly<Record<string, unknown>>): Otel.Attributes =>
   Object.fromEntries(Object.entries(record).map(([key, value]) => [key, attributeOf(value)]))
 
-/** The message of a failure, and the error if the failure is one. */
+/** The message of a failure, and the `Error` object if the failure is one. */
 const failureOf = (cause: Cause.Cause<unknown>): { readonly message: string; readonly error: Error | undefined } => {
   const thrown = Cause.squash(cause)
   if (thrown instanceof Error) return { message: thrown.message === "" ? thrown.name : thrown.message, error: thrown }
@@ -67,7 +67,7 @@ const failureOf = (cause: Cause.Cause<unknown>): { readonly message: string; rea
 
 const NO_ATTRIBUTES: ReadonlyMap<string, unknown> = new Map()
 
-/** A span of both Effect and OpenTelemetry. */
+/** A span that is both an Effect span and an OpenTelemetry span. */
 class OtelSpan implements Tracer.Span {
   readonly _tag = "Span"
   readonly name: string
@@ -100,7 +100,7 @@ class OtelSpan implements Tracer.Span {
       this.parent = options.parent
       this.#outer = bridge.contextOf(options.parent.value)
     } else {
-      // Without an Effect parent, the span that is active in the plain code that ran the effect is the parent.
+      // Without an Effect parent, the parent is the span that was active in the plain code that ran the effect.
       const active = api.context.active()
       const found = options.root ? undefined : bridge.externalOf(active)
       this.parent = found === undefined ? options.parent : Option.some(found)
@@ -169,7 +169,10 @@ class Bridge {
   readonly #core: typeof OtelCore
   readonly tracer: Otel.Tracer
   readonly kinds: Readonly<Record<Tracer.SpanKind, Otel.SpanKind>>
-  /** Contexts of spans from elsewhere, such as the caller's. Cached, because the bridge needs one at every step of a fiber. */
+  /**
+   * The contexts of spans that the bridge did not create, such as the caller's span. Cached, because the bridge needs a context at every
+   * step of a fiber.
+   */
   readonly #foreign = new WeakMap<Tracer.AnySpan, Otel.Context>()
 
   readonly isRuntimeOnly: (annotations: Context.Context<never>) => boolean
@@ -226,7 +229,9 @@ class Bridge {
   }
 }
 
-/** The span to make active for plain code: skips spans that are not propagated. A runtime-only span counts only for a plugin's code. */
+/**
+ * The span to make active for plain code. Skips spans that are not propagated, and runtime-only spans unless a plugin's code is running.
+ */
 const activeOf = (
   fiber: Fiber.Fiber<unknown, unknown>,
   isPluginCode: (fiber: Fiber.Fiber<unknown, unknown>) => boolean

@@ -1,18 +1,19 @@
 /**
- * The configuration of traces, from OpenTelemetry's standard variables, so that the documentation of OpenTelemetry and of vendors applies.
+ * Reads the configuration of traces from OpenTelemetry's standard variables, so that the documentation of OpenTelemetry and of vendors
+ * applies.
  *
  * | variable | default | meaning |
  * |---|---|---|
  * | `OTEL_EXPORTER_OTLP_ENDPOINT` | none: no traces | the address of the collector; `/v1/traces` is appended |
- * | `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` | the one above | the address for traces, used unchanged |
- * | `OTEL_EXPORTER_OTLP_HEADERS`, `..._TRACES_HEADERS` | none | `key=value,key=value`, percent-encoded; for keys |
+ * | `OTEL_EXPORTER_OTLP_TRACES_ENDPOINT` | derived from the variable above | the address for traces, used unchanged |
+ * | `OTEL_EXPORTER_OTLP_HEADERS`, `..._TRACES_HEADERS` | none | `key=value,key=value`, percent-encoded; for API keys |
  * | `OTEL_EXPORTER_OTLP_PROTOCOL`, `..._TRACES_PROTOCOL` | `http/protobuf` | or `http/json`: readable, and about 50 % larger |
  * | `OTEL_EXPORTER_OTLP_COMPRESSION`, `..._TRACES_COMPRESSION` | `none` | or `gzip`: smaller requests, more CPU time |
  * | `OTEL_EXPORTER_OTLP_TIMEOUT`, `..._TRACES_TIMEOUT` | 10000 | milliseconds to export one batch, retries included |
  * | `OTEL_TRACES_EXPORTER` | `otlp` with an endpoint, else `none` | `otlp` without an endpoint means `http://localhost:4318` |
  * | `OTEL_SDK_DISABLED` | false | true: no traces; overrides all other variables |
  * | `OTEL_TRACES_SAMPLER` | `parentbased_always_on` | which traces are recorded: see {@link SAMPLERS} |
- * | `OTEL_TRACES_SAMPLER_ARG` | 1 | the share of traces that `traceidratio` records, 0 to 1. Fewer traces cost less and miss more |
+ * | `OTEL_TRACES_SAMPLER_ARG` | 1 | the share of traces that `traceidratio` records, 0 to 1. A lower share costs less and misses more |
  * | `OTEL_SERVICE_NAME` | the endpoint's id, or `stint-worker` | the service name of all spans |
  * | `OTEL_RESOURCE_ATTRIBUTES` | none | `key=value,key=value`: resource attributes of all spans |
  * | `OTEL_BSP_SCHEDULE_DELAY` | 1000 | milliseconds between exports |
@@ -29,7 +30,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 
-/** The samplers. `parentbased_` follows the caller's decision; for a job without a caller's trace the rest of the name applies. */
+/** The samplers. `parentbased_` follows the caller's decision. If a job has no trace from its caller, the rest of the name applies. */
 export const SAMPLERS = [
   "always_on",
   "always_off",
@@ -52,7 +53,7 @@ export interface Settings {
   readonly sampler: SamplerName
   /** The share of traces that `traceidratio` records, 0 to 1. */
   readonly ratio: number
-  /** Undefined when the variables do not set it; the program then has its own default. */
+  /** Undefined when the variables do not set it; the program then uses its own default. */
   readonly serviceName: string | undefined
   readonly resource: Readonly<Record<string, string>>
   readonly scheduleDelay: number
@@ -69,7 +70,7 @@ const text = (name: string): Config.Config<string | undefined> =>
     return given === "" ? undefined : given
   })
 
-/** The variable for traces, or the general one if that is unset. */
+/** The variable for traces, or the general variable if that one is unset. */
 const forTraces = Effect.fnUntraced(function*(name: string) {
   const own = `OTEL_EXPORTER_OTLP_TRACES_${name}`
   const given = yield* text(own)
@@ -149,7 +150,7 @@ export const disabled: Effect.Effect<boolean, Config.ConfigError> = Effect.map(
   (value) => value?.toLowerCase() === "true"
 )
 
-/** The settings from the variables; undefined if they do not ask for traces. Fails with a `ConfigError` for an invalid variable. */
+/** The settings from the variables, or undefined if they do not configure traces. Fails with a `ConfigError` if a variable is invalid. */
 export const settings: Effect.Effect<Settings | undefined, Config.ConfigError> = Effect.gen(function*() {
   if (yield* disabled) return undefined
   const exporter = yield* named("OTEL_TRACES_EXPORTER")

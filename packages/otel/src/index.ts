@@ -1,5 +1,5 @@
 /**
- * OpenTelemetry for Effect programs of Stint: a tracer, and exporters that are loaded only when they are configured.
+ * OpenTelemetry for Stint's Effect programs: a tracer, and exporters that are loaded only when they are configured.
  */
 export * as OtelSdk from "./OtelSdk.ts"
 export * as OtelTracer from "./OtelTracer.ts"

@@ -1,15 +1,15 @@
 /**
  * Bundles a handler file, once for each version of its sources.
  *
- * Run from its sources, a worker loads hundreds of small modules and strips the types of each. A bundle starts about five times faster, which
- * shortens every cold start. The bundle behaves like the file:
+ * A worker that runs from its sources loads hundreds of small modules and strips the types from each. A bundle starts about five times
+ * faster, which shortens every cold start. The bundle behaves like the original file:
  *
  * - It contains the handler's own files, Stint, Effect and every package that depends on Effect, so that the worker has one copy of Effect. All
  *   other packages are imported from their installation, so that native addons and packages that read their own files work.
  * - `import.meta.url`, `dirname` and `filename` have the values of each source file.
  * - Stack traces name the sources through a source map (`node --enable-source-maps`).
  *
- * Modules loaded by `import()` are separate chunks. A start loads only the modules it uses, in one chunk (`StartupChunk`).
+ * Modules loaded by `import()` are separate chunks. At startup, a worker loads only the modules it uses, in one chunk (`StartupChunk`).
  *
  * ```
  *   directory/<hash of the file's path>/
@@ -17,8 +17,8 @@
  *     <bundle>/worker.mjs  + chunks; a finished bundle never changes
  * ```
  *
- * A bundle is reused while its inputs are unchanged and every imported package resolves to the same folder; an upgrade changes that folder. A
- * file that cannot be bundled runs from its sources, and the caller logs that.
+ * A bundle is reused while its inputs are unchanged and every imported package resolves to the same folder; an upgrade changes that folder.
+ * A file that cannot be bundled runs from its sources, and the caller logs the failure.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -34,8 +34,8 @@ const PROGRAM = "worker"
 const RECIPE = "recipe.json"
 
 /**
- * Number of older bundles to keep: running workers may still load a chunk of the previous one. They have been replaced by the time of a second
- * change.
+ * The number of older bundles to keep, because running workers may still load a chunk of the previous bundle. By the time of a second
+ * change, those workers have been replaced.
  */
 const KEPT = 2
 
@@ -52,10 +52,10 @@ export class BundleError extends Schema.TaggedError<BundleError>()("BundleError"
 /** The inputs of a bundle. The bundle is valid while they are unchanged. */
 const Recipe = Schema.fromJsonString(Schema.Struct({
   format: Schema.Literal(3),
-  /** Folder of the bundle. */
+  /** The bundle's folder. */
   bundle: Schema.String,
   inputs: Schema.Array(Schema.Struct({ path: Schema.String, size: Schema.Number, mtimeMs: Schema.Number })),
-  /** Imported packages: the folder in `node_modules`, and its real path. */
+  /** The imported packages, each with its folder in `node_modules` and that folder's real path. */
   packages: Schema.Array(Schema.Struct({ link: Schema.String, target: Schema.String }))
 }))
 
@@ -70,7 +70,7 @@ const PackageJson = Schema.fromJsonString(Schema.Struct({
 
 const decodePackage = Schema.decodeUnknownSync(PackageJson)
 
-/** Packages that must be inside the bundle: two copies of Effect in one worker would not recognize each other's values. */
+/** Whether a package must be inside the bundle, because two copies of Effect in one worker would not recognize each other's values. */
 const isEffectful = (manifest: typeof PackageJson.Type): boolean =>
   manifest.name === "effect" || manifest.name?.startsWith("@effect/") === true || manifest.name?.startsWith("@stint/") === true ||
   "effect" in { ...manifest.dependencies, ...manifest.peerDependencies }
@@ -89,7 +89,7 @@ const manifestOf = async (file: string): Promise<typeof PackageJson.Type> => {
 /** Marks this plugin's own resolve calls, so that it does not handle them again. */
 const SEEN = Symbol("seen")
 
-/** The folder in `node_modules` of a package imported from a folder; undefined when it is not installed there. */
+/** The folder in `node_modules` to which an import from the folder `from` resolves; undefined when the package is not installed there. */
 const linkOf = (specifier: string, from: string): string | undefined => {
   const name = specifier.split("/", specifier.startsWith("@") ? 2 : 1).join("/")
   for (let directory = from;; directory = dirname(directory)) {
@@ -99,7 +99,7 @@ const linkOf = (specifier: string, from: string): string | undefined => {
   }
 }
 
-/** Keeps packages external unless they must share the bundle's Effect. Records their folders in `links`. */
+/** Leaves packages out of the bundle unless they must share its copy of Effect, and records their folders in `links`. */
 const externalizePackages = (links: Set<string>): Plugin => ({
   name: "packages-stay-outside",
   setup(build) {
@@ -118,7 +118,7 @@ const externalizePackages = (links: Set<string>): Plugin => ({
   }
 })
 
-/** Restores each source file's own `import.meta`, which would be the bundle's. */
+/** Restores each source file's own `import.meta`, which would otherwise be that of the bundle. */
 const inlineImportMeta = (path: string, source: string): string | undefined =>
   source.includes("import.meta.")
     ? source
@@ -190,15 +190,15 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
 const folderOf = (file: string, directory: string) =>
   join(directory, createHash("sha256").update(file).digest("hex").slice(0, 16))
 
-/** The valid bundle of a handler file in `directory`, if there is one. Checks each of its inputs on disk. */
+/** Returns the valid bundle of a handler file in `directory`, if there is one. Checks each of the bundle's inputs on disk. */
 export const find = Effect.fn("HandlerBundle.find")(function*(file: string, directory: string) {
   return yield* Effect.orElseSucceed(freshBundle(folderOf(file, directory)), () => undefined)
 })
 
 /**
- * The valid bundle of a handler file in `directory`; builds one when there is none.
+ * Returns the valid bundle of a handler file in `directory`, or builds a bundle when there is none.
  *
- * Concurrent calls both build, each into its own folder; the recipe of the later one wins.
+ * Each of two concurrent calls builds a bundle in its own folder, and the recipe that is written last wins.
  */
 export const bundle = Effect.fn("HandlerBundle.bundle")(function*(file: string, directory: string) {
   const found = yield* find(file, directory)
@@ -212,7 +212,8 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(file: string, 
       const metafile = await build(file, join(folder, name), links)
       const inputs = await Promise.all(inputsOf(metafile, dirname(file)).map(inputOf))
       const packages = await Promise.all([...links].map(async (link) => ({ link, target: await realpath(link) })))
-      // An input that changed during the build may or may not be in the bundle: use this bundle once, without a recipe.
+      // The bundle may contain the old or the new version of an input that changed during the build, so it is used only once and gets no
+      // recipe.
       if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
         const recipe = join(folder, `${name}.json`)
         await writeFile(recipe, encodeRecipe({ format: 3, bundle: name, inputs, packages }))

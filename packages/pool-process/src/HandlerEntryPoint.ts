@@ -1,8 +1,8 @@
 /**
- * The file that Node runs for a handler: its bundle when there is a valid one, else the file itself.
+ * Chooses the file that Node runs for a handler: its bundle when there is a valid one, or else the file itself.
  *
- * A start never waits for bundling, which takes longer than a start from the sources. The bundle is built in the background for the next start,
- * one handler at a time, so that bundling uses at most one core.
+ * A worker start never waits for bundling, which takes longer than starting from the sources. Bundles are built in the background for the
+ * next start, one handler at a time, so that bundling uses at most one core.
  */
 import * as Effect from "effect/Effect"
 import * as FiberMap from "effect/FiberMap"
@@ -16,7 +16,7 @@ export interface EntryPoint {
   readonly nodeOptions: ReadonlyArray<string>
 }
 
-/** Entry points of all handlers of a pool. */
+/** The entry points of all handlers in a pool. */
 export interface HandlerEntryPoint {
   /** The file to run now. */
   readonly of: (file: string) => Effect.Effect<EntryPoint>
@@ -37,7 +37,7 @@ const BUNDLER_GONE = /\bThe service (is no longer running|was stopped)\b/
 export const make = Effect.fnUntraced(function*(directory: string): Effect.fn.Return<HandlerEntryPoint, never, Scope.Scope> {
   const builds = yield* FiberMap.make<string, void, never>()
   const one = yield* Semaphore.make(1)
-  /** The last bundling error of each file. Logged once; bundling is retried when the file changes. */
+  /** The last bundling error of each file. Each error is logged once; bundling is retried when the file changes. */
   const problems = new Map<string, string>()
 
   const prepare = (file: string) =>
@@ -57,7 +57,7 @@ export const make = Effect.fnUntraced(function*(directory: string): Effect.fn.Re
     prepare,
     of: Effect.fnUntraced(function*(file: string) {
       const bundle = yield* HandlerBundle.find(file, directory)
-      // Required for source names in stack traces; costs about 20 ms of a start.
+      // Required for source names in stack traces; adds about 20 ms to a start.
       if (bundle !== undefined) return { path: bundle, nodeOptions: ["--enable-source-maps"] }
       yield* FiberMap.run(builds, file, prepare(file), { onlyIfMissing: true })
       return { path: file, nodeOptions: [] }

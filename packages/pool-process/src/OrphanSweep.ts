@@ -1,8 +1,9 @@
 /**
  * Stops workers that outlived their platform.
  *
- * A killed platform leaves its workers running. They finish their jobs and deliver the results, with retries, to the next platform at the same
- * address. That platform starts its own workers, so it asks the orphans to exit, and kills those that do not (also when it stops itself):
+ * A killed platform leaves its workers running. They finish their jobs and deliver the results, with retries, to the next platform at the
+ * same address. That platform starts its own workers, so it requests that the orphans exit, and kills those that do not. If it is stopped
+ * first, it kills the remaining orphans after a shorter wait:
  *
  * ```
  *   record --its platform still runs--> left alone
@@ -12,7 +13,7 @@
  *            +--> after the grace: SIGKILL, the whole group
  * ```
  *
- * Only the worker's own process is asked: its child processes are needed until the job has ended.
+ * SIGTERM goes only to the worker's own process, because its child processes are needed until the job has ended.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import * as Clock from "effect/Clock"
@@ -26,7 +27,7 @@ const CHECK = "200 millis"
 /** The variable that every process of a worker's group inherits. */
 const markOf = (worker: string) => `${ENV_PREFIXES[0]}${WorkerVariable.podId}=${worker}`
 
-/** The processes of a worker to signal. */
+/** The worker's remaining processes, which should be signalled. */
 const remainingProcessesOf = ({ identity, pid, worker }: WorkerRecord): ReadonlyArray<ProcessTable.ProcessIdentity> =>
   identity !== null && ProcessTable.isRunning(identity) ? [identity] : ProcessTable.membersOf(pid, markOf(worker))
 
@@ -34,11 +35,11 @@ const remainingProcessesOf = ({ identity, pid, worker }: WorkerRecord): Readonly
 export interface OrphanSweep {
   /** Stops all orphans concurrently. Returns when none is running. Call it once. */
   readonly run: Effect.Effect<void>
-  /** The platform stops: remaining orphans get this much time. */
+  /** Gives the remaining orphans only this much time, because the platform is stopping. */
   readonly shortenGrace: (patience: Duration.Duration) => Effect.Effect<void>
 }
 
-/** `grace`: time for an orphan to finish its job. */
+/** Makes the sweep. `grace` is the time that an orphan has to finish its job. */
 export const make = (records: WorkerRecords, grace: Duration.Duration): OrphanSweep => {
   let latest = Infinity
 

@@ -1,5 +1,5 @@
 /**
- * Workers as child processes of the platform: the embedded default.
+ * Runs workers as child processes of the platform. This is the embedded default.
  *
  * ```
  *   platform ---- Ctrl-C in its terminal reaches only the platform, which drains
@@ -7,8 +7,8 @@
  *           +-- its children: receive the group's signals (SIGTERM, SIGKILL) and die with the worker
  * ```
  *
- * It uses `node:child_process` instead of `effect/process`, which reports only an exit code: the pool also needs the signal, and must write the
- * worker's record synchronously with its start (see `WorkerRecords`).
+ * It uses `node:child_process` instead of `effect/process`, which reports only an exit code. The pool also needs the signal, and must write
+ * the worker's record synchronously when the worker starts (see `WorkerRecords`).
  *
  * Files in `dataDir`: `workers/` (one record per running worker, see `OrphanSweep`), `compile-cache/` (V8's code cache, which speeds up later
  * starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The last two are safe to delete.
@@ -37,13 +37,16 @@ import * as WorkerRecords from "./WorkerRecords.ts"
 
 /** Options of the pool. */
 export interface Options {
-  /** Folder of records, compile cache and bundles. Used by one platform at a time. */
+  /** Folder for records, the compile cache and bundles. Only one platform may use it at a time. */
   readonly dataDir: string
-  /** Keep V8's code cache between starts. Default: true; costs some megabytes per handler and saves most of its compile time. */
+  /**
+   * Whether V8's code cache is kept between starts. Default: true, which takes a few megabytes per handler and saves most of its compile
+   * time.
+   */
   readonly compileCache?: boolean
   /**
-   * Run handlers as bundles once they are built. Default: true; a bundle starts several times faster than hundreds of source files. False always
-   * runs the sources.
+   * Whether handlers run as bundles once these have been built. Default: true, because a bundle starts several times faster than hundreds
+   * of source files. When false, handlers always run from their sources.
    */
   readonly bundle?: boolean
   /**
@@ -57,10 +60,10 @@ export interface Options {
 
 type Child = ChildProcessByStdio<null, Readable, Readable>
 
-/** How long the pipes of an exited worker are read for its last lines while another process holds them open. */
+/** How long to keep reading the last lines of an exited worker while another process holds its pipes open. */
 const FINAL_OUTPUT_WAIT = "1 second"
 
-/** How long to wait for a killed worker to exit. Only a process that the kernel cannot end takes longer. */
+/** How long to wait for a killed worker to exit. Only a process that the kernel cannot terminate takes longer. */
 const KILL_WAIT = Duration.seconds(5)
 
 /** Time for workers of an earlier platform to exit when this one stops. Its own workers have had their grace period by then. */
@@ -147,7 +150,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     const gone = yield* Deferred.make<WorkerExit>()
     const ended = yield* Deferred.make<WorkerExit>()
 
-    /** Signals the whole process group, while the group id still belongs to the worker. */
+    /** Signals the whole process group, as long as the group id still belongs to the worker. */
     const signal = (child: Child, name: "SIGTERM" | "SIGKILL") =>
       Effect.sync(() => {
         if (child.pid !== undefined && child.exitCode === null && child.signalCode === null) ProcessTable.signal(-child.pid, name)
@@ -170,7 +173,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
           tail.add(text)
           return log.write({ endpoint: endpoint.id, worker, stream, text })
         })))
-    // Detached from the scope: the readers end with the process, whose last lines are needed even when the scope's closing killed it.
+    // Detached from the scope: the readers end with the process, and its last lines are needed even when closing the scope killed it.
     const readers = [yield* readOutput("stdout"), yield* readOutput("stderr")]
     yield* Deferred.await(gone).pipe(
       Effect.tap(() => Effect.timeoutOption(Fiber.awaitAll(readers), FINAL_OUTPUT_WAIT)),

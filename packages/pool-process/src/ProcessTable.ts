@@ -1,12 +1,12 @@
 /**
- * Process lookups for the pool: whether a process is still the one that it started, and which processes belong to a group.
+ * Looks up processes for the pool: whether a pid still belongs to the process that the pool started, and which processes belong to a group.
  *
- * A pid alone is ambiguous, because the kernel reuses it. Pid, start time and boot id together are unique. Both are read from `/proc`. Without
- * `/proc` only the platform's own children can be identified.
+ * A pid alone is ambiguous, because the kernel reuses it. Pid, start time and boot id together are unique. The start time and the boot id
+ * are read from `/proc`. Without `/proc` only the platform's own children can be identified.
  */
 import { readdirSync, readFileSync } from "node:fs"
 
-/** A process, distinguished from later processes with the same pid. */
+/** A process, distinguishable from later processes with the same pid. */
 export interface ProcessIdentity {
   readonly pid: number
   /** Start time in clock ticks since the boot, and the boot id. */
@@ -17,14 +17,14 @@ const read = (file: string): string | undefined => {
   try {
     return readFileSync(file, "utf8")
   } catch {
-    // Exited, or not readable: unknown either way.
+    // The process has exited or cannot be read; in both cases it is unknown.
     return undefined
   }
 }
 
 const boot = (): string => (read("/proc/sys/kernel/random/boot_id") ?? "").trim()
 
-/** Fields of `/proc/<pid>/stat` after the name, which is in parentheses and may contain any character. See proc(5). */
+/** The fields of `/proc/<pid>/stat` that follow the process name, which is in parentheses and may contain any character. See proc(5). */
 const stat = (pid: number): { readonly state: string; readonly group: number; readonly startTicks: string } | undefined => {
   const text = read(`/proc/${pid}/stat`)
   if (text === undefined) return undefined
@@ -33,10 +33,13 @@ const stat = (pid: number): { readonly state: string; readonly group: number; re
   return startTicks === undefined ? undefined : { state, group: Number(group), startTicks }
 }
 
-/** A zombie: an exited process stays in the table until its parent reads its status, which may never happen for an orphan. */
+/**
+ * Whether the state is that of an exited process. Such a zombie stays in the table until its parent reads its status, which may never
+ * happen for an orphan.
+ */
 const isOver = (state: string): boolean => state === "Z" || state === "X"
 
-/** The current process with this pid; undefined when there is none, or when unknown. */
+/** The identity of the process that currently has this pid; undefined when there is no such process or when it cannot be determined. */
 export const identityOf = (pid: number): ProcessIdentity | undefined => {
   const found = stat(pid)
   return found === undefined || isOver(found.state) ? undefined : { pid, start: `${found.startTicks}@${boot()}` }
@@ -45,7 +48,9 @@ export const identityOf = (pid: number): ProcessIdentity | undefined => {
 /** Whether this exact process is still running. */
 export const isRunning = (identity: ProcessIdentity): boolean => identityOf(identity.pid)?.start === identity.start
 
-/** Processes of a process group whose environment contains `NAME=value`: those that an exited group leader left behind. */
+/**
+ * The processes in a process group whose environment contains `NAME=value`. Finds the processes that an exited group leader left behind.
+ */
 export const membersOf = (group: number, variable: string): ReadonlyArray<ProcessIdentity> => {
   let names: ReadonlyArray<string>
   try {

@@ -1,9 +1,9 @@
 /**
  * Puts all modules that a bundled program loads at its start into one file.
  *
- * A splitting bundler creates one chunk for each set of entries that share a module: one chunk for modules shared by the start and one lazy
- * module, another for those shared with two. A start would read ten small files instead of one, about half a millisecond each. This plugin makes
- * each lazy module import the whole start, so that all sets become one:
+ * A bundler that splits code creates one chunk for each set of entries that share a module: one chunk for the modules that the start shares
+ * with one lazy module, another for those that it shares with two. Without this plugin, a start would read ten small files instead of one,
+ * at about half a millisecond each. The plugin makes each lazy module import the whole start, so that all sets become the same:
  *
  * ```
  *   without:  start --> {start, a}  {start, b}  {start, a, b}  ...        with:  start --> {start, a, b}
@@ -16,7 +16,7 @@ import type { BuildOptions, Plugin } from "esbuild"
 import { readFile } from "node:fs/promises"
 import { extname } from "node:path"
 
-/** esbuild options for such a program: the Node version of workers, with a source map. */
+/** The esbuild options for such a program: it targets the workers' Node version and has a source map. */
 export const BUNDLE_OPTIONS = {
   bundle: true,
   splitting: true,
@@ -36,15 +36,17 @@ const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
 }
 
 /**
- * The server of local test mode stays outside of the bundle. Modules that the server and the start share would contain everything that the
- * server uses of them, and the start would take 10 ms longer. The server shares no values with the worker, so it can run with its own copy of
- * Effect.
+ * The server of local test mode is not part of the bundle. Otherwise, the modules that the server shares with the start would include
+ * everything that the server uses from them, and the start would take 10 ms longer. The server shares no values with the worker, so it can
+ * run with its own copy of Effect.
  */
 const LOCAL_API_SERVER = /\/LocalApiServer\.[jt]s$/
 
 /** How {@link singleStartupChunk} treats files. */
 export interface SingleStartupOptions {
-  /** Transforms the text of a file, because only one plugin can load it; undefined leaves the text unchanged. */
+  /**
+   * Transforms the text of a file, which is needed because only one plugin can load a file. Returns undefined to leave the text unchanged.
+   */
   readonly change?: (path: string, source: string) => string | undefined
   /** The import specifier of the local test mode server in the bundle, given the path of its file. */
   readonly localApiServer: (path: string) => string
@@ -67,7 +69,7 @@ export const singleStartupChunk = (entry: string, { change, localApiServer }: Si
     build.onLoad({ filter: /\.[cm]?[jt]sx?$/ }, async ({ path }) => {
       const source = await readFile(path, "utf8")
       const changed = change?.(path, source)
-      // A lazy CommonJS module has no export to add to; its chunk is unchanged.
+      // The import cannot be added to a lazy CommonJS module, which has no exports, so its chunk is unchanged.
       if (!late.has(path) || path === entry || /\.c[jt]s$/.test(path) || !/^\s*export\b/m.test(source)) {
         return changed === undefined ? undefined : { contents: changed, loader: loaderOf(path) }
       }

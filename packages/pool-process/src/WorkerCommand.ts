@@ -3,13 +3,13 @@
  *
  * | source | program | directory |
  * |---|---|---|
- * | `handler` | the platform's Node with the file's bundle or the file itself (see `HandlerEntryPoint`) | the file's folder |
- * | `command` | as given, without a shell | its `directory`, else the platform's |
+ * | `handler` | the platform's Node, with the file's bundle or the file itself (see `HandlerEntryPoint`) | the file's folder |
+ * | `command` | as given, without a shell | its `directory`, or else the platform's working directory |
  *
- * A worker inherits the platform's environment (`PATH`, `HOME`, proxies, certificates) without the platform's own settings: `STINT_*`, which
- * contain secrets, and `PORT`. The endpoint's `env` overrides it, and the worker's variables override both. Two defaults differ from other
- * pools, because these workers share the platform's machine: the thresholds of fitness checks are lower (docs/decisions/0006), and a worker exits
- * when the platform has been unreachable for an hour.
+ * A worker inherits the platform's environment (`PATH`, `HOME`, proxies, certificates) except for the platform's own settings: `PORT`, and
+ * `STINT_*`, which contain secrets. The endpoint's `env` overrides it, and the worker's variables override both. Two defaults differ from
+ * other pools, because these workers share the platform's machine: the thresholds of fitness checks are lower (docs/decisions/0006), and a
+ * worker exits when the platform has been unreachable for an hour.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
@@ -29,7 +29,7 @@ export interface WorkerCommand {
 
 /** Options for all handlers. */
 export interface Options {
-  /** Folder of Node's compile cache; undefined disables it. */
+  /** Folder for Node's compile cache; undefined disables the cache. */
   readonly compileCache: string | undefined
   /** Node options for handlers. */
   readonly nodeOptions: ReadonlyArray<string>
@@ -46,8 +46,8 @@ export const inheritedEnvironment = (environment: Readonly<Record<string, string
 }
 
 /**
- * Default variables of workers on the platform's machine, without prefix. A worker needs about 0.1 GB of memory to start; the platform's store
- * needs 1 % of the disk as well. When a killed platform is never restarted, its workers exit on their own after an hour.
+ * Default variables of workers on the platform's machine, without prefix. A worker needs about 0.1 GB of memory to start; the platform's
+ * store needs 1 % of the disk, too. When a killed platform is never restarted, its workers exit on their own after an hour.
  */
 const DEFAULTS = { MIN_MEMORY_GB: "0.1", MIN_DISK_PERCENT: "1", UNREACHABLE_LIMIT: "3600000" } as const
 
@@ -57,8 +57,8 @@ const DEFAULTS = { MIN_MEMORY_GB: "0.1", MIN_DISK_PERCENT: "1", UNREACHABLE_LIMI
 const UNBUFFERED = { PYTHONUNBUFFERED: "1" }
 
 /**
- * The {@link DEFAULTS} that this environment does not set, under both prefixes, because an SDK may read only one. A variable set under either
- * prefix suppresses the default under both. A blank value counts as unset.
+ * The {@link DEFAULTS} that this environment does not set, under both prefixes, because an SDK may read only one of them. A variable that
+ * is set under either prefix suppresses the default under both. A blank value counts as unset.
  */
 export const defaultsFor = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
   const result: Record<string, string> = {}
@@ -72,7 +72,7 @@ export const defaultsFor = (environment: Readonly<Record<string, string | undefi
 
 const fail = (path: string, problem: string, hint: string) => new PoolError({ reason: new SpawnFailed({ path, problem, hint }) })
 
-/** Checks that a file or folder exists: the system's error would blame the program for a missing folder. */
+/** Checks that a file or folder exists, because the system's error for a missing folder would name the program instead. */
 const check = Effect.fnUntraced(function*(path: string, kind: "file" | "folder", hint: string) {
   const found = yield* Effect.tryPromise({
     try: () => stat(path),
@@ -103,7 +103,7 @@ const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint
   }
 })
 
-/** The program of a worker. Fails when it obviously cannot be started. */
+/** Returns the program of a worker. Fails when the program obviously cannot be started. */
 export const workerCommandOf = Effect.fnUntraced(function*({ endpoint, variables }: StartRequest, options: Options) {
   const line = yield* commandLine(endpoint.source, endpoint.id, options)
   const base = inheritedEnvironment(process.env)

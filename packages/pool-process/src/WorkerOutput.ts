@@ -5,10 +5,10 @@ import * as Effect from "effect/Effect"
 import type { Readable } from "node:stream"
 import { StringDecoder } from "node:string_decoder"
 
-/** Longer lines are split into pieces of this length, because a program may print gigabytes without a line break. Characters. */
+/** The maximum length of a line. Longer lines are split, because a program may print gigabytes without a line break. Characters. */
 export const MAX_LINE = 16_384
 
-/** Splits chunks of text into lines. `end` returns the rest without a line break. */
+/** Splits chunks of text into lines. `end` returns the remaining text after the last line break. */
 export const splitter = (): {
   readonly push: (bytes: Buffer) => ReadonlyArray<string>
   readonly end: () => ReadonlyArray<string>

@@ -1,7 +1,9 @@
 /**
- * Records of running workers on disk, one file per worker, so that the next platform finds the workers of a killed one (see `OrphanSweep`).
+ * Records of running workers on disk, one file per worker, so that a new platform finds the workers that a killed platform left behind (see
+ * `OrphanSweep`).
  *
- * A record is written synchronously, right after the process starts: a platform killed between the two would leave an unrecorded worker.
+ * A record is written synchronously, right after the process starts: a platform that is killed between the two steps would leave an
+ * unrecorded worker.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -36,7 +38,7 @@ export interface WorkerRecords {
   readonly write: (record: WorkerRecord) => void
   /** Throws when the file cannot be removed; a missing file is not an error. */
   readonly remove: (worker: string) => void
-  /** All readable records. An unreadable file was being written when the platform was killed, or is not a record. */
+  /** All readable records. A file is unreadable when the platform was killed while writing it, or when it is not a record. */
   readonly list: () => ReadonlyArray<WorkerRecord>
 }
 
@@ -68,7 +70,7 @@ export const make = (dataDir: string): Effect.Effect<WorkerRecords, RecordsUnusa
       return {
         write: (record: WorkerRecord) => {
           const file = fileOf(record.worker)
-          // Rename, so that a partial record never has the final name.
+          // Write and then rename, so that a partial record never has the final name.
           writeFileSync(`${file}.new`, encode(record))
           renameSync(`${file}.new`, file)
         },

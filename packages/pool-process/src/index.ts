@@ -1,4 +1,3 @@
 /**
- * Workers as child processes of the platform.
- */
+ * Runs workers as child processes of the platform. */
 export * as ProcessPool from "./ProcessPool.ts"

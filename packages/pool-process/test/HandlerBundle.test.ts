@@ -10,7 +10,7 @@ import { fileURLToPath } from "node:url"
 import * as HandlerEntryPoint from "../src/HandlerEntryPoint.ts"
 import { folder, fresh, line, start, withPool } from "./TestProcesses.ts"
 
-/** A handler with a file and a package of its own, written some time ago. */
+/** A handler with an imported file and an installed package, all with old modification times. */
 const project = (mark: string) => {
   const root = join(folder, fresh("project"))
   const before = new Date(Date.now() - 60_000)
@@ -50,7 +50,7 @@ const changed = (write: ReturnType<typeof project>["write"]) => {
 }
 
 describe("HandlerBundle", () => {
-  it.live("runs the sources first, and the bundle, which behaves the same, once it is made", () =>
+  it.live("runs the sources until the bundle exists, then the bundle, with the same behaviour", () =>
     withPool(
       Effect.gen(function*() {
         const pool = yield* WorkerPool
@@ -73,7 +73,7 @@ describe("HandlerBundle", () => {
       { bundle: true, dataDir: join(folder, fresh("data")) }
     ))
 
-  it.effect("a bundle is good until a source, or what a package is, changes", () =>
+  it.effect("reuses a bundle until a source or an installed package changes", () =>
     Effect.gen(function*() {
       const { file, install, write } = project(fresh("fresh"))
       const directory = join(folder, fresh("bundles"))
@@ -90,7 +90,7 @@ describe("HandlerBundle", () => {
       assert.isFalse(yield* state)
     }))
 
-  it.effect("what is loaded later is in a chunk of its own, and costs a start nothing", () =>
+  it.effect("puts lazily loaded modules in separate chunks that are not loaded at the start", () =>
     Effect.gen(function*() {
       const handler = fileURLToPath(new URL("../../../examples/01-hello/handler.ts", import.meta.url))
       const program = yield* HandlerBundle.bundle(handler, join(folder, fresh("bundles")))
@@ -108,7 +108,7 @@ describe("HandlerBundle", () => {
       assert.notInclude(atStart, "__esm")
     }))
 
-  it.effect("keeps the bundles that workers may still load chunks of, and removes older ones", () =>
+  it.effect("keeps the bundles whose chunks workers may still load, and removes older ones", () =>
     Effect.gen(function*() {
       const { file, write } = project(fresh("many"))
       const directory = join(folder, fresh("bundles"))
@@ -122,7 +122,7 @@ describe("HandlerBundle", () => {
       assert.strictEqual(yield* HandlerBundle.find(file, directory), made[4])
     }))
 
-  it.effect("says once why a handler cannot be bundled", () =>
+  it.effect("logs once why a handler cannot be bundled", () =>
     Effect.gen(function*() {
       const messages: Array<unknown> = []
       const file = join(project(fresh("broken")).root, "broken.ts")

@@ -11,7 +11,7 @@ import { folder, fresh, gone, isAlive, script, until, withPool } from "./TestPro
 
 const PLATFORM = join(import.meta.dirname, "fixtures/platform.ts")
 
-/** Writes its pids into a file, and leaves when asked once that other file is there. */
+/** A worker that writes its pids into a file. After SIGTERM it exits as soon as the file `permission` exists. */
 const worker = (pids: string, permission: string) =>
   script(`
     import { spawn } from "node:child_process"
@@ -27,7 +27,7 @@ const worker = (pids: string, permission: string) =>
     setInterval(() => {}, 1000)
   `)
 
-/** Starts a platform with a worker, and kills the platform alone. */
+/** Starts a platform with a worker, and kills only the platform. */
 const orphan = Effect.fnUntraced(function*(dataDir: string) {
   const pids = join(folder, fresh("pids"))
   const permission = join(folder, fresh("permission"))
@@ -43,32 +43,32 @@ const orphan = Effect.fnUntraced(function*(dataDir: string) {
 })
 
 describe("OrphanSweep", () => {
-  it.live("workers of a platform that was killed live on, and may finish before they go", () =>
+  it.live("lets the workers of a killed platform finish their work, without delaying the start", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
       const { child, leader, permit, record } = yield* orphan(dataDir)
       assert.isTrue(isAlive(leader) && existsSync(record))
       yield* withPool(
         Effect.gen(function*() {
-          assert.isTrue(isAlive(leader), "starting does not wait for them")
+          assert.isTrue(isAlive(leader), "the start does not wait for orphans")
           permit()
           yield* gone(leader)
-          // What the worker leaves behind in its group goes too.
+          // Processes that remain in the worker's group are killed too.
           yield* gone(child)
-          yield* until("the record to go", () => existsSync(record) ? undefined : true)
+          yield* until("the removal of the record", () => existsSync(record) ? undefined : true)
         }),
         { dataDir }
       )
     }))
 
-  it.live("those that stay are killed after the grace, with all that they have started", () =>
+  it.live("kills workers that remain after the grace period, with their descendants", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
       const { child, leader, record } = yield* orphan(dataDir)
       yield* withPool(
         Effect.andThen(
           gone(leader),
-          Effect.andThen(gone(child), until("the record to go", () => existsSync(record) ? undefined : true))
+          Effect.andThen(gone(child), until("the removal of the record", () => existsSync(record) ? undefined : true))
         ),
         {
           dataDir,
@@ -77,7 +77,7 @@ describe("OrphanSweep", () => {
       )
     }))
 
-  it.live("nothing is left of them either when the platform that found them stops", () =>
+  it.live("leaves no orphan behind when the platform that found it stops", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
       const { child, leader, permit, record } = yield* orphan(dataDir)
@@ -85,7 +85,7 @@ describe("OrphanSweep", () => {
       assert.deepStrictEqual([isAlive(leader), isAlive(child), existsSync(record)], [false, false, false])
     }))
 
-  it.live("nobody else is touched: reused pids, workers of a platform that runs, files that are no records", () =>
+  it.live("leaves other processes alone: reused pids, workers of a running platform, invalid records", () =>
     Effect.gen(function*() {
       const dataDir = join(folder, fresh("data"))
       const records = yield* WorkerRecords.make(dataDir)
@@ -101,7 +101,7 @@ describe("OrphanSweep", () => {
       assert.isTrue(isAlive(pid))
       assert.deepStrictEqual(records.list().map((record) => record.worker), ["served"])
 
-      // And so that this test cannot pass for want of trying:
+      // Shows that the sweep kills an actual orphan, so that the test cannot pass without a sweep:
       records.write({ worker: "orphan", endpoint: "tested", pid, identity, platform: dead })
       yield* OrphanSweep.make(records, Duration.zero).run
       yield* gone(pid)

@@ -1,4 +1,4 @@
-/** What tests of processes need: folders, scripts, and waiting for a state. */
+/** Helpers for tests with processes: folders, scripts and polling. */
 import { afterAll, assert } from "@effect/vitest"
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { WorkerId } from "@stint/contract/Ids"
@@ -17,23 +17,23 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { identityOf } from "../src/ProcessTable.ts"
 
-/** A folder of the test file's own. */
+/** The temporary folder of the test file. */
 export const folder = realpathSync(mkdtempSync(join(tmpdir(), "stint-pool-process-")))
 afterAll(() => rmSync(folder, { recursive: true, force: true, maxRetries: 3 }))
 
 let count = 0
 
-/** A new name. */
+/** A unique name. */
 export const fresh = (prefix: string): string => `${prefix}-${process.pid}-${++count}`
 
-/** Writes a script and says where. */
+/** Writes a script and returns its path. */
 export const script = (text: string, name = `${fresh("script")}.ts`): string => {
   const file = join(folder, name)
   writeFileSync(file, text)
   return file
 }
 
-/** Everything printed by workers of {@link withPool}, in order. */
+/** All lines that workers of {@link withPool} printed, in order. */
 export const printed: Array<string> = []
 
 const log = Layer.succeed(WorkerLog, {
@@ -43,7 +43,7 @@ const log = Layer.succeed(WorkerLog, {
     })
 })
 
-/** Runs a test on a pool of its own. */
+/** Runs a test with its own pool. */
 export const withPool = <A, E>(
   body: Effect.Effect<A, E, WorkerPool | Scope.Scope>,
   options: Partial<ProcessPool.Options> = {}
@@ -67,26 +67,26 @@ export const start = Effect.fnUntraced(function*(source: Endpoint["source"], env
   return yield* pool.start({ endpoint, worker, variables })
 })
 
-/** Looks until it is so, for some seconds. */
+/** Polls until `look` returns a value, for about ten seconds. */
 export const until = <A>(what: string, look: () => A | undefined): Effect.Effect<A> =>
   Effect.suspend(() => {
     const found = look()
     return found === undefined ? Effect.fail("not yet") : Effect.succeed(found)
   }).pipe(
     Effect.retry({ times: 500, schedule: Schedule.spaced("20 millis") }),
-    Effect.catch(() => Effect.die(new Error(`waited for ${what} in vain; printed: ${printed.slice(-10).join(" | ")}`)))
+    Effect.catch(() => Effect.die(new Error(`timed out waiting for ${what}; printed: ${printed.slice(-10).join(" | ")}`)))
   )
 
-/** A printed line that begins so, without its beginning. */
+/** Waits for a printed line with this prefix, and returns the rest of the line. */
 export const line = (beginning: string): Effect.Effect<string> =>
   until(`a line "${beginning}..."`, () => printed.find((text) => text.startsWith(beginning))?.slice(beginning.length))
 
-/** Whether a process runs; one that has ended and that nobody asks for does not. */
+/** Whether a process is running. A zombie is not. */
 export const isAlive = (pid: number): boolean => {
   assert.isAbove(pid, 1)
   return identityOf(pid) !== undefined
 }
 
-/** Waits for the end of a process. */
+/** Waits until a process has ended. */
 export const gone = (pid: number): Effect.Effect<true> =>
   until(`the end of process ${pid}`, () => isAlive(pid) ? undefined : true)

@@ -7,7 +7,7 @@ const MEMORY = { PLATFORM_MIN_MEMORY_GB: "0.1", RUNPOD_MIN_MEMORY_GB: "0.1" }
 const LIMIT = { PLATFORM_UNREACHABLE_LIMIT: "3600000", RUNPOD_UNREACHABLE_LIMIT: "3600000" }
 const DISK = { PLATFORM_MIN_DISK_PERCENT: "1", RUNPOD_MIN_DISK_PERCENT: "1" }
 
-describe("the thresholds of a worker's fitness checks (docs/decisions/0006)", () => {
+describe("default thresholds of a worker's fitness checks (docs/decisions/0006)", () => {
   it.each([
     [{}, { ...MEMORY, ...DISK, ...LIMIT }],
     [{ PATH: "/bin", PLATFORM_MIN_CUDA_VERSION: "12" }, { ...MEMORY, ...DISK, ...LIMIT }],
@@ -18,11 +18,11 @@ describe("the thresholds of a worker's fitness checks (docs/decisions/0006)", ()
     [{ RUNPOD_UNREACHABLE_LIMIT: "60000" }, { ...MEMORY, ...DISK }],
     [{ RUNPOD_MIN_DISK_PERCENT: " ", PLATFORM_MIN_MEMORY_GB: "" }, { ...MEMORY, ...DISK, ...LIMIT }]
   ])(
-    "and of its patience are low unless somebody sets them, under either prefix: %j",
+    "are low, like the unreachable limit, unless set under either prefix: %j",
     (environment, expected) => assert.deepStrictEqual(defaultsFor(environment), expected)
   )
 
-  it.live("a worker has them, and an endpoint's or the platform's own come first", () =>
+  it.live("are passed to a worker, and the variables of the endpoint or the platform override them", () =>
     withPool(Effect.gen(function*() {
       const names = [...Object.keys(MEMORY), ...Object.keys(DISK)]
       const seen = Effect.fnUntraced(function*(env: Record<string, string>) {

@@ -10,7 +10,7 @@ const split = (pieces: ReadonlyArray<Buffer>) => {
 }
 
 describe("WorkerOutput", () => {
-  it("gives the same lines however the bytes come in pieces", () =>
+  it("returns the same lines for any split of the bytes", () =>
     fc.assert(fc.property(
       fc.array(fc.string({ unit: "grapheme", maxLength: 30 }).filter((line) => !/[\r\n]/.test(line)), { minLength: 1 }),
       fc.array(fc.nat(), { maxLength: 10 }),
@@ -23,16 +23,16 @@ describe("WorkerOutput", () => {
       }
     )))
 
-  it("hands on the last line without a break, and keeps empty ones", () =>
+  it("returns the last line without a line break, and empty lines", () =>
     assert.deepStrictEqual(split([Buffer.from("a\n\nb")]), ["a", "", "b"]))
 
-  it("cuts what never ends into pieces, and keeps no more than one", () => {
+  it("splits a line without end into pieces, and buffers at most one", () => {
     const lines = splitter()
     const got = [...lines.push(Buffer.alloc(MAX_LINE * 2 + 5, "x")), ...lines.push(Buffer.from("y\n"))]
     assert.deepStrictEqual(got.map((line) => line.length), [MAX_LINE, MAX_LINE, 6])
   })
 
-  it.effect("waits for each line to be handled, and survives a pipe that breaks", () =>
+  it.effect("waits until each line is handled, and tolerates a broken pipe", () =>
     Effect.gen(function*() {
       const stream = new PassThrough()
       const seen: Array<string> = []

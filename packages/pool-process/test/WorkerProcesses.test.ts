@@ -7,51 +7,51 @@ import { join } from "node:path"
 import { inheritedEnvironment } from "../src/WorkerCommand.ts"
 import { folder, fresh, gone, isAlive, line, printed, script, start, withPool } from "./TestProcesses.ts"
 
-const refused = (source: Parameters<typeof start>[0]) => Effect.map(Effect.flip(start(source)), ({ message }) => message)
+const startErrorOf = (source: Parameters<typeof start>[0]) => Effect.map(Effect.flip(start(source)), ({ message }) => message)
 
-describe("ProcessPool: what cannot be started", () => {
-  it.live("says which file is missing, and what to do", () =>
+describe("ProcessPool: failed starts", () => {
+  it.live("names the missing file and a remedy", () =>
     withPool(Effect.gen(function*() {
       const file = join(folder, "missing.ts")
       assert.strictEqual(
-        yield* refused({ type: "handler", file }),
+        yield* startErrorOf({ type: "handler", file }),
         `${file} cannot be started: there is no such file. Correct the handler of endpoint tested, or create the file.`
       )
       assert.strictEqual(
-        yield* refused({ type: "handler", file: folder }),
+        yield* startErrorOf({ type: "handler", file: folder }),
         `${folder} cannot be started: it is not a file. Correct the handler of endpoint tested, or create the file.`
       )
     })))
 
-  it.live("says which program is missing, and does not blame it for a missing directory", () =>
+  it.live("names the missing program, or the directory if that is missing", () =>
     withPool(Effect.gen(function*() {
       assert.strictEqual(
-        yield* refused({ type: "command", command: ["no-such-program-of-ours"] }),
+        yield* startErrorOf({ type: "command", command: ["no-such-program-of-ours"] }),
         "no-such-program-of-ours cannot be started: no folder in PATH contains this program. " +
           "Correct the command of endpoint tested, or install the program."
       )
       const directory = join(folder, "nowhere")
       assert.strictEqual(
-        yield* refused({ type: "command", command: ["sh"], directory }),
+        yield* startErrorOf({ type: "command", command: ["sh"], directory }),
         `${directory} cannot be started: there is no such folder. Correct the directory of endpoint tested, or create it.`
       )
       const text = script("not a program", fresh("text"))
       chmodSync(text, 0o644)
       assert.match(
-        yield* refused({ type: "command", command: [text] }),
+        yield* startErrorOf({ type: "command", command: [text] }),
         /the operating system refuses to run it \(EACCES\)\. Make it executable/
       )
     })))
 
-  it.live("leaves nothing behind", () =>
+  it.live("leaves no record after a failed start", () =>
     withPool(Effect.gen(function*() {
-      yield* refused({ type: "command", command: ["no-such-program-of-ours"] })
+      yield* startErrorOf({ type: "command", command: ["no-such-program-of-ours"] })
       assert.deepStrictEqual(readdirSync(join(folder, "data", "workers")), [])
     })))
 })
 
-describe("ProcessPool: what a worker has", () => {
-  it("inherits the platform's environment without its own settings", () =>
+describe("ProcessPool: environment and output of a worker", () => {
+  it("passes the platform's environment to workers, without the platform's settings", () =>
     assert.deepStrictEqual(
       inheritedEnvironment({
         PATH: "/bin",
@@ -64,7 +64,7 @@ describe("ProcessPool: what a worker has", () => {
       { PATH: "/bin", HOME: "/root" }
     ))
 
-  it.live("runs in the folder of its handler, or in the directory of its command, without a shell", () =>
+  it.live("runs a worker in the folder of its handler or in the directory of its command, without a shell", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("cwd")
       const handle = yield* start({ type: "handler", file: script(`console.log("${mark}", process.cwd(), process.env.PWD)`) })
@@ -76,7 +76,7 @@ describe("ProcessPool: what a worker has", () => {
       assert.strictEqual(yield* line(`${command} `), "$HOME *")
     })))
 
-  it.live("is started by the platform's own Node, with a compile cache in the data folder", () =>
+  it.live("starts a worker with the platform's Node, with a compile cache in the data folder", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("node")
       yield* (yield* start({
@@ -86,7 +86,7 @@ describe("ProcessPool: what a worker has", () => {
       assert.strictEqual(yield* line(`${mark} `), `${process.version} ${join(folder, "data", "compile-cache")}`)
     })))
 
-  it.live("prints to the log as it goes, from both streams, the last line without a break included", () =>
+  it.live("logs the lines of both streams at once, with a last line without a line break", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("both")
       const handle = yield* start({
@@ -99,8 +99,8 @@ describe("ProcessPool: what a worker has", () => {
     })))
 })
 
-/** A worker with a child of its own that would outlive it; both ignore SIGTERM. */
-const family = (mark: string) => `
+/** A worker with a child process that would outlive it. Both ignore SIGTERM. */
+const withChild = (mark: string) => `
   import { spawn } from "node:child_process"
   process.on("SIGTERM", () => {})
   const child = spawn(process.execPath, ["-e", "process.on('SIGTERM', () => {}); console.log('${mark}-ready'); setInterval(() => {}, 1000)"], {
@@ -111,7 +111,7 @@ const family = (mark: string) => `
 `
 
 describe("ProcessPool: process groups", () => {
-  it.live("is in a group of its own, so that a Ctrl-C reaches the platform alone", () =>
+  it.live("runs a worker in its own process group, so that Ctrl-C reaches only the platform", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("group")
       yield* start({ type: "command", command: ["sh", "-c", `echo "${mark} $(ps -o pgid= -p $$) $$"; sleep 60`] })
@@ -119,10 +119,10 @@ describe("ProcessPool: process groups", () => {
       assert.strictEqual(group, pid)
     })))
 
-  it.live("a killed worker takes what it has started with it", () =>
+  it.live("kills the descendants of a killed worker", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("killed")
-      const handle = yield* start({ type: "handler", file: script(family(mark)) })
+      const handle = yield* start({ type: "handler", file: script(withChild(mark)) })
       const child = Number((yield* line(`${mark} `)).split(" ")[0])
       yield* line(`${mark}-ready`)
       yield* handle.drain
@@ -132,22 +132,22 @@ describe("ProcessPool: process groups", () => {
       yield* gone(child)
     })))
 
-  it.live("a worker that ends by itself does too, and its end is known at once", () =>
+  it.live("kills the descendants of a worker that exits by itself, and reports the exit at once", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("left")
-      const handle = yield* start({ type: "handler", file: script(`${family(mark)}\nsetTimeout(() => process.exit(3), 300)`) })
+      const handle = yield* start({ type: "handler", file: script(`${withChild(mark)}\nsetTimeout(() => process.exit(3), 300)`) })
       const child = Number((yield* line(`${mark} `)).split(" ")[0])
       const exit = yield* handle.exit
       assert.strictEqual(exit._tag === "Exited" && exit.code, 3)
       yield* gone(child)
     })))
 
-  it.live("nothing of it is left when the pool is gone", () =>
+  it.live("leaves no process and no record when the pool closes", () =>
     Effect.gen(function*() {
       const mark = fresh("closed")
       const scope = yield* Scope.make()
       yield* withPool(
-        start({ type: "handler", file: script(family(mark)) }).pipe(
+        start({ type: "handler", file: script(withChild(mark)) }).pipe(
           Scope.provide(scope),
           Effect.andThen(line(`${mark}-ready`)),
           Effect.andThen(Scope.close(scope, Exit.void))

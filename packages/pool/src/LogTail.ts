@@ -1,7 +1,7 @@
 /**
- * The last lines of a worker's output, for job errors and health reports.
+ * Stores the last lines of a worker's output, for job errors and health reports.
  *
- * Bounded by number of lines, length of a line and total length, because they are stored in job records.
+ * The number of lines, the length of each line and the total length are bounded, because the lines are stored in job records.
  */
 
 export interface Options {

@@ -1,5 +1,5 @@
 /**
- * A pool whose workers are fibers of this process. For tests, and the reference model of a pool.
+ * A pool whose workers are fibers in this process. It is used in tests and is the reference model of a pool.
  *
  * A worker's program is an Effect that returns an exit code. It receives its environment, output and signals as {@link WorkerContext}. Tests
  * crash and freeze workers with {@link Faults}.
@@ -19,13 +19,13 @@ import type { WorkerExit } from "./WorkerExit.ts"
 import { maskOf, WorkerLog } from "./WorkerLog.ts"
 import { type StartRequest, WorkerPool } from "./WorkerPool.ts"
 
-/** The process interface of a worker's program. */
+/** What a worker's program can do in place of a real process. */
 export interface WorkerContext extends StartRequest {
   /** Prints a line. */
   readonly print: (line: string) => Effect.Effect<void>
-  /** Completes when the worker is asked to exit. A program that does not wait for it ignores the request. */
+  /** Completes when the pool requests that the worker exit. A program that does not wait for this effect ignores the request. */
   readonly exitRequested: Effect.Effect<void>
-  /** Suspends while the worker is frozen. Programs run it before each step. */
+  /** Waits while the worker is frozen. Programs run it before each step. */
   readonly awaitThawed: Effect.Effect<void>
   /** Ends the worker as if by a signal. */
   readonly signal: (signal: string) => Effect.Effect<never>
@@ -37,7 +37,7 @@ export interface RunningWorker extends StartRequest {
   readonly frozen: boolean
 }
 
-/** Fault injection. A verb that names a worker that is not running is a defect. */
+/** Fault injection. Calling a function for a worker that is not running is a defect. */
 export class Faults extends Context.Service<Faults, {
   /** Running workers, oldest first. */
   readonly running: Effect.Effect<ReadonlyArray<RunningWorker>>
@@ -45,7 +45,7 @@ export class Faults extends Context.Service<Faults, {
   readonly started: Effect.Effect<number>
   /** Crashes a worker with an exit code or signal. */
   readonly crash: (worker: string, how: { readonly code: number } | { readonly signal: string }) => Effect.Effect<void>
-  /** Suspends the worker; it does not notice a request to exit. */
+  /** Suspends the worker. A suspended worker does not react to exit requests. */
   readonly freeze: (worker: string) => Effect.Effect<void>
   readonly thaw: (worker: string) => Effect.Effect<void>
   /** Makes the next starts fail with this reason. */
@@ -66,8 +66,8 @@ type WithoutLog<E> = E extends WorkerExit ? Omit<E, "log"> : never
 const killed = (signal: string): WithoutLog<WorkerExit> => ({ _tag: "Killed", signal, outOfMemory: false })
 
 /**
- * A pool whose workers run `program`. A defect of the program ends its worker with exit code 1 and prints the error, as an uncaught error ends
- * a process.
+ * A pool whose workers run `program`. A defect in the program ends its worker with exit code 1 and prints the error, just as an uncaught
+ * error ends a process.
  */
 export const layer = <R>(
   program: (worker: WorkerContext) => Effect.Effect<number, never, R>,

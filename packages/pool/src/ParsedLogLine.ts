@@ -3,11 +3,12 @@
  * (docs/spec/logging.md#line-format, docs/spec/logging.md#lines-of-other-programs); other lines are plain text.
  *
  * ```
- *   {"requestId":"6090...","message":"loading","level":"INFO"}     the job's, from its log
+ *   {"requestId":"6090...","message":"loading","level":"INFO"}     belongs to the job; written by its logger
  *   Traceback (most recent call last):                             text, on stderr
  * ```
  *
- * Text on standard output has the level INFO. Text on standard error has the level WARN, so that a search for problems finds tracebacks.
+ * Text on standard output has the level INFO. Text on standard error has the level WARN, so that tracebacks appear in a search for
+ * problems.
  */
 import { type LogLevel, type LogSource, parseLogLevel } from "@stint/contract/JobLogLine"
 import * as Option from "effect/Option"

@@ -1,5 +1,5 @@
 /**
- * The error of a worker that cannot be started, with a tagged reason.
+ * The error for a worker that cannot be started, with a tagged reason.
  */
 import * as Schema from "effect/Schema"
 
@@ -14,8 +14,8 @@ export class SpawnFailed extends Schema.TaggedError<SpawnFailed>()("SpawnFailed"
 }) {}
 
 /**
- * No capacity for another worker: out of processes, memory or machines. The worker itself is fine, so it is shown as throttled
- * (docs/spec/endpoints.md#worker-states) and retried.
+ * No capacity for another worker: no process, memory or machine is available. The worker itself is not at fault, so its state is shown as
+ * throttled (docs/spec/endpoints.md#worker-states) and its start is retried.
  */
 export class NoCapacity extends Schema.TaggedError<NoCapacity>()("NoCapacity", {
   /** The missing resource, without a full stop. */

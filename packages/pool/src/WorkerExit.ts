@@ -1,14 +1,14 @@
 /**
- * How a worker exited, and its description.
+ * Describes how a worker exited.
  */
 
-/** An exit as the pool observed it. `log` holds the worker's last lines (see `LogTail`). */
+/** An exit, as observed by the pool. `log` contains the worker's last lines (see `LogTail`). */
 export type WorkerExit =
   /** The program exited. */
   | { readonly _tag: "Exited"; readonly code: number; readonly log: ReadonlyArray<string> }
-  /** A signal killed it. `outOfMemory`: the pool knows that memory ran out. */
+  /** A signal killed the worker. `outOfMemory` is true when the pool knows that memory ran out. */
   | { readonly _tag: "Killed"; readonly signal: string; readonly outOfMemory: boolean; readonly log: ReadonlyArray<string> }
-  /** The place where it ran is gone. `reason` is a sentence. */
+  /** The machine or container that the worker ran on is gone. `reason` is a sentence. */
   | { readonly _tag: "Lost"; readonly reason: string; readonly log: ReadonlyArray<string> }
 
 /** Signals for exit codes above 128, as shells and container engines report them. */

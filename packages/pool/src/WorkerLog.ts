@@ -1,9 +1,9 @@
 /**
  * The sink for workers' output lines.
  *
- * The default writes each line to the platform's log at level Info, annotated with `endpoint`, `worker` and `stream`. Provide another sink to
- * store lines by job (`ParsedLogLine`, `JobLogs`) or to send them elsewhere. Lines are never dropped: a slow sink slows down the worker that
- * prints, and no other.
+ * The default writes each line to the platform's log at level Info, annotated with `endpoint`, `worker` and `stream`. Provide another sink
+ * to store lines by job (`ParsedLogLine`, `JobLogs`) or to send them elsewhere. Lines are never dropped: a slow sink slows down the worker
+ * that is printing, but no other worker.
  */
 import type { EndpointId, WorkerId } from "@stint/contract/Ids"
 import { WorkerVariable } from "@stint/contract/WorkerProtocol"
@@ -18,7 +18,7 @@ export interface WorkerLine {
   readonly text: string
 }
 
-/** Shorter keys are not redacted, because they would match ordinary words. Characters. */
+/** The shortest key that is redacted, because shorter keys would match ordinary words. Characters. */
 const SHORTEST_KEY = 8
 
 export interface WorkerLog {

@@ -1,16 +1,16 @@
 /**
- * The contract of worker pools: places that run workers, such as processes, containers or pods.
+ * The contract of worker pools. A pool runs workers, for example as processes, containers or pods.
  *
  * A pool starts one worker on request, reports its exit, and stops it on request. It makes no decisions: the autoscaler decides how many
  * workers run and when one exits.
  *
  * ```
  *   start --> running --exit, crash-------------> exit: Exited | Killed | Lost
- *               |  drain: asked to exit, may take time
+ *               |  drain: requests the exit, may take time
  *               |  kill, or the scope closes: stopped immediately
  * ```
  *
- * A new pool implements this service and passes `suite` of `@stint/pool/testing`.
+ * A new pool implements this service and must pass the `suite` of `@stint/pool/testing`.
  */
 import type { Endpoint, EndpointSource } from "@stint/contract/Endpoint"
 import type { WorkerId } from "@stint/contract/Ids"
@@ -34,14 +34,17 @@ export interface StartRequest {
 /** A started worker. */
 export interface WorkerHandle {
   readonly id: WorkerId
-  /** Its exit, once it has exited. May be awaited concurrently and repeatedly. */
+  /** Completes with the worker's exit once it has exited. May be awaited concurrently and repeatedly. */
   readonly exit: Effect.Effect<WorkerExit>
   /**
-   * Asks it to exit (SIGTERM or an equivalent). Returns immediately; a worker may ignore it. The worker's program decides what happens to a
-   * running job, so the autoscaler asks only when the worker holds none.
+   * Requests that the worker exit (with SIGTERM or an equivalent). Returns immediately; a worker may ignore the request. The worker's
+   * program decides what happens to a running job, so the autoscaler sends the request only when the worker holds no jobs.
    */
   readonly drain: Effect.Effect<void>
-  /** Kills it and everything that it started. Returns when the request was made; `exit` completes when the worker has exited. */
+  /**
+   * Kills the worker and every process that it started. Returns once the kill has been requested; `exit` completes when the worker has
+   * exited.
+   */
   readonly kill: Effect.Effect<void>
 }
 
@@ -49,13 +52,13 @@ export class WorkerPool extends Context.Service<WorkerPool, {
   /** The source types that this pool supports; never `external`. */
   readonly supports: ReadonlyArray<EndpointSource["type"]>
   /**
-   * Speeds up the first start of an endpoint's worker: bundles its handler or pulls its image. Optional: without it a worker only starts more
-   * slowly. It reports no errors; `start` does.
+   * Speeds up the first start of an endpoint's worker: bundles its handler or pulls its image. Optional: without it, workers start more
+   * slowly. It does not report errors, because `start` does.
    */
   readonly prepare: (endpoint: Endpoint) => Effect.Effect<void>
   /**
-   * Starts a worker. Returns when the worker runs, before it has called the platform. Closing the scope kills the worker and waits for its
-   * exit.
+   * Starts a worker. Returns once the worker is running, without waiting for it to call the platform. Closing the scope kills the worker
+   * and waits for its exit.
    */
   readonly start: (request: StartRequest) => Effect.Effect<WorkerHandle, PoolError, Scope.Scope>
 }>()("@stint/pool/WorkerPool") {}

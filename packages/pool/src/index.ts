@@ -1,5 +1,5 @@
 /**
- * The contract of worker pools, and a pool in memory.
+ * The contract of worker pools, and an in-memory pool.
  */
 export * as LogTail from "./LogTail.ts"
 export * as MemoryWorkerPool from "./MemoryWorkerPool.ts"

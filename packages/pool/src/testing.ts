@@ -1,8 +1,8 @@
 /**
  * The conformance suite of pools: `suite("process", subject)` in the test file of a pool.
  *
- * A subject provides endpoints whose workers execute a {@link Behaviour}. The behaviour is JSON in the variable {@link BEHAVIOUR} of the
- * endpoint's `env`, so that a subject needs only one program.
+ * A subject provides endpoints whose workers execute a {@link Behaviour}. The behaviour is stored as JSON in the variable {@link BEHAVIOUR}
+ * of the endpoint's `env`, so that a subject needs only one program.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { type Endpoint, EndpointSpec } from "@stint/contract/Endpoint"
@@ -17,7 +17,7 @@ import * as Scope from "effect/Scope"
 import { type WorkerLine, WorkerLog } from "./WorkerLog.ts"
 import { type WorkerHandle, WorkerPool } from "./WorkerPool.ts"
 
-/** Name of the variable with the behaviour of a worker under test. */
+/** Name of the variable that contains the behaviour of a worker under test. */
 export const BEHAVIOUR = "BEHAVIOUR"
 
 /** The script of a worker under test: it prints the lines of `print`, then does `then`. */
@@ -36,7 +36,7 @@ const Behaviour = Schema.Struct({
     Schema.Struct({ _tag: Schema.tag("Stay") })
   ])
 })
-export type Behaviour = typeof Behaviour.Type
+type Behaviour = typeof Behaviour.Type
 
 /** Decodes the behaviour from a worker's environment. */
 export const behaviourOf = Schema.decodeUnknownEffect(Schema.fromJsonString(Behaviour))
@@ -44,7 +44,7 @@ export const behaviourOf = Schema.decodeUnknownEffect(Schema.fromJsonString(Beha
 /** A pool under test, with scripted workers. */
 export interface PoolUnderTest<E> {
   readonly layer: Layer.Layer<WorkerPool, E>
-  /** Source of workers that read {@link BEHAVIOUR}. */
+  /** The source of workers that read {@link BEHAVIOUR}. */
   readonly source: Endpoint["source"]
   /** A source of a supported type that cannot be started. */
   readonly broken: Endpoint["source"]
@@ -52,7 +52,7 @@ export interface PoolUnderTest<E> {
 
 const decodeSpec = Schema.decodeUnknownEffect(EndpointSpec)
 
-/** An endpoint for tests; omitted members have the platform's defaults. */
+/** An endpoint for tests. Omitted members have the platform's default values. */
 export const endpointOf = (
   spec: Partial<Omit<typeof EndpointSpec.Encoded, "id">> & { readonly id?: string }
 ): Effect.Effect<Endpoint> =>
@@ -65,7 +65,7 @@ const KEY = "stint_worker_0123456789abcdef"
 
 /** Registers the tests. */
 export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
-  /** Captured output, and waits for a line. */
+  /** Captures output and lets a test wait for a line. */
   const capture = () => {
     const lines: Array<WorkerLine> = []
     const waiting = new Set<{ readonly text: string; readonly found: Deferred.Deferred<void> }>()
@@ -124,7 +124,7 @@ export const suite = <E>(name: string, subject: PoolUnderTest<E>): void => {
   const waits: Behaviour["then"] = { _tag: "Wait" }
   const stays: Behaviour["then"] = { _tag: "Stay" }
 
-  /** A running worker. It has printed a line, so that a fault does not hit it during its start. */
+  /** Starts a worker and waits until it has printed a line, so that a fault cannot occur during its start. */
   const up = Effect.fnUntraced(function*(captured: Capture, then: Behaviour["then"]) {
     const mark = `up ${++count}`
     const handle = yield* start(then, { print: [mark] })

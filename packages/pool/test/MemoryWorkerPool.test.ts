@@ -5,8 +5,8 @@ import { WorkerPool } from "@stint/pool/WorkerPool"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** A worker that does what its behaviour says; `missing` files cannot be started. */
-const behaving = MemoryWorkerPool.layer(Effect.fnUntraced(function*(worker) {
+/** Workers that execute the behaviour in their variables. */
+const scripted = MemoryWorkerPool.layer(Effect.fnUntraced(function*(worker) {
   const variables: Readonly<Record<string, string>> = { ...worker.endpoint.env, ...worker.variables }
   const { print, printEnv, then } = yield* Effect.orDie(behaviourOf(variables[BEHAVIOUR]))
   yield* Effect.forEach([...print, ...printEnv.map((name) => `${name}=${variables[name]}`)], worker.print, { discard: true })
@@ -22,7 +22,8 @@ const behaving = MemoryWorkerPool.layer(Effect.fnUntraced(function*(worker) {
   }
 }))
 
-const refusing = Layer.effect(
+/** The pool that fails to start commands. */
+const failing = Layer.effect(
   WorkerPool,
   Effect.gen(function*() {
     const pool = yield* WorkerPool
@@ -38,10 +39,10 @@ const refusing = Layer.effect(
           : pool.start(request)
     })
   })
-).pipe(Layer.provide(behaving))
+).pipe(Layer.provide(scripted))
 
 suite("memory", {
-  layer: refusing,
+  layer: failing,
   source: { type: "handler", file: "handler.ts" },
   broken: { type: "command", command: ["missing"] }
 })

@@ -3,9 +3,9 @@ import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
 
 const line = (text: string, stream: "stdout" | "stderr" = "stdout") => ParsedLogLine.parse({ stream, text })
 
-describe("a worker's line", () => {
+describe("ParsedLogLine", () => {
   // docs/spec/logging.md#line-format
-  it("of an SDK's logger names its job, its level and its message", () => {
+  it("parses the job, level and message of a line from an SDK's logger", () => {
     expect(line(`{"requestId":"job-1","message":"two\\nlines","level":"WARN"}`)).toEqual({
       job: "job-1",
       level: "WARN",
@@ -19,7 +19,7 @@ describe("a worker's line", () => {
     })
   })
 
-  it("that somebody printed is text; on standard error it is taken for a warning", () => {
+  it("treats any other line as text, with level WARN on standard error", () => {
     expect(line("hello")).toEqual({ job: undefined, level: "INFO", source: "stdout", message: "hello", isLogged: false })
     expect(line("Traceback (most recent call last):", "stderr")).toMatchObject({ level: "WARN", source: "stderr" })
     for (

@@ -7,14 +7,14 @@
  *     `---failed------------------> again after the interval; logs the first failure and the recovery
  * ```
  */
-import * as Cause from "effect/Cause"
+import * as OutageLog from "@stint/store/OutageLog"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 
 /** The sweep, its interval and its log messages. */
 export interface Options<E, R> {
-  /** True when more may be due. */
+  /** Returns true when more work may be due. */
   readonly sweep: Effect.Effect<boolean, E, R>
   readonly interval: Duration.Input
   /** Logged when a sweep fails after one that succeeded. */
@@ -23,29 +23,24 @@ export interface Options<E, R> {
   readonly recoveryMessage: string
 }
 
-/** Sweeps until the scope closes. Defects are logged as well: a damaged row must not end the sweeps. */
+/** Sweeps until the scope closes. Defects are logged as well, so that a damaged row does not stop the sweeps. */
 export const start = <E, R>(
   { failureMessage, interval, sweep, recoveryMessage }: Options<E, R>
 ): Effect.Effect<void, never, R | Scope.Scope> =>
-  Effect.gen(function*() {
-    let failing = false
-    const once = sweep.pipe(
-      Effect.tap(() => {
-        if (!failing) return Effect.void
-        failing = false
-        return Effect.logInfo(recoveryMessage)
-      }),
-      Effect.catchCause((cause) => {
-        const first = !failing
-        failing = true
-        const error = Cause.squash(cause)
-        const message = error instanceof Error ? error.message : String(error)
-        return Effect.as(first ? Effect.logError(failureMessage(message)) : Effect.void, false)
-      })
-    )
-    yield* once.pipe(
-      Effect.flatMap((more) => more ? Effect.yieldNow : Effect.sleep(interval)),
+  Effect.suspend(() => {
+    const outage = OutageLog.make({
+      onFailure: (problem) => Effect.logError(failureMessage(problem)),
+      onRecovery: Effect.logInfo(recoveryMessage)
+    })
+    let more = false
+    const once = Effect.tap(sweep, (result) => {
+      more = result
+      return Effect.void
+    })
+    return outage.watch(once).pipe(
+      Effect.flatMap((succeeded) => succeeded && more ? Effect.yieldNow : Effect.sleep(interval)),
       Effect.forever,
-      Effect.forkScoped
+      Effect.forkScoped,
+      Effect.asVoid
     )
   })

@@ -5,7 +5,7 @@ import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** A check. It fails when it throws, or when the promise that it returns rejects. Its value is ignored. */
+/** A check. It fails when it throws or returns a promise that rejects. Its return value is ignored. */
 export type FitnessCheck = () => unknown
 
 interface Registered {
@@ -13,7 +13,7 @@ interface Registered {
   readonly check: FitnessCheck
 }
 
-/** The checks of this process, which runs one worker. `start` reads them. */
+/** The checks of this process, which runs a single worker. `start` reads them. */
 const registered: Array<Registered> = []
 
 /**
@@ -21,8 +21,8 @@ const registered: Array<Registered> = []
  * plain call. Register checks before `start`.
  *
  * A check fails when it throws, or when its promise rejects. The worker then reports the name of the check and the reason to the platform,
- * and exits with code 1. Checks run one after another, in the order of registration, after the automatic checks. Each has 60 s. In local
- * test mode no check runs. The name of a check is the name of its function.
+ * and exits with code 1. Checks run one after another, in the order of registration, after the automatic checks. Each check times out after
+ * 60 s. In local test mode, no checks run. A check is named after its function.
  *
  * @throws TypeError when `check` is not a function
  *

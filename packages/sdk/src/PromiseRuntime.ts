@@ -1,15 +1,18 @@
 /**
- * Runs the effects behind the facade's functions.
+ * Runs the effects that implement the facade's functions.
  */
 import * as Logger from "@stint/worker/Logger"
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Effect from "effect/Effect"
 
-/** Runs an effect in the job that the calling code belongs to; outside of a job, with the log only. Rejects with the effect's error. */
+/**
+ * Runs an effect in the job that the calling code belongs to. Outside of a job, the effect has access only to the log. Rejects with the
+ * effect's error.
+ */
 export const run = <A, E>(effect: Effect.Effect<A, E>): Promise<A> =>
   RunningJob.runPromise(RunningJob.current() === undefined ? Effect.provide(effect, Logger.layerPlain) : effect)
 
-/** Calls `make` on the first call and caches its value. A failure is not cached: the next call tries again. */
+/** Returns a function that calls `make` once and caches its value. A failure is not cached, so the next call tries again. */
 export const lazy = <A>(make: () => Promise<A>): () => Promise<A> => {
   let made: Promise<A> | undefined
   return () => {

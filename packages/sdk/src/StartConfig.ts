@@ -6,7 +6,7 @@ import { isRunnable } from "@stint/worker/Runnable"
 import type { Runnable } from "@stint/worker/Runnable"
 import { didYouMean } from "@stint/worker/Suggestion"
 
-/** The job that a handler receives: its `id`, the caller's `input`, and the other members that the platform sent. */
+/** The job that a handler receives: its `id`, the caller's `input`, and any other members that the platform sent. */
 export type Job<Input = unknown> = FunctionJob<Input>
 
 /** The second argument of a handler. Its `signal` aborts when the job is cancelled or times out. */
@@ -20,7 +20,7 @@ export type Handler<Input = unknown> = HandlerFunction<Input>
 
 /** The argument of `serverless.start` (docs/spec/handler.md#start-configuration). */
 export interface StartConfig<Input> {
-  /** Runs once per job: a function, or a `Handler` of `@stint/worker` without further requirements. */
+  /** Runs once per job. A function, or a `Handler` of `@stint/worker` that requires no further services. */
   readonly handler: Handler<Input> | Runnable
   /**
    * Collects the chunks of a generator as the job's output, so that `/runsync` and `/status` return them. Default: false, which means that
@@ -29,10 +29,13 @@ export interface StartConfig<Input> {
   readonly return_aggregate_stream?: boolean
   /**
    * Returns the number of jobs that this worker may run at once, given the current number. The worker calls it before each take. A change
-   * takes effect when no job is running, which the worker checks once a second. Default: always 1.
+   * takes effect once no job is running, which the worker checks once a second. Default: always 1.
    */
   readonly concurrency_modifier?: (current: number) => number
-  /** Ends the worker after each job, so that the next job gets a fresh one. Clean state costs a cold start per job. Default: false. */
+  /**
+   * Ends the worker after each job, so that the next job runs on a fresh worker. The clean state costs a cold start for each job. Default:
+   * false.
+   */
   readonly refresh_worker?: boolean
   /** Local test mode only: returns the jobs, instead of `test_input.json`. On a platform the worker ignores it with a WARN line. */
   readonly jobs_fetcher?: (jobs_needed: number) => unknown
@@ -65,7 +68,10 @@ const EXPECTED: {
   jobs_handler: { type: "a function", matches: isOfType("function") }
 }
 
-/** The first error of a config, as one sentence; undefined for a valid config. JavaScript callers have no type check, so misspelt keys are errors. */
+/**
+ * The first error of a config, as one sentence; undefined for a valid config. JavaScript callers have no type checking, so misspelled keys
+ * are errors.
+ */
 export const problemOf = (config: unknown): string | undefined => {
   if (typeof config !== "object" || config === null) {
     return "serverless.start needs an object with a handler: serverless.start({ handler: async (job) => ... })."

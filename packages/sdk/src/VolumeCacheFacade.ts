@@ -1,5 +1,5 @@
 /**
- * `VolumeCache` as a promise (docs/spec/volume-cache.md#using-a-cache).
+ * `VolumeCache` with a promise interface (docs/spec/volume-cache.md#using-a-cache).
  */
 import type { Handle, Options } from "@stint/worker-volume-cache/VolumeCache"
 import * as Effect from "effect/Effect"
@@ -14,8 +14,8 @@ const open = new Set<Handle>()
  * Fills directories from the network volume, and writes new files back to the volume when the cache closes. The next cold
  * worker then starts with these files.
  *
- * Without a volume, and outside of an endpoint, it does nothing. An error of the volume is a line in the log and costs a cold start; it
- * never fails the handler. The worker closes an open cache when it ends. Rejects with a TypeError for invalid options.
+ * Without a volume, and outside of an endpoint, it does nothing. A volume error is logged and costs a cold start, but never fails the
+ * handler. The worker closes an open cache when it ends. Rejects with a TypeError for invalid options.
  *
  * @example
  * ```ts

@@ -1,8 +1,8 @@
 /**
- * The logger for handler functions. It writes lines in the format of the runtime's own (docs/spec/logging.md#line-format).
+ * The logger for handler functions. It writes lines in the same format as the runtime (docs/spec/logging.md#line-format).
  *
- * On a platform each line carries the id of the job in which it is written, so that the platform can file it. Pass `jobId` where the code
- * does not run within the job, for example in a callback of a library.
+ * On a platform, each line contains the id of the job in which it is written, so that the platform can attribute it to the job. Pass
+ * `jobId` when the code does not run within the job, for example in a library's callback.
  *
  * `PLATFORM_LOG_LEVEL` (or `RUNPOD_LOG_LEVEL`, or `--rp_log_level`) sets the lowest level that is written. Default: `DEBUG`. The
  * variables are read once, when this module is loaded.
@@ -38,7 +38,7 @@ export const error = (message: unknown, jobId?: string): void => write("ERROR", 
 
 /**
  * Masks a value: returns its first and last character with `*` for each character between them (docs/spec/handler.md#secrets-in-logs). A
- * `Redacted` value becomes eight `*`, whatever its length.
+ * `Redacted` value becomes eight `*`, regardless of its length.
  *
  * Values of one or two characters are not hidden: `ab` stays `ab`, and `a` becomes `aa`. Use `Redacted.make` for such values.
  */
@@ -51,7 +51,7 @@ export const mask = (value: string | Redacted.Redacted<unknown>): string => {
 /**
  * Logs a secret at level INFO, masked: `name: k****d` (docs/spec/handler.md#secrets-in-logs).
  *
- * The line shows the length of the value, and hides nothing of a value of one or two characters. A `Redacted` value is hidden completely.
+ * The line reveals the length of the value, and does not hide a value of one or two characters. A `Redacted` value is hidden completely.
  */
 export const secret = (name: string, value: string | Redacted.Redacted<unknown>): void =>
   write("INFO", `${name}: ${mask(value)}`, undefined)

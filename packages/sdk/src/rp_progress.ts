@@ -10,15 +10,15 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as log from "./log.ts"
 
-/** The progress service of the process's worker, for code that runs outside of a job, such as callbacks of a library. */
+/** The progress service of this process's worker, for code that runs outside of a job, such as a library's callbacks. */
 const started: { progress?: WorkerProgress.Progress["Service"] } = {}
 
 /**
  * Reports the progress of a running job: `/status` returns the value as the job's `output` until the job ends. The value can be any JSON
  * value.
  *
- * Returns at once and never throws. The worker sends values in order. While one is in flight, a newer value replaces the one that waits,
- * so callers may miss values. A value for an ended job is ignored.
+ * Returns at once and never throws. The worker sends values in order. While a value is in flight, a newer value replaces the waiting one,
+ * so callers may not see every value. A value for an ended job is ignored.
  *
  * @example
  * ```ts

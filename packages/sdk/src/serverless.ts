@@ -1,5 +1,5 @@
 /**
- * `serverless.start`: runs a handler as the program of this process
+ * `serverless.start` runs a handler as the program of this process
  * (docs/spec/handler.md#start-configuration, docs/spec/handler.md#facade, docs/spec/worker-lifecycle.md#start).
  */
 import * as Debugger from "@stint/worker-debugger/Debugger"
@@ -23,10 +23,10 @@ export { progress_update } from "./rp_progress.ts"
 export type { Context, Handler, Job, StartConfig } from "./StartConfig.ts"
 export { VolumeCache } from "./VolumeCacheFacade.ts"
 
-/** The middleware of every worker of the facade. */
+/** The middleware of every worker that the facade starts. */
 const middleware = [rp_progress.middleware, Debugger.middleware] as const
 
-/** The plugins of every worker of the facade. A worker that is composed by hand chooses its own. */
+/** The plugins of every worker that the facade starts. Programs that compose a worker themselves choose their own plugins. */
 const plugins = Layer.mergeAll(
   VolumeCacheFacade.layer,
   // The automatic checks (docs/spec/fitness-checks.md#automatic-checks) run before the registered ones.
@@ -61,7 +61,7 @@ export const start = <Input = any>(config: StartConfig<Input>): void => { // oxl
   const runnable = isRunnable(chosen) ? chosen : fromFunction(chosen, { returnAggregateStream: return_aggregate_stream })
   Worker.launchWith({
     local: {
-      // Loaded only with --rp_serve_api: a worker of a platform starts without it.
+      // Loaded only with --rp_serve_api, because a worker on a platform does not need it.
       loadServer: () => import("@stint/worker-local"),
       ...(jobs_fetcher === undefined ? {} : { jobs: jobs_fetcher })
     }

@@ -63,9 +63,9 @@ const optionsOf = (
 /**
  * Uploads a file as `file_name`. Returns a presigned URL that is valid for seven days.
  *
- * The target is the bucket of `bucket_creds`, else of the job's `s3Config`, else of the `BUCKET_*` variables. Without a bucket the file is
- * copied into the folder `local_upload` of the working directory, and the function returns its path. Rejects with an error that says
- * what is wrong and what to do.
+ * The target is the bucket from `bucket_creds`, or else from the job's `s3Config`, or else from the `BUCKET_*` variables. If no bucket is
+ * set, the file is copied into the folder `local_upload` in the working directory, and the function returns its path. Rejects with an error
+ * that names the problem and the remedy.
  *
  * @example
  * ```ts
@@ -86,7 +86,7 @@ export const upload_file_to_bucket = async (
 }
 
 /**
- * Uploads bytes or text as `file_name`. Returns a presigned URL that is valid for seven days. Target and errors are those of
+ * Uploads bytes or text as `file_name`. Returns a presigned URL that is valid for seven days. The target and the errors are the same as for
  * {@link upload_file_to_bucket}.
  *
  * @example
@@ -107,11 +107,12 @@ export const upload_in_memory_object = async (
 }
 
 /**
- * Downloads the URLs of a job's input into `jobs/{job_id}/downloaded_files` of the working directory, several at once. Returns the absolute
- * paths in the order of the URLs.
+ * Downloads the URLs of a job's input into `jobs/{job_id}/downloaded_files` in the working directory, several at a time. Returns the
+ * absolute paths in the order of the URLs.
  *
  * Rejects URLs, and redirects, that lead to an address inside of the network (docs/spec/downloads.md#address-guard). When one download
- * fails, the others are cancelled and the promise rejects with its reason. The handler must delete the files when it no longer needs them.
+ * fails, the others are cancelled and the promise rejects with the reason for the failure. The handler must delete the files when it no
+ * longer needs them.
  *
  * @example
  * ```ts

@@ -1,5 +1,5 @@
 /**
- * A Server-Sent Events client that can disconnect at any point, written from the standard's parsing rules.
+ * A Server-Sent Events client that can disconnect at any point. It implements the parsing rules of the standard.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -17,7 +17,7 @@ export interface SentEvent {
 export interface EventReader {
   readonly status: number
   readonly headers: Headers
-  /** The next event; undefined at the end of the response. Fails after ten seconds without one. */
+  /** The next event; undefined at the end of the response. Fails after ten seconds without an event. */
   readonly next: Effect.Effect<SentEvent | undefined, NoAnswer | UnexpectedAnswer>
   /** All events up to the end of the response. */
   readonly rest: Effect.Effect<ReadonlyArray<SentEvent>, NoAnswer | UnexpectedAnswer>

@@ -1,5 +1,5 @@
 /**
- * The HTTP conformance suite: tests the wire protocol from outside, against the real server over the given stores.
+ * The HTTP conformance suite: tests the wire protocol from outside, against the real server with the given stores.
  *
  * ```ts
  * suite("memory", ServerTest.layerMemory)

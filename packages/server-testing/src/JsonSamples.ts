@@ -1,8 +1,8 @@
 /**
- * Payloads that reveal whether a component on the way parsed and reprinted them.
+ * Payloads that reveal whether a component between sender and receiver parsed and reprinted them.
  */
 
-/** JSON texts that parsing and printing would change, and some plain ones. */
+/** JSON texts that parsing and printing would change, and some plain JSON texts. */
 export const JSON_SAMPLES: ReadonlyArray<string> = [
   "{}",
   "null",

@@ -16,7 +16,7 @@ export interface RawSocket {
   readonly reset: Effect.Effect<void>
   /** The bytes received so far. */
   readonly received: Effect.Effect<string>
-  /** Everything received, as soon as `matches` accepts it. Fails when the connection ends first. */
+  /** Everything received, as soon as `matches` accepts it. Fails if the connection ends before that. */
   readonly until: (matches: (received: string) => boolean) => Effect.Effect<string, NoAnswer>
   /** Everything received, after the server has closed the connection. */
   readonly closed: Effect.Effect<string>
@@ -48,7 +48,7 @@ const wrap = (socket: Socket): RawSocket => {
     received += text
     check()
   })
-  // Tests provoke resets; `close` follows.
+  // Ignored, because tests provoke resets. A `close` event follows.
   socket.on("error", () => {})
   const close = () => {
     over = true

@@ -1,7 +1,7 @@
 /**
  * The real server on a free loopback port, for tests: real routes, real sockets, real time. The caller provides the stores.
  *
- * Waits are short (see {@link LIMITS}), so tests in which a wait elapses are fast.
+ * The waits are short (see {@link LIMITS}), so that tests in which a wait elapses are fast.
  */
 import * as BatchQueue from "@stint/queue/BatchQueue"
 import * as BatchTimers from "@stint/queue/BatchTimers"
@@ -37,7 +37,7 @@ import type { WireFault } from "./WireWorker.ts"
 /** The admin key of every server under test. */
 export const ADMIN_KEY = "test-admin-key-0123456789"
 
-/** The waits of a server under test. Its sizes are the defaults. */
+/** The waits of a server under test. The sizes are the defaults. */
 export const LIMITS: LimitSettings = {
   ...defaults,
   syncWaitMs: 10_000,
@@ -121,7 +121,7 @@ export const layerMemory: Layer.Layer<Stores> = Layer.mergeAll(
   WebhookAttemptStore.layerMemory
 )
 
-/** The parts of a server under test. */
+/** The settings of a server under test. */
 export interface Options<E = never> {
   /** Stores of jobs, endpoints and keys. Default: in memory. */
   readonly stores?: Layer.Layer<Stores, E>

@@ -1,5 +1,5 @@
 /**
- * One endpoint of a server under test, with the calls of its jobs API.
+ * One endpoint of a server under test, with the operations of its jobs API.
  */
 import { WorkerEnv } from "@stint/contract/ControlApi"
 import { Endpoint, type EndpointSpec } from "@stint/contract/Endpoint"
@@ -35,7 +35,7 @@ export interface TestEndpoint {
   readonly purge: Effect.Effect<Purged, WireFault>
   readonly health: Effect.Effect<Health, WireFault>
   readonly env: Effect.Effect<Readonly<Record<string, string>>, WireFault>
-  /** Connects a worker. Default: with an id of its own. */
+  /** Connects a worker. Default: a worker with a unique id. */
   readonly worker: (id?: string) => Effect.Effect<WireWorker.WireWorker, WireFault>
 }
 
@@ -51,7 +51,7 @@ const answers = {
 
 const isOver = ({ status }: { readonly status: Job["status"] }) => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
 
-/** Polls with short pauses until a condition holds. Fails after ten seconds with the last value. */
+/** Polls with short pauses until a condition is true. Fails after ten seconds with the last value. */
 export const until = <A, E, R>(
   check: Effect.Effect<A, E, R>,
   wanted: (seen: A) => boolean
@@ -68,7 +68,7 @@ export const until = <A, E, R>(
     }
   })
 
-/** Endpoint settings that a test may override, in wire format. */
+/** Endpoint settings in wire format that a test may override. */
 export type Settings = Partial<(typeof EndpointSpec)["Encoded"]>
 
 /** Creates an endpoint for external workers with a unique id. */

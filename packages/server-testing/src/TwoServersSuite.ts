@@ -1,6 +1,6 @@
 /**
- * Two servers over one store that loses responses, called over connections that are cut: an idempotency key identifies one job on both servers
- * (R3, docs/spec/figures.md#reliability).
+ * Two servers share one store that loses responses, and clients call them over connections that are cut. An idempotency key must identify
+ * one job on both servers (R3, docs/spec/figures.md#reliability).
  */
 import { describe, expect, it } from "@effect/vitest"
 import { JobReceipt } from "@stint/contract/Job"
@@ -17,10 +17,10 @@ import { type Answer, expectJson } from "./WireClient.ts"
 const KEYS = 500
 const CALLERS = 3
 
-/** The share of calls that disconnect while they are answered, and the delay of the disconnect in milliseconds. */
+/** The fraction of calls that disconnect before the response has arrived, and the delay of the disconnect in milliseconds. */
 const CUT = { share: 0.1, within: 4 }
 
-/** The share of all writes. */
+/** Fractions of all writes. */
 const SHARES = { failed: 0.01, lost: 0.01 }
 
 const receiptOf = expectJson(200, JobReceipt)
@@ -76,7 +76,7 @@ export const twoServersSuite = <E>(name: string, stores: Layer.Layer<ServerTest.
 
           expect(history.check({ ended: false }).filter(({ rule }) => rule === "R3"), `seed ${seed}`).toEqual([])
           expect((yield* endpoint.health).jobs.inQueue, `seed ${seed}: jobs and keys`).toBe(KEYS)
-          // The faults did occur.
+          // Check that the faults did occur.
           expect(seen.cut).toBeGreaterThan(0)
           expect(seen.refused).toBeGreaterThan(0)
         })),

@@ -67,7 +67,7 @@ export const make = (baseUrl: string, defaultAuthorization: string | null): Wire
   })
 
 /**
- * The body of a response that must have this status and exactly this shape. An additional key fails the test, because callers would come
+ * The body of a response that must have this status and exactly this shape. An additional key fails the test, because callers would start
  * to rely on an undocumented key.
  */
 export const expectJson = <S extends Schema.ConstraintDecoder<unknown>>(
@@ -84,7 +84,7 @@ export const expectJson = <S extends Schema.ConstraintDecoder<unknown>>(
       )
 }
 
-/** The body of a problem, as every error has it (contract, Problem.ts). */
+/** The body of a problem. Every error has such a body (contract, Problem.ts). */
 export const ProblemBody = Schema.Struct({
   type: Schema.String.check(Schema.isStartingWith("/problems/")),
   title: Schema.NonEmptyString,

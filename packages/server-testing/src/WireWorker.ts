@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { type Answer, expectJson, make as makeClient, type NoAnswer, UnexpectedAnswer, type WireClient } from "./WireClient.ts"
 
-/** The errors of a wire call that must succeed. */
+/** The errors of a call that must succeed. */
 export type WireFault = NoAnswer | UnexpectedAnswer
 
 /** The URLs that a worker calls. */
@@ -21,19 +21,19 @@ export interface WorkerAddresses {
   readonly stream: (job: string) => string
 }
 
-/** A worker at the other end of the wire. */
+/** A worker that calls the server. */
 export interface WireWorker {
   readonly id: string
   readonly key: string
   readonly addresses: WorkerAddresses
-  /** Calls with the worker's raw key. */
+  /** An HTTP client that sends the worker's raw key. */
   readonly call: WireClient
-  /** One take: a job, or undefined after the server's wait. `holding` is `job_in_progress`. */
+  /** Takes once: returns a job, or undefined after the server's wait. `holding` is the value of `job_in_progress`. */
   readonly take: (holding?: boolean) => Effect.Effect<TakenJob | undefined, WireFault>
-  /** Takes until it gets a job. */
+  /** Repeats takes until it gets a job. */
   readonly next: Effect.Effect<TakenJob, WireFault>
   readonly takeBatch: (size: number) => Effect.Effect<ReadonlyArray<TakenJob>, WireFault>
-  /** Sends a body to job-done with the content type of existing SDKs (docs/spec/worker-protocol.md#headers). `query` is appended. */
+  /** Sends a body to job-done with the content type that existing SDKs send (docs/spec/worker-protocol.md#headers). `query` is appended. */
   readonly deliver: (job: string, body: JobDone, query?: string) => Effect.Effect<Answer, NoAnswer>
   /** Delivers an output. The server must accept it. */
   readonly finish: (job: string, output: Schema.Json) => Effect.Effect<void, WireFault>
@@ -43,7 +43,7 @@ export interface WireWorker {
   readonly stream: (job: string, chunks: Iterable<Schema.Json>) => Effect.Effect<void, WireFault>
   /** Sends a heartbeat in the query form. */
   readonly ping: (jobs: ReadonlyArray<string>) => Effect.Effect<void, WireFault>
-  /** One job-stop poll: the ids to stop; empty after the server's wait. */
+  /** Polls job-stop once: returns the ids to stop; empty after the server's wait. */
   readonly stops: Effect.Effect<ReadonlyArray<string>, WireFault>
   /** Takes jobs and delivers the handler's results until the scope closes. */
   readonly serve: (handler: (job: TakenJob) => Effect.Effect<JobDone, WireFault>) => Effect.Effect<void, never, Scope.Scope>
@@ -61,7 +61,7 @@ const decodeJob = expectJson(200, TakenJob)
 const decodeJobs = expectJson(200, Schema.Array(TakenJob))
 const decodeStops = expectJson(200, JobsToStop)
 
-/** A worker from the variables of `worker-env`. `id` is its worker id. */
+/** Creates a worker from the variables that `worker-env` returns. `id` is its worker id. */
 export const make = (
   variables: Readonly<Record<string, string>>,
   id: string,

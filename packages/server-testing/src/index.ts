@@ -1,5 +1,5 @@
 /**
- * The server under test, and the conformance suite for any store.
+ * The server under test, and the conformance suite for all stores.
  */
 export { suite } from "./HttpSuite.ts"
 export * as RawSocket from "./RawSocket.ts"

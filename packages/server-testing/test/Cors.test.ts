@@ -1,5 +1,5 @@
 /**
- * Tests of calls from web pages, with the requests that browsers send.
+ * Tests calls from web pages, with the requests that browsers send.
  */
 import { expect, layer } from "@effect/vitest"
 import * as Cors from "@stint/server/Cors"
@@ -78,7 +78,7 @@ layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })(
       }
     }))
 
-  it.effect("lets the page read errors too: of a wrong key, of an unknown endpoint, inside a stream", () =>
+  it.effect("lets the page read errors too: for a wrong key, for an unknown endpoint, and inside a stream", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -107,7 +107,7 @@ layer(serverFor([APP, "http://localhost:5173"]), { excludeTestServices: true })(
       expect([asked.status, asked.headers.has("access-control-allow-origin")]).toEqual([204, false])
       const answer = yield* server.call(endpoint.path("health"), { headers: { origin: OTHER } })
       expect([answer.status, answer.headers.has("access-control-allow-origin")]).toEqual([200, false])
-      // A cache must not serve one origin's response to the other.
+      // A cache must not serve one origin's response to the other origin.
       expect(answer.headers.get("vary")).toContain("Origin")
     }))
 
@@ -136,7 +136,7 @@ layer(serverFor("*"), { excludeTestServices: true })("CORS for any origin", (it)
 })
 
 layer(layerServer(), { excludeTestServices: true })("CORS without origins", (it) => {
-  it.effect("is off by default: a preflight gets the 405 of any wrong method", () =>
+  it.effect("is off by default: a preflight gets a 405, as any wrong method does", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const asked = yield* call("/v2/x/run", preflight(APP, "POST", "authorization"))

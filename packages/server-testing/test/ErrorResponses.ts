@@ -1,6 +1,6 @@
 /**
- * Provokes every error in the OpenAPI document on a real server, operation by operation: with a wrong key, with a key for
- * another API, with an invalid path, with a body that is too large, over the rate limit, and during an outage of the stores.
+ * Provokes every error in the OpenAPI document on a real server, operation by operation. The requests have a wrong key, a key for another
+ * API, an invalid path or a body that is too large, exceed the rate limit, or are sent during an outage of the stores.
  */
 import { expect, layer } from "@effect/vitest"
 import { NewKey } from "@stint/contract/AccessKey"
@@ -43,7 +43,10 @@ const fragile = <Store extends object>(
 
 const outage = Layer.sync(Outage, () => ({ isOn: false }))
 
-/** These work during an outage: keys stay known while their store is away, as the seam requires, and listeners receive nothing. */
+/**
+ * These work during an outage: known keys stay valid while the key store is unavailable, as its contract requires, and listeners receive
+ * nothing.
+ */
 const ALWAYS: Readonly<Record<string, ReadonlyArray<string>>> = { [KeyStore.key]: ["get"], [JobStore.key]: ["subscribe"] }
 
 const stores: Layer.Layer<Stores, never, Outage> = Layer.effectContext(Effect.gen(function*() {
@@ -57,7 +60,7 @@ const stores: Layer.Layer<Stores, never, Outage> = Layer.effectContext(Effect.ge
 const surfaceOf = ({ template }: Described): "control" | "worker" | "jobs" =>
   template.startsWith("/api/") ? "control" : /\/(?:job-|ping)/.test(template) ? "worker" : "jobs"
 
-/** A valid body for operations that read one. */
+/** A valid body for operations that read a body. */
 const bodyOf = ({ method, template }: Described, endpoint: string): object | undefined => {
   if (method === "GET" || method === "DELETE") return undefined
   if (/\/(?:run|runsync)$/.test(template)) return { input: 1 }
@@ -147,7 +150,7 @@ export const sweep = (): void => {
             )
           }
           for (const status of Object.keys(operation.operation.responses)) {
-            // A GET has no body that could be too large, and a request that reaches the handler waits for one.
+            // A GET has no body that could be too large, and if the request reaches the handler, the handler waits for a body.
             const isElsewhere = operation.method === "GET" && (status === "413" || (status === "429" && last === "route"))
             const way = isElsewhere ? undefined : ways[status]
             if (way !== undefined) expect((yield* way).status, `${operation.name} ${status}`).toBe(Number(status))

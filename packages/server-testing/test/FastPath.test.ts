@@ -32,7 +32,7 @@ const identifiers = {
 } as const
 
 describe("the fast path", () => {
-  it("takes the operations that every job needs", () => {
+  it("handles the operations that every job uses", () => {
     expect(matchFastPath("POST", "/v2/hello/run")).toEqual({ operation: "run", endpoint: "hello" })
     expect(matchFastPath("POST", "/v2/hello/runsync?wait=5000")).toEqual({
       operation: "runsync",
@@ -55,7 +55,7 @@ describe("the fast path", () => {
     }
   })
 
-  it("leaves other methods, encoded or doubled segments and queries that need decoding to the router", () => {
+  it("leaves other methods, encoded segments, doubled slashes and queries that need decoding to the router", () => {
     for (
       const [method, url] of [
         ["GET", "/v2/hello/run"],
@@ -82,7 +82,7 @@ describe("the fast path", () => {
     }
   })
 
-  it("takes no request that the router would route elsewhere", () => {
+  it("handles no request that the router would route elsewhere", () => {
     const part = fc.oneof(
       fc.constantFrom(
         "v2",
@@ -132,18 +132,18 @@ describe("the fast path", () => {
 const ENDPOINT = "both"
 const LIMITED = "limited"
 
-/** A text without the parts that differ between jobs and moments. */
+/** The text without the parts that differ from job to job or over time. */
 const timeless = (text: string): string =>
   text.replaceAll(/[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g, "ID")
     .replaceAll(/"(delayTime|executionTime)":\d+/g, "$1")
-    // The remaining part of the limit's day.
+    // The remaining time of the limit's one-day window.
     .replaceAll(/\b86[34]\d\d\b/g, "A DAY")
 
-/** The compared parts of a response. */
+/** The parts of a response that are compared. */
 const comparable = ({ headers, status, text }: Answer, baseUrl: string) => ({
   status,
   headers: [...headers].filter(([name]) => name !== "date").map(([name, value]) =>
-    // The number of digits of a duration depends on the moment too.
+    // The number of digits in a duration also varies.
     name === "content-length" && value === String(Buffer.byteLength(text))
       ? "content-length: true"
       : `${name}: ${timeless(value)}`
@@ -195,7 +195,7 @@ const answersOf = (options: ServerTest.Options) =>
     return answers
   }).pipe(Effect.provide(ServerTest.layer({ ...options, limits: { runBytes: 2_000 } })))
 
-/** The spans of requests to fast path routes: their names and route attributes. */
+/** The spans of requests to routes of the fast path: their names and route attributes. */
 const spansOf = (options: ServerTest.Options) =>
   Effect.gen(function*() {
     const spans: Array<Tracer.Span> = []
@@ -229,7 +229,7 @@ describe("both paths", () => {
       const short = yield* answersOf({ fastPath: true })
       const long = yield* answersOf({ fastPath: false })
       expect(short).toEqual(long)
-      // The responses are not equal merely because all of them failed.
+      // Check that the responses are not equal merely because all of them failed.
       const statuses = short.map(([, { status }]) => status)
       expect([...new Set(statuses)].sort((a, b) => a - b)).toEqual([200, 204, 400, 401, 403, 404, 413, 429])
     }))

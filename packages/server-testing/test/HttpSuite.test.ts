@@ -17,12 +17,12 @@ suite("memory", layerMemory)
 sweep()
 
 describe("the OpenAPI document", () => {
-  it("describes every response received above: its status, its body and its headers", async () => {
+  it("describes the status, the body and the headers of every response received above", async () => {
     await answers.settled()
     expect([...answers.wrong].toSorted()).toEqual([])
   })
 
-  it("describes no response that never occurs", () => {
+  it("describes only responses that occur", () => {
     expect(answers.unseen).toEqual([])
   })
 })

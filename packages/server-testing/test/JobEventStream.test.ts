@@ -1,5 +1,6 @@
 /**
- * Tests of job events over random job histories and random disconnects (R9, docs/spec/figures.md#reliability), and of a client's cost.
+ * Tests job events with random job histories and random disconnects (R9, docs/spec/figures.md#reliability), and the resources that one
+ * client uses.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { withHeartbeat } from "@stint/server/JobEventStream"
@@ -11,10 +12,10 @@ import * as fc from "fast-check"
 import { dataOf, open, type SentEvent } from "../src/EventReader.ts"
 import { ADMIN_KEY, layer as layerServer, ServerTest } from "../src/ServerTest.ts"
 
-/** How many events the client reads before each disconnect; the list repeats. */
+/** The number of events that the client reads before each disconnect. The list repeats. */
 const cuts = fc.array(fc.integer({ min: 0, max: 4 }), { minLength: 1, maxLength: 6 }).filter((all) => all.some((one) => one > 0))
 
-/** The worker's actions: chunks and progress, in bursts. */
+/** The worker's actions: it sends chunks and progress in bursts. */
 const course = fc.array(
   fc.oneof({ weight: 4, arbitrary: fc.constant("chunk" as const) }, { weight: 1, arbitrary: fc.constant("progress" as const) }),
   { maxLength: 25 }
@@ -76,7 +77,7 @@ layer(layerServer(), { excludeTestServices: true })("events", (it) => {
 })
 
 describe("withHeartbeat", () => {
-  it.effect("sends heartbeats while the stream is silent, and loses no element", () =>
+  it.effect("sends heartbeats while the stream emits nothing, and loses no element", () =>
     Effect.gen(function*() {
       const slow = Stream.fromIterable([1, 2]).pipe(Stream.mapEffect((n) => Effect.delay(Effect.succeed(`event ${n}`), 35_000)))
       const reading = yield* Effect.forkChild(Stream.runCollect(withHeartbeat(slow, 15_000, "alive")))
@@ -84,7 +85,7 @@ describe("withHeartbeat", () => {
       expect([...(yield* Fiber.join(reading))]).toEqual(["alive", "alive", "event 1", "alive", "alive", "event 2"])
     }))
 
-  it.effect("pulls no more than is read: a client that stops reading has at most one pull in flight", () =>
+  it.effect("pulls no more than the client reads: when a client stops reading, at most one pull is in flight", () =>
     Effect.gen(function*() {
       let produced = 0
       const endless = Stream.fromEffectRepeat(Effect.sync(() => `event ${++produced}`))
@@ -93,7 +94,7 @@ describe("withHeartbeat", () => {
       expect(produced).toBeLessThanOrEqual(4)
     }))
 
-  it.effect("a client that disconnects ends the pull in flight", () =>
+  it.effect("ends the pull in flight when the client disconnects", () =>
     Effect.gen(function*() {
       let ended = false
       const silent = Stream.fromEffect(Effect.onInterrupt(Effect.never, () =>

@@ -1,6 +1,6 @@
 /**
- * Tests of a failing job store: callers and workers get a 503 which says that nothing was stored, and the platform recovers with the
- * store.
+ * Tests a failing job store: callers and workers get a 503 which states that nothing was stored, and the platform recovers when the store
+ * does.
  */
 import { expect, layer } from "@effect/vitest"
 import { StoreFaults } from "@stint/store-testing"
@@ -48,7 +48,7 @@ layer(
         // The cause belongs in the platform's log, not in the response.
         expect(JSON.stringify(problem)).not.toContain("the disk is full")
       }
-      // A worker would retry at once and without end.
+      // The response is delayed, because a worker would retry immediately and indefinitely.
       for (const address of [worker.addresses.take, worker.addresses.takeBatch]) {
         const [duration, answer] = yield* Effect.timed(worker.call(address))
         yield* expectProblem(503)(answer)

@@ -1,5 +1,5 @@
 /**
- * Tests of a failing key store: no secret is returned that was not stored, and known keys continue to work.
+ * Tests a failing key store: no secret is returned unless it was stored, and known keys continue to work.
  */
 import { expect, layer } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
@@ -13,7 +13,7 @@ import { expectJson, expectProblem } from "../src/WireClient.ts"
 
 class Faults extends Context.Service<Faults, { isDown: boolean }>()("@stint/server/test/KeyFaults/Faults") {}
 
-/** A key store that can fail. Its in-memory state stays, as the seam requires. */
+/** A key store that can be made to fail. It keeps its in-memory state, as the contract of key stores requires. */
 const faulty = Layer.effect(
   KeyStore.KeyStore,
   Effect.gen(function*() {

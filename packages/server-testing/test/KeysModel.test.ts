@@ -1,6 +1,7 @@
 /**
- * Random key histories against a model that decides every request, over the whole server without its socket: keys are created, rotated,
- * revoked and changed by the control API, time passes, and after every step each secret that ever existed is tried on each API.
+ * Compares random key histories with a model that predicts the response to every request. Runs the whole server without its socket. The
+ * control API creates, rotates, revokes and changes keys, time passes, and after every step each secret that ever existed is tried on each
+ * API.
  */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import * as BatchQueue from "@stint/queue/BatchQueue"
@@ -24,7 +25,7 @@ const ADMIN = "the-admin-key-of-this-model"
 const ENDPOINTS = ["a", "b"] as const
 const START = 1_790_000_000_000
 
-/** A clock that the test sets. It has no timers. */
+/** A clock that the test sets. It does not support timers. */
 const clockAt = (now: () => number): Clock.Clock => ({
   currentTimeMillisUnsafe: now,
   currentTimeMillis: Effect.sync(now),
@@ -97,7 +98,7 @@ class World {
     return { status: key.endpoints === "all" || key.endpoints.includes(endpoint) ? 200 : 403 }
   }
 
-  /** Tries every secret that ever existed on every API. */
+  /** Tries all secrets that ever existed on every API. */
   async check(): Promise<void> {
     for (const key of this.keys) {
       for (const secret of key.secrets) {
@@ -240,7 +241,7 @@ const wait: fc.Arbitrary<Step> = fc.oneof(fc.integer({ min: 0, max: 60_000 }), h
 const RUNS = Number(process.env["STINT_PROPERTY_RUNS"] ?? 150)
 
 it(
-  "decides every request by the scopes, the endpoints, the expiry, the rotations and the revocation of its key",
+  "accepts or rejects every request according to the scopes, endpoints, expiry, rotations and revocation of its key",
   async () => {
     await fc.assert(
       fc.asyncProperty(
@@ -295,7 +296,7 @@ it("remembers an expired key for 30 days and deletes it when another key is crea
   await world.close()
 })
 
-it("records the last use of a key once a minute, and never a rejected use", async () => {
+it("records the last use of a key at most once a minute, and never records a rejected use", async () => {
   const world = await World.open()
   const { id, secret } = await makeKey(world)
   const lastUsed = async () => {
@@ -304,7 +305,7 @@ it("records the last use of a key once a minute, and never a rejected use", asyn
   }
   await world.call("GET", "/v2/a/health", `${secret.slice(0, -1)}!`)
   expect(await lastUsed()).toBeUndefined()
-  // The use is recorded after the response. Recording it too early would skip the next one.
+  // The use is recorded after the response was sent. If a use were recorded too early, the next one would be skipped.
   for (const [at, noted] of [[0, 0], [59_999, 0], [60_000, 60_000], [100_000, 60_000], [120_000, 120_000]] as const) {
     world.now = START + at
     await world.call("GET", "/v2/a/health", secret)

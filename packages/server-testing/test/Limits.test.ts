@@ -107,7 +107,7 @@ describe("Limits", () => {
     }).pipe(Effect.provide(layer().pipe(Layer.provide(Layer.succeed(PayloadMemoryBudget.PayloadMemoryBudget, memory)))))
   })
 
-  it.live("accepts a single body larger than the payload memory, and counts its response until it is written", () => {
+  it.live("accepts a single body that is larger than the payload memory, and counts its response until it has been written", () => {
     const memory = PayloadMemoryBudget.make(1)
     const size = 2 * 1024 * 1024
     return Effect.gen(function*() {

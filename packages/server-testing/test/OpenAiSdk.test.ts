@@ -1,5 +1,5 @@
 /**
- * The published OpenAI client, unmodified, pointed at `/v2/{endpoint}/openai/v1`.
+ * Tests the published, unmodified OpenAI client with the base URL `/v2/{endpoint}/openai/v1`.
  */
 import { expect, layer } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -32,7 +32,7 @@ const open = (settings: Settings = {}, options: { readonly apiKey?: string; read
 
 const call = <A>(promise: () => PromiseLike<A>) => Effect.promise(() => Promise.resolve(promise()))
 
-/** The error that rejects a call. */
+/** The error with which a call is rejected. */
 const refusal = (promise: () => PromiseLike<unknown>) =>
   Effect.promise(() => Promise.resolve(promise()).then(() => undefined, (error: unknown) => error))
 
@@ -101,7 +101,7 @@ layer(layerServer(), { excludeTestServices: true })("openai 7.55.0 against /v2/{
       expect(yield* call(() => client.models.delete("org/echo"))).toMatchObject({ id: "/v1/models/org/echo", deleted: true })
     }))
 
-  it.effect("embeddings.create asks for base64 and returns the handler's output", () =>
+  it.effect("embeddings.create requests base64 and returns the handler's output", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       yield* worker.serve((job) => {

@@ -1,5 +1,6 @@
 /**
- * Tests of OpenAI requests that outlast the delay of their response headers, and of servers that close or fail meanwhile.
+ * Tests OpenAI requests that take longer than the delay of their response headers, and servers that shut down or fail during such a
+ * request.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
@@ -78,7 +79,7 @@ const start = (limits: typeof LATE | undefined) =>
   })
 
 describe("a closing server", () => {
-  it.live("answers OpenAI requests with 503, which their clients retry", () =>
+  it.live("returns 503 for OpenAI requests, which their clients retry", () =>
     Effect.gen(function*() {
       const { close, server } = yield* start(undefined)
       const endpoint = yield* server.endpoint()
@@ -107,7 +108,7 @@ describe("a closing server", () => {
     }))
 })
 
-/** Whether jobs can be read. */
+/** Whether reads of jobs succeed. */
 class Looks extends Context.Service<Looks, { broken: boolean }>()("@stint/server/test/Looks") {}
 
 const layerStores = Layer.effect(
@@ -126,7 +127,7 @@ const layerStores = Layer.effect(
 ).pipe(Layer.provideMerge(layerMemory), Layer.provide(Layer.succeed(Looks, { broken: true })))
 
 layer(layerServer({ stores: layerStores }), { excludeTestServices: true })("an OpenAI request over a failing store", (it) => {
-  it.effect("returns 503 in OpenAI's shape, with the id of the job, which was stored and is cancelled", () =>
+  it.effect("returns 503 in OpenAI's shape with the job's id; the job was stored and is then cancelled", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const body of [chat(), chat({ stream: true })]) {

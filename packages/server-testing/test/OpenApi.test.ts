@@ -52,7 +52,7 @@ const operationsOf = (document: Document) =>
     Object.entries(methods).map(([method, operation]) => ({ path, method: method.toUpperCase(), operation }))
   )
 
-/** A schema of the document that validates values as its readers would and rejects unknown members. */
+/** A schema of the document, which validates values as readers of the document would and rejects unknown members. */
 const checker = (document: Document, schema: unknown) => {
   const inDefs = (value: unknown) => JSON.parse(JSON.stringify(value).replaceAll("#/components/schemas/", "#/$defs/"))
   const imported = SchemaRepresentation.fromJsonSchemaDocument({
@@ -74,7 +74,7 @@ const refs = (value: unknown): ReadonlyArray<string> => {
 }
 
 layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
-  it.effect("needs no key, because it describes the platform and contains none of its data", () =>
+  it.effect("requires no key, because it describes the platform and contains none of its data", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -270,7 +270,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       }
     }))
 
-  it.effect("/docs renders all of it, needs no key, and loads nothing from elsewhere", () =>
+  it.effect("/docs renders the whole document, requires no key, and loads nothing from other hosts", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const answer = yield* server.call("/docs", { authorization: null })
@@ -283,7 +283,7 @@ layer(layerServer(), { excludeTestServices: true })("/openapi.json", (it) => {
       }
       expect(answer.text).not.toMatch(/<script|<link|<img|<iframe|@import|url\(|(?:src|href)="(?!#|\/openapi\.json)/)
       expect(answer.text).toContain("color-scheme: light dark")
-      // Every opened tag is closed: no text of the document is parsed as a tag.
+      // Every opened tag is closed, so no text of the document is parsed as a tag.
       for (const tag of ["section", "details", "table", "ul", "pre", "code"]) {
         const opened = answer.text.split(new RegExp(`<${tag}[ >]`)).length
         expect(answer.text.split(`</${tag}>`).length, tag).toBe(opened)

@@ -1,5 +1,5 @@
 /**
- * Compares every response that tests get through `fetch` with the OpenAPI document: its status, its content type, its body, its headers.
+ * Compares every response that tests get through `fetch` with the OpenAPI document: status, content type, body and headers.
  */
 import { Api } from "@stint/contract/Api"
 import { Ajv2020, type ValidateFunction } from "ajv/dist/2020.js"
@@ -23,7 +23,7 @@ interface Document {
   readonly components: { readonly schemas: Readonly<Record<string, object>> }
 }
 
-/** The document as its readers get it. */
+/** The document as its readers receive it. */
 const document: Document = JSON.parse(JSON.stringify(OpenApi.fromApi(Api)))
 
 /** One operation of the document. */
@@ -57,7 +57,7 @@ const parsed = (text: string): unknown => {
 }
 
 export class DescribedAnswers {
-  /** Mismatches between responses and the document, each once. */
+  /** Mismatches between responses and the document, without duplicates. */
   readonly wrong = new Set<string>()
   /** `GET /v2/{endpoint}/health 200`, for every response seen. */
   readonly seen = new Set<string>()
@@ -69,11 +69,11 @@ export class DescribedAnswers {
     this.#ajv.addSchema({ $id: "document", ...document })
   }
 
-  /** Pairs of an operation and a status that the document has and no test received. */
+  /** Pairs of operation and status that are in the document but that no test received. */
   get unseen(): ReadonlyArray<string> {
     return OPERATIONS.flatMap(({ name, operation, template }) =>
       Object.keys(operation.responses).filter((status) =>
-        // Requests forwarded to the handler have one description for all methods.
+        // For requests that are forwarded to the handler, all methods share one description.
         !(template.endsWith("/{route}")
           ? OPERATIONS.some((one) => one.template === template && this.seen.has(`${one.name} ${status}`))
           : this.seen.has(`${name} ${status}`))

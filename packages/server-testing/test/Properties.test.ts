@@ -1,5 +1,5 @@
 /**
- * Any input gets a JSON response that blames the client's input, never a defect in the platform.
+ * For any input, the server returns a JSON response that reports the client's error, and never a defect in the platform.
  */
 import { describe, expect, it, layer } from "@effect/vitest"
 import { parseWorkerUrl } from "@stint/server/WorkerUrl"
@@ -104,7 +104,7 @@ describe("arbitrary input", () => {
         yield* check(
           fc.tuple(methods, starts, fc.array(segment, { maxLength: 3 }), queries, fc.boolean()),
           ([method, start, rest, query, asWorker]) =>
-            // Skips texts that fetch itself rejects as a URL.
+            // Skip texts that fetch itself rejects as a URL.
             URL.canParse(server.baseUrl + [start, ...rest].join("/") + query)
               ? call(
                 asWorker ? (path, options) => server.call(path, { ...options, authorization: worker.key }) : server.call,
@@ -121,7 +121,7 @@ describe("arbitrary input", () => {
 })
 
 describe("parseWorkerUrl", () => {
-  it("returns the encoded id, whatever is appended", () => {
+  it("returns the encoded id, whatever query is appended", () => {
     const key = fc.stringMatching(/^[a-z_]{1,8}$/)
     const text = fc.string({ unit: "grapheme" }).filter((value) => value.isWellFormed())
     const worker = text.filter((id) => id !== "")

@@ -1,5 +1,5 @@
 /**
- * RunPod's published JavaScript client, unmodified, pointed at `/v2` (docs/spec/compatibility.md#required-behaviour).
+ * Tests RunPod's published, unmodified JavaScript client with the base URL `/v2` (docs/spec/compatibility.md#required-behaviour).
  */
 import { expect, layer, vi } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -7,7 +7,7 @@ import * as Fiber from "effect/Fiber"
 import { ADMIN_KEY, layer as layerServer, ServerTest } from "../src/ServerTest.ts"
 import type { Settings } from "../src/TestEndpoint.ts"
 
-// The client logs through the `console.log` that it finds when it is loaded.
+// The client uses the `console.log` that exists when the client is loaded.
 const print = vi.spyOn(console, "log").mockImplementation(() => {})
 const { default: createRunpod } = await import("runpod-sdk")
 
@@ -23,7 +23,7 @@ const open = (settings: Settings = {}, key = ADMIN_KEY) =>
 
 const call = <A>(promise: () => Promise<A>) => Effect.promise(promise)
 
-// The client asks for waits of 90 s. The server allows less, so the client has to poll.
+// The client requests waits of 90 s. The server allows less, so the client has to poll.
 layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true })("runpod-sdk 1.1.2 against /v2", (it) => {
   it.effect("run and status return the job", () =>
     Effect.gen(function*() {
@@ -68,7 +68,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       })
     }))
 
-  it.effect("runSync: a job that outlasts the first wait is followed by status-sync to its end", () =>
+  it.effect("runSync: polls status-sync until the job ends when the job outlasts the first wait", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const waiting = yield* Effect.forkChild(call(() => client.runSync({ input: {} })))
@@ -91,7 +91,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       })
     }))
 
-  it.effect("stream: every chunk once, in order, and then the end", () =>
+  it.effect("stream returns every chunk once, in order, and then the end", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const { id } = yield* call(() => client.run({ input: { from: 5 } }))
@@ -107,7 +107,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       expect(yield* Fiber.join(reading)).toEqual(numbers.map((output) => ({ output })))
     }))
 
-  it.effect("stream ends for a job that is cancelled while it waits", () =>
+  it.effect("stream ends when a waiting job is cancelled", () =>
     Effect.gen(function*() {
       const { client } = yield* open()
       const { id } = yield* call(() => client.run({ input: {} }))
@@ -175,7 +175,7 @@ layer(layerServer({ limits: { maxWaitMs: 300 } }), { excludeTestServices: true }
       }
     }))
 
-  it.effect("stream: a failed job sends every chunk and then the end, and status returns the error", () =>
+  it.effect("for a failed job, stream returns every chunk and then the end, and status returns the error", () =>
     Effect.gen(function*() {
       const { client, worker } = yield* open()
       const { id } = yield* call(() => client.run({ input: {} }))

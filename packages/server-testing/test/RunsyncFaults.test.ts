@@ -1,5 +1,5 @@
 /**
- * Tests of `/runsync` when the store fails after the job was stored.
+ * Tests `/runsync` when the store fails after the job was stored.
  */
 import { expect, layer } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
@@ -10,7 +10,7 @@ import * as Layer from "effect/Layer"
 import { ADMIN_KEY, layer as layerServer, layerMemory, ServerTest } from "../src/ServerTest.ts"
 import { expectProblem } from "../src/WireClient.ts"
 
-/** Whether jobs can be read. */
+/** Whether reads of jobs succeed. */
 class Reads extends Context.Service<Reads, { broken: boolean }>()("@stint/server/test/Reads") {}
 
 const layerReads = Layer.sync(Reads, () => ({ broken: false }))
@@ -34,7 +34,7 @@ const layerStores = Layer.effect(
 layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)), { excludeTestServices: true })(
   "runsync over a failing store",
   (it) => {
-    it.effect("returns the job as it was stored, so that its caller polls, and logs the cause", () =>
+    it.effect("returns the stored job, so that its caller polls, and logs the cause", () =>
       Effect.gen(function*() {
         const server = yield* ServerTest
         const reads = yield* Reads
@@ -54,7 +54,7 @@ layer(layerServer({ stores: layerStores }).pipe(Layer.provideMerge(layerReads)),
         expect(yield* Effect.promise(() => response.json())).toEqual({ id, status: "IN_QUEUE" })
         expect((yield* server.logs).join("\n")).toContain(`Waiting for the end of job ${id} failed`)
         yield* Effect.flatMap(endpoint.call(endpoint.path(`status/${id}`)), expectProblem(503))
-        // The same when the store fails at once.
+        // The result is the same when the store fails immediately.
         const { headers, json } = yield* endpoint.call(endpoint.path("runsync"), { json: { input: 2 } })
         expect(json).toEqual({ id: headers.get("x-job-id"), status: "IN_QUEUE" })
         reads.broken = false

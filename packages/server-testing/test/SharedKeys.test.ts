@@ -21,7 +21,7 @@ const serverOver = (rows: KeyCache.KeyRows) => {
   )
 }
 
-it.live("a key that one server creates, rotates or revokes is accepted, changed or rejected by the other, without a restart", () =>
+it.live("when one server creates, rotates or revokes a key, the other server applies the change without a restart", () =>
   Effect.scoped(Effect.gen(function*() {
     const { list: all, put, remove, update } = Context.get(yield* Layer.build(KeyStore.layerMemory), KeyStore.KeyStore)
     const [one, two] = [yield* serverOver({ all, put, update, remove }), yield* serverOver({ all, put, update, remove })]
@@ -43,7 +43,7 @@ it.live("a key that one server creates, rotates or revokes is accepted, changed 
     yield* becomes(rotated.secret, 200)
     yield* Effect.flatMap(one.call(`/api/v1/keys/${key.id}/revoke`, { method: "POST" }), expectJson(200, AccessKey))
     yield* becomes(rotated.secret, 401)
-    // Conversely, the second server's record of the last use does not restore the key.
+    // When the second server records the key's last use, that does not restore the key.
     expect((yield* Effect.flatMap(two.call(`/api/v1/keys/${key.id}`), expectJson(200, AccessKey))).status).toBe("REVOKED")
     expect(yield* statusWith(rotated.secret)).toBe(401)
   })))

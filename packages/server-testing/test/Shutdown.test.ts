@@ -26,7 +26,7 @@ const refused = (server: ServerTest.ServerTest["Service"]) =>
   Effect.map(Effect.exit(Effect.scoped(server.connect)), Exit.isFailure)
 
 describe("closing the server", () => {
-  it.live("answers every wait at once with the current state", () =>
+  it.live("ends every wait at once and returns the current state", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start()
       const endpoint = yield* server.endpoint()
@@ -42,7 +42,7 @@ describe("closing the server", () => {
         statusSync: endpoint.call(endpoint.path(`status-sync/${id}`)),
         stream: endpoint.call(endpoint.path(`stream/${id}`))
       }, { concurrency: "unbounded" }))
-      // All six requests are waiting: the runsync job is in the queue, and the others were sent before it.
+      // All six requests are waiting by now: the runsync job is in the queue, and the other requests were sent before it.
       yield* until(endpoint.health, ({ jobs }) => jobs.inQueue === 1)
       yield* Effect.sleep(50)
       const millis = yield* closing
@@ -55,7 +55,7 @@ describe("closing the server", () => {
       expect(yield* refused(server)).toBe(true)
     }))
 
-  it.live("ends started responses: events without the end event, so that clients reconnect, and a runsync with the job's current state", () =>
+  it.live("ends started responses: events end without the end event, so that clients reconnect, and runsync returns the job's current state", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start()
       const endpoint = yield* server.endpoint()
@@ -95,7 +95,7 @@ describe("closing the server", () => {
       expect(yield* Fiber.join(closed)).toBeLessThan(2_000)
     }))
 
-  it.live("closes after the timeout, whatever is still open", () =>
+  it.live("closes after the timeout, regardless of what is still open", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start({ gracefulShutdownTimeout: "200 millis" })
       const endpoint = yield* server.endpoint()

@@ -1,13 +1,13 @@
 /**
- * The API reference as an HTML page, generated from the same definition as `/openapi.json`. The page is self-contained and needs no scripts,
- * so it works on a machine without network access.
+ * The API reference as an HTML page, generated from the same definition as `/openapi.json`. The page is self-contained and needs no
+ * scripts, so it works on machines without network access.
  */
 import { Api } from "@stint/contract/Api"
 import * as Effect from "effect/Effect"
 import { HttpRouter, HttpServerResponse } from "effect/http"
 import { OpenApi } from "effect/http-api"
 
-/** The path of the page. Needs no key: it holds no data. */
+/** The path of the page. Requires no key, because it contains no data. */
 export const DOCS_PATH = "/docs"
 
 type Spec = OpenApi.OpenAPISpec
@@ -69,7 +69,7 @@ const mediaOf = (body: unknown): string =>
     }`
   }).join("")
 
-/** Headers that the top of the page describes for all operations. */
+/** Headers that apply to all operations and are described at the top of the page. */
 const EVERYWHERE = new Set(["RateLimit", "RateLimit-Policy"])
 
 const successResponse = ([status, response]: readonly [string, unknown]): string => {
@@ -79,7 +79,7 @@ const successResponse = ([status, response]: readonly [string, unknown]): string
   return `<p><b>${escaped(status)}</b> ${escaped(textAt(response, "description"))}</p>${headers.join("")}${mediaOf(response)}`
 }
 
-/** Every error has the shape shown at the top of the page, so its status and its name are enough. */
+/** All errors have the shape shown at the top of the page, so listing the status and name is enough. */
 const errorsOf = (responses: ReadonlyArray<readonly [string, unknown]>): string =>
   responses.length === 0
     ? ""
@@ -102,7 +102,7 @@ const bodyExample = (operation: unknown): string | undefined => {
   return example === undefined ? undefined : JSON.stringify(example)
 }
 
-/** The call as a shell command. The reader replaces only the path parameters. */
+/** The call as a shell command. Only the path parameters have to be replaced. */
 const shellLine = (path: string, method: string, operation: unknown): string => {
   const body = bodyExample(operation)
   return [
@@ -153,7 +153,7 @@ h4 { margin: 1.2rem 0 .4rem; font-size: .8rem; text-transform: uppercase; letter
 summary { cursor: pointer; color: var(--dim) }
 `
 
-/** Renders the page of an OpenAPI document. */
+/** Renders an OpenAPI document as a page. */
 const render = (spec: Spec): string => {
   const operations = Object.entries(spec.paths).flatMap(([path, methods]) =>
     entriesAt(methods).map(([method, operation]) => ({ path, method, operation, tag: textAt(operation, "tags", "0") }))
@@ -195,7 +195,7 @@ const render = (spec: Spec): string => {
   }<nav>${contents.join("")}</nav>${sections.join("")}<h2>Schemas</h2>${schemas.join("")}</body></html>`
 }
 
-/** The page, rendered at the first request. */
+/** The page, rendered on the first request. */
 const page = Effect.sync(() => {
   const text = render(OpenApi.fromApi(Api))
   return HttpServerResponse.text(text, {

@@ -12,7 +12,7 @@
  *   operator --/api/v1/.../webhooks/...-----> WebhookHandlers ----> WebhookStore
  * ```
  *
- * Operations that every job needs also have a fast path to the same code (FastPath.ts).
+ * The operations that every job uses also have a fast path to the same code (FastPath.ts).
  */
 import { Api } from "@stint/contract/Api"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -57,7 +57,7 @@ const layerApi = Layer.mergeAll(
   Cors.layer
 )
 
-/** All routes, for any router. The fast path is the innermost middleware, so all other middlewares wrap it too. */
+/** All routes, for any router. The fast path is the innermost middleware, so all other middleware wraps it too. */
 export const layerRoutes = FastPath.layer.pipe(
   Layer.provideMerge(layerApi),
   Layer.provide([AuthGuards.layer, SubmitOperations.layer, WorkerOperations.layer])
@@ -66,7 +66,7 @@ export const layerRoutes = FastPath.layer.pipe(
 const layerServed = HttpRouter.serve(layerRoutes, {
   disableListenLog: true,
   disableLogger: true,
-  // A worker id has up to 256 characters, three times as many when encoded, and SDKs append to it without limit
+  // A worker id has up to 256 characters, or three times that when encoded, and SDKs append any amount of text to it
   // (docs/spec/worker-protocol.md#appended-queries). Node limits all headers of a request to 16 KiB.
   routerConfig: { maxParamLength: 16_384, caseSensitive: true }
 })
@@ -80,7 +80,7 @@ const layerEndWaits = Layer.effectDiscard(Effect.gen(function*() {
   yield* Effect.addFinalizer(() => queue.completeWaits)
 }))
 
-/** The routes, served by the provided `HttpServer`. When the scope closes, the server first answers requests in flight. */
+/** The routes, served by the provided `HttpServer`. When the scope closes, the server first responds to requests in flight. */
 export const layer = layerEndWaits.pipe(Layer.provideMerge(layerServed))
 
 export {
@@ -89,7 +89,7 @@ export {
   type ListenOptions
 } from "./http/NodeServer.ts"
 
-/** The address that the server listens on. Some, such as 0.0.0.0, cannot be called. */
+/** The address that the server listens on. Clients cannot connect to some of these addresses, such as 0.0.0.0. */
 const listening: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(
   HttpServer.HttpServer,
   (server) => HttpServer.formatAddress(server.address)
@@ -98,7 +98,7 @@ const listening: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.ma
 /** The address of the server for programs on this machine. */
 export const baseUrl: Effect.Effect<string, never, HttpServer.HttpServer> = Effect.map(listening, PublicAddress.local)
 
-/** The address of the server for other machines: a guess when it listens on every address of this machine. */
+/** The address of the server for other machines. It is a guess when the server listens on every address of this machine. */
 export const publicAddress: Effect.Effect<PublicAddress.PublicAddress["Service"], never, HttpServer.HttpServer> = Effect.map(
   listening,
   (address) => PublicAddress.guess(address)

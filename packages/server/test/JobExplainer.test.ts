@@ -67,7 +67,7 @@ const facts = (rest: Partial<ExplainInput>): ExplainInput => ({
 const isExplanation = Schema.is(Explanation)
 
 describe("explain", () => {
-  it("states the reason in a sentence, with the numbers and the way out", () => {
+  it("states the reason in a sentence, with the numbers and the remedy", () => {
     const words = (rest: Partial<ExplainInput>) => explain(facts(rest)).words
     expect(words({})).toBe("It is first in the queue; a worker is being started.")
     expect(words({ ahead: { jobs: 3, more: false }, workers: [worker("running"), worker("running")] })).toBe(
@@ -90,7 +90,7 @@ describe("explain", () => {
     )
   })
 
-  it("hides tracebacks from callers when the endpoint does", () => {
+  it("hides tracebacks from callers when the endpoint hides them", () => {
     const lastError = JSON.stringify({ error_message: "m", error_traceback: "at secret.ts" })
     const one = facts({ job: { ...job, notBefore: NOW + 1, attempt: 1, lastError } })
     expect(JSON.stringify(explain(one))).toContain("secret.ts")
@@ -98,7 +98,7 @@ describe("explain", () => {
     expect(JSON.stringify(explain(none))).not.toContain("secret.ts")
   })
 
-  it("returns an explanation of the contract's shape for every state of a job", () => {
+  it("returns an explanation that has the contract's shape for every state of a job", () => {
     const time = fc.integer({ min: NOW - 1e9, max: NOW + 1e9 })
     const reports = fc.record({
       status: fc.constantFrom(...["IN_QUEUE", "IN_PROGRESS", "COMPLETED", "FAILED", "CANCELLED", "TIMED_OUT"] as const),

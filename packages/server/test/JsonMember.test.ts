@@ -18,7 +18,7 @@ const object = fc.array(fc.tuple(key, spaced), { maxLength: 8 }).map((members) =
 }))
 
 describe("memberText", () => {
-  it("returns the value of the last member of that name, as it was written", () => {
+  it("returns the value of the last member with that name, exactly as it was written", () => {
     fc.assert(fc.property(object, key, ({ members, text }, name) => {
       const last = members.findLast(([one]) => one === name)?.[1]
       expect(memberText(text, name)).toBe(last)
@@ -35,7 +35,7 @@ describe("memberText", () => {
     }))
   })
 
-  it("matches a name however it is escaped", () => {
+  it("finds a member regardless of how its name is escaped", () => {
     expect(memberText("{\"\\u0069\\u006eput\":1}", "input")).toBe("1")
     expect(memberText("{\"a\\\"\":1,\"b\":2}", "b")).toBe("2")
   })
@@ -44,7 +44,7 @@ describe("memberText", () => {
     for (const text of ["[]", "[{\"a\":1}]", "1", "\"{\"", "null", "{}"]) expect(memberText(text, "a")).toBeUndefined()
   })
 
-  it("takes time linear in the length of any text", () => {
+  it("takes linear time for any text", () => {
     const backslashes = `{"a":"${"\\\\".repeat(500_000)}","b":"${"\\\"".repeat(500_000)}","c":${"[".repeat(500_000)}${
       "]".repeat(500_000)
     }}`

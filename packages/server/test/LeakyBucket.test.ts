@@ -1,5 +1,5 @@
 /**
- * Tests of the rate limit arithmetic, over random limits and random calls.
+ * Tests the rate limit arithmetic with random limits and random calls.
  */
 import * as fc from "fast-check"
 import { describe, expect, it } from "vitest"
@@ -10,7 +10,7 @@ const rate: fc.Arbitrary<Rate> = fc.oneof(
   fc.record({ limit: fc.integer({ min: 1, max: 1_000_000 }), perMs: fc.integer({ min: 1, max: 86_400 }).map((s) => s * 1_000) })
 )
 
-/** Pauses between calls, most of them short. */
+/** Pauses between calls. Most of them are short. */
 const pauses = fc.array(
   fc.oneof(fc.constant(0), fc.integer({ min: 0, max: 100 }), fc.integer({ min: 0, max: 30_000 })),
   { maxLength: 200 }
@@ -18,7 +18,7 @@ const pauses = fc.array(
 
 const START = 1_790_000_000_000
 
-/** The calls at the given pauses: the time of each, and whether it was admitted. */
+/** Makes calls with the given pauses between them. Returns the time of each call and whether it was admitted. */
 const callAll = (rate: Rate, pauses: ReadonlyArray<number>) => {
   let now = START
   let meter: Meter | undefined
@@ -31,7 +31,7 @@ const callAll = (rate: Rate, pauses: ReadonlyArray<number>) => {
 }
 
 describe("a rate limit", () => {
-  it("never admits more than the limit and the released part, in any period", () => {
+  it("never admits more calls in any period than the limit plus the released amount", () => {
     fc.assert(fc.property(rate, pauses, (rate, pauses) => {
       const admitted = callAll(rate, pauses).filter(({ reading }) => reading.admitted).map(({ now }) => now)
       for (let from = 0; from < admitted.length; from++) {
@@ -43,7 +43,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("admits the whole limit at once from rest, and then no more", () => {
+  it("admits the whole limit at once when idle, and then rejects further calls", () => {
     fc.assert(fc.property(fc.integer({ min: 1, max: 300 }), fc.integer({ min: 1, max: 86_400 }), (limit, seconds) => {
       const rate = { limit, perMs: seconds * 1_000 }
       const results = callAll(rate, Array.from({ length: limit + 1 }, () => 0)).map(({ reading }) => reading)
@@ -52,7 +52,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("reports an accurate wait: a call is admitted after it and rejected a millisecond before", () => {
+  it("reports the wait accurately: a call is admitted after that time and rejected a millisecond earlier", () => {
     fc.assert(fc.property(rate, pauses, (rate, pauses) => {
       for (const { now, reading } of callAll(rate, pauses)) {
         if (reading.admitted) continue
@@ -63,7 +63,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("reports accurate remaining calls: that many calls are admitted, and the next is rejected", () => {
+  it("reports the number of remaining calls accurately: that many calls are admitted, and the next is rejected", () => {
     fc.assert(fc.property(rate, pauses, fc.integer({ min: 0, max: 10_000 }), (rate, pauses, pause) => {
       const last = callAll(rate, pauses).at(-1)
       const now = (last?.now ?? START) + pause
@@ -78,7 +78,7 @@ describe("a rate limit", () => {
     }))
   })
 
-  it("equals a new meter after its reset time", () => {
+  it("behaves like a new meter after its reset time", () => {
     fc.assert(fc.property(rate, pauses, (rate, pauses) => {
       for (const { now, reading } of callAll(rate, pauses)) {
         const later = peek(rate, reading.meter, now + reading.resetMs)

@@ -1,6 +1,6 @@
 /**
- * Tests of the pure parts of the OpenAI route: Python reprs parse to the original value, a stream does not depend on how chunks are cut, and
- * no handler output breaks it.
+ * Tests the pure parts of the OpenAI route: Python reprs parse to the original value, a stream does not depend on where chunks are split,
+ * and no handler output can break a stream.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -51,7 +51,7 @@ const end = (rest: Partial<JobReport>): JobEvent => ({
   job: { ...job, status: "COMPLETED", finishedAt: 1, ...rest }
 })
 
-/** The text of a whole stream for these events. */
+/** The text of the whole stream for these events. */
 const sayAll = (events: ReadonlyArray<JobEvent>): string => {
   let state = OpenAiResponse.EMPTY_STREAM
   let text = ""
@@ -64,7 +64,7 @@ const sayAll = (events: ReadonlyArray<JobEvent>): string => {
   return text
 }
 
-/** A Python repr. Only numbers that JSON and Python write alike. */
+/** The Python repr of a value. Supports only numbers that JSON and Python write in the same way. */
 const repr = (value: unknown): string => {
   if (value === null) return "None"
   if (value === true) return "True"
@@ -140,7 +140,7 @@ describe("a stream", () => {
       const text = events.map(({ data, line }) => `data: ${data}${line}${line}`).join("")
       const places = [0, ...cuts.filter((cut) => cut < text.length).toSorted((a, b) => a - b), text.length]
       const parts = places.slice(1).map((place, index) => text.slice(places[index], place))
-      // A part that is a chunk's JSON on its own occurs only at the start of an event, and no cut inside an event creates one.
+      // A part that is valid JSON on its own occurs only at the start of an event, and no split inside an event creates such a part.
       expect(sayAll([...parts.map((part, index) => chunk(toJsonText(part), index)), end({ output: JsonText.make("[]") })])).toBe(
         text
       )
@@ -169,7 +169,7 @@ describe("a stream", () => {
     )
   })
 
-  it("gives the reason why the previous attempt was lost, without the traceback", () => {
+  it("states why the previous attempt was lost, without the traceback", () => {
     const lost = (lastError: string | null) =>
       sayAll([chunk(JsonText.make("{}"), 0), {
         _tag: "Status",

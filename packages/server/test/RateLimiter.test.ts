@@ -11,7 +11,7 @@ import * as RateLimiter from "../src/auth/RateLimiter.ts"
 
 const subject = { key: "k", endpoint: "hello", operation: "run" }
 
-/** An endpoint's limit, the usual kind. */
+/** An endpoint's limit, which is the usual kind. */
 const of = (endpoint: RateLimit): RateLimiter.Limits => ({ endpoint })
 
 const run = <A>(body: Effect.Effect<A, never, RateLimiter.RateLimiter>) => Effect.provide(body, RateLimiter.layer)
@@ -47,7 +47,7 @@ it.effect("counts each key, each endpoint and each operation separately", () =>
     expect(subjects.map((one) => limits.acquire(one, of(limit)).rejection?.why)).toEqual(["rate", "rate", "rate", "rate"])
   })))
 
-it.effect("Retry-After is accurate: a call after that time is admitted", () =>
+it.effect("reports Retry-After accurately: a call after that time is admitted", () =>
   Effect.promise(() =>
     fc.assert(
       fc.asyncProperty(
@@ -73,7 +73,7 @@ it.effect("Retry-After is accurate: a call after that time is admitted", () =>
     )
   ))
 
-it.effect("calls count as open until they have ended, and a rejected one costs nothing", () =>
+it.effect("counts calls as open until they have ended, and does not count rejected calls", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     const limit = { limit: 10, perMs: 1_000, concurrent: 2 }
@@ -88,7 +88,7 @@ it.effect("calls count as open until they have ended, and a rejected one costs n
     expect(limits.acquire(subject, of(limit)).rejection).toBeUndefined()
   })))
 
-it.effect("applies the limits of the endpoint and the key, and a rejection by one costs nothing of the other", () =>
+it.effect("applies the limits of the endpoint and the key, and a rejection by one limit does not count against the other", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     const both = { endpoint: { limit: 3, perMs: 3_000 }, key: { limit: 2, perMs: 60_000 } }
@@ -118,7 +118,7 @@ it.effect("applies the limits of the endpoint and the key, and a rejection by on
     expect(limits.acquire(busy, few).rejection).toBeUndefined()
   })))
 
-it.effect("never admits more than either limit alone, and rejects no call that both would admit", () =>
+it.effect("never admits more calls than either limit alone, and never rejects a call that both limits would admit", () =>
   Effect.promise(() =>
     fc.assert(
       fc.asyncProperty(
@@ -159,7 +159,7 @@ it.effect("a changed limit starts from zero", () =>
     expect(limits.acquire(subject, of({ limit: 2, perMs: 60_000 })).rejection).toBeUndefined()
   })))
 
-it.effect("memory is bounded by recent callers, and subjects with usage are kept", () =>
+it.effect("removes idle subjects from memory, and keeps subjects with usage", () =>
   run(Effect.gen(function*() {
     const limits = yield* RateLimiter.RateLimiter
     const short = { limit: 1, perMs: 1_000 }

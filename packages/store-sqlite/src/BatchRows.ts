@@ -1,8 +1,8 @@
 /**
  * The rows of batches and their requests: statements and decoders.
  *
- * A transaction changes batches in memory and writes each changed batch once, before its commit. So a group of results of one batch writes
- * the row of the batch once instead of once per result (up to 256 per commit).
+ * A transaction changes batches in memory and writes each changed batch once, before the commit. When a group commit contains several
+ * results of one batch (up to 256), the batch's row is therefore written once instead of once per result.
  */
 import type { BatchId } from "@stint/contract/Batch"
 import { type EndpointId, JobId } from "@stint/contract/Ids"
@@ -23,17 +23,17 @@ export interface PendingRequestRow {
 
 /** The rows of all batches. All methods throw when the database fails. */
 export interface BatchRows {
-  /** As committed. */
+  /** The committed batch. */
   readonly find: (id: string) => BatchRecord | undefined
-  /** As committed, newest first. */
+  /** The committed batches, newest first. */
   readonly list: (endpoint: EndpointId, offset: number, limit: number) => ReadonlyArray<BatchRecord>
-  /** As committed: batches with requests to enqueue or jobs to cancel. */
+  /** The committed batches that have requests to enqueue or jobs to cancel. */
   readonly unfinished: () => ReadonlyArray<BatchRecord>
-  /** As committed: due batches, and drafts of removed endpoints. */
+  /** The committed batches that are due, and drafts of removed endpoints. */
   readonly due: (now: number, limit: number) => ReadonlyArray<BatchRecord>
-  /** Within a transaction: with the changes of earlier commands. */
+  /** Within a transaction: the batch, including changes made by earlier commands. */
   readonly current: (id: string) => BatchRecord | undefined
-  /** Within a transaction: open batches of an endpoint, with the changes of earlier commands. */
+  /** Within a transaction: open batches of an endpoint, including changes made by earlier commands. */
   readonly currentOpen: (endpoint: EndpointId) => ReadonlyArray<BatchRecord>
   /** Within a transaction: writes a new batch. */
   readonly insert: (batch: BatchRecord) => void
@@ -46,7 +46,7 @@ export interface BatchRows {
   readonly dropRequest: (batch: BatchId, id: string) => void
   /** Requests that are not jobs yet, in order. */
   readonly pendingRequests: (batch: BatchId, limit: number) => ReadonlyArray<PendingRequestRow>
-  /** Deletes the payloads of a request; its job has them now. */
+  /** Deletes the payloads of a request after they were copied to its job. */
   readonly markEnqueued: (seq: number) => void
   /** The ids of a batch's requests, in order. */
   readonly requests: (batch: BatchId, offset: number, limit: number) => ReadonlyArray<JobId>
@@ -195,7 +195,7 @@ export const make = (db: SqliteDatabase["Service"], deliveries: DeliveryRows): B
       if (event === undefined || after.webhook === null) return
       deliveries.add({
         job: JobId.make(after.id),
-        // Requests of several callers contribute to a batch, so it has no trace context of its own.
+        // Several callers' requests can belong to one batch, so the batch has no trace context of its own.
         traceparent: null,
         tracestate: null,
         endpoint: after.endpoint,

@@ -29,7 +29,7 @@ export interface DueRow {
 
 /** The rows of all deliveries. All methods throw when the database fails. */
 export interface DeliveryRows {
-  /** Writes a delivery. A progress delivery replaces an unclaimed one of the same job. */
+  /** Writes a delivery. A progress delivery replaces an unclaimed progress delivery of the same job. */
   readonly add: (delivery: NewDelivery) => void
   readonly find: (endpoint: EndpointId, id: string) => DeliveryRow | undefined
   readonly whole: (endpoint: EndpointId, id: string) => WebhookDelivery | undefined
@@ -54,7 +54,7 @@ const QUARANTINE_MILLIS = 3_600_000
 const ENTRY = `deliveries.seq, id, job, endpoint, event, url, state, created_at AS createdAt, attempts, next_at AS nextAt,
   settled_at AS settledAt, last_status AS lastStatus, last_error AS lastError`
 
-/** Before all deliveries of a list. */
+/** The cursor before the first delivery of a list. */
 const NEWEST: ListCursor = { createdAt: Number.MAX_SAFE_INTEGER, id: "" }
 
 const STATES = WebhookEntry.fields.state.literals
@@ -124,7 +124,7 @@ export const make = (db: SqliteDatabase["Service"]): DeliveryRows => {
     return found.length
   }
 
-  /** Row numbers of deliveries whose error was reported. */
+  /** Row numbers of unreadable deliveries that have been reported. */
   const reported = new Set<number>()
   let rowErrors: Array<string> = []
 

@@ -1,13 +1,13 @@
 /**
  * The rows of jobs: statements and decoders.
  *
- * Each row is decoded with a schema, so that a damaged or edited file cannot bring invalid data into the state machine. Decoding costs about
- * 2 µs per row, as much as finding it.
+ * Each row is decoded with a schema, so that a damaged or edited file cannot bring invalid data into the state machine. Decoding takes
+ * about 2 µs per row, as long as finding the row.
  *
  * `INDEXED BY` makes SQLite fail instead of scanning all jobs when an index is missing.
  *
- * Hot path: a heartbeat or a chunk runs `UPDATE ... lease_expires_at, chunks, due_at` instead of the update of all state columns. It leaves
- * the indexes of ready and running jobs alone.
+ * Hot path: for a heartbeat or a chunk, only `lease_expires_at`, `chunks` and `due_at` are updated instead of all state columns, so the
+ * indexes of ready and running jobs stay unchanged.
  */
 import type { BatchId } from "@stint/contract/Batch"
 import type { EndpointId, JobId } from "@stint/contract/Ids"
@@ -41,7 +41,7 @@ export interface FoundRows {
   readonly unreadable: number
 }
 
-/** A time range with inclusive ends, and the position in it. */
+/** A time range with inclusive bounds, and the position of the previous page's last job in it. */
 export interface TimeRange {
   readonly from: number
   readonly to: number
@@ -66,19 +66,19 @@ export interface JobRows {
   readonly find: (endpoint: EndpointId, id: JobId) => Row | undefined
   readonly report: (endpoint: EndpointId, id: JobId) => JobReport | undefined
   readonly payload: (seq: number) => JobInput & JobOutcome
-  /** The job of an idempotency key. */
+  /** The job with an idempotency key. */
   readonly ofKey: (endpoint: EndpointId, key: string) => { readonly row: Row; readonly fingerprint: string } | undefined
   /** Whether the endpoint was removed. */
   readonly isEndpointRemoved: (endpoint: EndpointId) => boolean
   /** Ready jobs of an endpoint, in claim order. Postpones unreadable rows. */
   readonly ready: (endpoint: EndpointId, limit: number, now: number) => FoundRows
-  /** Number of ready jobs before a ready job, counted up to `limit`. */
+  /** Number of ready jobs ahead of a ready job, counted up to `limit`. */
   readonly ahead: (row: Row, limit: number) => number
   /** IN_QUEUE jobs of an endpoint, in order of submission. */
   readonly queued: (endpoint: EndpointId, limit: number) => ReadonlyArray<Row>
-  /** Jobs of one status in a time range, newest first. */
+  /** Jobs with one status in a time range, newest first. */
   readonly listed: (endpoint: EndpointId, status: string, range: TimeRange, limit: number) => ReadonlyArray<ListedRow>
-  /** Jobs of a tag in a time range, newest first. */
+  /** Jobs with a tag in a time range, newest first. */
   readonly tagged: (endpoint: EndpointId, tag: string, range: TimeRange, limit: number) => ReadonlyArray<TaggedRow>
   readonly summary: (seq: number) => JobSummary | undefined
   readonly running: (filter: { readonly endpoint: EndpointId; readonly worker: string } | "all") => ReadonlyArray<Row>
@@ -87,15 +87,15 @@ export interface JobRows {
   /** Jobs that belong to a batch. */
   readonly ofBatch: (batch: BatchId, limit: number) => ReadonlyArray<Row>
   readonly isHolding: (endpoint: EndpointId, worker: string) => boolean
-  /** Due jobs, the earliest due time first. Postpones unreadable rows. */
+  /** Due jobs, ordered by due time. Postpones unreadable rows. */
   readonly due: (now: number, limit: number) => FoundRows
   readonly isDue: (now: number) => boolean
   readonly oldestQueuedAt: (endpoint: EndpointId) => number | null
-  /** The highest row number; 0 without rows. */
+  /** The highest row number; 0 when there are no rows. */
   readonly lastSeq: () => number
   /** The errors of unreadable rows since the last call. Each row is reported once. */
   readonly takeRowErrors: () => ReadonlyArray<string>
-  /** Returns false and writes nothing when the id exists. */
+  /** Returns false and writes nothing when the id already exists. */
   readonly insert: (seq: number, job: JobRecord, key: SubmissionKey | undefined) => boolean
   /** Writes the changes of a transition. */
   readonly save: (row: Row, after: JobHead, outcome: Partial<JobOutcome>, discardChunks: boolean) => void
@@ -118,7 +118,7 @@ const OUTCOME = `progress, output, error, last_error AS lastError`
 const undecodable = (job: string, cause: unknown) =>
   new Error(`a row of ${job} is invalid: ${cause instanceof Error ? cause.message : String(cause)}`, { cause })
 
-/** Decodes rows. Errors contain the id of the job and nothing else of its data. */
+/** Decodes rows. Errors contain the job's id but none of its data. */
 const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
   const decode = Schema.decodeUnknownSync(schema)
   return (row: unknown): S["Type"] => {
@@ -131,7 +131,7 @@ const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
   }
 }
 
-/** Columns that SQLite stores in another type: booleans as numbers, objects as JSON text, and no tags as null. */
+/** Columns that SQLite stores as a different type: booleans as numbers, objects as JSON text, and an empty list of tags as null. */
 const columns = {
   lowPriority: Schema.BooleanFromBit,
   retry: Schema.NullOr(Schema.fromJsonString(RetryRule)),
@@ -237,7 +237,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING`
   )
   const insertInput = db.statement(`INSERT INTO inputs (seq, input, s3_config, traceparent, tracestate) VALUES (?, ?, ?, ?, ?)`)
-  // A heartbeat or a chunk: does not touch the indexes of ready and running jobs.
+  // Used for a heartbeat or a chunk. Does not change the indexes of ready and running jobs.
   const touch = db.statement(`UPDATE jobs SET lease_expires_at = ?, chunks = ?, due_at = ? WHERE seq = ?`)
   const move = db.statement(
     `UPDATE jobs SET status = ?, queued_at = ?, not_before = ?, expires_at = ?, attempt = ?, retries = ?, worker = ?, started_at = ?,
@@ -265,7 +265,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
   const saveOutcome = (seq: number, outcome: Partial<JobOutcome>) => {
     const { error, lastError, output, progress } = outcome
     if (error === undefined && output === undefined) {
-      // The job has not ended, so only these two can be set.
+      // The job has not ended, so only `progress` and `lastError` can be set.
       if (lastError !== undefined && lastError !== null) putOutcome.run(seq, progress ?? null, null, null, lastError)
       else if (progress === null) clearProgress.run(seq)
       else if (progress !== undefined) putProgress.run(seq, progress)
@@ -276,7 +276,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     }
   }
 
-  /** Row numbers of jobs whose error was reported. */
+  /** Row numbers of unreadable jobs that have been reported. */
   const reported = new Set<number>()
   let rowErrors: Array<string> = []
 

@@ -1,8 +1,8 @@
 /**
  * The description of the process that has the database file open, for the error of a second process.
  *
- * SQLite holds the lock, which ends with the process. The description is a file `<file>.holder`. It is read only while the lock is taken, and
- * each new holder overwrites it, so the description of a dead process is never shown.
+ * SQLite holds the lock, which is released when the process ends. The description is stored in the file `<file>.holder`. It is read only
+ * while the lock is held, and each new holder overwrites it, so the description of a dead process is never shown.
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { hostname } from "node:os"
@@ -18,7 +18,7 @@ export const write = (file: string): void => {
   }
 }
 
-/** Reads the description; null without one. */
+/** Reads the description; null when there is none. */
 export const read = (file: string): string | null => {
   try {
     // Only shown in messages, so one short line is enough.

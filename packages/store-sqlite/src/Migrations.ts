@@ -6,10 +6,10 @@
  *               jobs_ready     ready, by endpoint, priority and order of submission  claim
  *               jobs_oldest    ready and not low priority, by time in the queue      depth
  *               jobs_running   running, by endpoint and worker                       lost workers
- *               jobs_keys      those with an idempotency key, by it                  submit
+ *               jobs_keys      with an idempotency key, by endpoint and key          submit
  *               jobs_due       all, by the time of the next timer                    tick
  *               jobs_listed    all, by endpoint, status and time of submission       list, purge
- *               jobs_of_batch  those of batches, by batch and status                 cancel and removal of a batch
+ *               jobs_of_batch  in a batch, by batch and status                       cancel and removal of a batch
  *   tags      one row per tag of a job                                               list
  *   inputs    the input              \
  *   outcomes  output, error, progress > payloads, by the row number of the job
@@ -21,15 +21,15 @@
  *   webhook_attempts: delivery attempts, informative only
  *   batches   one row per batch, with its counts
  *               batches_listed  by endpoint and time of creation                     list
- *               batches_open    those that have not ended, by endpoint               create, finalize, sweep
- *               batches_due     those with a timer, by its time                      sweep
+ *               batches_open    not ended, by endpoint                               create, finalize, sweep
+ *               batches_due     with a timer, by its time                            sweep
  *   batch_requests  one row per request; payloads move to the job when it is enqueued
  *   job_logs, log_pieces, log_total: job logs, removed with the job
  *   keys      access keys: digests of their secrets and permissions
  * ```
  *
- * The first four indexes are partial: their size does not depend on the number of ended jobs. The row number of a job (`seq`) is its order
- * of submission.
+ * The first four indexes are partial: their size does not depend on the number of ended jobs. The row number of a job (`seq`) is its
+ * position in the order of submission.
  *
  * A released step never changes. Changes are appended as new steps.
  */
@@ -285,7 +285,7 @@ BEGIN
 END;
 `
 
-/** The delivery log is listed by time of creation instead of row number. */
+/** Lists the delivery log by creation time instead of by row number. */
 const deliveryLists = `
 DROP INDEX deliveries_of_job;
 DROP INDEX deliveries_of_endpoint;
@@ -297,7 +297,7 @@ CREATE INDEX deliveries_in_state ON deliveries (state, created_at);
 
 const steps: ReadonlyArray<string> = [v1, trace, keys, options, webhooks, batches, webhookTrace, logs, deliveryLists]
 
-/** The version of this program. */
+/** The table version of this program. */
 export const LATEST = steps.length
 
 /** Applies the steps after `from`. Default for `to`: {@link LATEST}. Each step is one transaction. */

@@ -1,8 +1,9 @@
 /**
  * Returns free space of the database file to the file system.
  *
- * SQLite reuses the pages of removed jobs, but a file never shrinks after a peak. Every `interval` this layer returns the free pages beyond
- * a quarter of the file, in small steps that let other work run. A quarter stays free because growing a file costs time, too.
+ * SQLite reuses the pages of removed jobs, but never shrinks the file after a peak. Every `interval`, this layer returns free pages in
+ * excess of a quarter of the file, in small steps so that other work can run in between. A quarter stays free because growing a file takes
+ * time too.
  */
 import type { StoreError } from "@stint/store/StoreError"
 import * as Duration from "effect/Duration"
@@ -17,16 +18,16 @@ export interface Options {
   readonly interval?: Duration.Input
 }
 
-/** Free pages that always stay (4 MiB). */
+/** Number of free pages that are never returned (4 MiB). */
 const SPARE_PAGES = 1_024
 
-/** Pages per step (2 MiB): a few milliseconds. */
+/** Pages per step (2 MiB). A step takes a few milliseconds. */
 const STEP_PAGES = 512
 
 const decodeFreelist = Schema.decodeUnknownSync(Schema.Struct({ freelist_count: Schema.Int }))
 const decodePages = Schema.decodeUnknownSync(Schema.Struct({ page_count: Schema.Int }))
 
-/** Returns the pages of one step. True when more can be returned. */
+/** Runs one step: returns up to {@link STEP_PAGES} to the file system. The result is true when more pages can be returned. */
 export const reclaim: Effect.Effect<boolean, StoreError, SqliteDatabase> = Effect.gen(function*() {
   const db = yield* SqliteDatabase
   const surplus = db.read("reclaim space", () => {

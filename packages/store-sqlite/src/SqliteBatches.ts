@@ -23,22 +23,22 @@ import type { BatchRows } from "./BatchRows.ts"
 import type { JobRows, Row } from "./JobRows.ts"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
-/** The jobs of the database. All methods run within a transaction. */
+/** The operations on the jobs of the database. All methods run within a transaction. */
 export interface Jobs {
   readonly rows: JobRows
-  /** Returns false and writes nothing when the id exists. */
+  /** Returns false and writes nothing when the id already exists. */
   readonly insert: (job: JobRecord) => boolean
   readonly apply: (row: Row, event: JobMachineEvent) => ApplyResult
-  /** Number of IN_QUEUE jobs of an endpoint, with the changes of earlier commands. */
+  /** Number of IN_QUEUE jobs of an endpoint, including changes made by earlier commands in the transaction. */
   readonly queued: (endpoint: EndpointId) => number
 }
 
-/** Batches per sweep. */
+/** Maximum number of batches per sweep. */
 const SWEEP_LIMIT = 20
 
 const NOTHING_ENQUEUED: EnqueueResult = { jobs: 0, more: false }
 
-/** The batch store over the rows of a file. */
+/** Creates the batch store from the rows of a database file. */
 export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jobs): BatchStore["Service"] => {
   const { rows } = jobs
 
@@ -87,7 +87,7 @@ export const make = (db: SqliteDatabase["Service"], batches: BatchRows, jobs: Jo
       if (batch === undefined) continue
       if (batch.status === "DRAFT") {
         cancel(batch, now, limit)
-      } else if (batch.endedAt !== null && batch.endedAt + batch.retentionMs <= now) {
+      } else if (BatchMachine.isExpired(batch, now)) {
         more = remove(id, now, limit) || more
       }
     }

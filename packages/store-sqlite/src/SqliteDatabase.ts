@@ -1,14 +1,15 @@
 /**
- * The database file: opens, locks and migrates it, and closes it with the scope.
+ * Opens, locks and migrates the database file, and closes it with the scope.
  *
- * All statements run on the main thread with `node:sqlite`. A statement costs about 2 µs; a message to another thread and back costs 60 µs. A
- * sync costs 0.1 to 0.2 ms and is shared by concurrent writes ({@link GroupCommit}). See docs/decisions/0003-sqlite-without-sqlclient.md.
+ * All statements run on the main thread with `node:sqlite`. A statement takes about 2 µs, whereas a round trip to another thread takes 60
+ * µs. A sync takes 0.1 to 0.2 ms and is shared by concurrent writes ({@link GroupCommit}). See
+ * docs/decisions/0003-sqlite-without-sqlclient.md.
  *
- * Hot path: statements are prepared once and cached by their text. Preparing a statement for each call triples the cost of an indexed lookup
- * (39 µs instead of 13 µs on a busy machine).
+ * Hot path: statements are prepared once and cached by their text. Preparing a statement for each call would triple the duration of an
+ * indexed lookup (39 µs instead of 13 µs on a busy machine).
  *
- * The file is locked while it is open, so only one process uses it, and caches (counts, endpoints, keys) stay valid. To inspect the file with
- * other tools, stop the platform or copy the file together with its `-wal`.
+ * The file is locked while it is open. Only one process can therefore use it, and its caches (counts, endpoints, keys) stay valid. To
+ * inspect the file with other tools, stop the platform or copy the file together with its `-wal`.
  */
 import { StoreError, StoreUnavailable } from "@stint/store/StoreError"
 import * as Context from "effect/Context"
@@ -24,11 +25,11 @@ import { FileLocked, FileNewer, FileUnusable, NotStintDatabase, SqliteOpenError 
 
 /** Path and durability of the database. */
 export interface Options {
-  /** Path of the file. A missing directory is created with access for its owner only. `:memory:` stores nothing on disk. */
+  /** Path of the file. A missing directory is created, accessible only to its owner. `:memory:` stores nothing on disk. */
   readonly file: string
   /**
-   * Default: `D2`, every commit is synced to disk and survives power loss. `D1` syncs rarely: commits survive a killed process, but not power
-   * loss. It makes a single writer two to three times as fast; concurrent writers gain little.
+   * Default: `D2`, which syncs every commit to disk, so that it survives a power loss. `D1` syncs rarely: commits survive a killed process,
+   * but not a power loss. With `D1`, a single writer is two to three times as fast; concurrent writers gain little.
    */
   readonly durability?: "D2" | "D1"
   /**
@@ -41,9 +42,9 @@ export interface Options {
 export class SqliteDatabase extends Context.Service<SqliteDatabase, {
   readonly file: string
   readonly durability: "D2" | "D1"
-  /** The prepared statement of a text. Values must be bound, never part of the text. */
+  /** The prepared statement for an SQL text. Values must be bound, never be part of the text. */
   readonly statement: (sql: string) => StatementSync
-  /** Reads committed data at once. An exception of `run` becomes `StoreUnavailable`. */
+  /** Reads committed data at once. When `run` throws, the effect fails with `StoreUnavailable`. */
   readonly read: <A>(operation: string, run: () => A) => Effect.Effect<A, StoreError>
   /**
    * Runs `run` in a transaction shared with other writes, and returns after the commit. When `run` throws or the commit fails, nothing is
@@ -59,7 +60,7 @@ export class SqliteDatabase extends Context.Service<SqliteDatabase, {
 /** `STIN`: marks a file as a Stint database. Also shown by `file(1)`. */
 export const APPLICATION_ID = 0x5354494e
 
-/** Remedies by SQLite result code (its lowest byte). */
+/** Remedies by SQLite result code (the code's lowest byte). */
 const HINTS: ReadonlyMap<number, string> = new Map([
   [8, "The process has no permission to write the file or its directory."],
   [10, "The disk reported an error. Check the system log."],
@@ -90,12 +91,12 @@ const pragma = (db: DatabaseSync, name: "application_id" | "user_version"): numb
 
 /** Locks, checks, configures and migrates the file. The caller closes the database when this throws. */
 const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): void => {
-  // With an exclusive lock, WAL needs no shared memory, and no other process can write between transactions.
+  // With an exclusive lock, WAL mode needs no shared memory, and no other process can write between transactions.
   db.exec("PRAGMA locking_mode = EXCLUSIVE")
   const version = pragma(db, "user_version")
   const application = pragma(db, "application_id")
   const isEmpty = db.prepare("SELECT count(*) AS tables FROM sqlite_schema").get()?.["tables"] === 0
-  // Nothing was written so far, so a file of another program stays unchanged.
+  // Nothing has been written so far, so another program's file stays unchanged.
   if (application !== APPLICATION_ID && !(isEmpty && application === 0 && version === 0)) {
     throw new SqliteOpenError({ file, reason: new NotStintDatabase() })
   }
@@ -103,20 +104,20 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): void 
     throw new SqliteOpenError({ file, reason: new FileNewer({ version, supported: Migrations.LATEST }) })
   }
 
-  // Only possible before the first table. Lets SpaceReclaimer return pages to the file system.
+  // Lets SpaceReclaimer return pages to the file system. Can only be set before the first table is created.
   db.exec("PRAGMA auto_vacuum = INCREMENTAL")
   const mode = db.prepare("PRAGMA journal_mode = WAL").get()?.["journal_mode"]
   if (mode !== "wal" && mode !== "memory") throw new Error(`the journal mode is ${String(mode)} instead of WAL`)
   db.exec(`PRAGMA synchronous = ${durability === "D2" ? "FULL" : "NORMAL"}`)
-  // Checkpoint after 16 MiB of WAL. The default of 4 MiB writes and syncs the same pages four times as often. A larger value makes each
-  // checkpoint, and a start after a crash, slower.
+  // Checkpoint after 16 MiB of WAL. With the default of 4 MiB, the same pages would be written and synced four times as often. A larger
+  // value makes each checkpoint slower, and also the start after a crash.
   db.exec("PRAGMA wal_autocheckpoint = 4000")
-  // Up to 64 MiB of cached pages, so that the hot pages of a large file stay in memory.
+  // Cache up to 64 MiB of pages, so that the frequently used pages of a large file stay in memory.
   db.exec("PRAGMA cache_size = -65536")
-  // Shrinks a WAL that grew under load, at the next checkpoint.
+  // Lets the next checkpoint shrink a WAL that has grown under load.
   db.exec("PRAGMA journal_size_limit = 67108864")
   db.exec("PRAGMA temp_store = MEMORY")
-  // Also takes the write lock.
+  // Acquires the write lock as well.
   db.exec("BEGIN IMMEDIATE; COMMIT")
   if (application !== APPLICATION_ID) db.exec(`PRAGMA application_id = ${APPLICATION_ID}`)
   Migrations.migrate(db, version)
@@ -142,7 +143,7 @@ const openError = (file: string, cause: unknown): SqliteOpenError => {
   return new SqliteOpenError({ file, reason: new FileUnusable({ cause }) })
 }
 
-/** The database at `options.file`, while the scope of the layer is open. Pending writes finish before it closes. */
+/** The database at `options.file`, which is open for as long as the layer's scope. Pending writes finish before the file is closed. */
 export const layer = (options: Options): Layer.Layer<SqliteDatabase, SqliteOpenError> =>
   Layer.effect(
     SqliteDatabase,

@@ -1,8 +1,8 @@
 /**
- * Endpoints in SQLite, with all endpoints cached in memory: each request reads one.
+ * Endpoints in SQLite. All endpoints are cached in memory, because each request reads one.
  *
- * The ids of removed endpoints are stored. Later transactions reject jobs by them, so no job is inserted between the check for jobs and the
- * removal.
+ * The ids of removed endpoints are stored, and later transactions reject jobs for these endpoints. No job can therefore be inserted between
+ * the check for unfinished jobs and the removal.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointStore, type RemoveResult } from "@stint/store/EndpointStore"

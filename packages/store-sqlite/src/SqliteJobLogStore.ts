@@ -7,7 +7,8 @@
  *   log_total    stored bytes of all jobs, maintained by triggers
  * ```
  *
- * A piece is one row, so ten lines of a job cost one insert instead of ten. A trigger removes the rows of a removed job.
+ * A piece is one row, so storing ten lines of a job takes one insert instead of ten. A trigger deletes these rows when their job is
+ * removed.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import {
@@ -30,7 +31,7 @@ import { SqliteDatabase } from "./SqliteDatabase.ts"
 
 const { attempt, level, message, source, time, worker } = LogEntry.fields
 
-/** A line in a piece: an array, because property names would repeat in each line. */
+/** A line in a piece. It is an array because property names would be repeated in each line. */
 const Cells = Schema.Tuple([time, level, source, attempt, worker, Schema.Int, message])
 
 const decodeCells = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Array(Cells)))
@@ -42,7 +43,10 @@ const decodePiece = Schema.decodeUnknownSync(
 const decodeBody = Schema.decodeUnknownSync(Schema.Struct({ last: Schema.Int, lines: Schema.Int, body: Schema.String }))
 const decodeTotal = Schema.decodeUnknownSync(Schema.Struct({ bytes: Schema.Int }))
 
-/** Pieces per query of the oldest pieces, and the maximum of pieces of all jobs dropped per added piece. */
+/**
+ * The number of pieces that one query for the oldest pieces returns, and the maximum number of pieces (of all jobs) that are dropped per
+ * added piece.
+ */
 const DROP_LIMIT = 64
 
 const make = Effect.gen(function*() {

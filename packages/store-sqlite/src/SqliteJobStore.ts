@@ -6,8 +6,8 @@
  *   read    at once, of committed data
  * ```
  *
- * Hot path: an operation that finds nothing (no job to claim, no due timer, a worker without jobs, no new chunk) is only a read, so idle
- * workers and timers cost no transactions. A transaction costs 0.06 ms and its sync 0.1 to 0.2 ms; a read costs microseconds
+ * Hot path: an operation that finds no work (no job to claim, no due timer, a worker without jobs, no new chunk) only reads, so idle
+ * workers and timers cause no transactions. A transaction takes 0.06 ms and its sync 0.1 to 0.2 ms; a read takes a few microseconds
  * (docs/decisions/0003-sqlite-without-sqlclient.md).
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -57,10 +57,10 @@ const make = Effect.gen(function*() {
     const deliveries = DeliveryRows.make(db)
     return { rows, tallies: Tallies.make(db), deliveries, batches: BatchRows.make(db, deliveries), lastSeq: rows.lastSeq() }
   })
-  // Grows with each attempt to insert. A rolled back insert leaves a gap instead of reusing a row number.
+  // Incremented with each attempt to insert. After a rolled-back insert, the row number stays unused.
   let seq = lastSeq
 
-  /** Endpoints with an insert in the current group. A claim in the same group must not skip its transaction. */
+  /** Endpoints with an insert in the current group of commands. A claim in the same group must not skip its transaction. */
   const arriving = new Set<EndpointId>()
   const clear = () => arriving.clear()
   db.join({ beforeCommit: () => {}, committed: clear, rolledBack: clear })
@@ -77,8 +77,17 @@ const make = Effect.gen(function*() {
   }
 
   /** Within a transaction. */
+  const isBatchExpired = ({ batchId }: JobHead, now: number): boolean => {
+    const batch = batchId === null ? undefined : batches.current(batchId)
+    return batch !== undefined && BatchMachine.isExpired(batch, now)
+  }
+
+  /** Within a transaction. */
   const apply = (row: JobRows.Row, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
     const before = row.head
+    if (event._tag === "Retry" && isBatchExpired(before, event.now)) {
+      return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
+    }
     const decided = transition(before, event)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     if (decided.success._tag === "Remove") {
@@ -97,7 +106,10 @@ const make = Effect.gen(function*() {
     return { _tag: "Changed", before, after }
   }
 
-  /** Within a transaction: updates the batch of a job with a new status. Returns the total change of the job. */
+  /**
+   * Within a transaction: updates the batch of a job whose status has changed. Returns the net change to the job, which includes a cancel
+   * by the batch.
+   */
   const updateBatch = (row: JobRows.Row, before: JobHead, now: number): ApplyResult => {
     const { batchId, endpoint, status } = row.head
     const batch = batchId === null ? undefined : batches.current(batchId)
@@ -112,7 +124,7 @@ const make = Effect.gen(function*() {
     return { _tag: "Changed", before, after: row.head }
   }
 
-  /** Within a transaction. Returns false and writes nothing when the id exists. */
+  /** Within a transaction. Returns false and writes nothing when the id already exists. */
   const insert = (job: JobRecord, key?: SubmissionKey): boolean => {
     seq += 1
     if (!rows.insert(seq, job, key)) return false
@@ -139,7 +151,7 @@ const make = Effect.gen(function*() {
     return taken
   }
 
-  /** Within a transaction. Each row found leaves the ready jobs, so the loop ends. */
+  /** Within a transaction. The loop ends because each row that is found stops being ready. */
   const claim = (
     endpoint: EndpointId,
     limit: number,

@@ -1,5 +1,5 @@
 /**
- * Errors of opening a database file. Each message contains a remedy.
+ * The errors of opening a database file. Each message says how to fix the problem.
  */
 import * as Schema from "effect/Schema"
 
@@ -8,7 +8,7 @@ export class FileLocked extends Schema.TaggedError<FileLocked>()("FileLocked", {
   holder: Schema.NullOr(Schema.String)
 }) {}
 
-/** A newer Stint wrote the file. The versions are those of the tables. */
+/** A newer version of Stint wrote the file. The version numbers are table versions. */
 export class FileNewer extends Schema.TaggedError<FileNewer>()("FileNewer", {
   version: Schema.Int,
   supported: Schema.Int
@@ -17,7 +17,7 @@ export class FileNewer extends Schema.TaggedError<FileNewer>()("FileNewer", {
 /** The file is not a Stint database. */
 export class NotStintDatabase extends Schema.TaggedError<NotStintDatabase>()("NotStintDatabase", {}) {}
 
-/** The file cannot be created, opened or read: permissions, a full disk or damage. */
+/** The file cannot be created, opened or read, because of its permissions, a full disk or damage. */
 export class FileUnusable extends Schema.TaggedError<FileUnusable>()("FileUnusable", {
   cause: Schema.Defect()
 }) {}

@@ -1,5 +1,5 @@
 /**
- * The webhook outbox in SQLite. `SqliteJobStore` writes its rows in the transaction of the change that causes them.
+ * The webhook outbox in SQLite. `SqliteJobStore` writes a delivery in the transaction of the change that causes it.
  */
 import type { StoreError } from "@stint/store/StoreError"
 import { type WebhookDelivery, type WebhookEntry, WebhookStore } from "@stint/store/WebhookStore"
@@ -22,7 +22,7 @@ const make = Effect.gen(function*() {
 
   return WebhookStore.of({
     claimDue: (now, limit, leaseMs) =>
-      // Reads first, so that an idle sender costs no transactions.
+      // Reads first, so that an idle sender causes no transactions.
       Effect.flatMap(
         db.read("claim deliveries", () => rows.isDue(now)),
         (isDue): Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError> =>

@@ -1,10 +1,11 @@
 /**
  * The job counts of all endpoints, in memory and in the table `tallies`.
  *
- * A transaction changes copies, writes them before its commit and replaces the counts in memory after it. So the table always matches `jobs`.
+ * A transaction changes copies of the counts, writes them to the table before its commit, and replaces the counts in memory after the
+ * commit. The table therefore always matches `jobs`.
  *
- * Gain: `depth` and an idle claim read no rows, and a start reads one row per endpoint: 4 ms for a file with a million jobs
- * (docs/decisions/0003-sqlite-without-sqlclient.md).
+ * `depth` and a claim on an empty queue therefore read no rows, and opening a file reads one row per endpoint, which takes 4 ms for a file
+ * with a million jobs (docs/decisions/0003-sqlite-without-sqlclient.md).
  */
 import { EndpointId } from "@stint/contract/Ids"
 import type { JobHead } from "@stint/store/JobRecord"
@@ -15,7 +16,7 @@ import type { SqliteDatabase } from "./SqliteDatabase.ts"
 /** The counts of all endpoints, as of the last commit. */
 export interface Tallies {
   readonly of: (endpoint: EndpointId) => Readonly<Tally.Tally>
-  /** Within a transaction: with the changes of earlier commands. */
+  /** Within a transaction: the counts, including changes made by earlier commands. */
   readonly current: (endpoint: EndpointId) => Readonly<Tally.Tally>
   /** Within a transaction: counts a changed job, a new one (`before` undefined) or a removed one (`after` undefined). */
   readonly count: (before: JobHead | undefined, after: JobHead | undefined) => void

@@ -33,7 +33,7 @@ export * as SqliteWebhookAttemptStore from "./SqliteWebhookAttemptStore.ts"
 export * as SqliteWebhookSecretStore from "./SqliteWebhookSecretStore.ts"
 export * as SqliteWebhookStore from "./SqliteWebhookStore.ts"
 
-/** All stores over one file, and the layer that returns free space. */
+/** All stores in one file, and the layer that returns free space to the file system. */
 export const layer = (
   options: SqliteDatabase.Options
 ): Layer.Layer<

@@ -19,7 +19,7 @@ const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(stores, Work
 
 type World = JobQueue.JobQueue | WebhookStore | SqliteDatabase.SqliteDatabase
 
-/** What was logged. */
+/** Records log messages. */
 const logged = () => {
   const lines: Array<string> = []
   const layer = Logger.layer([Logger.make(({ message }) => {
@@ -30,7 +30,7 @@ const logged = () => {
 
 const rule = (title: string, body: Effect.Effect<void, unknown, World>) => it.effect(title, () => Effect.provide(body, world))
 
-/** Runs SQL behind the store's back. */
+/** Runs SQL directly, bypassing the store. */
 const tamper = (sql: string) =>
   Effect.flatMap(SqliteDatabase.SqliteDatabase, (db) => db.write("tamper", () => void db.statement(sql).run()))
 
@@ -47,7 +47,7 @@ describe("damage", () => {
         for (const { id } of bad) yield* tamper(`UPDATE jobs SET retry = '{' WHERE id = '${id}'`)
         assert.deepStrictEqual((yield* take("ann", { limit: 1 })).map((job) => job.id), [good.id])
         assert.deepStrictEqual((yield* take("ann", { limit: 5 })).map((job) => job.id), [next.id])
-        // One of another endpoint, first met by a sweep.
+        // Also damage a job of another endpoint, so that a sweep is the first to read it.
         const neighbour = yield* Scenario.make({ id: "numbers" })
         const worse = yield* neighbour.submit({ policy: { ttl: 10_000 } })
         yield* tamper(`UPDATE jobs SET status = 'SOMEHOW' WHERE id = '${worse.id}'`)

@@ -2,7 +2,7 @@ import * as fc from "fast-check"
 import { assert, describe, it } from "vitest"
 import * as GroupCommit from "../src/GroupCommit.ts"
 
-/** A database of numbers in memory, with the fault verbs of a disk. */
+/** An in-memory database of numbers that can simulate disk faults. */
 const numbers = () => {
   let committed: ReadonlyArray<number> = []
   let uncommitted: Array<number> | undefined

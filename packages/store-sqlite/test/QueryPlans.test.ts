@@ -23,7 +23,7 @@ const statements = Effect.gen(function*() {
   return [...texts]
 })
 
-/** What grows with the history. */
+/** The tables that grow with the number of ended jobs. */
 const LARGE = /\b(jobs|inputs|outcomes|chunks|tags|deliveries|delivery_bodies|batch_requests)\b/
 
 it.live("P5: no statement scans the history or sorts rows that an index returns in order", () =>
@@ -38,10 +38,10 @@ it.live("P5: no statement scans the history or sorts rows that an index returns 
     const suspicious = steps.filter(({ detail }) =>
       detail.includes("TEMP B-TREE") || (detail.startsWith("SCAN") && LARGE.test(detail))
     )
-    // Recovery after a restart reads all running jobs once, by the index that holds nothing else.
+    // Recovery after a restart reads all running jobs once, using the index that contains only running jobs.
     const isRecovery = ({ sql }: (typeof suspicious)[number]) =>
       sql.endsWith("INDEXED BY jobs_running WHERE status = 'IN_PROGRESS' ORDER BY seq")
-    // A list sorts the rows of one millisecond by id. The index has the milliseconds in order.
+    // A list sorts rows from the same millisecond by id. The index already orders the milliseconds.
     const isListOrder = ({ detail, sql }: (typeof suspicious)[number]) =>
       detail === "USE TEMP B-TREE FOR LAST TERM OF ORDER BY" && sql.endsWith("created_at DESC, id DESC LIMIT ?")
     assert.deepStrictEqual(

@@ -16,7 +16,7 @@ const world = JobQueue.layer.pipe(
 
 const commits = SqliteDatabase.SqliteDatabase.use((db) => db.commits)
 
-/** Runs SQL behind the store's back. */
+/** Runs SQL directly, bypassing the store. */
 const tamper = (sql: string) => SqliteDatabase.SqliteDatabase.use((db) => db.write("tamper", () => void db.statement(sql).run()))
 
 describe("a worker that waits", () => {

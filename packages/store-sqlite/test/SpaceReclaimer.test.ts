@@ -13,7 +13,7 @@ const world = SqliteJobStore.layer.pipe(Layer.provideMerge(layerTemp()))
 
 const TABLES = ["jobs", "inputs", "outcomes", "chunks"] as const
 
-/** How many rows there are of jobs, by table. */
+/** The number of rows in each table that stores job data. */
 const rows = Effect.gen(function*() {
   const db = yield* SqliteDatabase.SqliteDatabase
   return yield* db.read(
@@ -27,7 +27,7 @@ const pages = Effect.gen(function*() {
   return yield* db.read("pages", () => Number(db.statement("PRAGMA page_count").get()?.["page_count"]))
 })
 
-/** A job that has left a row in every table. */
+/** Runs a job that writes a row to every table. */
 const lived = Effect.fnUntraced(function*(size: number) {
   const store = yield* JobStore
   const { endpoint, id } = Scenario.record()
@@ -77,7 +77,7 @@ describe("R15: space", () => {
       assert.isAbove(peak, 5_000)
       yield* fill
       assert.isBelow(yield* pages, peak * 1.1)
-      // While the space is in use, none is given back.
+      // No space is returned while it is in use.
       assert.isFalse(yield* SpaceReclaimer.reclaim)
       yield* empty
       let steps = 1

@@ -22,7 +22,7 @@ const endpoint = Schema.decodeUnknownSync(Endpoint)({ id: "red", source: { type:
 const id = BatchId.make("batch_1")
 const limits = { maxOpen: 10, maxRequests: 100 }
 
-/** A life of the platform over a file: opened, used, closed. */
+/** Opens the file as a platform process would, runs `body`, and closes the file. */
 const life = <A, E>(
   file: string,
   body: Effect.Effect<
@@ -90,7 +90,7 @@ it.effect("R1: a batch continues after a restart while it is being enqueued, run
         )
         const [first] = taken
         yield* queue.finish(Scenario.holderOf(first ?? assert.fail()), { output: toJsonText("done"), error: null })
-        // The first step of a cancel that the process did not survive.
+        // The first step of a cancel, after which the process ends.
         const { more } = yield* (yield* BatchStore).cancel(endpoint.id, id, 10, 2)
         assert.isTrue(more)
       })

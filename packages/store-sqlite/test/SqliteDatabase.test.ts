@@ -22,10 +22,10 @@ import { layerTemp, tempFile } from "./TestDatabase.ts"
 const open = <A, E>(file: string, use: Effect.Effect<A, E, SqliteDatabase.SqliteDatabase>) =>
   Effect.provide(use, SqliteDatabase.layer({ file, lockWaitMs: 0 }), { local: true })
 
-/** Why the file cannot be opened. */
+/** The error of opening the file. */
 const refusal = (file: string) => Effect.flip(open(file, Effect.void))
 
-/** Changes a closed file by other means. */
+/** Changes a closed file without using the store. */
 const alter = (file: string, sql: string) => {
   mkdirSync(dirname(file), { recursive: true })
   const db = new DatabaseSync(file)
@@ -73,7 +73,7 @@ describe("opening", () => {
       assert.strictEqual(error.reason._tag, "FileLocked")
       assert.include(error.message, `${file} is in use by process ${child.pid} on `)
       assert.include(error.message, "One platform at a time can use a database file")
-      // The holder is as well as before, and when it goes, the file is free.
+      // The holder is not affected. When it exits, it releases the file.
       const ended = new Promise((resolve) => child.once("exit", resolve))
       child.stdin.end()
       assert.strictEqual(yield* Effect.promise(() => ended), 0)
@@ -179,7 +179,7 @@ const rule = (
   body: Effect.Effect<void, unknown, JobStore | EndpointStore | SqliteDatabase.SqliteDatabase>
 ) => it.live(title, () => Effect.provide(body, stores))
 
-/** How many transactions `use` takes. */
+/** The number of transactions that `use` commits. */
 const commitsOf = <A, E, R>(use: Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const { commits } = yield* SqliteDatabase.SqliteDatabase
@@ -249,7 +249,7 @@ describe("group commit", () => {
     Effect.gen(function*() {
       const store = yield* JobStore
       const db = yield* SqliteDatabase.SqliteDatabase
-      // A constraint that is only checked at the commit.
+      // Adds a constraint that is only checked at the commit.
       yield* db.write("arm", () => {
         db.statement("CREATE TABLE parents (id INTEGER PRIMARY KEY)").run()
         db.statement("CREATE TABLE children (id INTEGER REFERENCES parents (id) DEFERRABLE INITIALLY DEFERRED)").run()
@@ -272,7 +272,7 @@ describe("group commit", () => {
   )
 })
 
-/** Leaves the file so many pages to grow. */
+/** Limits the growth of the file to a number of pages. */
 const leavePages = (pages: number) =>
   Effect.gen(function*() {
     const db = yield* SqliteDatabase.SqliteDatabase

@@ -30,7 +30,7 @@ const open = <A, E>(
   use: Effect.Effect<A, E, JobStore | EndpointStore | SqliteDatabase.SqliteDatabase>
 ) => Effect.provide(use, stores(file), { local: true })
 
-/** Which of these jobs are not there. */
+/** Returns the ids whose jobs are not in the store. */
 const missingOf = (ids: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const store = yield* JobStore
@@ -38,7 +38,7 @@ const missingOf = (ids: ReadonlyArray<string>) =>
       Effect.map(store.get(Scenario.endpoint().id, JobId.make(id)), (job) => job === undefined))
   })
 
-/** A store that is closed and opened again before every third operation. */
+/** A store that is closed and reopened before every third operation. */
 const reopening = Effect.fnUntraced(function*(file: string) {
   let scope: Scope.Closeable | undefined
   let uses = 0
@@ -116,7 +116,7 @@ describe("durability", () => {
       Effect.gen(function*() {
         const file = yield* tempFile
         const acknowledged: Array<string> = []
-        // The second round starts on what the first one left behind.
+        // The second round starts with the file that the first round left behind.
         for (const enough of [300, 700]) {
           const child = spawn(process.execPath, [
             fileURLToPath(new URL("fixtures/submitter.ts", import.meta.url)),
@@ -137,7 +137,7 @@ describe("durability", () => {
           yield* open(
             file,
             Effect.gen(function*() {
-              // The last line may be cut short.
+              // The last line of output may be incomplete.
               assert.deepStrictEqual(yield* missingOf(acknowledged.filter((id) => id.length === 36)), [])
               const { waiting } = yield* (yield* JobStore).depth(Scenario.endpoint().id)
               assert.isAtLeast(waiting, acknowledged.length - 1)
@@ -152,7 +152,7 @@ describe("durability", () => {
       const file = yield* tempFile
       const copy = yield* tempFile
       yield* open(copy, Effect.void)
-      /** How long the WAL was when so many jobs had been acknowledged. */
+      /** The length of the WAL after each acknowledged job. */
       const lengths: Array<number> = []
       const ids: Array<string> = []
       yield* open(
@@ -179,7 +179,7 @@ describe("durability", () => {
             const missing = yield* open(copy, missingOf(ids.slice(0, acknowledged + 1)))
             assert.deepStrictEqual(missing, [], `seed ${seed}, after ${acknowledged + 1} jobs, ${beyond} bytes further`)
           }
-          // The WAL is all that carried them: cut before its end, the last job is gone.
+          // The jobs exist only in the WAL: if its last part is cut off, the last job is lost.
           writeFileSync(copy, base)
           writeFileSync(`${copy}-wal`, wal.subarray(0, lengths[28]))
           assert.deepStrictEqual(yield* open(copy, missingOf(ids)), ids.slice(29))

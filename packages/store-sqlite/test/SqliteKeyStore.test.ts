@@ -1,4 +1,4 @@
-/** Keys over the lives of a database file. */
+/** Tests that keys survive closing and opening a database file. */
 import { assert, it } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"
 import { type KeyRecord, KeyStore } from "@stint/store/KeyStore"

@@ -1,4 +1,4 @@
-/** Database files for tests: each in a directory of its own that goes with the scope. */
+/** Database files for tests. Each file is in its own directory, which is removed when the scope closes. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { mkdtempSync, rmSync } from "node:fs"

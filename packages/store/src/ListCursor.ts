@@ -1,8 +1,8 @@
 /**
- * The cursor of a list that is paged newest first: by time of creation, and by id where that time is equal.
+ * The cursor of a list that is paged newest first: by creation time, then by id when creation times are equal.
  *
- * Both never change, so a reader who follows the cursor sees every item that existed when it began exactly once, whatever is created,
- * changed or removed in the meantime. The item at the cursor may be gone by then.
+ * Neither value ever changes. A reader that follows the cursor therefore sees every item that exists from start to end exactly once, even
+ * while other items are created, changed or removed. The item at the cursor may have been removed in the meantime.
  */
 
 /** The last item of a page. */

@@ -1,6 +1,6 @@
 /**
- * Logs an outage once when it begins and once when it ends, for work that is retried until it succeeds: one log line for each attempt would
- * bury all others.
+ * Logs an outage once when it begins and once when it ends, for work that is retried until it succeeds: a log line for every attempt would
+ * flood the log.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"

@@ -1,9 +1,9 @@
 /**
- * A budget of memory for large payloads in flight.
+ * A memory budget for large payloads in flight.
  *
- * A payload is in memory from the first byte of its request until its job is stored, and from the read of the store until the last byte of
- * the response. A hundred requests with a hundred megabytes each would exhaust the memory of the process. The budget counts large payloads;
- * requests beyond it must retry later. Small payloads are not counted.
+ * A payload is in memory from the first byte of its request until its job is stored, and from the store read until the last byte of the
+ * response. A hundred requests of a hundred megabytes each would exhaust the memory of the process. The budget counts large payloads only;
+ * requests that exceed it must be retried later.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -3,15 +3,18 @@
  */
 import * as Schema from "effect/Schema"
 
-/** The store cannot be read or written: the disk is full, the file is missing, the database is unreachable. Nothing of the operation was stored. */
+/**
+ * The store cannot be read or written: for example, the disk is full, the file is missing or the database is unreachable. The operation
+ * stored nothing.
+ */
 export class StoreUnavailable extends Schema.TaggedError<StoreUnavailable>()("StoreUnavailable", {
   operation: Schema.String,
   cause: Schema.Defect()
 }) {}
 
 /**
- * The object store of large payloads cannot be read or written. On "put", nothing of the operation was stored. On "get", the payload cannot be read
- * at the moment.
+ * The object store of large payloads cannot be read or written. For "put", the operation stored nothing. For "get", the payload cannot be
+ * read at the moment.
  */
 export class PayloadUnavailable extends Schema.TaggedError<PayloadUnavailable>()("PayloadUnavailable", {
   operation: Schema.Literals(["put", "get"]),

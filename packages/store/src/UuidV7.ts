@@ -1,5 +1,5 @@
 /**
- * New ids of jobs, batches and webhook deliveries: UUIDs of version 7.
+ * Ids of new jobs, batches and webhook deliveries: version 7 UUIDs.
  *
  * ```
  *   TTTTTTTT-TTTT-7SSS-VCCC-CCCCRRRRRRRR
@@ -10,14 +10,15 @@
  *   R  32 bits   random
  * ```
  *
- * Ids sort by time, so a store appends to its id index. Random ids would touch another page of that index with every job, and each
- * touched page is written to disk. The id of a job reveals its submission time, which the job reports anyway.
+ * Ids sort by time, so a store appends to its id index. With random ids, every job would modify a different page of that index, and each
+ * modified page is written to disk. The id of a job reveals its submission time, which the job reports anyway.
  *
- * The slot is a logical partition: a store may spread the jobs of one endpoint over several tables by it. A job with an idempotency key has
- * the slot of that key, so a repeated submission reaches the same partition. A webhook delivery has the slot of its job or batch, because
- * both are written in one commit. All other slots are random.
+ * The slot is a logical partition: a store may use it to spread the jobs of one endpoint over several tables. A job with an idempotency key
+ * has the slot of that key, so a repeated submission reaches the same partition. A webhook delivery has the slot of its job or batch,
+ * because both are written in one commit. All other slots are random.
  *
- * The counter starts at a random number. It sorts ids of one process, millisecond and slot in the order in which they were made.
+ * The counter starts at a random number. It ensures that ids from one process, millisecond and slot sort in the order in which they were
+ * created.
  */
 import { hash, randomInt, randomUUID } from "node:crypto"
 
@@ -25,7 +26,7 @@ import { hash, randomInt, randomUUID } from "node:crypto"
 export const slotOfKey = (endpoint: string, key: string): number =>
   Number.parseInt(hash("sha256", `${endpoint}\n${key}`, "hex").slice(0, 3), 16)
 
-/** The slot in an id, with any prefix (`sync-`, `batch_`). Undefined for ids without a UUID of version 7. */
+/** The slot in an id, with any prefix (`sync-`, `batch_`). Undefined for ids that do not contain a version 7 UUID. */
 export const slotOfId = (id: string): number | undefined => {
   const [, slot] = /[0-9a-f]{8}-[0-9a-f]{4}-7([0-9a-f]{3})-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.exec(id) ?? []
   return slot === undefined ? undefined : Number.parseInt(slot, 16)
@@ -37,7 +38,7 @@ let counter = randomInt(2 ** 29)
 
 const hex = (value: number, digits: number): string => value.toString(16).padStart(digits, "0")
 
-/** A UUID of version 7 for a time in milliseconds since 1970. Default slot: random. */
+/** A version 7 UUID for a time in milliseconds since 1970. Default slot: random. */
 export const uuidV7At = (millis: number, slot?: number): string => {
   counter = (counter + 1) % 2 ** 30
   const random = randomUUID()

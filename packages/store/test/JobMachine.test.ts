@@ -79,10 +79,10 @@ const steps = fc.array(fc.record({ event: timeless, passes: fc.constantFrom(0, 1
   size: "max"
 })
 
-/** A job whose errors are retried, after a wait. */
+/** A job whose errors are retried after a backoff. */
 const patient: JobHead = { ...fresh, retry: { onError: true, backoff: { initialMs: 4_000, factor: 2.5, maxMs: 9_000 } } }
 
-/** Every state that a sequence of events reaches, with the event that meets it; ends when the job is removed. */
+/** Yields every state that a sequence of events reaches, with the event that is applied to it. Ends when the job is removed. */
 const reach = function*(sequence: ReadonlyArray<{ readonly event: Timeless; readonly passes: number }>, from: JobHead) {
   let job = Object.freeze({ ...from })
   let now = fresh.createdAt
@@ -93,12 +93,12 @@ const reach = function*(sequence: ReadonlyArray<{ readonly event: Timeless; read
     yield { job, event, decided, now }
     if (Result.isFailure(decided)) continue
     if (decided.success._tag === "Remove") return
-    // The machine is pure: a state that it changed in place would throw.
+    // The machine is pure: if it changed the frozen state in place, it would throw.
     job = Object.freeze({ ...decided.success.job })
   }
 }
 
-/** Checks something for every state and event that can meet. */
+/** Runs a check for every reachable combination of a state and an event. */
 const always = (check: (meeting: ReturnType<typeof reach> extends Generator<infer Meeting> ? Meeting : never) => void) =>
   fc.assert(
     fc.property(steps, fc.constantFrom(fresh, patient), (sequence, from) => {
@@ -107,7 +107,7 @@ const always = (check: (meeting: ReturnType<typeof reach> extends Generator<infe
     { numRuns: 1_000 }
   )
 
-/** The state after an event that is accepted. */
+/** The state after an accepted event. */
 const after = (job: JobHead, event: JobMachineEvent): JobHead => {
   const decided = transition(job, event)
   if (Result.isSuccess(decided) && decided.success._tag === "Put") return decided.success.job
@@ -260,7 +260,7 @@ describe("invariants for every sequence of events", () => {
       assert.strictEqual(discardChunks, next.status === "IN_QUEUE" && job.status !== "IN_QUEUE")
       if (!discardChunks) return
       assert.deepInclude(next, { chunks: 0, drained: 0 })
-      // Of a running job only progress can have come out, of an ended one everything but progress.
+      // A running job can only have progress. An ended job can have everything except progress.
       const { lastError: _, ...rest } = outcome
       assert.deepStrictEqual<unknown>(rest, isTerminal(job.status) ? { output: null, error: null } : { progress: null })
     })
@@ -347,7 +347,7 @@ describe("single transitions", () => {
   it("applies the most severe of several due timers", () => {
     const running = claim(fresh, 3_000)
     assert.strictEqual(dueAt(running), 8_000)
-    // Woken late, with lease, execution timeout and ttl all over.
+    // The tick is late: the lease, the execution timeout and the ttl have all expired.
     assert.strictEqual(after(running, { _tag: "Tick", now: 8_000 }).status, "IN_QUEUE")
     assert.strictEqual(after(running, { _tag: "Tick", now: 23_000 }).status, "TIMED_OUT")
     assert.include(outcomeOf(running, { _tag: "Tick", now: 23_000 }).error ?? "", "execution timeout (20 s) on worker ann")
@@ -366,7 +366,8 @@ describe("single transitions", () => {
   })
 
   it("restarts the time to live on a retry, and continues the attempt numbers", () => {
-    const failed = after(claim(fresh, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
+    const kept = { ...fresh, retentionMs: 200_000 }
+    const failed = after(claim(kept, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
     const again = after(failed, { _tag: "Retry", now: 100_000, endpoint: RED })
     assert.deepInclude(again, {
       status: "IN_QUEUE",
@@ -447,6 +448,14 @@ describe("single transitions", () => {
     assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 1 }), { _tag: "Repeated" })
     assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 4 }), { _tag: "Gap", expected: 3 })
     assert.deepStrictEqual(rejectionOf(two, { ...chunk, number: 0 }), { _tag: "Gap", expected: 3 })
+  })
+
+  it("rejects a retry once the retention of an ended job has ended", () => {
+    const failed = after(claim(fresh, 3_000), { _tag: "Finish", now: 4_000, output: null, error: "no such city", ...speaks })
+    const retry = { _tag: "Retry", now: dueAt(failed), endpoint: RED } as const
+    assert.deepStrictEqual(rejectionOf(failed, retry), { _tag: "Expired" })
+    assert.strictEqual(after(failed, { ...retry, now: retry.now - 1 }).status, "IN_QUEUE")
+    assert.deepStrictEqual(rejectionOf(failed, { ...retry, endpoint: BLUE }), { _tag: "OtherEndpoint" })
   })
 
   it("reports the current state in a rejection", () => {

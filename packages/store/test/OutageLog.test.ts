@@ -13,7 +13,7 @@ it.effect("logs the first failure of an outage and the first success after it", 
   Effect.gen(function*() {
     const { lines, outage } = logged()
     const works = outage.watch(Effect.void)
-    const fails = outage.watch(Effect.fail(new Error("the disk is full")))
+    const fails = outage.watch(Effect.die(new Error("the disk is full")))
     assert.isTrue(yield* works)
     assert.deepStrictEqual(lines, [])
     assert.isFalse(yield* fails)

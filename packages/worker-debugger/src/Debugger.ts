@@ -1,9 +1,9 @@
 /**
- * The debugger: what a job's time went into, in the job's own output (docs/spec/debugger.md#report).
+ * The debugger: adds a report of a job's timings to its output (docs/spec/debugger.md#report).
  *
  * ```
  *   middleware:  next(job) with JobTimings in its context --> outcome --> "rp_debugger" in its output
- *   timers:      LineTimer, FunctionTimer, timed          --> JobTimings, and a span where there is a tracer
+ *   timers:      LineTimer, FunctionTimer, timed          --> JobTimings, and a span if there is a tracer
  * ```
  *
  * ```json
@@ -17,17 +17,17 @@
  * }
  * ```
  *
- * and the fields of {@link Options.fields}. The names and the list are those of the described platform's own SDK; times here count
- * from the job's beginning and are all milliseconds.
+ * The report also contains the fields of {@link Options.fields}. Names and structure are those of RunPod's SDK. All times are milliseconds
+ * from the start of the job.
  *
- * | the job ends with | the report goes |
+ * | end of the job | destination of the report |
  * |---|---|
- * | an output that is an object, `{}` included, whether the job failed or not | into it |
- * | any other output: text, a number, a list, a stream's; a failure without an output; an exception | to the log, one INFO line |
- * | an output that has a key `rp_debugger` of its own | to the log, with a WARN: the handler's value stays |
- * | being stopped | nowhere |
+ * | an output that is an object, `{}` included, of a completed or failed job | the output |
+ * | any other output: text, a number, a list, a stream; a failure without an output; an exception | the log, one INFO line |
+ * | an output that already has the key `rp_debugger` | the log, with a WARN; the handler's value stays |
+ * | a stop | none |
  *
- * So a debugger never changes what kind of value a caller gets, nor whether the job failed.
+ * So the debugger changes neither the type of the output nor the status of the job.
  */
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
@@ -46,10 +46,10 @@ import * as JobTimings from "./JobTimings.ts"
 import * as SystemInfo from "./SystemInfo.ts"
 import * as Timing from "./Timing.ts"
 
-/** The key of the output that the report stands under. */
+/** The key of the report in the output. */
 export const KEY = "rp_debugger"
 
-/** Times an effect under this name; and is a span around it, where there is a tracer. Without both it costs one look at the fiber. */
+/** Times an effect under this name, with a span if there is a tracer. Without debugger and tracer it only reads the fiber. */
 export const timed = (name: string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => {
     const timing = Timing.begin(fiber.context, name)
@@ -58,24 +58,24 @@ export const timed = (name: string) => <A, E, R>(self: Effect.Effect<A, E, R>): 
       : Effect.onExit(Effect.provideContext(self, timing.services), (exit) => Effect.sync(() => timing.end(exit)))
   })
 
-/** Fields for the report on one job, collected after the handler has ended. */
+/** Returns fields for the report of one job. It is called after the handler has ended. */
 export type FieldSource<R = never> = (job: ReceivedJob) => Effect.Effect<{ readonly [field: string]: Schema.Json }, never, R>
 
-/** How the debugger differs from its defaults. */
+/** Options of the debugger. */
 export interface Options<R = never> {
   /**
-   * Adds fields of plugins to the report. Of two sources that return the same field, the later one counts; the debugger's own fields
-   * always win. A source may need services that the middleware before the debugger provides to each job. Default: none.
+   * Adds fields of plugins to the report. If two sources return the same field, the later one wins; the
+   * debugger's own fields always win. A source may need services that the middleware before the debugger provides to each job. Default: none.
    */
   readonly fields?: ReadonlyArray<FieldSource<R>>
-  /** What the report says of the machine. Looked up once, while the first job runs. Default: `SystemInfo.read()`. */
+  /** The machine's information. It is read once, while the first job runs. Default: `SystemInfo.read()`. */
   readonly systemInfo?: Effect.Effect<SystemInfo.SystemInfo>
 }
 
-/** Milliseconds since this process was started. */
+/** Milliseconds since the start of this process. */
 const sinceStart = (): number => Math.round(performance.now() * 1_000) / 1_000
 
-/** What JSON makes an object of, and a key can be added to. */
+/** Whether the value becomes a JSON object, so that a key can be added. */
 const isRecord = (output: unknown): output is Record<string, unknown> => Predicate.isObject(output) && !("toJSON" in output)
 
 const make = <R>(options: Options<R>) =>
@@ -85,7 +85,7 @@ const make = <R>(options: Options<R>) =>
     const systemInfo = yield* Effect.cached(options.systemInfo ?? SystemInfo.read())
 
     let readyDelay: number | undefined
-    // A handler's test has no take loop.
+    // Tests of handlers have no take loop.
     const ready = yield* Effect.serviceOption(Ready)
     if (Option.isSome(ready)) {
       yield* Deferred.await(ready.value).pipe(
@@ -96,17 +96,17 @@ const make = <R>(options: Options<R>) =>
       )
     }
 
-    const fieldsOf = (job: ReceivedJob) =>
+    const collectFields = (job: ReceivedJob) =>
       Effect.catchCause(
         Effect.map(Effect.forEach(fields, (source) => source(job)), (all): object => Object.assign({}, ...all)),
         (cause) =>
-          Effect.as(Effect.logWarning("A plugin's part of the debugger's report is left out, because it failed.", cause), {})
+          Effect.as(Effect.logWarning("The debugger's report has no fields of plugins, because one of them failed.", cause), {})
       )
 
-    const reportOn = Effect.fnUntraced(function*(job: ReceivedJob, timings: JobTimings.JobTimings["Service"]) {
+    const makeReport = Effect.fnUntraced(function*(job: ReceivedJob, timings: JobTimings.JobTimings["Service"]) {
       const { omitted, timestamps } = timings.report()
       return {
-        ...(yield* fieldsOf(job)),
+        ...(yield* collectFields(job)),
         timestamps,
         ...(omitted === 0 ? {} : { timestamps_left_out: omitted }),
         system_info: yield* systemInfo,
@@ -128,8 +128,8 @@ const make = <R>(options: Options<R>) =>
         return Effect.succeed({ ...outcome, output: { ...output, [KEY]: report } })
       }
       return Effect.logWarning(
-        `The output has a key "${KEY}" of the handler's own. It stays; the debugger's report follows here. Rename the key to have the ` +
-          "report in the output."
+        `The handler's output already has the key "${KEY}", so the debugger's report is logged instead. Rename the key to get the report ` +
+          "in the output."
       ).pipe(Effect.andThen(log(report)), Effect.as(outcome))
     }
 
@@ -137,32 +137,32 @@ const make = <R>(options: Options<R>) =>
       Effect.withFiber((fiber) => {
         const clock = fiber.getRef(Clock.Clock)
         const timings = JobTimings.make(clock.monotonicTimeNanosUnsafe())
-        // A worker that takes its jobs from elsewhere is ready when its first job is there.
+        // A worker without a take loop is ready when its first job arrives.
         readyDelay ??= sinceStart()
         const run = next(job, timings).pipe(
           Effect.onExit(() => Effect.sync(() => timings.close(clock.monotonicTimeNanosUnsafe())))
         )
-        // Looked up beside the handler, not after it.
+        // Read concurrently with the handler, so that the result is not delayed.
         return Effect.andThen(
           Effect.forkIn(systemInfo, scope),
           Effect.matchCauseEffect(run, {
             onFailure: (cause) =>
               Cause.hasInterrupts(cause)
                 ? Effect.failCause(cause)
-                : Effect.andThen(Effect.flatMap(reportOn(job, timings), log), Effect.failCause(cause)),
-            onSuccess: (outcome) => Effect.flatMap(reportOn(job, timings), (report) => addTo(outcome, report))
+                : Effect.andThen(Effect.flatMap(makeReport(job, timings), log), Effect.failCause(cause)),
+            onSuccess: (outcome) => Effect.flatMap(makeReport(job, timings), (report) => addTo(outcome, report))
           })
         )
       }))
   })
 
 /**
- * The debugger for every job, deployed or not and whatever the command line says: for tests, and for workers of one's own.
+ * The debugger, active for every job regardless of platform and command line. For tests and custom workers.
  */
 export const middlewareAlwaysWith = <R = never>(options: Options<R>): JobMiddleware.JobMiddleware<never, R, Scope.Scope> =>
   JobMiddleware.unwrap(make(options))
 
-/** {@link middlewareAlwaysWith} with the defaults. */
+/** {@link middlewareAlwaysWith} with default options. */
 export const middlewareAlways: JobMiddleware.JobMiddleware<never, never, Scope.Scope> = middlewareAlwaysWith({})
 
 /** {@link middleware} with options. */
@@ -175,7 +175,7 @@ export const middlewareWith = <R = never>(
   )
 
 /**
- * The debugger (docs/spec/debugger.md#when-it-is-active): active with `--rp_debugger` on a platform. Otherwise it changes nothing, and
- * outputs are byte for byte what they are without it.
+ * The debugger (docs/spec/debugger.md#when-it-is-active): active with `--rp_debugger` on a platform. Otherwise it does nothing, and outputs
+ * are byte for byte the same as without it.
  */
 export const middleware: JobMiddleware.JobMiddleware<never, never, Scope.Scope | WorkerConfig> = middlewareWith({})

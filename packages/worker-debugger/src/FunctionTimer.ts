@@ -2,9 +2,9 @@
  * Times every call of a function of a handler (docs/spec/debugger.md#timers).
  *
  * ```
- *   function          from its call until it returns or throws
- *   async function    from its call until its promise is settled
- *   generator         from its first step until its end, the time included in which its reader did something else
+ *   function          from the call until it returns or throws
+ *   async function    from the call until its promise is settled
+ *   generator         from the first step until its end, including the time that the consumer spends between steps
  * ```
  */
 import * as RunningJob from "@stint/worker/RunningJob"
@@ -15,14 +15,14 @@ import * as Timing from "./Timing.ts"
 
 type AnyFunction = (...args: never) => unknown
 
-/** A call that is timed. */
+/** A timed call. */
 interface Timed {
-  /** Runs a piece of the call within the timing. */
+  /** Runs a part of the call inside the timing. */
   readonly run: <A>(evaluate: () => A) => A
   readonly end: (exit: Exit.Exit<unknown, unknown>) => void
 }
 
-/** Begins the timing of a call; undefined: it belongs to no job, or nobody wants to know. */
+/** Starts the timing of a call. Undefined outside a job, and without debugger and tracer. */
 const begin = (name: string): Timed | undefined => {
   const running = RunningJob.current()
   const timing = running === undefined ? undefined : Timing.begin(running.context, name)
@@ -37,10 +37,10 @@ const begin = (name: string): Timed | undefined => {
 }
 
 /**
- * Does one step of a call. `isLast` says whether what it gave back, or what its promise brought, is the end of the call.
+ * Runs one step of a call. `isLast` tells whether its (resolved) value ends the call.
  *
- * Of promises only real ones are waited for: other things with a `then`, such as queries of some databases, begin their work when
- * it is called. The promise that the caller gets is another one, so that a rejection that nobody handles is still seen.
+ * Only real promises are awaited: other objects with a `then`, such as queries of some databases, start their work when it is called. The
+ * caller gets the derived promise, so that an unhandled rejection is still reported.
  */
 const step = (timed: Timed, evaluate: () => unknown, isLast: (value: unknown) => boolean): unknown => {
   const settle = (value: unknown): unknown => {
@@ -63,18 +63,18 @@ const step = (timed: Timed, evaluate: () => unknown, isLast: (value: unknown) =>
 const always = () => true
 const isDone = (result: unknown): boolean => !Predicate.isObject(result) || result["done"] === true
 
-/** A generator whose steps are timed: the same in every other regard. */
+/** Wraps a generator so that its steps are timed. */
 const timedGenerator = (name: string, generator: object): object => {
   let timed: Timed | undefined
-  let begun = false
+  let started = false
   const methods = new Map<PropertyKey, unknown>()
   for (const key of ["next", "return", "throw"]) {
     const method: unknown = Reflect.get(generator, key)
     if (typeof method !== "function") continue
     methods.set(key, (...args: ReadonlyArray<unknown>): unknown => {
-      // A generator that is ended before its first step never runs.
-      if (!begun && key === "next") {
-        begun = true
+      // A generator that ends before its first step never runs, so only `next` starts the timing.
+      if (!started && key === "next") {
+        started = true
         timed = begin(name)
       }
       const evaluate = (): unknown => Reflect.apply(method, generator, args)
@@ -87,11 +87,11 @@ const timedGenerator = (name: string, generator: object): object => {
 const GENERATORS: ReadonlyArray<unknown> = ["GeneratorFunction", "AsyncGeneratorFunction"]
 
 const wrap = <F extends AnyFunction>(name: string, fn: F): F => {
-  const generates = GENERATORS.includes(Reflect.get(fn, Symbol.toStringTag))
+  const isGenerator = GENERATORS.includes(Reflect.get(fn, Symbol.toStringTag))
   return new Proxy(fn, {
     apply: (target, self, args): unknown => {
       const evaluate = (): unknown => Reflect.apply(target, self, args)
-      if (generates) {
+      if (isGenerator) {
         const generator = evaluate()
         return Predicate.isObject(generator) ? timedGenerator(name, generator) : generator
       }
@@ -102,9 +102,9 @@ const wrap = <F extends AnyFunction>(name: string, fn: F): F => {
 }
 
 /**
- * A function like the given one, of the same type, whose every call for a job is timed: under its own name, or under the given one.
+ * Wraps a function so that each call in a job is timed, under the function's name or the given name. The type stays the same.
  *
- * Outside of a job, and where there is neither a debugger nor a tracer, a call costs one look at where it comes from.
+ * Outside a job, and without debugger and tracer, a call costs one lookup of the running job.
  *
  * @example
  * ```ts
@@ -116,6 +116,8 @@ export function FunctionTimer<F extends AnyFunction>(fn: F): F
 export function FunctionTimer<F extends AnyFunction>(name: string, fn: F): F
 export function FunctionTimer<F extends AnyFunction>(first: string | F, second?: F): F {
   if (typeof first !== "string") return wrap(first.name === "" ? "(anonymous)" : first.name, first)
-  if (second === undefined) throw new TypeError(`FunctionTimer(${JSON.stringify(first)}) got no function to time.`)
+  if (second === undefined) {
+    throw new TypeError(`FunctionTimer(${JSON.stringify(first)}) needs a function as its second argument.`)
+  }
   return wrap(first, second)
 }

@@ -1,89 +1,91 @@
 /**
- * The timings of one job, as its report shows them.
+ * The timings of one job for its report.
  *
  * ```
- *   open(name, within) --> entry --end--> ended
- *                            \--the job ends first--> unfinished, as long as the job
+ *   open(name, parent) --> entry --end--> ended
+ *                            \--the job ends first--> unfinished; it ends with the job
  * ```
  *
- * Times are monotonic, and whole microseconds: the parts of a report add up.
+ * Times are monotonic and rounded down to whole microseconds.
  */
 import * as Context from "effect/Context"
 
-/** How many timings a report has. More are counted only: a timer in a loop must not fill the output. */
+/** The maximum number of timings in a report. Further timings are only counted, so that a timer in a loop does not fill the output. */
 export const MAX_TIMINGS = 1_000
 
-/** One timing of a report. Times are milliseconds with three decimals, and count from the moment in which the job began to run. */
+/** One timing of a report. Times are milliseconds with three decimals, from the start of the job. */
 export interface Timestamp {
   readonly name: string
   readonly start: number
   readonly end: number
   readonly duration_ms: number
-  /** The place in the list of the timing that this one is a part of; absent for those that are part of none. */
+  /** The index of the enclosing timing in the list; absent at the top level. */
   readonly parent?: number
-  /** The timer still ran when the job ended; `end` is that moment. */
+  /** Set if the timer was still running when the job ended; `end` is then the end of the job. */
   readonly unfinished?: true
 }
 
-/** A timing that was begun. */
+/** A started timing. */
 export interface Entry {
   readonly name: string
   readonly index: number
   readonly start: bigint
-  readonly within: Entry | undefined
+  readonly parent: Entry | undefined
   end: bigint | undefined
   unfinished: boolean
-  /** Ends what else was begun with it. */
-  readonly cut: (at: bigint) => void
+  /** Called when the job ends before the timing does. */
+  readonly onUnfinished: (at: bigint) => void
 }
 
 const micros = (nanos: bigint): number => Number(nanos / 1_000n)
 
-/** The timings of one job. Moments are nanoseconds of a monotonic clock. */
+/** The timings of one job. Times are nanoseconds of a monotonic clock. */
 export class JobTimings extends Context.Service<JobTimings, {
-  /** Begins a timing as a part of another; undefined: there are too many, or the job has ended. `cut` ends it with the job. */
+  /** Starts a timing inside `parent`. Undefined after the maximum number of timings or the end of the job. */
   readonly open: (
     name: string,
     at: bigint,
-    within: Entry | undefined,
-    cut: (at: bigint) => void
+    parent: Entry | undefined,
+    onUnfinished: (at: bigint) => void
   ) => Entry | undefined
-  /** Ends a timing, unless the job's end did. */
+  /** Ends a timing, unless the end of the job has ended it. */
   readonly end: (entry: Entry, at: bigint) => void
-  /** The job has ended: what still runs is cut, and nothing is taken any more. */
+  /** Ends the job: running timings become unfinished, and no more can be started. */
   readonly close: (at: bigint) => void
-  /** All timings in the order of their beginnings; those that are left out are only counted. */
+  /** All timings in the order of their start, and the number of omitted ones. */
   readonly report: () => { readonly timestamps: ReadonlyArray<Timestamp>; readonly omitted: number }
 }>()("@stint/worker-debugger/JobTimings") {}
 
-/** The timing that this piece of an effect, or of code, is a part of. */
-export class EnclosingTiming extends Context.Service<EnclosingTiming, Entry>()("@stint/worker-debugger/JobTimings/Enclosing") {}
+/** The timing that encloses the current effect or function. */
+export class EnclosingTiming
+  extends Context.Service<EnclosingTiming, Entry>()("@stint/worker-debugger/JobTimings/EnclosingTiming")
+{}
 
-/** No timings yet, of a job that begins to run now. */
-export const make = (began: bigint): JobTimings["Service"] => {
+/** Creates the timings of a job that started at this time. */
+export const make = (jobStart: bigint): JobTimings["Service"] => {
   const entries: Array<Entry> = []
   const running = new Set<Entry>()
   let omitted = 0
   let closed = false
 
   /**
-   * What a timing is a part of. A timer that outlives the one in which it was begun, as those of code that nobody waits for do, is
-   * a part of whatever contains it.
+   * The enclosing timing. A timer can outlive its parent, for example in code that is not awaited; it then belongs to the next ancestor
+   * that contains it.
    */
-  const parentOf = (entry: Entry): Entry | undefined => {
-    let { within } = entry
-    while (within !== undefined && (within.end ?? 0n) < (entry.end ?? 0n)) within = within.within
-    return within
+  const enclosingOf = (entry: Entry): Entry | undefined => {
+    let { parent } = entry
+    while (parent !== undefined && (parent.end ?? 0n) < (entry.end ?? 0n)) parent = parent.parent
+    return parent
   }
 
   return {
-    open: (name, at, within, cut) => {
+    open: (name, at, parent, onUnfinished) => {
       if (closed) return undefined
       if (entries.length === MAX_TIMINGS) {
         omitted++
         return undefined
       }
-      const entry: Entry = { name, index: entries.length, start: at, within, end: undefined, unfinished: false, cut }
+      const entry: Entry = { name, index: entries.length, start: at, parent, end: undefined, unfinished: false, onUnfinished }
       entries.push(entry)
       running.add(entry)
       return entry
@@ -97,15 +99,15 @@ export const make = (began: bigint): JobTimings["Service"] => {
         entry.end = at
         entry.unfinished = true
       }
-      const cut = [...running]
+      const unfinished = [...running]
       running.clear()
-      for (const entry of cut) entry.cut(at)
+      for (const entry of unfinished) entry.onUnfinished(at)
     },
     report: () => ({
       timestamps: entries.map((entry) => {
-        const start = micros(entry.start - began)
-        const end = micros((entry.end ?? entry.start) - began)
-        const parent = parentOf(entry)
+        const start = micros(entry.start - jobStart)
+        const end = micros((entry.end ?? entry.start) - jobStart)
+        const parent = enclosingOf(entry)
         return {
           name: entry.name,
           start: start / 1_000,

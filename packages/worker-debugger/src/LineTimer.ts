@@ -1,16 +1,15 @@
 /**
- * Times some lines of a handler function (docs/spec/debugger.md#timers).
+ * Times lines of a handler function (docs/spec/debugger.md#timers).
  */
 import * as RunningJob from "@stint/worker/RunningJob"
 import * as Exit from "effect/Exit"
 import * as Timing from "./Timing.ts"
 
 /**
- * Runs from where it is made until the end of its block, or until `stop`. Outside of a job, and where there is neither a debugger nor
- * a tracer, it does nothing.
+ * Times from its construction until the end of its block, or until `stop`. Outside a job, and without debugger and tracer, it does nothing.
  *
- * Lines of one function nest by their order. Where pieces of one job run at the same time, give each a function of its own and a
- * `FunctionTimer`, or they seem to be parts of each other.
+ * The timers of one function nest in the order of their construction. For concurrent parts of a job, use a function with a `FunctionTimer`
+ * for each part; line timers would report them as nested in each other.
  *
  * @example
  * ```ts
@@ -28,17 +27,17 @@ export class LineTimer implements Disposable, AsyncDisposable {
     this.#timing = running === undefined ? undefined : Timing.beginLine(running.context, name)
   }
 
-  /** Ends the timing. Only the first call counts. */
+  /** Ends the timing. Later calls have no effect. */
   stop(): void {
     this.#timing?.end(Exit.void)
   }
 
-  /** What `using` calls. */
+  /** Called by `using`. */
   [Symbol.dispose](): void {
     this.stop()
   }
 
-  /** What `await using` calls. */
+  /** Called by `await using`. */
   [Symbol.asyncDispose](): Promise<void> {
     this.stop()
     return Promise.resolve()

@@ -1,49 +1,49 @@
 /**
- * The machine that a job ran on, for the debugger's report (docs/spec/debugger.md#report).
+ * Information about the machine, for the debugger's report (docs/spec/debugger.md#report).
  */
 import { VERSION } from "@stint/worker/Version"
 import * as Effect from "effect/Effect"
 import * as os from "node:os"
 
-/** What the report says of the machine. `os`, `processor` and `runpod` are called as in the described platform's own SDK. */
+/** The machine's information in the report. The names `os`, `processor` and `runpod` are those of RunPod's SDK. */
 export interface SystemInfo {
-  /** In words: `Linux 6.8.0-31-generic`. */
+  /** Type and release: `Linux 6.8.0-31-generic`. */
   readonly os: string
-  /** As Node calls it: `linux`. */
+  /** Node's name: `linux`. */
   readonly platform: string
   /** The kernel's release. */
   readonly kernel: string
-  /** As Node calls it: `x64`. */
+  /** Node's name: `x64`. */
   readonly arch: string
   /** The model of the first CPU. */
   readonly processor: string
-  /** How many CPUs this process may use. */
+  /** The number of CPUs that this process may use. */
   readonly cpu_count: number
   readonly memory_total_bytes: number
   readonly node_version: string
   /** The version of the SDK. */
   readonly runpod: string
-  /** The names of the GPUs, as nvidia-smi tells them; empty without one. */
+  /** The names of the GPUs from nvidia-smi; empty without a GPU. */
   readonly gpus: ReadonlyArray<string>
-  /** So that it is JSON to the compiler, too. */
+  /** Makes the type assignable to JSON. */
   readonly [key: string]: string | number | ReadonlyArray<string>
 }
 
-/** How long nvidia-smi may take: on a sick GPU it hangs. Milliseconds. */
+/** The time limit of nvidia-smi, which hangs on a faulty GPU. Milliseconds. */
 export const GPU_QUERY_TIMEOUT = 2_000
 
-/** How reading differs from its defaults. */
+/** Options of {@link read}. */
 export interface Options {
-  /** The program to ask. */
+  /** The program. Default: `nvidia-smi` from the PATH. */
   readonly nvidiaSmi?: string
-  /** How long it may take. Milliseconds; default {@link GPU_QUERY_TIMEOUT}. */
+  /** The time limit. Milliseconds; default {@link GPU_QUERY_TIMEOUT}. */
   readonly gpuLimit?: number
 }
 
-/** The names of the GPUs; none where the program is not there, fails, or does not end in time. */
+/** The names of the GPUs; none if the program does not exist, fails, or exceeds its limit. */
 const gpuNames = ({ gpuLimit = GPU_QUERY_TIMEOUT, nvidiaSmi = "nvidia-smi" }: Options): Effect.Effect<ReadonlyArray<string>> =>
   Effect.callback<ReadonlyArray<string>>((resume) => {
-    // Loaded only here: most workers have no debugger.
+    // Loaded here, because most workers have no debugger.
     const { spawn } = process.getBuiltinModule("node:child_process")
     let text = ""
     const child = spawn(nvidiaSmi, ["--query-gpu=name", "--format=csv,noheader"], { stdio: ["ignore", "pipe", "ignore"] })
@@ -51,7 +51,7 @@ const gpuNames = ({ gpuLimit = GPU_QUERY_TIMEOUT, nvidiaSmi = "nvidia-smi" }: Op
       clearTimeout(timer)
       resume(Effect.succeed(names))
     }
-    // A process that waits for a sick device may not even die; it is not waited for.
+    // A process that waits for a faulty device may ignore even SIGKILL, so its end is not awaited.
     const timer = setTimeout(() => {
       child.kill("SIGKILL")
       child.stdout.destroy()
@@ -69,7 +69,7 @@ const gpuNames = ({ gpuLimit = GPU_QUERY_TIMEOUT, nvidiaSmi = "nvidia-smi" }: Op
     })
   })
 
-/** Looks at the machine. Never fails: what cannot be found out is empty. */
+/** Reads the machine's information. Never fails; unavailable values are empty. */
 export const read = (options: Options = {}): Effect.Effect<SystemInfo> =>
   Effect.map(gpuNames(options), (gpus) => ({
     os: `${os.type()} ${os.release()}`,

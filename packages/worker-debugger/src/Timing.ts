@@ -1,14 +1,14 @@
 /**
- * A stretch of time with a name, of a job: noted for the report where there is a debugger, and a span where there is a tracer.
+ * One named timing of a job: an entry of the report if there is a debugger, and a span if there is a tracer.
  *
  * ```
  *                            job's context has JobTimings      has a tracer
  *   begin(context, name) --> an entry of the report       and  a span          --end--> both, with the same duration
- *                        \-> undefined, where it has neither: there is nothing to do
+ *                        \-> undefined if it has neither
  * ```
  *
- * The context says what a timing is a part of: `EnclosingTiming` for the report, `ParentSpan` for the trace. Lines have no context of their
- * own, as nothing is called for them; those that are open stand in a list beside the context in which they were begun.
+ * The context contains the parent: `EnclosingTiming` for the report, `ParentSpan` for the trace. Line timers run no code of their own, so they
+ * cannot provide a context; the open ones are listed by the context in which they were started.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -18,11 +18,11 @@ import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 import { EnclosingTiming, type Entry, JobTimings } from "./JobTimings.ts"
 
-/** A stretch that was begun. */
+/** A started timing. */
 export interface Timing {
-  /** What is to be added to the context of whatever runs within it. */
+  /** The services to add to the context of the timed code. */
   readonly services: Context.Context<never>
-  /** Ends it. The exit says how, for the span. Only the first call counts. */
+  /** Ends the timing; the span gets the exit. Later calls have no effect. */
   readonly end: (exit: Exit.Exit<unknown, unknown>) => void
 }
 
@@ -31,7 +31,7 @@ interface OpenLine {
   readonly span: Tracer.Span | undefined
 }
 
-/** The lines that are open, in the order of their beginnings. */
+/** The open line timers of each context, in the order of their start. */
 const lines = new WeakMap<Context.Context<never>, Array<OpenLine>>()
 
 const push = (context: Context.Context<never>, open: OpenLine): void => {
@@ -46,7 +46,7 @@ const remove = (context: Context.Context<never>, open: OpenLine): void => {
   if (index >= 0) list?.splice(index, 1)
 }
 
-/** Whoever wants to have spans: Effect's own tracer keeps them for nobody. */
+/** The tracer, if there is one that uses spans: Effect's native tracer discards them. */
 const tracerOf = (context: Context.Context<never>): Tracer.Tracer | undefined => {
   const tracer = Context.get(context, Tracer.Tracer)
   return tracer === Tracer.nativeTracer || !Context.get(context, References.TracerEnabled) ? undefined : tracer
@@ -102,8 +102,8 @@ const make = (context: Context.Context<never>, name: string, isLine: boolean): T
   return { services, end: (exit) => endAt(clock.monotonicTimeNanosUnsafe(), exit) }
 }
 
-/** Begins a stretch that has an inside: a function, an effect. Undefined: nobody wants to know. */
+/** Starts the timing of a function or an effect. Undefined without debugger and tracer. */
 export const begin = (context: Context.Context<never>, name: string): Timing | undefined => make(context, name, false)
 
-/** Begins a stretch that has none: some lines. What begins after it, in the same context, is a part of it. */
+/** Starts the timing of lines. Later timings in the same context are nested in it. */
 export const beginLine = (context: Context.Context<never>, name: string): Timing | undefined => make(context, name, true)

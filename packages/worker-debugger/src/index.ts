@@ -1,5 +1,5 @@
 /**
- * What a job's time went into: timers for lines, functions and effects, in the job's output and as spans.
+ * Timers for lines, functions and effects of a job, reported in its output and as spans.
  */
 export * as Debugger from "./Debugger.ts"
 export { FunctionTimer } from "./FunctionTimer.ts"

@@ -1,5 +1,5 @@
 /**
- * Runs handlers with a debugger whose machine is known.
+ * Runs handlers with a debugger and fixed machine information.
  */
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
@@ -34,7 +34,7 @@ const settings = (stub: PlatformStub.PlatformStub, argv: ReadonlyArray<string>) 
     Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...stub.environment() }, argv))
   )
 
-/** A worker with the debugger's middleware, over HTTP to the stub. */
+/** A worker with the debugger's middleware that talks HTTP to the stub. */
 export const start = Effect.fnUntraced(function*(
   stub: PlatformStub.PlatformStub,
   handler: Runnable,
@@ -80,18 +80,18 @@ const Report = Schema.Struct({
 
 const decodeOutput = Schema.decodeUnknownSync(Schema.Struct({ rp_debugger: Report }))
 
-/** The report in an output. */
+/** The report of an output. */
 export const reportIn = (output: unknown) => decodeOutput(output).rp_debugger
 
 const options = { systemInfo: Effect.succeed(machine) }
 
-/** A log in memory. */
+/** An in-memory log. */
 export const on = () => {
   const log = LogMemory.make()
   return { layer: log.layer, log: log.lines }
 }
 
-/** Runs a handler with a debugger that is on. */
+/** Runs a handler with an active debugger. */
 export const runJson = (
   handler: Runnable,
   input: unknown,
@@ -99,7 +99,7 @@ export const runJson = (
   fields: ReadonlyArray<Debugger.FieldSource> = []
 ) => WorkerTest.runJson(handler, input, job, { middleware: [Debugger.middlewareAlwaysWith({ ...options, fields })] })
 
-/** What the report of one run has, and the rest of the result. */
+/** The report of one run and the rest of its result. */
 export const debugged = Effect.fnUntraced(function*(
   handler: Runnable,
   input: unknown = null,
@@ -109,9 +109,9 @@ export const debugged = Effect.fnUntraced(function*(
   return { ...result, report: reportIn(result.output) }
 })
 
-/** A timing as a tree: its name and what it is made of. */
+/** A timing as a tree: its name and the nested timings. */
 export type Tree = readonly [name: string, parts: ReadonlyArray<Tree>]
 
-/** The list of a report as trees. */
+/** The timings of a report as trees. */
 export const trees = (timestamps: ReadonlyArray<Timestamp>, parent?: number): ReadonlyArray<Tree> =>
   timestamps.flatMap((one, index) => one.parent === parent ? [[one.name, trees(timestamps, index)] as const] : [])

@@ -8,13 +8,13 @@ import { Debugger, FunctionTimer, LineTimer } from "../src/index.ts"
 import { MAX_TIMINGS } from "../src/JobTimings.ts"
 import { debugged, machine, on, reportIn, runJson, trees } from "./DebuggedWorker.ts"
 
-/** Lets virtual time pass for plain code that waits. */
+/** Advances virtual time for plain code that waits. */
 const clock = () => {
   const waiting: Array<() => void> = []
   return {
     sleep: () => new Promise<void>((resolve) => void waiting.push(resolve)),
     pass: Effect.fnUntraced(function*(millis: number) {
-      // The code has to get to where it waits, and on from there.
+      // Plain code needs turns of the event loop to reach its next wait.
       for (let turn = 0; turn < 20; turn++) yield* Effect.promise(() => Promise.resolve())
       yield* TestClock.adjust(millis)
       for (const resume of waiting.splice(0)) resume()
@@ -25,7 +25,7 @@ const clock = () => {
 
 // docs/spec/debugger.md#report
 describe("the debugger's report", () => {
-  it.effect("stands under rp_debugger inside the output, with timings, system_info and ready_delay_ms", () => {
+  it.effect("is in the output under rp_debugger, with timings, system_info and ready_delay_ms", () => {
     const { layer } = on()
     return Effect.gen(function*() {
       const time = clock()
@@ -60,7 +60,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("has the effects that were timed, to the microsecond", () => {
+  it.effect("lists timed effects to the microsecond", () => {
     const { layer } = on()
     const handler = Handler.make("effects", {
       input: Schema.Unknown,
@@ -87,7 +87,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("lists a name as often as it was timed, in the order of the beginnings", () => {
+  it.effect("lists each timing of a name, in the order of their start", () => {
     const { layer } = on()
     const twice = FunctionTimer("twice", (n: number) => n * 2)
     const handler = Handler.fromFunction(() => {
@@ -104,7 +104,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect(`has at most ${MAX_TIMINGS} timings, and says how many more there were`, () => {
+  it.effect(`has at most ${MAX_TIMINGS} timings and the number of omitted ones`, () => {
     const { layer } = on()
     const handler = Handler.fromFunction(() => {
       for (let n = 0; n < MAX_TIMINGS + 5; n++) new LineTimer(`line ${n}`).stop()
@@ -118,7 +118,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("ends with the job what still runs, and says so; what ends later changes nothing", () => {
+  it.effect("marks timings that run at the end of the job as unfinished and ignores their later end", () => {
     const { layer } = on()
     const time = clock()
     let forgotten: LineTimer | undefined
@@ -136,7 +136,7 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("has the fields that plugins add; its own names are its own", () => {
+  it.effect("has the fields of plugins, which cannot replace its own", () => {
     const { layer } = on()
     const fields: Debugger.FieldSource = (job) => Effect.succeed({ of: job.id, system_info: "not this", volume: { files: 3 } })
     return Effect.gen(function*() {
@@ -153,19 +153,22 @@ describe("the debugger's report", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("does without the fields of a plugin that fails, and says so", () => {
+  it.effect("omits the fields of a failing plugin and logs it", () => {
     const { layer, log } = on()
     const fields: Debugger.FieldSource = () => Effect.die(new Error("no fields"))
     return Effect.gen(function*() {
       const { report, status } = yield* debugged(Handler.fromFunction(() => ({})), null, [fields])
       expect(status).toBe("COMPLETED")
       expect(report.timestamps).toEqual([])
-      expect(log).toMatchObject([{ level: "WARN", message: expect.stringMatching(/^A plugin's part.*no fields/s) }])
+      expect(log).toMatchObject([{
+        level: "WARN",
+        message: expect.stringMatching(/^The debugger's report has no fields of plugins.*no fields/s)
+      }])
     }).pipe(Effect.provide(layer))
   })
 })
 
-describe("a result that the report cannot stand in", () => {
+describe("a result that cannot contain the report", () => {
   const timed = () => new LineTimer("lines").stop()
   const logged = (lines: ReadonlyArray<{ readonly level: string; readonly message: string }>) =>
     lines.filter(({ level, message }) => level === "INFO" && message.startsWith("rp_debugger: ")).map(({ message }) =>
@@ -179,7 +182,7 @@ describe("a result that the report cannot stand in", () => {
     ["nothing", undefined, null],
     ["a list", [1, { a: 2 }], [1, { a: 2 }]],
     ["a date", new Date(0), "1970-01-01T00:00:00.000Z"]
-  ])("such as %s stays what it is, and the report goes to the log", ([, returned, output]) => {
+  ])("such as %s is unchanged, and the report is logged", ([, returned, output]) => {
     const { layer, log } = on()
     return Effect.gen(function*() {
       const result = yield* runJson(
@@ -194,7 +197,7 @@ describe("a result that the report cannot stand in", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("such as a stream stays what it is, and the report goes to the log", () => {
+  it.effect("such as a stream is unchanged, and the report is logged", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
       const result = yield* runJson(
@@ -210,7 +213,7 @@ describe("a result that the report cannot stand in", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("does not matter for {}: the report is its output", () => {
+  it.effect("does not include {}, which receives the report", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
       const result = yield* runJson(Handler.fromFunction(() => ({})), null)
@@ -219,19 +222,19 @@ describe("a result that the report cannot stand in", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("such as a key rp_debugger of the handler's own stays, with a WARN, and the report goes to the log", () => {
+  it.effect("such as one with its own key rp_debugger is unchanged, and the report is logged with a WARN", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
       const result = yield* runJson(Handler.fromFunction(() => ({ rp_debugger: "mine", a: 1 })), null)
       expect(result.output).toEqual({ rp_debugger: "mine", a: 1 })
       expect(log.filter(({ level }) => level === "WARN")).toMatchObject([
-        { message: expect.stringContaining("a key \"rp_debugger\" of the handler's own") }
+        { message: expect.stringContaining("already has the key \"rp_debugger\"") }
       ])
       expect(logged(log)).toHaveLength(1)
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("such as a failure with an output is none: the report goes into it, and the error stays", () => {
+  it.effect("does not include a failure with an output, which receives the report and keeps its error", () => {
     const { layer } = on()
     return Effect.gen(function*() {
       const result = yield* debugged(Handler.fromFunction(() => ({ error: "too dark", lux: 3 })))
@@ -240,7 +243,7 @@ describe("a result that the report cannot stand in", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("such as a failure without one gets none, and the report goes to the log", () => {
+  it.effect("such as a failure without an output stays without one, and the report is logged", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
       const result = yield* runJson(Handler.fromFunction(() => ({ error: "too dark" })), null)
@@ -249,7 +252,7 @@ describe("a result that the report cannot stand in", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("such as an exception is reported as ever, and the report goes to the log", () => {
+  it.effect("such as an exception fails the job as usual, and the report is logged", () => {
     const { layer, log } = on()
     return Effect.gen(function*() {
       const result = yield* runJson(

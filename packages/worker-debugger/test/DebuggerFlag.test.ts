@@ -13,7 +13,7 @@ const handler = Handler.fromFunction<number>((job) => {
   return { ü: work(job.input), list: [1, null], nested: { b: 1, a: 2 } }
 })
 
-/** The body that is delivered for this input, as it comes over the wire. */
+/** The delivered body for this input, as sent over the wire. */
 const bodyOf = Effect.fnUntraced(function*(options: Parameters<typeof start>[2]) {
   const stub = yield* PlatformStub.make()
   yield* start(stub, handler, options)
@@ -24,7 +24,7 @@ const bodyOf = Effect.fnUntraced(function*(options: Parameters<typeof start>[2])
 
 // docs/spec/debugger.md#when-it-is-active
 describe("--rp_debugger", () => {
-  it.live("on a deployed endpoint puts the report into the output", () =>
+  it.live("adds the report to the output on a platform", () =>
     Effect.gen(function*() {
       const [body = ""] = yield* bodyOf({ argv: ["--rp_debugger"] })
       const { output } = JSON.parse(body)
@@ -32,14 +32,14 @@ describe("--rp_debugger", () => {
       expect(reportIn(output).timestamps).toMatchObject([{ name: "lines" }, { name: "work", parent: 0 }])
     }))
 
-  it.live("absent leaves every byte of the output as it is without the plugin", () =>
+  it.live("leaves every byte of the output unchanged when absent", () =>
     Effect.gen(function*() {
       expect(yield* bodyOf({})).toEqual(yield* bodyOf({ without: true }))
     }))
 
   it.effect.each<[string, WorkerConfig.Environment | undefined, ReadonlyArray<string>]>([
-    ["has no effect in local test mode: nothing is added to the worker", { PLATFORM_ENDPOINT_ID: "e" }, ["--rp_debugger"]],
-    ["has no effect with --test_input, whatever the variables are", undefined, ["--rp_debugger", "--test_input", "{}"]]
+    ["has no effect in local test mode", { PLATFORM_ENDPOINT_ID: "e" }, ["--rp_debugger"]],
+    ["has no effect with --test_input, regardless of the variables", undefined, ["--rp_debugger", "--test_input", "{}"]]
   ])("%s", ([, env, argv]) =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
@@ -61,7 +61,7 @@ describe("ready_delay_ms", () => {
       const taking = performance.now()
       const delays: Array<number> = []
       for (let n = 0; n < 2; n++) {
-        // The job comes later, and that is not the worker's delay.
+        // The job arrives later, which must not count as delay of the worker.
         while (performance.now() < taking + 50 * (n + 1));
         const id = stub.submit(n)
         yield* Effect.promise(() => stub.resultOf(id))
@@ -74,8 +74,8 @@ describe("ready_delay_ms", () => {
     }))
 })
 
-describe("a job that is stopped", () => {
-  it.live("is stopped with a debugger, too, and nothing is delivered or reported", () =>
+describe("a stopped job", () => {
+  it.live("delivers no result and no report when there is a debugger", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const running: Array<LineTimer> = []

@@ -12,7 +12,7 @@ import { machine, reportIn, start } from "./DebuggedWorker.ts"
 const folder = mkdtempSync(join(os.tmpdir(), "nvidia-smi-"))
 afterAll(() => rmSync(folder, { recursive: true }))
 
-/** A program in place of nvidia-smi. */
+/** A program that replaces nvidia-smi. */
 const program = (name: string, script: string) => {
   const path = join(folder, name)
   writeFileSync(path, `#!/bin/sh\n${script}\n`)
@@ -21,7 +21,7 @@ const program = (name: string, script: string) => {
 }
 
 describe("system_info", () => {
-  it.live("says what the machine is", () =>
+  it.live("describes the machine", () =>
     Effect.gen(function*() {
       const info = yield* SystemInfo.read({ nvidiaSmi: join(folder, "missing") })
       expect(info).toEqual({
@@ -39,7 +39,7 @@ describe("system_info", () => {
       expect(JSON.parse(JSON.stringify(info))).toEqual(info)
     }))
 
-  it.live("names the GPUs, as nvidia-smi does", () =>
+  it.live("lists the GPUs of nvidia-smi", () =>
     Effect.gen(function*() {
       const nvidiaSmi = program(
         "two",
@@ -48,19 +48,19 @@ describe("system_info", () => {
       expect((yield* SystemInfo.read({ nvidiaSmi })).gpus).toEqual(["NVIDIA H200", "NVIDIA L4"])
     }))
 
-  it.live("has none where nvidia-smi fails", () =>
+  it.live("lists no GPUs when nvidia-smi fails", () =>
     Effect.gen(function*() {
       const nvidiaSmi = program("fails", "echo 'NVIDIA-SMI has failed'; exit 9")
       expect((yield* SystemInfo.read({ nvidiaSmi })).gpus).toEqual([])
     }))
 
-  it.live("does not wait for an nvidia-smi that hangs", () =>
+  it.live("stops waiting for a hanging nvidia-smi", () =>
     Effect.gen(function*() {
       const nvidiaSmi = program("hangs", "echo 'NVIDIA H200'; exec sleep 600")
       expect((yield* SystemInfo.read({ nvidiaSmi, gpuLimit: 100 })).gpus).toEqual([])
     }))
 
-  it.live("is looked up once, by the first job", () => {
+  it.live("is read once, during the first job", () => {
     let reads = 0
     const systemInfo = Effect.sync(() => {
       reads++
@@ -79,7 +79,7 @@ describe("system_info", () => {
     })
   })
 
-  it.effect("is the machine's own unless told otherwise", () =>
+  it.effect("comes from this machine by default", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.runJson(Handler.fromFunction(() => ({})), null, {}, {
         middleware: [Debugger.middlewareAlways]

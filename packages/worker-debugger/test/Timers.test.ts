@@ -25,7 +25,7 @@ const timingsOf = (code: () => unknown) =>
   ).pipe(Effect.provide(on().layer), Effect.runPromise)
 
 describe("LineTimer", () => {
-  it("ends with its block, however that ends", async () => {
+  it("ends when its block returns or throws", async () => {
     const timings = await timingsOf(async () => {
       {
         using _ = new LineTimer("using")
@@ -45,7 +45,7 @@ describe("LineTimer", () => {
     expect(timings.every(({ unfinished }) => unfinished === undefined)).toBe(true)
   })
 
-  it("that outlives the one it was begun in is a part of what contains it", async () => {
+  it("belongs to the next containing timing when it outlives its parent", async () => {
     const timings = await timingsOf(() => {
       const a = new LineTimer("a")
       const b = new LineTimer("b")
@@ -61,7 +61,7 @@ describe("LineTimer", () => {
     expect(trees(timings)).toEqual([["a", [["b", []], ["c", []], ["d", []]]]])
   })
 
-  it("does nothing outside of a job", () => {
+  it("does nothing outside a job", () => {
     const timer = new LineTimer("nowhere")
     timer.stop()
     expect(RunningJob.current()).toBeUndefined()
@@ -69,7 +69,7 @@ describe("LineTimer", () => {
 })
 
 describe("FunctionTimer", () => {
-  it("keeps the type, the name, `this`, the arguments and the result", async () => {
+  it("preserves the type, the name, `this`, the arguments and the result", async () => {
     class Codec {
       readonly factor = 3
       decode = FunctionTimer(function decode(this: Codec, n: number, by = 1) {
@@ -95,12 +95,12 @@ describe("FunctionTimer", () => {
     expect(counting.name).toBe("count")
     expect(counting.length).toBe(1)
     expect(timings.map(({ name }) => name)).toEqual(["decode", "named", "count", "count"])
-    // And without a job: nothing is different, and nothing is timed.
+    // The same outside a job, where nothing is timed.
     expect(new Codec().decode(2, 5)).toBe(30)
     expect([...counting(3)]).toEqual([1, 2, 3])
   })
 
-  it("passes on what is thrown and what is rejected, and ends there", async () => {
+  it("passes on exceptions and rejections, which end the timing", async () => {
     const error = new Error("broken")
     const throws = FunctionTimer("throws", () => {
       throw error
@@ -125,7 +125,7 @@ describe("FunctionTimer", () => {
     ])
   })
 
-  it("times a generator from its first step to its end, however it ends, and its own lines are parts of it", async () => {
+  it("times a generator from its first step to any kind of end, with its line timers nested", async () => {
     const generate = FunctionTimer(async function* generate() {
       for (let n = 0; n < 3; n++) {
         new LineTimer(`line ${n}`).stop()
@@ -144,7 +144,7 @@ describe("FunctionTimer", () => {
     expect(timings.every(({ unfinished }) => unfinished === undefined)).toBe(true)
   })
 
-  it("does not begin the work of a lazy thenable", async () => {
+  it("does not start a lazy thenable", async () => {
     let begun = 0
     const query = FunctionTimer("query", () => ({
       then: (resolve: (rows: number) => void) => {
@@ -162,14 +162,14 @@ describe("FunctionTimer", () => {
     expect(timings.map(({ name }) => name)).toEqual(["query"])
   })
 
-  it("says what is missing when it gets a name and no function", () => {
+  it("throws a TypeError for a name without a function", () => {
     // @ts-expect-error
-    expect(() => FunctionTimer("resize")).toThrow("FunctionTimer(\"resize\") got no function to time.")
+    expect(() => FunctionTimer("resize")).toThrow("FunctionTimer(\"resize\") needs a function as its second argument.")
   })
 })
 
-describe("timers of jobs that run at the same time", () => {
-  it("never mix, however their steps interleave", async () => {
+describe("timers of concurrent jobs", () => {
+  it("never mix in any interleaving", async () => {
     const inner = FunctionTimer("inner", async (tag: string, turns: number) => {
       using _ = new LineTimer(`${tag}: line`)
       for (let turn = 0; turn < turns; turn++) await setImmediate()
@@ -203,7 +203,7 @@ describe("timers of jobs that run at the same time", () => {
 })
 
 describe("nesting", () => {
-  /** A program of timers: what kind each is, and what runs inside. */
+  /** A program of timers: the kind of each and the nested programs. */
   interface Program {
     readonly kind: "line" | "function" | "async" | "generator" | "effect" | "together"
     readonly parts: ReadonlyArray<Program>
@@ -216,7 +216,7 @@ describe("nesting", () => {
     })
   }))
 
-  /** Runs it, and says what the report has to say. Pieces that run together are functions. */
+  /** Runs the programs and returns the expected report. Concurrent parts are functions. */
   const run = async (programs: ReadonlyArray<Program>, name: string): Promise<ReadonlyArray<Tree>> => {
     const all: Array<Tree> = []
     for (const [index, one] of programs.entries()) all.push(...await runOne(one, `${name}.${index}`))
@@ -267,7 +267,7 @@ describe("nesting", () => {
     }
   }
 
-  it("of any depth and kind is reported as it was, every part within its whole", async () => {
+  it("is reported for any depth and kind, with each timing inside its parent", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(program, { maxLength: 3 }), async (programs) => {
         let expected: ReadonlyArray<Tree> = []
@@ -359,7 +359,7 @@ describe("spans", () => {
       return yield* Fiber.join(fiber)
     })
 
-  it.effect("are the same timings, with the same durations and the same nesting", () => {
+  it.effect("have the same durations and the same nesting as the timings", () => {
     const { layer, spans } = tracer()
     return Effect.gen(function*() {
       const { report } = yield* drive(debugged(handler))
@@ -373,7 +373,7 @@ describe("spans", () => {
     }).pipe(Effect.provide([on().layer, layer]))
   })
 
-  it.effect("are there without a debugger, too, and the output knows nothing of them", () => {
+  it.effect("are recorded without a debugger and do not affect the output", () => {
     const { layer, spans } = tracer()
     return Effect.gen(function*() {
       const { output } = yield* drive(WorkerTest.runJson(handler, null))
@@ -383,7 +383,7 @@ describe("spans", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("of an effect that fails or is interrupted end with it", () => {
+  it.effect("end when their effect fails or is interrupted", () => {
     const { layer, spans } = tracer()
     return Effect.gen(function*() {
       yield* Effect.ignore(Debugger.timed("fails")(Effect.fail("no")))
@@ -398,8 +398,8 @@ describe("spans", () => {
   })
 })
 
-describe("with neither a debugger nor a tracer", () => {
-  it.effect("a timer adds nothing: functions get the very values, effects the very context", () =>
+describe("without debugger and tracer", () => {
+  it.effect("a timer passes the same values to functions and the same context to effects", () =>
     Effect.gen(function*() {
       const promise = Promise.resolve(1)
       const result = yield* WorkerTest.runJson(
@@ -418,7 +418,7 @@ describe("with neither a debugger nor a tracer", () => {
       expect(inside).toBe(context)
     }))
 
-  it.effect("a handler with timed effects runs as it would without", () =>
+  it.effect("a handler with timed effects behaves as without them", () =>
     Effect.gen(function*() {
       const handler = Handler.make("timed", {
         input: Schema.Int,

@@ -1,7 +1,7 @@
 /**
- * Does CUDA start, on every GPU (docs/spec/fitness-checks.md#automatic-checks)?
+ * Checks that CUDA starts on every GPU (docs/spec/fitness-checks.md#automatic-checks).
  *
- * Where nothing can try it (see `CudaProbe`), the check passes.
+ * The check passes when the probe is unavailable (see `CudaProbe`).
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,7 @@ import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 /** The check's name in reports. */
 export const NAME = "cuda_init"
 
-/** Fails where the driver cannot be loaded or started, finds no GPU, or gives none of its contexts. */
+/** Fails when the driver cannot be loaded or started, finds no GPU, or cannot create a context on one. */
 export const check = Effect.gen(function*() {
   const { result } = yield* CudaProbe
   const found = yield* result

@@ -1,16 +1,16 @@
 /**
- * Tries CUDA once, for the checks that want to know: whether it starts on every GPU, and how fast a small piece of work is.
+ * Runs CUDA once, for all checks that need it: whether it starts on every GPU, and how fast a small workload is.
  *
  * ```
  *   CudaInitCheck -----\
  *                       one run of python3 with the program of cudaProgram.ts
- *   GpuBenchmarkCheck -/      --> Unavailable   no python3, or none that works: nothing was tried, nothing is known
+ *   GpuBenchmarkCheck -/      --> Unavailable   no working python3: the state of CUDA is unknown
  *                             --> Failed        where, and in which part: init or compute
  *                             --> Done          milliseconds of work, GPU by GPU
  * ```
  *
- * It runs in a process of its own. A driver that hangs or crashes takes that process with it and not the worker, and the worker has no
- * context on the GPU before its handler wants one.
+ * It runs in a separate process. A driver that hangs or crashes then affects that process and not the worker, and the worker holds no
+ * GPU context before its handler creates one.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -21,31 +21,31 @@ import { CUDA_PROGRAM } from "./CudaProgram.ts"
 import { DEFAULT_LIMIT } from "./NvidiaSmi.ts"
 import * as Programs from "./Programs.ts"
 
-/** `init` until a GPU has a context; `compute` is the work on it. */
+/** `init` ends when a GPU has a context; `compute` is the workload on it. */
 export const Part = Schema.Literals(["init", "compute"])
 /** One of {@link Part}. */
 export type Part = typeof Part.Type
 
 const Device = Schema.Struct({ name: Schema.String, ms: Schema.Finite })
-/** A GPU that worked, and how long it took. */
+/** A GPU that completed the workload, and the duration. Milliseconds. */
 export type Device = typeof Device.Type
 
-/** What came of it. */
+/** The result of the probe. */
 export type Result =
   | { readonly _tag: "Unavailable"; readonly why: string }
   | { readonly _tag: "Failed"; readonly part: Part; readonly why: string }
   | { readonly _tag: "Done"; readonly devices: ReadonlyArray<Device> }
 
-/** What came of trying CUDA; tried when it is first asked for. */
+/** The result of the CUDA probe, which runs on first use. */
 export class CudaProbe extends Context.Service<CudaProbe, { readonly result: Effect.Effect<Result> }>()(
   "@stint/worker-fitness/CudaProbe"
 ) {}
 
-/** How CUDA is tried. */
+/** Options of the probe. */
 export interface Options {
-  /** A Python 3 with `ctypes`. Default: `python3`, out of the PATH. */
+  /** A Python 3 with `ctypes`. Default: `python3` from the PATH. */
   readonly python?: string
-  /** How long all of it may take. Default: 30. Seconds. The first contexts of a machine with eight GPUs take some. */
+  /** The time limit of the whole run. Default: 30. Seconds. Creating the first contexts on a machine with eight GPUs takes several. */
   readonly limit?: number
 }
 
@@ -57,28 +57,28 @@ const Line = Schema.Union([
 ])
 const decodeLine = Schema.decodeUnknownOption(Schema.fromJsonString(Line))
 
-/** The last line that the program wrote; undefined where it did not get as far as that. */
+/** The last valid line of the program, or undefined if there is none. */
 const lastStep = (stdout: string): typeof Line.Type | undefined =>
   stdout.split("\n").map((line) => Option.getOrUndefined(decodeLine(line))).findLast((line) => line !== undefined)
 
-const resultOf = (stdout: string, unless: string): Result => {
+const resultOf = (stdout: string, failure: string): Result => {
   const last = lastStep(stdout)
-  if (last === undefined) return { _tag: "Unavailable", why: unless }
-  if ("unavailable" in last) return { _tag: "Unavailable", why: `python3 is of no use: ${last.unavailable}` }
+  if (last === undefined) return { _tag: "Unavailable", why: failure }
+  if ("unavailable" in last) return { _tag: "Unavailable", why: `python3 cannot be used: ${last.unavailable}` }
   if ("failed" in last) return { _tag: "Failed", part: last.part, why: last.failed }
   if ("devices" in last) return { _tag: "Done", devices: last.devices }
-  return { _tag: "Failed", part: last.part, why: `${unless}, at ${last.at}` }
+  return { _tag: "Failed", part: last.part, why: `${failure}, at ${last.at}` }
 }
 
-/** Runs the program. `-I` and `-S` keep it from the working directory's modules, from variables and from site packages. */
+/** Runs the program. `-I` and `-S` exclude modules of the working directory, `PYTHON*` variables and site packages. */
 const probe = ({ limit = DEFAULT_LIMIT, python = "python3" }: Options): Effect.Effect<Result> =>
   Programs.run(python, ["-I", "-S", "-c", CUDA_PROGRAM], limit).pipe(
     Effect.match({
       onSuccess: (ended) => {
-        const said = Programs.lastLine(ended.stderr)
+        const output = Programs.lastLine(ended.stderr)
         return resultOf(
           ended.stdout,
-          `${python} ended with ${Programs.describeExit(ended)}${said === undefined ? "" : ` (${said})`}`
+          `${python} ended with ${Programs.describeExit(ended)}${output === undefined ? "" : ` (${output})`}`
         )
       },
       onFailure: ({ message, stdout }) => resultOf(stdout, message)
@@ -86,16 +86,16 @@ const probe = ({ limit = DEFAULT_LIMIT, python = "python3" }: Options): Effect.E
     Effect.tap((result) =>
       result._tag === "Unavailable"
         ? Effect.logDebug(
-          `CUDA itself is not tried: ${result.why}. PLATFORM_GPU_TEST_COMMAND can name a program that tests the GPU.`
+          `CUDA is not checked: ${result.why}. Set PLATFORM_GPU_TEST_COMMAND to test the GPU with another program.`
         )
         : Effect.void
     )
   )
 
-/** Tries it once, however many checks ask. */
+/** Provides the probe. It runs once for all checks. */
 export const layer = (options: Options = {}): Layer.Layer<CudaProbe> =>
   Layer.effect(CudaProbe, Effect.map(Effect.cached(probe(options)), (result) => ({ result })))
 
-/** Where nothing can try it: no python3. */
+/** Provides a probe without a python3: its result is always `Unavailable`. */
 export const layerUnavailable = (why: string): Layer.Layer<CudaProbe> =>
   Layer.succeed(CudaProbe, { result: Effect.succeed<Result>({ _tag: "Unavailable", why }) })

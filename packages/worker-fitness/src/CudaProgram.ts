@@ -1,5 +1,5 @@
 /**
- * The program that tries CUDA, for `python3`: Node cannot call the driver without an addon, and most images of GPU workers have Python.
+ * The Python program of the CUDA probe. Node cannot call the driver without an addon, and most images of GPU workers contain Python.
  *
  * ```
  *   libcuda.so.1 --> cuInit --> count the GPUs --> for each GPU
@@ -7,22 +7,22 @@
  *                                                    compute:  3 rounds of (fill 32 MiB, copy 32 MiB) x 8, read back, compare
  * ```
  *
- * It uses the driver alone, no toolkit and no Python package, and compiles nothing on the GPU. Before each step it says on standard output
- * what it is about to do, one JSON value a line, so that one who finds it hanging or dead knows where.
+ * It uses only the driver, no toolkit and no Python package, and compiles nothing on the GPU. Before each step it writes the step to standard
+ * output, one JSON value a line, so that the probe can report where it hung or crashed.
  */
 
-/** How the steps are written, one JSON object a line. `CudaProbe` decodes them. */
+/** The program. It writes one JSON object a line, which `CudaProbe` decodes. */
 export const CUDA_PROGRAM = String.raw`
 import json, sys
 
-def say(**line):
+def emit(**line):
     sys.stdout.write(json.dumps(line) + "\n")
     sys.stdout.flush()
 
 try:
     import ctypes, struct, time
 except ImportError as error:
-    say(unavailable=str(error))
+    emit(unavailable=str(error))
     sys.exit(0)
 
 SIZE = 32 << 20
@@ -34,7 +34,7 @@ class Failed(Exception):
     pass
 
 def at(step):
-    say(at=where + step, part=part)
+    emit(at=where + step, part=part)
 
 def call(name, *args):
     at(name)
@@ -57,22 +57,22 @@ def allocate():
     return pointer
 
 def compute():
-    one, other = allocate(), allocate()
+    source, target = allocate(), allocate()
     best = None
     for _ in range(3):
-        began = time.monotonic()
+        start = time.monotonic()
         for _ in range(8):
-            call("cuMemsetD32_v2", one, ctypes.c_uint(PATTERN), ctypes.c_size_t(SIZE // 4))
-            call("cuMemcpyDtoD_v2", other, one, ctypes.c_size_t(SIZE))
+            call("cuMemsetD32_v2", source, ctypes.c_uint(PATTERN), ctypes.c_size_t(SIZE // 4))
+            call("cuMemcpyDtoD_v2", target, source, ctypes.c_size_t(SIZE))
         call("cuCtxSynchronize")
-        took = (time.monotonic() - began) * 1000
-        best = took if best is None else min(best, took)
+        elapsed = (time.monotonic() - start) * 1000
+        best = elapsed if best is None else min(best, elapsed)
     host = ctypes.create_string_buffer(SIZE)
-    call("cuMemcpyDtoH_v2", host, other, ctypes.c_size_t(SIZE))
+    call("cuMemcpyDtoH_v2", host, target, ctypes.c_size_t(SIZE))
     if host.raw != struct.pack("=I", PATTERN) * (SIZE // 4):
-        raise Failed(where + "memory that was filled and copied holds something else")
-    call("cuMemFree_v2", one)
-    call("cuMemFree_v2", other)
+        raise Failed(where + "memory has wrong contents after a fill and a copy")
+    call("cuMemFree_v2", source)
+    call("cuMemFree_v2", target)
     return best
 
 try:
@@ -98,7 +98,7 @@ try:
         call("cuCtxSetCurrent", context)
         part = "compute"
         devices.append({"name": name.value.decode(errors="replace"), "ms": compute()})
-    say(devices=devices)
+    emit(devices=devices)
 except Failed as failure:
-    say(failed=str(failure), part=part)
+    emit(failed=str(failure), part=part)
 `

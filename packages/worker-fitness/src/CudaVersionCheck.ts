@@ -1,9 +1,9 @@
 /**
- * Does the GPU driver offer the CUDA version that handlers were built for
- * (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks)?
+ * Checks that the GPU driver supports the CUDA version that handlers were built for
+ * (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks).
  *
- * The version is the driver's, from the header of `nvidia-smi`: what a container brings along needs a driver that can run it. Where the
- * header has no version that can be read, the check passes with a line in the log.
+ * It compares the driver's version, from the header of `nvidia-smi`, because the CUDA libraries of a container need a driver that supports
+ * them. When the header contains no readable version, the check passes with a warning.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
@@ -11,23 +11,23 @@ import type * as Layer from "effect/Layer"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import * as NvidiaSmi from "./NvidiaSmi.ts"
 
-/** What the check asks for. */
+/** Options of the check. */
 export interface Options extends NvidiaSmi.Options {
-  /** Numbers and points, such as `11.8`. */
+  /** Numbers separated by points, such as `11.8`. */
   readonly minimum: string
-  /** What to change for another minimum, for the message: the name of a variable. Default: none. */
+  /** The variable that sets the minimum, for the message. Default: none. */
   readonly setting?: string
 }
 
 /** The check's name in reports. */
 export const NAME = "cuda_version"
 
-/** Fails where the driver's version is lower, where it has no CUDA at all, and where `nvidia-smi` fails. */
+/** Fails when the driver's version is lower, when the driver has no CUDA, and when `nvidia-smi` fails. */
 export const check = Effect.fnUntraced(function*(options: Options) {
   const { minimum, setting } = options
   const version = NvidiaSmi.cudaVersion(yield* NvidiaSmi.output(NAME, [], options))
   if (version === undefined) {
-    return yield* Effect.logWarning("The CUDA version cannot be read from the output of nvidia-smi: it is not checked.")
+    return yield* Effect.logWarning("The CUDA version cannot be read from the output of nvidia-smi, so it is not checked.")
   }
   const required = `${minimum} is required${settingSuffix(setting)}`
   if (version === "N/A") {

@@ -1,11 +1,11 @@
 /**
- * Is there enough free space on the disk (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks)?
+ * Checks the free space on the disk (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks).
  *
- * It looks at the file system of the working directory, which is where a handler writes. Space that is kept for root does not count as
- * free. A file system without a size, such as `/proc`, passes.
+ * It checks the file system of the working directory, where handlers write. Space reserved for root does not count as free. A file system
+ * without a size, such as `/proc`, passes.
  *
- * The kernel is asked on this thread: to start Node's thread pool for it would add a good millisecond to each cold start. On a network file
- * system that hangs, the worker hangs with it, as it would at the first file that its handler opens.
+ * The system call is synchronous, because starting Node's thread pool would add over a millisecond to each cold start. If a network file
+ * system hangs, the worker hangs too, as it would when its handler opens its first file.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import { messageOf } from "@stint/worker/Outcome"
@@ -14,13 +14,13 @@ import type * as Layer from "effect/Layer"
 import { statfsSync } from "node:fs"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
-/** What the check asks for. */
+/** Options of the check. */
 export interface Options {
-  /** 0 to 100: how much of the file system has to be free. */
+  /** The share of the file system that must be free, 0 to 100. */
   readonly minimumPercent: number
   /** A path on the file system. Default: the working directory. */
   readonly path?: string
-  /** What to change for another minimum, for the message: the name of a variable. Default: none. */
+  /** The variable that sets the minimum, for the message. Default: none. */
   readonly setting?: string
 }
 
@@ -28,17 +28,17 @@ const GB = 2 ** 30
 
 const unfit = (message: string) => new FitnessCheckFailed({ check: "disk", message })
 
-/** Fails where less is free, and where the file system does not answer. */
+/** Fails when less is free, and when the file system does not answer. */
 export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting }: Options) {
   const where = path ?? (yield* Effect.try({
     try: () => process.cwd(),
-    catch: (error) => unfit(`the working directory is gone: ${messageOf(error)}`)
+    catch: (error) => unfit(`the working directory does not exist any more: ${messageOf(error)}`)
   }))
   const { bavail, blocks, bsize } = yield* Effect.try({
     try: () => statfsSync(where),
     catch: (error) => unfit(`the file system of ${where} does not answer: ${messageOf(error)}`)
   })
-  if (blocks === 0) return yield* Effect.logDebug(`The file system of ${where} has no size: its free space is not checked.`)
+  if (blocks === 0) return yield* Effect.logDebug(`The file system of ${where} has no size, so its free space is not checked.`)
   const percent = bavail / blocks * 100
   if (percent >= minimumPercent) return
   const [free, total] = [bavail, blocks].map((count) => (count * bsize / GB).toFixed(1))

@@ -1,5 +1,5 @@
 /**
- * The automatic checks of the machine, as its variables want them
+ * The automatic checks of the machine, configured by environment variables
  * (docs/spec/fitness-checks.md#automatic-checks, docs/spec/fitness-checks.md#variables; see `FitnessConfig`).
  *
  * ```
@@ -8,7 +8,7 @@
  *        +--SKIP_AUTO_SYSTEM_CHECKS: none of these
  * ```
  *
- * They are run by the worker before its first take, in this order, with those that a handler adds itself.
+ * The worker runs them before its first take, in this order, together with the checks that the user adds.
  */
 import { FitnessChecks } from "@stint/worker/FitnessChecks"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
@@ -24,14 +24,14 @@ import * as MemoryCheck from "./MemoryCheck.ts"
 import * as NetworkCheck from "./NetworkCheck.ts"
 import * as Programs from "./Programs.ts"
 
-/** Host and port of where jobs come from. */
+/** The host and port of the platform, from its URL for taking jobs. */
 const addressOf = ({ take }: Platform) => {
   const url = new URL(take)
   const secure = url.protocol === "https:"
   return { host: String(urlToHttpOptions(url).hostname), port: url.port === "" ? (secure ? 443 : 80) : Number(url.port) }
 }
 
-/** The checks of the GPUs; none where there is no `nvidia-smi`, where they are hidden from this worker, or where the variables say so. */
+/** The GPU checks. None when there is no `nvidia-smi`, when the GPUs are hidden from this worker, or when a variable skips them. */
 const gpuChecks = Effect.fnUntraced(function*(settings: FitnessConfig.Settings) {
   const { benchmarkLimit, gpuHidden, gpuLimit, minimumCudaVersion, path, skipGpu, testCommand } = settings
   const nvidiaSmi = skipGpu || gpuHidden ? undefined : Programs.find("nvidia-smi", path)
@@ -55,7 +55,7 @@ const make = Effect.gen(function*() {
   if (skipAll !== undefined) {
     return yield* Effect.logDebug(`No automatic fitness checks: ${skipAll} is set.`)
   }
-  // What a test provides in place of the machine reaches the checks when they are run.
+  // The checks run later; this context passes on the services that a test provides instead of the real machine.
   const context = yield* Effect.context()
   const checks = [
     {
@@ -75,5 +75,5 @@ const make = Effect.gen(function*() {
   for (const { name, run } of checks) yield* add({ name, run: Effect.provideContext(run, context) })
 })
 
-/** Adds all of them. A variable with a value of no use stops the boot: the error names it, its value, and what it has to be. */
+/** Adds all automatic checks. An invalid variable stops the boot with an error that names it, its value and the expected format. */
 export const layer: Layer.Layer<never, WorkerConfigError | ConfigError, FitnessChecks | WorkerConfig> = Layer.effectDiscard(make)

@@ -1,11 +1,11 @@
 /**
- * Why a machine is not fit for a worker.
+ * The error of a failed fitness check.
  */
 import * as Schema from "effect/Schema"
 
 /**
- * A check has failed. The message says what was found and what is required, in one sentence without its full stop: the worker's log
- * and the platform show it behind the name of the check. The platform keeps 256 characters of it, so what matters comes first.
+ * A check has failed. The message names the actual and the required value, in one sentence without a full stop: the worker's log and the
+ * platform show it after the name of the check. The platform stores its first 256 characters, so the important part comes first.
  */
 export class FitnessCheckFailed extends Schema.TaggedError<FitnessCheckFailed>()("FitnessCheckFailed", {
   /** The name of the check, such as `memory`. */
@@ -13,5 +13,5 @@ export class FitnessCheckFailed extends Schema.TaggedError<FitnessCheckFailed>()
   message: Schema.String
 }) {}
 
-/** ` (PLATFORM_MIN_MEMORY_GB)`: where a threshold comes from, or nothing where nobody said. */
+/** The variable of a threshold in brackets, ` (PLATFORM_MIN_MEMORY_GB)`, or an empty text if it has none. */
 export const settingSuffix = (setting: string | undefined): string => setting === undefined ? "" : ` (${setting})`

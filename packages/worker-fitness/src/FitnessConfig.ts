@@ -1,21 +1,21 @@
 /**
- * The variables of the automatic checks (docs/spec/fitness-checks.md#variables), each read under `PLATFORM_` and, where unset or blank, under
- * `RUNPOD_`.
+ * The variables of the automatic checks (docs/spec/fitness-checks.md#variables), each with the prefix `PLATFORM_` or, when that is unset or
+ * blank, `RUNPOD_`.
  *
  * | variable | default | meaning |
  * |---|---|---|
- * | `MIN_MEMORY_GB` | 4.0 | memory that has to be available |
- * | `MIN_DISK_PERCENT` | 10.0 | how much of the disk has to be free |
- * | `MIN_CUDA_VERSION` | 11.8 | the CUDA version that the GPU driver has to offer |
- * | `SKIP_GPU_CHECK` | no | no check of the GPU group |
- * | `SKIP_AUTO_SYSTEM_CHECKS` | no | no automatic check at all; a worker's own ones run |
- * | `NETWORK_CHECK_TIMEOUT` | 5 | seconds until the platform has to be reached |
- * | `GPU_TEST_TIMEOUT` | 30 | seconds that one program which looks at the GPU may take |
- * | `GPU_BENCHMARK_TIMEOUT` | 2 | seconds that the compute benchmark may take |
- * | `GPU_TEST_COMMAND` | none | a program of the user's own that tests the GPU: its exit code 0 is health |
+ * | `MIN_MEMORY_GB` | 4.0 | gigabytes of memory that must be available |
+ * | `MIN_DISK_PERCENT` | 10.0 | share of the disk that must be free |
+ * | `MIN_CUDA_VERSION` | 11.8 | the CUDA version that the GPU driver must support |
+ * | `SKIP_GPU_CHECK` | no | skips the GPU checks |
+ * | `SKIP_AUTO_SYSTEM_CHECKS` | no | skips all automatic checks; the user's own checks run |
+ * | `NETWORK_CHECK_TIMEOUT` | 5 | seconds in which the platform must be reached |
+ * | `GPU_TEST_TIMEOUT` | 30 | time limit of each program that checks the GPU, in seconds |
+ * | `GPU_BENCHMARK_TIMEOUT` | 2 | time limit of the compute benchmark, in seconds |
+ * | `GPU_TEST_COMMAND` | none | the user's program that tests the GPU; exit code 0 means healthy |
  *
- * Of the last four, three are known to the described SDK under these names; `GPU_TEST_COMMAND` is ours. Besides these, `PATH` says
- * whether there is an `nvidia-smi`, and `CUDA_VISIBLE_DEVICES` whether the GPUs are hidden from this worker on purpose.
+ * RunPod's SDK has the same variables, except `GPU_TEST_COMMAND`, which only Stint has. In addition, `PATH` is searched for
+ * `nvidia-smi`, and `CUDA_VISIBLE_DEVICES` shows whether the GPUs are hidden from this worker on purpose.
  */
 import { ENV_PREFIXES } from "@stint/contract/WorkerProtocol"
 import { WorkerConfigError } from "@stint/worker/WorkerConfig"
@@ -23,19 +23,19 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 
-/** A value, and the variable that it came from or would come from. */
+/** A value, and the variable that set it or can set it. */
 export interface Setting<A> {
   readonly value: A
   readonly name: string
 }
 
-/** What the variables say. */
+/** The parsed variables. */
 export interface Settings {
   readonly minimumMemoryGb: Setting<number>
   readonly minimumDiskPercent: Setting<number>
   readonly minimumCudaVersion: Setting<string>
   readonly skipGpu: boolean
-  /** The variable that turns all automatic checks off, where one does. */
+  /** The variable that turns all automatic checks off, if it is set. */
   readonly skipAll: string | undefined
   /** Seconds. */
   readonly networkLimit: Setting<number>
@@ -46,17 +46,17 @@ export interface Settings {
   /** A program and its arguments. */
   readonly testCommand: Setting<readonly [string, ...Array<string>]> | undefined
   readonly path: string
-  /** `CUDA_VISIBLE_DEVICES` names no device. */
+  /** Whether `CUDA_VISIBLE_DEVICES` names no device. */
   readonly gpuHidden: boolean
 }
 
-/** What a value has to be, in words, and the value out of its text: undefined where it is none. */
+/** A format of values: its description, and a parser that returns undefined for invalid text. */
 interface ValueFormat<A> {
   readonly expected: string
   readonly read: (text: string) => A | undefined
 }
 
-/** The longest that a limit can be: the worker itself gives a check up then. Seconds. */
+/** The maximum of every time limit, because the worker aborts any check after this time. Seconds. */
 const MAX_TIMEOUT_SECONDS = 60
 
 const DECIMAL = /^(\d+\.?\d*|\.\d+)$/
@@ -73,7 +73,7 @@ const seconds = number(
   (value) => value > 0 && value <= MAX_TIMEOUT_SECONDS
 )
 const version: ValueFormat<string> = {
-  expected: "a version of numbers and points, such as 11.8",
+  expected: "a version such as 11.8",
   read: (text) => /^\d+(\.\d+)*$/.test(text) ? text : undefined
 }
 const flag: ValueFormat<boolean> = {
@@ -96,7 +96,7 @@ const textOf = Effect.fnUntraced(function*(name: string) {
   return Option.getOrUndefined(yield* Config.option(Config.String(name)))
 })
 
-/** The value under the first prefix that has one that is not blank. */
+/** The value of the first variable that is set and not blank, in the order of the prefixes. */
 const find = Effect.fnUntraced(function*<A>(name: string, { read, expected }: ValueFormat<A>) {
   for (const prefix of ENV_PREFIXES) {
     const variable = prefix + name
@@ -109,15 +109,16 @@ const find = Effect.fnUntraced(function*<A>(name: string, { read, expected }: Va
   return undefined
 })
 
-const withDefault = <A>(name: string, shape: ValueFormat<A>, value: A) =>
-  Effect.map(find(name, shape), (found) => found ?? { value, name: ENV_PREFIXES[0] + name })
+const withDefault = <A>(name: string, format: ValueFormat<A>, value: A) =>
+  Effect.map(find(name, format), (found) => found ?? { value, name: ENV_PREFIXES[0] + name })
 
-/** Without any device: nothing, or an index that no device has, as is customary. */
-const hidden = (devices: string | undefined) => devices !== undefined && ["", "-1", "none", "NoDevFiles"].includes(devices.trim())
+/** Whether the list of devices is empty or has one of the customary values for no device. */
+const hidesGpus = (devices: string | undefined) =>
+  devices !== undefined && ["", "-1", "none", "NoDevFiles"].includes(devices.trim())
 
 const DEVICES = "CUDA_VISIBLE_DEVICES"
 
-/** Reads all of them, from the current `ConfigProvider`. A wrong one stops the boot, also where its check would be skipped. */
+/** Reads all variables from the current `ConfigProvider`. An invalid one stops the boot even if its check would be skipped. */
 export const settings: Effect.Effect<Settings, WorkerConfigError | Config.ConfigError> = Effect.gen(function*() {
   const skipAll = yield* find("SKIP_AUTO_SYSTEM_CHECKS", flag)
   return {
@@ -131,7 +132,7 @@ export const settings: Effect.Effect<Settings, WorkerConfigError | Config.Config
     benchmarkLimit: yield* withDefault("GPU_BENCHMARK_TIMEOUT", seconds, 2),
     testCommand: yield* find("GPU_TEST_COMMAND", command),
     path: (yield* textOf("PATH")) ?? "",
-    // A ConfigProvider takes an empty value for none at all, and to CUDA the two are opposites.
-    gpuHidden: hidden((yield* textOf(DEVICES)) ?? process.env[DEVICES])
+    // A ConfigProvider treats an empty value as unset. For CUDA, empty means no GPU and unset means all GPUs.
+    gpuHidden: hidesGpus((yield* textOf(DEVICES)) ?? process.env[DEVICES])
   }
 })

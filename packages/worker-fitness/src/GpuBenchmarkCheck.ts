@@ -1,11 +1,11 @@
 /**
- * Does every GPU work, and fast enough (docs/spec/fitness-checks.md#automatic-checks)?
+ * Checks that every GPU computes correctly and fast enough (docs/spec/fitness-checks.md#automatic-checks).
  *
- * The work is small: 32 MiB are filled and copied eight times, and what arrives is compared. The best of three rounds counts, so that a
- * neighbour's burst is no fault. A GPU of any age needs a few milliseconds for it; one that throttles, or whose link has broken down, many
- * times that. It multiplies no matrices: for the speed of a kernel of your own there is `GpuTestCheck`.
+ * The workload is small: it fills and copies 32 MiB eight times and compares the result. The best of three rounds counts, so that a short
+ * load by another process does not fail the check. A healthy GPU of any age needs a few milliseconds; a GPU that throttles or has a bad
+ * link needs many times that. The workload multiplies no matrices: use `GpuTestCheck` to test a kernel of your own.
  *
- * Where nothing can try it (see `CudaProbe`), the check passes.
+ * The check passes when the probe is unavailable (see `CudaProbe`).
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
@@ -13,14 +13,14 @@ import type * as Layer from "effect/Layer"
 import { CudaProbe } from "./CudaProbe.ts"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
-/** What the check asks for. */
+/** Options of the check. */
 export interface Options {
   /**
-   * How long the work may take. Default: {@link DEFAULT_LIMIT}. Seconds. The described SDK has had 0.1 and has 2: less finds GPUs that are
-   * merely slow, and GPUs that others work on at the same time.
+   * The time limit of the workload. Default: {@link DEFAULT_LIMIT}. Seconds. RunPod's SDK used 0.1 and now uses 2: a lower limit also
+   * fails GPUs that are merely slow or in use by other processes.
    */
   readonly limit?: number
-  /** What to change for another limit, for the message: the name of a variable. Default: none. */
+  /** The variable that sets the limit, for the message. Default: none. */
   readonly setting?: string
 }
 
@@ -30,7 +30,7 @@ export const DEFAULT_LIMIT = 2
 /** The check's name in reports. */
 export const NAME = "gpu_benchmark"
 
-/** Fails where a GPU does not do the work, does it wrong, or takes longer. */
+/** Fails when a GPU cannot run the workload, returns wrong data, or takes longer than the limit. */
 export const check = Effect.fnUntraced(function*({ limit = DEFAULT_LIMIT, setting }: Options = {}) {
   const { result } = yield* CudaProbe
   const found = yield* result

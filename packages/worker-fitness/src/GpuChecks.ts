@@ -1,12 +1,12 @@
 /**
- * The GPU group: every check of a GPU, in the order in which they find most (docs/spec/fitness-checks.md#automatic-checks).
+ * The group of GPU checks, the most informative first (docs/spec/fitness-checks.md#automatic-checks).
  *
  * ```
  *   gpu_health --> cuda_version --> cuda_init --> gpu_benchmark --> gpu_test
- *   nvidia-smi     nvidia-smi       \---- python3, one run ---/     a command of the user's, where there is one
+ *   nvidia-smi     nvidia-smi       \---- python3, one run ---/     the user's command, if set
  * ```
  *
- * A GPU that is lost fails the first, which says so plainly, and not the third, which would hang on it until its limit.
+ * The order matters for a lost GPU: the first check reports it clearly, while the third would hang until its time limit.
  */
 import type { FitnessCheck } from "@stint/worker/FitnessChecks"
 import { FitnessChecks } from "@stint/worker/FitnessChecks"
@@ -19,17 +19,17 @@ import * as GpuBenchmarkCheck from "./GpuBenchmarkCheck.ts"
 import * as GpuHealthCheck from "./GpuHealthCheck.ts"
 import * as GpuTestCheck from "./GpuTestCheck.ts"
 
-/** What the group asks for, and with what. */
+/** Options of the group. */
 export interface Options {
   readonly version: CudaVersionCheck.Options
-  /** Undefined: no python3, and so neither `cuda_init` nor `gpu_benchmark` knows anything. */
+  /** Undefined when there is no python3: `cuda_init` and `gpu_benchmark` then pass. */
   readonly probe: CudaProbe.Options | undefined
   readonly benchmark: GpuBenchmarkCheck.Options
   /** Undefined: no `gpu_test`. */
   readonly test: GpuTestCheck.Options | undefined
 }
 
-/** The checks, to be run in this order. */
+/** The checks, in the order in which they run. */
 export const checks = ({ benchmark, probe, test, version }: Options): Effect.Effect<ReadonlyArray<FitnessCheck>> =>
   Effect.gen(function*() {
     const cuda = yield* Effect.scoped(Layer.build(
@@ -44,7 +44,7 @@ export const checks = ({ benchmark, probe, test, version }: Options): Effect.Eff
     ]
   })
 
-/** Adds all of them. */
+/** Adds all GPU checks. */
 export const layer = (options: Options): Layer.Layer<never, never, FitnessChecks> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const { add } = yield* FitnessChecks

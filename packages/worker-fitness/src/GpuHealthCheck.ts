@@ -1,9 +1,8 @@
 /**
- * Do all GPUs answer, and is their memory sound (docs/spec/fitness-checks.md#automatic-checks)?
+ * Checks that all GPUs respond and have no memory errors (docs/spec/fitness-checks.md#automatic-checks).
  *
- * It asks `nvidia-smi` for each GPU's name, memory, temperature and uncorrectable memory errors. The kernel's own reports of GPU faults (XID)
- * are not looked at: they are in the log of the host, which a container does not see. The faults that matter show here as a GPU that is
- * lost or unknown.
+ * It reads each GPU's name, memory, temperature and uncorrectable memory errors from `nvidia-smi`. It does not read the kernel's reports of
+ * GPU faults (XID): they are in the log of the host, which a container cannot read. Serious faults also show here, as a lost or unknown GPU.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
@@ -14,7 +13,7 @@ import * as NvidiaSmi from "./NvidiaSmi.ts"
 /** The check's name in reports. */
 export const NAME = "gpu_health"
 
-/** Fails where there is no GPU, where one does not answer or has uncorrectable errors, and where `nvidia-smi` fails. */
+/** Fails when there is no GPU, when a GPU does not answer or has uncorrectable errors, and when `nvidia-smi` fails. */
 export const check = Effect.fnUntraced(function*(options: NvidiaSmi.Options = {}) {
   const gpuErrors = NvidiaSmi.gpuErrors(yield* NvidiaSmi.output(NAME, NvidiaSmi.QUERY, options))
   if (gpuErrors.length > 0) return yield* new FitnessCheckFailed({ check: NAME, message: gpuErrors.join("; ") })

@@ -1,8 +1,8 @@
 /**
- * Does a program of the user's own find the GPU healthy (docs/spec/fitness-checks.md#automatic-checks; ours: `PLATFORM_GPU_TEST_COMMAND`)?
+ * Tests the GPU with a program of the user (docs/spec/fitness-checks.md#automatic-checks). `PLATFORM_GPU_TEST_COMMAND` is specific to Stint.
  *
- * The described SDK brings a program of its own along; this package has none to bring, because a GPU is not tested by JavaScript. What
- * matters to a handler (a kernel of its own, a link between GPUs) is best tested by what its image has anyway.
+ * RunPod's SDK includes a test program. This package does not, because JavaScript cannot test a GPU. The needs of a handler (its own
+ * kernel, the link between GPUs) are best tested by a program that its image already contains.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
@@ -10,23 +10,23 @@ import type * as Layer from "effect/Layer"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import * as Programs from "./Programs.ts"
 
-/** What is run. */
+/** Options of the check. */
 export interface Options {
-  /** A program, by its path or out of the PATH, and its arguments. No shell looks at them. */
+  /** A program (a path, or a name in the PATH) and its arguments. No shell interprets them. */
   readonly command: readonly [string, ...Array<string>]
-  /** How long it may take. Default: {@link DEFAULT_LIMIT}. Seconds. */
+  /** The time limit. Default: {@link DEFAULT_LIMIT}. Seconds. */
   readonly limit?: number
-  /** Where the command comes from, for the message: the name of a variable. Default: none. */
+  /** The variable that sets the command, for the message. Default: none. */
   readonly setting?: string
 }
 
-/** As in the described SDK. Seconds. */
+/** As in RunPod's SDK. Seconds. */
 export const DEFAULT_LIMIT = 30
 
 /** The check's name in reports. */
 export const NAME = "gpu_test"
 
-/** Fails where the program cannot be started, does not end in time, or ends with anything but 0: the reason is the last line it wrote. */
+/** Fails when the program cannot be started, exceeds the limit, or exits with another code than 0. The message has its last output line. */
 export const check = Effect.fnUntraced(function*({ command: [program, ...args], limit = DEFAULT_LIMIT, setting }: Options) {
   const unfit = (message: string) => new FitnessCheckFailed({ check: NAME, message })
   const ended = yield* Effect.mapError(
@@ -34,9 +34,9 @@ export const check = Effect.fnUntraced(function*({ command: [program, ...args], 
     ({ message }) => unfit(`${message}${settingSuffix(setting)}`)
   )
   if (ended.code === 0) return
-  const said = Programs.lastLine(ended.stderr) ?? Programs.lastLine(ended.stdout)
+  const output = Programs.lastLine(ended.stderr) ?? Programs.lastLine(ended.stdout)
   return yield* unfit(
-    `${program} ended with ${Programs.describeExit(ended)}${settingSuffix(setting)}${said === undefined ? "" : `: ${said}`}`
+    `${program} ended with ${Programs.describeExit(ended)}${settingSuffix(setting)}${output === undefined ? "" : `: ${output}`}`
   )
 })
 

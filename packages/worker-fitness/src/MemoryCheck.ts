@@ -1,8 +1,8 @@
 /**
- * Is there enough memory (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks)?
+ * Checks the available memory (docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks).
  *
- * What counts is the memory that is available now, not what the machine has: the smaller of what the machine has left and of what the
- * container's limit leaves (see `Cgroup`). A worker that finds its machine full of other work is as unfit as one on a small machine.
+ * It checks the memory that is available now, not the size of the machine: the available memory of the machine or of the container (see
+ * `Cgroup`), whichever is smaller. A machine whose memory is in use by other processes is as unfit as a small machine.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import * as Effect from "effect/Effect"
@@ -13,30 +13,30 @@ import type { MemoryBound } from "./Cgroup.ts"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 import { SystemFiles } from "./SystemFiles.ts"
 
-/** What the check asks for. */
+/** Options of the check. */
 export interface Options {
   /** Gigabytes of 1,073,741,824 bytes each, as in docs/spec/fitness-checks.md#automatic-checks. */
   readonly minimumGb: number
-  /** What to change for another minimum, for the message: the name of a variable. Default: none. */
+  /** The variable that sets the minimum, for the message. Default: none. */
   readonly setting?: string
 }
 
-/** The memory of a process. Bytes. */
+/** The memory of this process. Bytes. */
 export interface Memory {
-  /** What it can still get. */
+  /** The memory that it can still allocate. */
   readonly available: number
-  /** What the machine has. */
+  /** The memory of the machine. */
   readonly total: number
-  /** The limit of its container, where that is what `available` comes from. */
+  /** The limit of the container, if it determines `available`. */
   readonly container: MemoryBound | undefined
 }
 
 const GB = 2 ** 30
 
-/** Rounded down, so that what is too little does not look like enough. */
+/** Rounds down, so that the message never shows a sufficient number for insufficient memory. */
 const inGb = (bytes: number) => (Math.floor(bytes / GB * 100) / 100).toFixed(2)
 
-/** The machine's own word. `MemAvailable` counts file cache as available; elsewhere than on Linux there is only what is free. */
+/** The memory of the machine. On Linux, `MemAvailable` counts file cache as available; other systems report only free memory. */
 const machine = (files: SystemFiles): { readonly available: number; readonly total: number } => {
   const text = files("/proc/meminfo") ?? ""
   const bytes = (key: string) => {
@@ -46,7 +46,7 @@ const machine = (files: SystemFiles): { readonly available: number; readonly tot
   return { available: bytes("MemAvailable") ?? freemem(), total: bytes("MemTotal") ?? totalmem() }
 }
 
-/** The memory of this process, as these files have it. */
+/** Reads the memory of this process from the system files. */
 export const memoryOf = (files: SystemFiles): Memory => {
   const { available, total } = machine(files)
   const bound = memoryBound(files)
@@ -55,16 +55,18 @@ export const memoryOf = (files: SystemFiles): Memory => {
     : { available: bound.available, total, container: bound }
 }
 
-/** Fails where less is available. */
+/** Fails when less is available. */
 export const check = Effect.fnUntraced(function*({ minimumGb, setting }: Options) {
   const { available, container, total } = memoryOf(yield* SystemFiles)
   if (available >= minimumGb * GB) return
-  const because = container === undefined
+  const explanation = container === undefined
     ? `the machine has ${inGb(total)} GB in all`
     : `the container may use ${inGb(container.limit)} GB, of which ${inGb(container.used)} GB are in use`
   return yield* new FitnessCheckFailed({
     check: "memory",
-    message: `${inGb(available)} GB of memory are available and ${minimumGb} GB are required${settingSuffix(setting)}; ${because}`
+    message: `${inGb(available)} GB of memory are available and ${minimumGb} GB are required${
+      settingSuffix(setting)
+    }; ${explanation}`
   })
 })
 

@@ -1,10 +1,10 @@
 /**
- * Can the platform be reached (docs/spec/fitness-checks.md#automatic-checks)?
+ * Checks that the platform can be reached (docs/spec/fitness-checks.md#automatic-checks).
  *
- * It opens a TCP connection to where jobs come from, and closes it. The described platform's own SDK connects to 8.8.8.8:53 instead. That
- * says little about the platform, and it fails on a machine that is closed to the internet on purpose, which serves jobs well.
+ * It opens a TCP connection to the platform and closes it. RunPod's SDK connects to 8.8.8.8:53 instead. That proves little about the
+ * platform, and it fails on machines without internet access, which can serve jobs well.
  *
- * A connection that is refused is tried again until the limit is over: a platform that restarts just now is no reason to end a worker.
+ * A refused connection is retried until the time limit, because a restarting platform is no reason to end a worker.
  */
 import * as FitnessChecks from "@stint/worker/FitnessChecks"
 import { messageOf } from "@stint/worker/Outcome"
@@ -12,26 +12,26 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import { FitnessCheckFailed, settingSuffix } from "./FitnessCheckFailed.ts"
 
-/** What the check connects to. */
+/** Options of the check. */
 export interface Options {
   readonly host: string
   readonly port: number
   /**
-   * How long it may take until the connection stands. Default: {@link DEFAULT_LIMIT}. Seconds. Longer bears a slower network and a
-   * longer restart of the platform; shorter finds a machine without a network sooner.
+   * The time limit for the connection. Default: {@link DEFAULT_LIMIT}. Seconds. A higher limit tolerates a slower network and a longer
+   * restart of the platform; a lower limit detects a machine without a network sooner.
    */
   readonly limit?: number
-  /** What to change for another limit, for the message: the name of a variable. Default: none. */
+  /** The variable that sets the limit, for the message. Default: none. */
   readonly setting?: string
 }
 
-/** As in the described SDK. Seconds. */
+/** As in RunPod's SDK. Seconds. */
 export const DEFAULT_LIMIT = 5
 
-/** The wait between two attempts. */
+/** The delay between two attempts. */
 const RETRY_DELAY = "200 millis"
 
-/** One attempt; why it failed, or nothing. `node:net` is fetched here, so that importing this file does not load it. */
+/** Makes one attempt and returns the error, or undefined on success. `node:net` is loaded here to keep the import of this file cheap. */
 const attempt = (host: string, port: number): Effect.Effect<string | undefined> =>
   Effect.callback((resume) => {
     const socket = process.getBuiltinModule("node:net").connect({ host, port })
@@ -43,7 +43,7 @@ const attempt = (host: string, port: number): Effect.Effect<string | undefined> 
     return Effect.sync(() => void socket.destroy())
   })
 
-/** Fails when no connection stood within the limit. */
+/** Fails when no connection was established within the limit. */
 export const check = Effect.fnUntraced(function*({ host, limit = DEFAULT_LIMIT, port, setting }: Options) {
   let why = "no answer"
   const connected = Effect.gen(function*() {
@@ -51,7 +51,7 @@ export const check = Effect.fnUntraced(function*({ host, limit = DEFAULT_LIMIT, 
       const failure = yield* attempt(host, port)
       if (failure === undefined) return
       if (failure !== why) {
-        yield* Effect.logDebug(`The platform at ${host}:${port} takes no connection yet: ${failure}. Trying on.`)
+        yield* Effect.logDebug(`The platform at ${host}:${port} does not accept connections yet (${failure}). Retrying.`)
       }
       why = failure
       yield* Effect.sleep(RETRY_DELAY)

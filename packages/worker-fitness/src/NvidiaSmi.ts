@@ -1,29 +1,29 @@
 /**
- * What `nvidia-smi` says of the GPUs and their driver, as text and as values.
+ * Runs `nvidia-smi` and parses its output about the GPUs and their driver.
  *
  * ```
  *   nvidia-smi                      | NVIDIA-SMI 580.65.06    Driver Version: 580.65.06    CUDA Version: 13.0 |
- *   of a newer driver               | NVIDIA-SMI 610.43.02    KMD Version: 610.43.02   CUDA UMD Version: 13.3 |
+ *   with a newer driver             | NVIDIA-SMI 610.43.02    KMD Version: 610.43.02   CUDA UMD Version: 13.3 |
  *   nvidia-smi --query-gpu=...      0, NVIDIA H200, 143771, 31, 0
- *   of one that is in trouble       1, [Unknown Error], [GPU is lost], ERR!, [N/A]
+ *   for a faulty GPU                1, [Unknown Error], [GPU is lost], ERR!, [N/A]
  * ```
  */
 import * as Effect from "effect/Effect"
 import { FitnessCheckFailed } from "./FitnessCheckFailed.ts"
 import * as Programs from "./Programs.ts"
 
-/** How it is run. */
+/** Options of a run. */
 export interface Options {
-  /** The program. Default: `nvidia-smi`, out of the PATH. */
+  /** The program. Default: `nvidia-smi` from the PATH. */
   readonly nvidiaSmi?: string
-  /** How long it may take. Default: {@link DEFAULT_LIMIT}. Seconds. A machine whose driver sleeps between its users needs some. */
+  /** The time limit. Default: {@link DEFAULT_LIMIT}. Seconds. A driver that unloads while unused needs several seconds to start. */
   readonly limit?: number
 }
 
-/** As in the described SDK. Seconds. */
+/** As in RunPod's SDK. Seconds. */
 export const DEFAULT_LIMIT = 30
 
-/** Its output, for this check: fails where it does not end in time, or ends with anything but 0. */
+/** Returns its output. Fails on behalf of the named check when it exceeds the limit or exits with another code than 0. */
 export const output = Effect.fnUntraced(
   function*(check: string, args: ReadonlyArray<string>, { limit = DEFAULT_LIMIT, nvidiaSmi = "nvidia-smi" }: Options) {
     const ended = yield* Effect.mapError(
@@ -31,18 +31,18 @@ export const output = Effect.fnUntraced(
       ({ message }) => new FitnessCheckFailed({ check, message })
     )
     if (ended.code === 0) return ended.stdout
-    const said = Programs.firstLine(ended.stdout) ?? Programs.firstLine(ended.stderr)
+    const output = Programs.firstLine(ended.stdout) ?? Programs.firstLine(ended.stderr)
     return yield* new FitnessCheckFailed({
       check,
-      message: `${nvidiaSmi} ended with ${Programs.describeExit(ended)}${said === undefined ? "" : `: ${said}`}`
+      message: `${nvidiaSmi} ended with ${Programs.describeExit(ended)}${output === undefined ? "" : `: ${output}`}`
     })
   }
 )
 
-/** The CUDA version of the header: that of the driver, which is the newest that it can run. Undefined where the header has none. */
+/** The CUDA version in the header: the newest that the driver supports. Undefined if the header has none. */
 export const cudaVersion = (text: string): string | undefined => /CUDA(?: \w+)? Version\s*:\s*([\d.]+|N\/A)/i.exec(text)?.[1]
 
-/** -1, 0 or 1: versions compared number by number, so that 11.10 comes after 11.8. A number that is missing is 0. */
+/** Compares versions number by number and returns -1, 0 or 1, so that 11.10 comes after 11.8. A missing number counts as 0. */
 export const compareVersions = (one: string, other: string): number => {
   const [left, right] = [one, other].map((version) => version.split(".").map(Number))
   for (let index = 0; index < Math.max(left?.length ?? 0, right?.length ?? 0); index++) {
@@ -52,7 +52,7 @@ export const compareVersions = (one: string, other: string): number => {
   return 0
 }
 
-/** The columns that {@link troubles} reads; every driver of the last ten years knows them. */
+/** Queries the columns that {@link gpuErrors} parses. Every driver of the last ten years supports them. */
 export const QUERY = [
   "--query-gpu=index,name,memory.total,temperature.gpu,ecc.errors.uncorrected.volatile.total",
   "--format=csv,noheader,nounits"
@@ -60,7 +60,7 @@ export const QUERY = [
 
 const COLUMNS = ["index", "name", "memory", "temperature", "memory error count"] as const
 
-/** What the driver writes in place of a value, or of a whole row, when the GPU does not answer any more. */
+/** The texts that the driver prints instead of a value or of a row when the GPU no longer responds. */
 const LOST_GPU = /unknown error|is lost|requires? reset|fallen off|unable to determine the device handle|ERR!/i
 
 const gpuErrorOfRow = (cells: ReadonlyArray<string>): string | undefined => {
@@ -74,8 +74,8 @@ const gpuErrorOfRow = (cells: ReadonlyArray<string>): string | undefined => {
 }
 
 /**
- * What is wrong with the GPUs, given the answer to {@link QUERY}: nothing when the list is empty. Values that a GPU or a container does not
- * have (`[N/A]`) are no trouble, and neither are lines that are no rows, unless they say that a GPU is lost.
+ * Parses the output of {@link QUERY} and returns the errors of the GPUs; none if all are healthy. Missing values (`[N/A]`) are not errors.
+ * A line that is not a row is an error only if it reports a lost GPU.
  */
 export const gpuErrors = (text: string): ReadonlyArray<string> => {
   const lines = text.split("\n").map((line) => line.trim()).filter((line) => line !== "")
@@ -87,7 +87,7 @@ export const gpuErrors = (text: string): ReadonlyArray<string> => {
     if (isRow) gpus++
     found.push(isRow ? gpuErrorOfRow(cells) : LOST_GPU.test(line) ? line : undefined)
   }
-  const gpuErrors = found.filter((trouble) => trouble !== undefined)
+  const gpuErrors = found.filter((error) => error !== undefined)
   return gpus === 0 && gpuErrors.length === 0
     ? [`nvidia-smi lists no GPU${lines[0] === undefined ? "" : `: ${lines[0]}`}`]
     : gpuErrors

@@ -1,35 +1,35 @@
 /**
- * Programs that look at the machine: where they are, and one run of one of them.
+ * Finds and runs the programs that check the machine.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { accessSync, constants, statSync } from "node:fs"
 import { isAbsolute, join } from "node:path"
 
-/** What a program said, and how it ended. */
+/** The output and the exit status of a program. */
 export interface ProcessExit {
-  /** Null where a signal ended it. */
+  /** Null if a signal ended the program. */
   readonly code: number | null
   readonly signal: NodeJS.Signals | null
   readonly stdout: string
   readonly stderr: string
 }
 
-/** A program could not be started, or did not end in time. The message says which, and why. */
+/** A program could not be started, or exceeded its time limit. The message names the program and the cause. */
 export class ProgramError extends Schema.TaggedError<ProgramError>()("ProgramError", {
-  /** False: it was never started. */
+  /** Whether the program was started. */
   started: Schema.Boolean,
   message: Schema.String,
-  /** What it had written to standard output until then. */
+  /** Its standard output up to the failure. */
   stdout: Schema.String
 }) {}
 
-/** How much of each output is kept. Characters. */
+/** The part of each output that is kept. Characters. */
 const MAX_OUTPUT = 65_536
 
 /**
- * Where a program is: the first folder of `path` that has an executable file of this name. Nothing is started for that. Folders that are
- * not absolute are left out: what is found must not depend on where a worker stands.
+ * Finds a program in the first folder of `path` that contains an executable file of this name, without running it. Relative folders are
+ * skipped, because the result must not depend on the working directory.
  */
 export const find = (name: string, path: string): string | undefined =>
   path.split(":").filter((folder) => isAbsolute(folder)).map((folder) => join(folder, name)).find((file) => {
@@ -41,21 +41,21 @@ export const find = (name: string, path: string): string | undefined =>
     }
   })
 
-/** The first line that says something, for a message. */
+/** The first line that is not blank, for a message. */
 export const firstLine = (text: string): string | undefined =>
   text.split("\n").map((line) => line.trim()).find((line) => line !== "")
 
-/** The last one. */
+/** The last line that is not blank, for a message. */
 export const lastLine = (text: string): string | undefined =>
   text.split("\n").map((line) => line.trim()).findLast((line) => line !== "")
 
-/** `exit code 9`, or the signal that ended it. */
+/** Describes the end of a program: `exit code 9`, or the name of the signal. */
 export const describeExit = ({ code, signal }: ProcessExit): string =>
-  code === null ? signal ?? "an unknown end" : `exit code ${code}`
+  code === null ? signal ?? "an unknown exit status" : `exit code ${code}`
 
 /**
- * Runs a program without a shell, and waits for its end. It is killed when it takes longer than `limit` seconds, and when the one that
- * waits is interrupted. It stays in the worker's process group, so that whoever ends the group ends it, too.
+ * Runs a program without a shell and waits for its end. The program is killed after `limit` seconds and when this effect is interrupted.
+ * It stays in the worker's process group, so that a signal to the group reaches it too.
  */
 export const run = (program: string, args: ReadonlyArray<string>, limit: number): Effect.Effect<ProcessExit, ProgramError> =>
   Effect.suspend(() => {
@@ -66,7 +66,7 @@ export const run = (program: string, args: ReadonlyArray<string>, limit: number)
         resume(
           new ProgramError({ started: false, message: `${program} cannot be started (${error.code ?? error.message})`, stdout })
         )
-      // Fetched here, so that importing this file does not load it.
+      // Loaded here to keep the import of this file cheap.
       const { spawn } = process.getBuiltinModule("node:child_process")
       const child = spawn(program, args, { stdio: ["ignore", "pipe", "pipe"] })
       child.on("error", notStarted)
@@ -79,7 +79,7 @@ export const run = (program: string, args: ReadonlyArray<string>, limit: number)
       child.on("close", (code, signal) => resume(Effect.succeed({ code, signal, stdout, stderr })))
       return Effect.sync(() => {
         child.kill("SIGKILL")
-        // A child of it may hold the other ends.
+        // A child process of the program may still hold the other ends of the pipes.
         child.stdout.destroy()
         child.stderr.destroy()
         child.unref()

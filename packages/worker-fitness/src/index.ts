@@ -1,5 +1,5 @@
 /**
- * Looks at the machine before a worker takes its first job.
+ * Checks the machine before a worker takes its first job.
  */
 export * as CudaInitCheck from "./CudaInitCheck.ts"
 export * as CudaProbe from "./CudaProbe.ts"

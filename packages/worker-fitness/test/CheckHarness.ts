@@ -1,4 +1,4 @@
-/** What the tests of checks share: a folder with programs in it, and the reason of a check that fails. */
+/** Shared helpers of the tests: a temporary folder with programs, and the reason of a failed check. */
 import { afterAll } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { chmodSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
@@ -9,10 +9,10 @@ import type { FitnessCheckFailed } from "../src/FitnessCheckFailed.ts"
 const root = realpathSync(mkdtempSync(join(tmpdir(), "stint-fitness-")))
 afterAll(() => rmSync(root, { recursive: true, force: true, maxRetries: 3 }))
 
-/** A new folder, which is gone with the test file. */
+/** Creates a folder that is removed after the test file. */
 export const temporaryFolder = (): string => mkdtempSync(join(root, "folder-"))
 
-/** Writes a program of the shell, and says where it is. */
+/** Writes a shell program and returns its path. */
 export const program = (folder: string, name: string, script: string): string => {
   const file = join(folder, name)
   writeFileSync(file, `#!/bin/sh\n${script}\n`)
@@ -20,6 +20,6 @@ export const program = (folder: string, name: string, script: string): string =>
   return file
 }
 
-/** The reason of a check that is to fail; undefined where it passes. */
+/** The reason of a failed check, or undefined if it passes. */
 export const reason = <R>(check: Effect.Effect<void, FitnessCheckFailed, R>): Effect.Effect<string | undefined, never, R> =>
   Effect.match(check, { onSuccess: () => undefined, onFailure: ({ message }) => message })

@@ -9,13 +9,13 @@ const percent = here.bavail / here.blocks * 100
 
 // docs/spec/fitness-checks.md#variables, docs/spec/fitness-checks.md#automatic-checks
 describe("the check \"disk\"", () => {
-  it.effect("passes where as much of the working directory's file system is free as is required", () =>
+  it.effect("passes when enough of the working directory's file system is free", () =>
     Effect.gen(function*() {
       expect(yield* reason(DiskCheck.check({ minimumPercent: 0 }))).toBeUndefined()
       expect(yield* reason(DiskCheck.check({ minimumPercent: Math.max(0, percent - 2) }))).toBeUndefined()
     }))
 
-  it.effect("fails where less is free, and says how much, where, and what asks for more", () =>
+  it.effect("fails when less is free, and names the share, the path and the variable", () =>
     Effect.gen(function*() {
       const message = yield* reason(
         DiskCheck.check({ minimumPercent: Math.ceil(percent) + 1, setting: "PLATFORM_MIN_DISK_PERCENT" })
@@ -28,7 +28,7 @@ describe("the check \"disk\"", () => {
       expect(where).toBe(process.cwd())
     }))
 
-  it.effect("fails where the file system does not answer", () =>
+  it.effect("fails when the file system does not answer", () =>
     Effect.gen(function*() {
       expect(yield* reason(DiskCheck.check({ minimumPercent: 10, path: "/no such folder" })))
         .toMatch(/^the file system of \/no such folder does not answer: ENOENT/)

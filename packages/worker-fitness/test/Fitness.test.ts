@@ -12,10 +12,10 @@ import { program, temporaryFolder } from "./CheckHarness.ts"
 const platform = (baseUrl: string) => workerEnvironment({ baseUrl, endpoint: "stub", key: "key", pingIntervalMs: 10_000 })
 const PLATFORM = platform("http://127.0.0.1:1")
 
-/** The files of a small machine, on which every check of memory fails. */
+/** The files of a small machine, on which every memory check fails. */
 const small: SystemFiles = (path) => path === "/proc/meminfo" ? "MemTotal: 1024 kB\nMemAvailable: 512 kB\n" : undefined
 
-/** The checks that these variables make, with a log. Nothing of this process's environment gets in, apart from what Node needs. */
+/** The checks for these variables, and the log. This process's own environment has no effect. */
 const checksOf = Effect.fnUntraced(function*(env: { readonly [name: string]: string }) {
   const log = LogMemory.make()
   const checks = yield* FitnessChecks.FitnessChecks.use(({ all }) => all).pipe(
@@ -40,25 +40,25 @@ const namesOf = (env: { readonly [name: string]: string }) => Effect.map(checksO
 const ALWAYS = ["memory", "disk", "network"]
 const GPU = ["gpu_health", "cuda_version", "cuda_init", "gpu_benchmark"]
 
-/** A folder with an nvidia-smi that says how it was called, and fails. */
+/** A folder with an nvidia-smi that prints its arguments and fails. */
 const temporaryEmpty = temporaryFolder()
 const withGpu = temporaryFolder()
 program(withGpu, "nvidia-smi", "echo asked; exit 9")
 
 // docs/spec/fitness-checks.md#automatic-checks
 describe("the automatic checks", () => {
-  it.effect("are memory, disk and network, in this order, where there is no nvidia-smi", () =>
+  it.effect("are memory, disk and network, in this order, without an nvidia-smi", () =>
     Effect.gen(function*() {
       expect(yield* namesOf(PLATFORM)).toEqual(ALWAYS)
       expect(yield* namesOf({ ...PLATFORM, PATH: temporaryEmpty })).toEqual(ALWAYS)
     }))
 
-  it.effect("have the GPU group behind them where the PATH has an nvidia-smi", () =>
+  it.effect("end with the GPU group when the PATH has an nvidia-smi", () =>
     Effect.gen(function*() {
       expect(yield* namesOf({ ...PLATFORM, PATH: `${temporaryEmpty}:${withGpu}` })).toEqual([...ALWAYS, ...GPU])
     }))
 
-  it.effect("have gpu_test at the end where a command for it is set", () =>
+  it.effect("end with gpu_test when its command is set", () =>
     Effect.gen(function*() {
       const env = { ...PLATFORM, RUNPOD_GPU_TEST_COMMAND: "/no/such/test" }
       expect(yield* namesOf({ ...env, PATH: withGpu })).toEqual([...ALWAYS, ...GPU, "gpu_test"])
@@ -66,7 +66,7 @@ describe("the automatic checks", () => {
     }))
 
   it.effect.each(["PLATFORM_SKIP_GPU_CHECK", "RUNPOD_SKIP_GPU_CHECK"])(
-    "have no GPU group where %s is set",
+    "have no GPU group when %s is set",
     (name) =>
       Effect.gen(function*() {
         expect(yield* namesOf({ ...PLATFORM, PATH: withGpu, [name]: "true" })).toEqual(ALWAYS)
@@ -74,13 +74,13 @@ describe("the automatic checks", () => {
       })
   )
 
-  it.effect("have no GPU group where the GPUs are hidden from the worker", () =>
+  it.effect("have no GPU group when the GPUs are hidden from the worker", () =>
     Effect.gen(function*() {
       expect(yield* namesOf({ ...PLATFORM, PATH: withGpu, CUDA_VISIBLE_DEVICES: "-1" })).toEqual(ALWAYS)
     }))
 
   it.effect.each(["PLATFORM_SKIP_AUTO_SYSTEM_CHECKS", "RUNPOD_SKIP_AUTO_SYSTEM_CHECKS"])(
-    "are none where %s is set, and the log says so",
+    "are skipped with a log line when %s is set",
     (name) =>
       Effect.gen(function*() {
         const { log, names } = yield* checksOf({ ...PLATFORM, PATH: withGpu, [name]: "1" })
@@ -89,7 +89,7 @@ describe("the automatic checks", () => {
       })
   )
 
-  it.effect("leave a worker's own checks alone when they are skipped", () =>
+  it.effect("do not affect a worker's own checks when they are skipped", () =>
     Effect.gen(function*() {
       const env = { ...PLATFORM, PLATFORM_SKIP_AUTO_SYSTEM_CHECKS: "true" }
       const checks = yield* FitnessChecks.FitnessChecks.use(({ all }) => all).pipe(
@@ -104,12 +104,12 @@ describe("the automatic checks", () => {
       expect(checks.map(({ name }) => name)).toEqual(["own"])
     }))
 
-  it.effect("are none in local test mode", () =>
+  it.effect("are skipped in local test mode", () =>
     Effect.gen(function*() {
       expect(yield* namesOf({ PATH: withGpu })).toEqual([])
     }))
 
-  it.effect("a variable of no use stops the boot, in local test mode, too", () =>
+  it.effect("stop the boot when a variable is invalid, in local test mode too", () =>
     Effect.gen(function*() {
       for (const env of [PLATFORM, {}]) {
         const error = yield* Effect.flip(checksOf({ ...env, PLATFORM_MIN_MEMORY_GB: "lots" }))
@@ -119,7 +119,7 @@ describe("the automatic checks", () => {
 })
 
 // docs/spec/fitness-checks.md#variables
-describe("the variables reach the checks", () => {
+describe("the variables of the checks", () => {
   const env = {
     ...PLATFORM,
     PATH: withGpu,
@@ -128,7 +128,7 @@ describe("the variables reach the checks", () => {
     RUNPOD_NETWORK_CHECK_TIMEOUT: "0.3"
   }
 
-  it.live("as thresholds, and by their names in the reasons", () =>
+  it.live("set the thresholds and are named in the reasons", () =>
     Effect.gen(function*() {
       const { run } = yield* checksOf(env)
       expect(yield* run("memory")).toMatch(/^0\.00 GB of memory are available and 2 GB are required \(RUNPOD_MIN_MEMORY_GB\)/)
@@ -137,7 +137,7 @@ describe("the variables reach the checks", () => {
       expect(yield* run("cuda_version")).toBe(`${withGpu}/nvidia-smi ended with exit code 9: asked`)
     }).pipe(Effect.provideService(SystemFiles, small)))
 
-  it.live("the network check connects to where jobs come from, whatever its address looks like", () =>
+  it.live("do not affect the address of the network check, which is that of the platform", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       for (const url of [stub.url, stub.url.replace("127.0.0.1", "localhost")]) {

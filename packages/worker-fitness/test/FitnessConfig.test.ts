@@ -8,7 +8,7 @@ const read = (env: { readonly [name: string]: string }) =>
 
 // docs/spec/fitness-checks.md#variables
 describe("the variables of the checks", () => {
-  it.effect("have their defaults", () =>
+  it.effect("have documented defaults", () =>
     Effect.gen(function*() {
       expect(yield* read({})).toEqual({
         minimumMemoryGb: { value: 4, name: "PLATFORM_MIN_MEMORY_GB" },
@@ -25,7 +25,7 @@ describe("the variables of the checks", () => {
       })
     }))
 
-  it.effect("are read under PLATFORM_ and, where unset or blank, under RUNPOD_", () =>
+  it.effect("use the prefix PLATFORM_ or, when unset or blank, RUNPOD_", () =>
     Effect.gen(function*() {
       const { minimumCudaVersion, minimumDiskPercent, minimumMemoryGb } = yield* read({
         PLATFORM_MIN_MEMORY_GB: " 8.5 ",
@@ -44,7 +44,7 @@ describe("the variables of the checks", () => {
       "No",
       false
     ]] as const
-  )("a switch that is %s is %s", ([text, expected]) =>
+  )("parse the switch value %s as %s", ([text, expected]) =>
     Effect.gen(function*() {
       const { skipAll, skipGpu } = yield* read({ RUNPOD_SKIP_AUTO_SYSTEM_CHECKS: text, PLATFORM_SKIP_GPU_CHECK: text })
       expect(skipAll).toBe(expected ? "RUNPOD_SKIP_AUTO_SYSTEM_CHECKS" : undefined)
@@ -58,7 +58,7 @@ describe("the variables of the checks", () => {
       ["RUNPOD_MIN_MEMORY_GB", "0x10", "a number of gigabytes without a unit, 0 or more, such as 4.0"],
       ["RUNPOD_MIN_DISK_PERCENT", "10%", "a percentage from 0 to 100 without a sign, such as 10.0"],
       ["PLATFORM_MIN_DISK_PERCENT", "101", "a percentage from 0 to 100 without a sign, such as 10.0"],
-      ["PLATFORM_MIN_CUDA_VERSION", "v12", "a version of numbers and points, such as 11.8"],
+      ["PLATFORM_MIN_CUDA_VERSION", "v12", "a version such as 11.8"],
       ["PLATFORM_SKIP_GPU_CHECK", "maybe", "true or false (or 1 or 0, yes or no, on or off)"],
       ["PLATFORM_SKIP_AUTO_SYSTEM_CHECKS", "2", "true or false (or 1 or 0, yes or no, on or off)"],
       ["PLATFORM_NETWORK_CHECK_TIMEOUT", "0", "a number of seconds without a unit, more than 0 and at most 60, such as 5"],
@@ -66,18 +66,18 @@ describe("the variables of the checks", () => {
       ["PLATFORM_GPU_BENCHMARK_TIMEOUT", "61", "a number of seconds without a unit, more than 0 and at most 60, such as 5"]
     ] as const
   )(
-    "%s: %s stops the boot, with the name, the value and what it has to be",
-    ([variable, value, words]) =>
+    "%s: %s stops the boot with the name, the value and the expected format",
+    ([variable, value, expectedFormat]) =>
       Effect.gen(function*() {
         const error = yield* Effect.flip(read({ [variable]: value, PLATFORM_SKIP_AUTO_SYSTEM_CHECKS: "true", [variable]: value }))
         expect(error).toMatchObject({
           _tag: "WorkerConfigError",
-          message: `${variable} is ${JSON.stringify(value)}; it must be ${words}.`
+          message: `${variable} is ${JSON.stringify(value)}; it must be ${expectedFormat}.`
         })
       })
   )
 
-  it.effect("a test command is a program and its arguments", () =>
+  it.effect("split a test command into a program and its arguments", () =>
     Effect.gen(function*() {
       const { testCommand } = yield* read({ PLATFORM_GPU_TEST_COMMAND: " /opt/gpu-burn  --seconds 5 " })
       expect(testCommand).toEqual({ value: ["/opt/gpu-burn", "--seconds", "5"], name: "PLATFORM_GPU_TEST_COMMAND" })
@@ -91,7 +91,7 @@ describe("the variables of the checks", () => {
       })
   )
 
-  it.effect("an empty CUDA_VISIBLE_DEVICES hides them, too", () =>
+  it.effect("treat an empty CUDA_VISIBLE_DEVICES as hidden GPUs", () =>
     Effect.gen(function*() {
       yield* Effect.acquireRelease(
         Effect.sync(() => {

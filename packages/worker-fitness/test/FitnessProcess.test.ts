@@ -10,7 +10,7 @@ afterEach(async () => {
   for (const close of opened.splice(0).reverse()) await close()
 })
 
-/** A platform, and a worker of it on a machine that every check finds good enough unless the variables say otherwise. */
+/** Starts a platform and a worker whose machine passes every check unless the variables specify otherwise. */
 const start = async (env: { readonly [name: string]: string } = {}) => {
   const stub = await PlatformStub.start()
   opened.push(() => stub.down())
@@ -30,12 +30,12 @@ const start = async (env: { readonly [name: string]: string } = {}) => {
   return { stub, worker }
 }
 
-/** What the platform was told about an unfit machine. */
+/** The reports about an unfit machine that the platform received. */
 const reports = (pings: ReadonlyArray<PlatformStub.RecordedRequest>) =>
   pings.map(({ text }) => JSON.parse(text)).filter(({ status }) => status === "unhealthy")
 
 describe("a worker with the automatic checks", () => {
-  it("takes jobs on a machine that passes them", async () => {
+  it("takes jobs on a machine that passes all checks", async () => {
     const { stub, worker } = await start()
     expect(await stub.resultOf(stub.submit("fit"))).toEqual({ output: "fit" })
     expect(worker.stdout()).toMatch(/Fitness checks passed: memory \(\d+ ms\), disk \(\d+ ms\), network \(\d+ ms\)\./)
@@ -48,7 +48,7 @@ describe("a worker with the automatic checks", () => {
       { RUNPOD_MIN_DISK_PERCENT: "100", PLATFORM_MIN_DISK_PERCENT: "" },
       /^[\d.]+ % of the disk are free and 100 % are required/
     ]
-  ])("exits with 1 on one that fails \"%s\", with one report, and takes none", async (name, env, expected) => {
+  ])("exits with 1 after one report, without a take, when the check \"%s\" fails", async (name, env, expected) => {
     const { stub, worker } = await start(env)
     stub.submit("never taken")
     const { code, stdout } = await worker.ended
@@ -60,7 +60,7 @@ describe("a worker with the automatic checks", () => {
     expect(stdout).toContain(`The fitness check \\"${name}\\" failed`)
   })
 
-  it("exits with 1 where the GPU is broken, unless it is told not to look at it", async () => {
+  it("exits with 1 when the GPU is broken, unless the GPU checks are skipped", async () => {
     const gpu = temporaryFolder()
     program(gpu, "nvidia-smi", "echo 'NVIDIA-SMI has failed'; exit 9")
     const broken = await start({ PATH: gpu })
@@ -70,7 +70,7 @@ describe("a worker with the automatic checks", () => {
     expect(await stub.resultOf(stub.submit("fit"))).toEqual({ output: "fit" })
   })
 
-  it("does not start with a variable of no use, and says which", async () => {
+  it("does not start with an invalid variable, and names it", async () => {
     const { stub, worker } = await start({ PLATFORM_MIN_MEMORY_GB: "4GB" })
     const { code, stdout } = await worker.ended
     expect(code).toBe(1)

@@ -32,11 +32,11 @@ describe("the CUDA version of nvidia-smi", () => {
   ])("%s: %s", (line, expected) => expect(NvidiaSmi.cudaVersion(header(line))).toBe(expected))
 
   it.each([["11.8", "11.8", 0], ["11.10", "11.8", 1], ["9.2", "11.8", -1], ["12", "12.0", 0], ["12.0.1", "12", 1]])(
-    "%s to %s is %s",
+    "compares %s with %s as %s",
     (one, other, expected) => expect(NvidiaSmi.compareVersions(one, other)).toBe(expected)
   )
 
-  it("versions are in the order of their numbers", () => {
+  it("compares versions number by number", () => {
     const version = fc.array(fc.nat(30), { minLength: 1, maxLength: 4 })
     fc.assert(fc.property(version, version, (one, other) => {
       const order = NvidiaSmi.compareVersions(one.join("."), other.join("."))
@@ -54,14 +54,14 @@ describe("the check \"cuda_version\"", () => {
   const check = (nvidiaSmi: string, minimum = "11.8") =>
     reason(CudaVersionCheck.check({ nvidiaSmi, minimum, limit: 10, setting: "PLATFORM_MIN_CUDA_VERSION" }))
 
-  it.live("passes where the driver offers as much as is required, number by number", () =>
+  it.live("passes when the driver's version is high enough, compared number by number", () =>
     Effect.gen(function*() {
       expect(yield* check(offering("11.8"))).toBeUndefined()
       expect(yield* check(offering("11.10"))).toBeUndefined()
       expect(yield* check(offering("13.0"))).toBeUndefined()
     }))
 
-  it.live("fails where it offers less, and says what to do", () =>
+  it.live("fails when the driver's version is too low, and names the remedy", () =>
     Effect.gen(function*() {
       expect(yield* check(offering("9.2")))
         .toBe("the GPU driver offers CUDA 9.2 and 11.8 is required (PLATFORM_MIN_CUDA_VERSION); update the driver")
@@ -69,7 +69,7 @@ describe("the check \"cuda_version\"", () => {
         .toMatch(/^the GPU driver offers no CUDA and 11\.8 is required.*NVIDIA_DRIVER_CAPABILITIES with "compute"$/)
     }))
 
-  it.live("passes, with a line in the log, where the version cannot be read", () => {
+  it.live("passes with a warning when the version cannot be read", () => {
     const log = LogMemory.make()
     return Effect.gen(function*() {
       expect(yield* check(smi("unknown", "NVIDIA-SMI of a later time"))).toBeUndefined()
@@ -77,14 +77,14 @@ describe("the check \"cuda_version\"", () => {
     }).pipe(Effect.provide(log.layer))
   })
 
-  it.live("fails where nvidia-smi fails, with its words", () =>
+  it.live("fails with the output of nvidia-smi when it fails", () =>
     Effect.gen(function*() {
       const failing = smi("failing", "\nNVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.", "exit 9")
       expect(yield* check(failing))
         .toBe(`${failing} ended with exit code 9: NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.`)
     }))
 
-  it.live("fails where nvidia-smi hangs", () =>
+  it.live("fails when nvidia-smi hangs", () =>
     Effect.gen(function*() {
       const hanging = program(folder, "hanging", "exec sleep 600")
       expect(yield* reason(CudaVersionCheck.check({ nvidiaSmi: hanging, minimum: "11.8", limit: 0.5 })))
@@ -95,12 +95,12 @@ describe("the check \"cuda_version\"", () => {
 // docs/spec/fitness-checks.md#automatic-checks
 describe("the check \"gpu_health\"", () => {
   it.live.each<[string, string, string | undefined]>([
-    ["sound GPUs", "0, NVIDIA H200, 143771, 31, 0\n1, NVIDIA H200, 143771, 30, 0", undefined],
-    ["a GPU without such a count", "0, NVIDIA GeForce RTX 4090, 24564, 45, [N/A]", undefined],
-    ["values that a container may not see", "0, NVIDIA A100, [Insufficient Permissions], [N/A], 0", undefined],
-    ["a remark at the end", "0, Tesla T4, 15360, 40, 0\nWARNING: infoROM is corrupted at gpu 0000:00:1E.0", undefined],
+    ["healthy GPUs", "0, NVIDIA H200, 143771, 31, 0\n1, NVIDIA H200, 143771, 30, 0", undefined],
+    ["a GPU without an error count", "0, NVIDIA GeForce RTX 4090, 24564, 45, [N/A]", undefined],
+    ["values that a container may not read", "0, NVIDIA A100, [Insufficient Permissions], [N/A], 0", undefined],
+    ["a warning after the rows", "0, Tesla T4, 15360, 40, 0\nWARNING: infoROM is corrupted at gpu 0000:00:1E.0", undefined],
     [
-      "errors in the memory",
+      "memory errors",
       "0, NVIDIA A100, 40960, 31, 0\n1, NVIDIA A100, 40960, 31, 3",
       "GPU 1 (NVIDIA A100) has 3 uncorrectable memory errors since its driver was loaded"
     ],
@@ -111,25 +111,25 @@ describe("the check \"gpu_health\"", () => {
       "GPU 0 does not answer: its memory is \"[Unknown Error]\""
     ],
     [
-      "two that are lost",
+      "two lost GPUs",
       "0, [GPU is lost], [GPU is lost], [GPU is lost], [GPU is lost]\n1, NVIDIA A100, 40960, 31, [GPU requires reset]",
       "GPU 0 does not answer: its name is \"[GPU is lost]\"; GPU 1 does not answer: its memory error count is \"[GPU requires reset]\""
     ],
     ["a GPU without memory", "0, NVIDIA A100, 0, 31, 0", "GPU 0 (NVIDIA A100) has no memory"],
     [
-      "one without a row",
+      "a GPU without a row",
       "0, NVIDIA A100, 40960, 31, 0\nUnable to determine the device handle for GPU0000:3F:00.0: Unknown Error",
       "Unable to determine the device handle for GPU0000:3F:00.0: Unknown Error"
     ],
-    ["no GPU, in words", "No devices were found", "nvidia-smi lists no GPU: No devices were found"],
-    ["no GPU, without a word", "", "nvidia-smi lists no GPU"]
+    ["no GPU, with a message", "No devices were found", "nvidia-smi lists no GPU: No devices were found"],
+    ["no GPU, with empty output", "", "nvidia-smi lists no GPU"]
   ])("%s", ([name, rows, expected]) =>
     Effect.gen(function*() {
       const nvidiaSmi = smi(`health-${name.replaceAll(/\W/g, "-")}`, rows)
       expect(yield* reason(GpuHealthCheck.check({ nvidiaSmi, limit: 10 }))).toBe(expected)
     }))
 
-  it.live("asks for the columns that it reads", () =>
+  it.live("queries the columns that it parses", () =>
     Effect.gen(function*() {
       const echo = program(folder, "echo-args", "echo \"$@\"; exit 2")
       expect(yield* reason(GpuHealthCheck.check({ nvidiaSmi: echo, limit: 10 }))).toBe(
@@ -138,10 +138,10 @@ describe("the check \"gpu_health\"", () => {
       )
     }))
 
-  it.live("fails where nvidia-smi is gone", () =>
+  it.live("fails when nvidia-smi does not exist", () =>
     Effect.gen(function*() {
-      const nowhere = join(folder, "nowhere")
-      expect(yield* reason(GpuHealthCheck.check({ nvidiaSmi: nowhere }))).toBe(`${nowhere} cannot be started (ENOENT)`)
+      const missing = join(folder, "missing")
+      expect(yield* reason(GpuHealthCheck.check({ nvidiaSmi: missing }))).toBe(`${missing} cannot be started (ENOENT)`)
     }))
 })
 
@@ -149,7 +149,7 @@ describe("the check \"gpu_health\"", () => {
 describe("the check \"gpu_test\"", () => {
   const setting = "PLATFORM_GPU_TEST_COMMAND"
 
-  it.live("passes where the user's program ends with 0, and gives it its arguments", () =>
+  it.live("passes its arguments to the user's program, and passes when it exits with 0", () =>
     Effect.gen(function*() {
       const picky = program(folder, "picky", "[ \"$#\" = 2 ] && [ \"$2\" = '*' ]")
       expect(yield* reason(GpuTestCheck.check({ command: [picky, "--all", "*"], setting }))).toBeUndefined()
@@ -157,13 +157,13 @@ describe("the check \"gpu_test\"", () => {
         .toBe(`${picky} ended with exit code 1 (${setting})`)
     }))
 
-  it.live("fails with the last line that it wrote", () =>
+  it.live("fails with the last line of the program's output", () =>
     Effect.gen(function*() {
       const burn = program(folder, "burn", "echo 'GPU 0: ok'; echo 'GPU 1: 7 errors'; exit 1")
       expect(yield* reason(GpuTestCheck.check({ command: [burn] }))).toBe(`${burn} ended with exit code 1: GPU 1: 7 errors`)
     }))
 
-  it.live("fails where it hangs, or is not there", () =>
+  it.live("fails when the program hangs or does not exist", () =>
     Effect.gen(function*() {
       const hanging = program(folder, "hanging-test", "exec sleep 600")
       expect(yield* reason(GpuTestCheck.check({ command: [hanging], limit: 0.5, setting })))

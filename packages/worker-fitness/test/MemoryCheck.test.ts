@@ -23,7 +23,7 @@ const meminfo = (totalGb: number, availableGb: number): Files => ({
   ].join("\n")
 })
 
-/** The files of a group of version 2. */
+/** The files of a version 2 group. */
 const v2 = (path: string, limit: number | "max", current: number, cache: number): Files => {
   const folder = `/sys/fs/cgroup${path === "/" ? "" : path}`
   return {
@@ -33,7 +33,7 @@ const v2 = (path: string, limit: number | "max", current: number, cache: number)
   }
 }
 
-/** The files of a group of version 1. */
+/** The files of a version 1 group. */
 const v1 = (path: string, limit: number, usage: number, cache: number): Files => {
   const folder = `/sys/fs/cgroup/memory${path === "/" ? "" : path}`
   return {
@@ -44,16 +44,16 @@ const v1 = (path: string, limit: number, usage: number, cache: number): Files =>
   }
 }
 
-/** What version 1 says where there is no limit. */
+/** The limit that version 1 reports when there is none. */
 const UNLIMITED_V1 = 9223372036854771712
 
 const group = (text: string): Files => ({ "/proc/self/cgroup": `${text}\n` })
 
-describe("the memory that control groups leave", () => {
+describe("the memory limit of control groups", () => {
   it.each<[string, Files, { readonly limit: number; readonly used: number } | undefined]>([
     ["no control groups", {}, undefined],
     ["version 2, in a container", { ...group("0::/"), ...v2("/", 2 * GB, GB, 0) }, { limit: 2 * GB, used: GB }],
-    ["version 2, cache that nobody uses is free", { ...group("0::/"), ...v2("/", 2 * GB, 2 * GB, 1.5 * GB) }, {
+    ["version 2, inactive cache counts as free", { ...group("0::/"), ...v2("/", 2 * GB, 2 * GB, 1.5 * GB) }, {
       limit: 2 * GB,
       used: 0.5 * GB
     }],
@@ -62,13 +62,13 @@ describe("the memory that control groups leave", () => {
       limit: 3 * GB,
       used: GB
     }],
-    ["version 2, the group above is tighter", {
+    ["version 2, the parent group has the tighter limit", {
       ...group("0::/slice/app"),
       ...v2("/slice/app", 8 * GB, GB, 0),
       ...v2("/slice", 4 * GB, 3.5 * GB, 0)
     }, { limit: 4 * GB, used: 3.5 * GB }],
-    ["version 2, the path is one of the host", { ...group("0::/docker/0123"), ...v2("/", GB, 0, 0) }, { limit: GB, used: 0 }],
-    ["version 2, the path is outside of what is seen", {
+    ["version 2, the path is that of the host", { ...group("0::/docker/0123"), ...v2("/", GB, 0, 0) }, { limit: GB, used: 0 }],
+    ["version 2, the path is outside the visible hierarchy", {
       ...group("0::/../../kubepods/pod1"),
       ...v2("/", GB, 0, 0),
       "/sys/fs/cgroup/../../kubepods/pod1/memory.max": "1\n"
@@ -84,19 +84,19 @@ describe("the memory that control groups leave", () => {
     }, { limit: 2 * GB, used: 0 }],
     ["version 1, without a limit", { ...group("4:memory:/"), ...v1("/", UNLIMITED_V1, GB, 0) }, undefined],
     ["a limit of another resource", { ...group("3:cpu:/a"), ...v1("/a", GB, 0, 0) }, undefined],
-    ["files that make no sense", { ...group("what\n0::/"), "/sys/fs/cgroup/memory.max": "lots\n" }, undefined]
+    ["malformed files", { ...group("what\n0::/"), "/sys/fs/cgroup/memory.max": "lots\n" }, undefined]
   ])("%s", (_name, files, expected) => {
     expect(memoryBound(reader(files))).toEqual(
       expected === undefined ? undefined : { ...expected, available: expected.limit - expected.used }
     )
   })
 
-  it("what is in use beyond the limit leaves nothing, and not less than that", () =>
+  it("reports 0 available bytes when more than the limit is in use", () =>
     expect(memoryBound(reader({ ...group("0::/"), ...v2("/", GB, 2 * GB, 0) }))?.available).toBe(0))
 })
 
 describe("the memory of a process", () => {
-  it("is the smaller of what the machine has left and of what the container's limit leaves", () =>
+  it("is the smaller of the machine's and the container's available memory", () =>
     fc.assert(fc.property(
       fc.integer({ min: 0, max: 64 }),
       fc.integer({ min: 1, max: 64 }),
@@ -115,14 +115,14 @@ describe("the memory of a process", () => {
       }
     )))
 
-  it("is what Node knows where there is no /proc", () => {
+  it("comes from Node when there is no /proc", () => {
     const before = freemem()
     const { available, total } = MemoryCheck.memoryOf(reader({}))
     expect(total).toBe(totalmem())
     expect(Math.abs(available - before)).toBeLessThan(2 * GB)
   })
 
-  it.effect("is read from this machine unless a test says otherwise", () =>
+  it.effect("is read from this machine by default", () =>
     Effect.gen(function*() {
       const { available, total } = MemoryCheck.memoryOf(yield* SystemFiles)
       expect(available).toBeGreaterThan(0)
@@ -135,7 +135,7 @@ describe("the check \"memory\"", () => {
   const on = (files: Files, options: MemoryCheck.Options) =>
     reason(MemoryCheck.check(options)).pipe(Effect.provideService(SystemFiles, reader(files)))
 
-  it.effect("passes with as much as is required, and fails with less", () =>
+  it.effect("passes with the required memory and fails with less", () =>
     Effect.gen(function*() {
       expect(yield* on(meminfo(8, 4), { minimumGb: 4 })).toBeUndefined()
       expect(yield* on(meminfo(8, 3.999), { minimumGb: 4, setting: "PLATFORM_MIN_MEMORY_GB" })).toBe(
@@ -143,7 +143,7 @@ describe("the check \"memory\"", () => {
       )
     }))
 
-  it.effect("says so when it is the container that is too small", () =>
+  it.effect("names the container limit when the container is too small", () =>
     Effect.gen(function*() {
       const files = { ...meminfo(64, 60), ...group("0::/"), ...v2("/", 2 * GB, 0.75 * GB, 0) }
       expect(yield* on(files, { minimumGb: 1.25 })).toBeUndefined()

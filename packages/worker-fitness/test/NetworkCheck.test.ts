@@ -8,7 +8,7 @@ import { reason } from "./CheckHarness.ts"
 
 const HOST = "127.0.0.1"
 
-/** A server that counts its connections, and is told when to listen. */
+/** A server that counts its connections and listens on demand. */
 const server = Effect.acquireRelease(
   Effect.sync(() => {
     const listening = createServer((socket) => {
@@ -33,7 +33,7 @@ const server = Effect.acquireRelease(
 
 // docs/spec/fitness-checks.md#automatic-checks
 describe("the check \"network\"", () => {
-  it.live("passes where the platform's address takes a connection", () =>
+  it.live("passes when the platform accepts a connection", () =>
     Effect.gen(function*() {
       const { connections, listen } = yield* server
       const port = yield* Effect.promise(() => listen(0))
@@ -41,7 +41,7 @@ describe("the check \"network\"", () => {
       expect(connections).toHaveLength(1)
     }))
 
-  it.live("fails where nobody listens, and says where and why", () =>
+  it.live("fails with the address and the error when the connection is refused", () =>
     Effect.gen(function*() {
       const { close, listen } = yield* server
       const port = yield* Effect.promise(() => listen(0))
@@ -51,21 +51,21 @@ describe("the check \"network\"", () => {
       )
     }))
 
-  it.live("bears a platform that restarts", () => {
+  it.live("retries while the platform restarts", () => {
     const log = LogMemory.make()
     return Effect.gen(function*() {
       const { close, listen } = yield* server
       const port = yield* Effect.promise(() => listen(0))
       yield* Effect.promise(close)
       const checking = yield* Effect.forkChild(reason(NetworkCheck.check({ host: HOST, port, limit: 20 })))
-      yield* log.until(/takes no connection yet: ECONNREFUSED\. Trying on\.$/)
+      yield* log.until(/does not accept connections yet \(ECONNREFUSED\)\. Retrying\.$/)
       yield* Effect.promise(() => listen(port))
       expect(yield* Fiber.join(checking)).toBeUndefined()
       expect(log.lines).toHaveLength(1)
     }).pipe(Effect.provide(log.layer))
   })
 
-  it.live("fails where the name is unknown", () =>
+  it.live("fails when the host name is unknown", () =>
     Effect.gen(function*() {
       expect(yield* reason(NetworkCheck.check({ host: "no-such-host.invalid", port: 80, limit: 0.3 }))).toMatch(/within 0\.3 s: /)
     }))

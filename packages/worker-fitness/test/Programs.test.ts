@@ -29,27 +29,27 @@ describe("finding a program", () => {
     ["both", "", undefined],
     ["both", `::/no/such/folder:${first}`, both],
     ["package.json", ".:", undefined]
-  ])("%s in %s", (name, path, expected) => expect(Programs.find(name, path)).toBe(expected))
+  ])("finds %s in %s", (name, path, expected) => expect(Programs.find(name, path)).toBe(expected))
 })
 
 describe("running a program", () => {
-  it.live("gives its output and its end", () =>
+  it.live("returns its output and exit status", () =>
     Effect.gen(function*() {
-      const speaks = program(folder, "speaks", "echo \"out $1\"; echo err >&2; exit 3")
-      expect(yield* Programs.run(speaks, ["a b"], 10)).toEqual({ code: 3, signal: null, stdout: "out a b\n", stderr: "err\n" })
+      const writes = program(folder, "writes", "echo \"out $1\"; echo err >&2; exit 3")
+      expect(yield* Programs.run(writes, ["a b"], 10)).toEqual({ code: 3, signal: null, stdout: "out a b\n", stderr: "err\n" })
       const dies = program(folder, "dies", "kill -TERM $$")
       expect(Programs.describeExit(yield* Programs.run(dies, [], 10))).toBe("SIGTERM")
     }))
 
-  it.live("keeps a bounded part of what it says", () =>
+  it.live("truncates its output", () =>
     Effect.gen(function*() {
-      const babbles = program(folder, "babbles", "head -c 5000000 /dev/zero | tr '\\0' x")
-      const { code, stdout } = yield* Programs.run(babbles, [], 20)
+      const floods = program(folder, "floods", "head -c 5000000 /dev/zero | tr '\\0' x")
+      const { code, stdout } = yield* Programs.run(floods, [], 20)
       expect(code).toBe(0)
       expect(stdout).toBe("x".repeat(65_536))
     }))
 
-  it.live("fails with its name where it cannot be started", () =>
+  it.live("fails with the program's name when it cannot be started", () =>
     Effect.gen(function*() {
       const text = join(folder, "text")
       writeFileSync(text, "no program")
@@ -63,7 +63,7 @@ describe("running a program", () => {
   const lives = (file: string) => spawnSync("kill", ["-0", readFileSync(file, "utf8").trim()]).status === 0
   const gone = (file: string) => Effect.promise(() => expect.poll(() => lives(file), { timeout: 10_000 }).toBe(false))
 
-  it.live("kills it after the limit, with what it had said", () =>
+  it.live("kills the program after the limit and returns its output so far", () =>
     Effect.gen(function*() {
       const pid = pids()
       const hangs = program(folder, "hangs", `echo $$ > ${pid}; echo here; trap '' TERM; exec sleep 600`)
@@ -75,7 +75,7 @@ describe("running a program", () => {
       yield* gone(pid)
     }))
 
-  it.live("kills it when the one that waits is interrupted", () =>
+  it.live("kills the program on interruption", () =>
     Effect.gen(function*() {
       const pid = pids()
       const hangs = program(folder, "waits", `echo $$ > ${pid}.new; mv ${pid}.new ${pid}; exec sleep 600`)

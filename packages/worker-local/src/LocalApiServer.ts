@@ -1,8 +1,8 @@
 /**
  * The server of local test mode: the platform's server over a memory store, on an address of this machine.
  *
- * It shares no Effect with the worker: everything that crosses {@link start} is a promise or a plain value. So a bundle of a worker does
- * not contain the server, which would make each start slower, but loads it as a bundle of its own.
+ * It does not share a copy of Effect with the worker: everything that crosses {@link start} is a promise or a plain value. A bundled worker
+ * therefore does not contain the server, which would make each start slower, but loads it as a separate bundle.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId } from "@stint/contract/Ids"
@@ -40,16 +40,16 @@ import * as Schedule from "effect/Schedule"
 import * as LocalJobQueue from "./LocalJobQueue.ts"
 import * as LocalRoutes from "./LocalRoutes.ts"
 
-/** Where the server listens, and where its log goes. */
+/** The address on which the server listens, and the destination of its log. */
 export interface StartOptions {
   readonly host: string
   /** 0 selects a free port. */
   readonly port: number
-  /** Receives each line, with the id of the job that it is about. */
+  /** Receives each line with the id of its job. */
   readonly log: Parameters<typeof Logger.make>[0]
 }
 
-/** A server that listens. */
+/** A server that is listening. */
 export interface RunningServer {
   /** Without a trailing slash: `http://127.0.0.1:8000`. */
   readonly baseUrl: string
@@ -57,19 +57,19 @@ export interface RunningServer {
   readonly workerUrl: string
   /** The key of the worker API. */
   readonly workerKey: string
-  /** Whether the server listens on another address than loopback. */
+  /** Whether the server listens on an address other than loopback. */
   readonly isPublic: boolean
-  /** Accepts no more jobs, and ends the waiting ones as FAILED. Returns the number of those, and of the running jobs. */
+  /** Stops accepting jobs, and ends the waiting jobs as FAILED. Returns the number of failed jobs and of running jobs. */
   readonly stop: (reason: string) => Promise<{ readonly failed: number; readonly running: number }>
-  /** Sends the pending webhooks, responds to the requests in flight, and closes. False: some webhooks were not sent in time. */
+  /** Sends the pending webhooks, responds to the requests in flight, and closes. Returns false when some webhooks were not sent in time. */
   readonly close: () => Promise<boolean>
 }
 
-/** The longest wait at the end for requests in flight and for webhooks. */
+/** The longest wait for requests in flight and for webhooks when the server closes. */
 const ANSWERS_TIMEOUT = "2 seconds"
 const WEBHOOKS_TIMEOUT = "5 seconds"
 
-/** The most jobs that one claim takes while the server stops. */
+/** The maximum number of jobs in one claim while the server is stopping. */
 const CLAIM_LIMIT = 100
 
 const stoppedMessage = (reason: string) =>
@@ -77,7 +77,10 @@ const stoppedMessage = (reason: string) =>
 
 const endpointId = EndpointId.make(LocalRoutes.ENDPOINT)
 
-/** The endpoint has no limits of its own: `policy` of a request sets them. An hour of retention bounds the memory beside LocalJobQueue. */
+/**
+ * The endpoint has no limits of its own; the `policy` of each request sets them. The retention of one hour bounds the memory, in addition
+ * to the limits of LocalJobQueue.
+ */
 const endpoint: Endpoint = {
   id: endpointId,
   source: { type: "external" },
@@ -95,7 +98,7 @@ const endpoint: Endpoint = {
 
 const layerEndpoint = Layer.effectDiscard(Effect.orDie(Effect.flatMap(EndpointStore, (store) => store.put(endpoint))))
 
-/** Every caller may call the jobs API, with any key or none. The worker API takes the key of this process alone. */
+/** Every caller may call the jobs API, with any key or none. The worker API accepts only the key of this process. */
 const layerKeys = (workerKey: string): Layer.Layer<AccessKeys> => {
   const isWorkerKey = (key: Redacted.Redacted) => Redacted.value(key) === workerKey
   return Layer.succeed(AccessKeys, {
@@ -117,7 +120,7 @@ const layerStores = Layer.mergeAll(
   WebhookAttemptStore.layerMemory
 )
 
-/** Three tries, to any address: the receiver of a webhook is on the developer's machine, too. */
+/** Sends webhooks to any address, with up to three attempts, because a webhook's receiver may also be on the developer's machine. */
 const layerWebhooks = Layer.merge(
   WebhookSender.layer({ timeout: "10 seconds", pauses: ["5 seconds", "15 seconds"] }),
   WebhookRetention.layer({ keep: "1 minute" })
@@ -134,13 +137,13 @@ const layerQueue = BatchQueue.layer.pipe(
   Layer.orDie
 )
 
-/** Ends with the error of Node where the server cannot listen. */
+/** Fails with Node's error when the server cannot listen. */
 const layerListener = ({ host, port }: StartOptions) =>
   Server.layerNode({ host, port, gracefulShutdownTimeout: ANSWERS_TIMEOUT }).pipe(
     Layer.catchTag("ServeError", ({ cause }) => Layer.effectContext(Effect.fail(cause)))
   )
 
-/** The address of the server, and what the routes know of the process. */
+/** The server's address, and the state of the process that the routes need. */
 const layerLocalApi = Layer.effect(
   LocalRoutes.LocalApi,
   Effect.gen(function*() {
@@ -155,7 +158,7 @@ const layerLocalApi = Layer.effect(
   })
 )
 
-/** The listener, with the addresses of the local API in front of the server's. */
+/** The listener, which maps the paths of the local API to those of the server. */
 const layerHttp = Layer.effect(
   HttpServer.HttpServer,
   Effect.gen(function*() {
@@ -171,8 +174,11 @@ const layerHttp = Layer.effect(
   })
 )
 
-/** The server, its queue and its store. Fails with the error of Node where the server cannot listen. */
-export const layer = (options: StartOptions, workerKey: string) =>
+/** The server, its queue and its store. Fails with Node's error when the server cannot listen. */
+export const layer = (
+  options: StartOptions,
+  workerKey: string
+): Layer.Layer<LocalRoutes.LocalApi | JobQueue.JobQueue | WebhookStore, unknown> =>
   Layer.mergeAll(Server.layer, JobTimers.layer(), BatchTimers.layer(), layerWebhooks, layerEndpoint).pipe(
     Layer.provide([layerHttp, Layer.effect(PublicAddress, Effect.map(Server.baseUrl, (baseUrl) => ({ baseUrl })))]),
     Layer.provideMerge(layerLocalApi),
@@ -195,7 +201,7 @@ const failWaiting = Effect.fnUntraced(function*(error: string) {
   }
 }, Effect.orDie)
 
-/** Waits until no webhook is left to send. */
+/** Waits until all webhooks have been sent. */
 const webhooksSent = Effect.gen(function*() {
   const { list } = yield* WebhookStore
   yield* Effect.repeat(list({ state: "pending", limit: 1 }), {
@@ -204,7 +210,7 @@ const webhooksSent = Effect.gen(function*() {
   })
 }).pipe(Effect.orDie)
 
-/** Starts the server. Rejects with the error of Node where it cannot listen. */
+/** Starts the server. Rejects with Node's error when the server cannot listen. */
 export const start = async (options: StartOptions): Promise<RunningServer> => {
   const workerKey = crypto.randomUUID()
   const runtime = ManagedRuntime.make(

@@ -1,9 +1,10 @@
 /**
- * The memory store and the job queue, as local test mode uses them. Three things differ from a platform:
+ * The memory store and the job queue for local test mode. They differ from a platform's in three ways:
  *
  * - Job ids start with `test-` (docs/spec/jobs-api.md#job-ids).
- * - A result that asks for a fresh worker has no effect, because there is no pool to start one.
- * - Besides its retention, an ended job is removed when newer ones exceed {@link MAX_FINISHED_JOBS} or {@link MAX_FINISHED_CHARACTERS}.
+ * - A result that requests a fresh worker has no effect, because there is no pool that could start one.
+ * - An ended job is removed when its retention expires, or earlier when newer jobs exceed {@link MAX_FINISHED_JOBS} or {@link
+ *   MAX_FINISHED_CHARACTERS}.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
@@ -15,20 +16,20 @@ import { REQUEST_ID } from "@stint/worker/Logger"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/** The number of ended jobs that can be read. */
+/** The maximum number of ended jobs that can be read. */
 export const MAX_FINISHED_JOBS = 1_000
 
-/** The total size of the results and chunks of ended jobs, in characters. The newest job is kept whatever its size. */
+/** The maximum total size of the results and chunks of ended jobs, in characters. The newest job is stored regardless of its size. */
 const MAX_FINISHED_CHARACTERS = 256 * 1024 * 1024
 
-/** A `Tick` at this time is after the retention of every job, so it removes an ended job. */
+/** A `Tick` with this time is later than the retention of every job, so it removes an ended job. */
 const AFTER_RETENTION = Number.MAX_SAFE_INTEGER
 
-/** The given store, which also logs the end of each job and removes the oldest ended jobs. */
+/** Wraps the given store so that it also logs the end of each job and removes the oldest ended jobs. */
 export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
   JobStore,
   Effect.map(JobStore, (store) => {
-    /** The size of each job's chunks. */
+    /** The total size of each job's chunks. */
     const streamed = new Map<JobId, number>()
     /** The size of each ended job, oldest end first. */
     const finished = new Map<JobId, number>()
@@ -90,7 +91,9 @@ export const layerStore: Layer.Layer<JobStore, never, JobStore> = Layer.effect(
   })
 )
 
-/** The given queue with `test-` ids. A result that asks for a fresh worker does not drain the worker. */
+/**
+ * Wraps the given queue so that job ids start with `test-`, and so that a result that requests a fresh worker does not drain the worker.
+ */
 export const layer: Layer.Layer<JobQueue, never, JobQueue> = Layer.effect(
   JobQueue,
   Effect.map(JobQueue, (queue) => {

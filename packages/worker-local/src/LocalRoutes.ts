@@ -1,15 +1,15 @@
 /**
- * The addresses of the local API, mapped onto those of the server (docs/spec/local-test-mode.md#local-api).
+ * Maps the paths of the local API to those of the server (docs/spec/local-test-mode.md#local-api).
  *
  * ```
  *   a page of another origin      403
  *   GET /, /docs                  the page; 307 to it
- *   POST /run, /runsync           /v2/local/run, runsync      429 while too many jobs wait, 503 while the process stops
+ *   POST /run, /runsync           /v2/local/run, runsync      429 while too many jobs wait, 503 during shutdown
  *   POST /status/{id}             /v2/local/status-sync/{id}
  *   POST /stream, /cancel/{id}    /v2/local/stream, cancel/{id}
  *   GET /health                   /v2/local/health
  *   /v2/{any id}/...              /v2/local/...
- *   another method, another path  405 with Allow, 404
+ *   another method, another path  405 with Allow; 404
  * ```
  */
 import { JOB_ID_HEADER } from "@stint/contract/JobsApi"
@@ -20,21 +20,21 @@ import { HttpServerRequest, HttpServerResponse } from "effect/http"
 import type { HttpServer } from "effect/http"
 import { page } from "./LocalServerPage.ts"
 
-/** The endpoint of the local API: every `/v2/{id}` leads to it. */
+/** The endpoint of the local API. Every `/v2/{id}` is mapped to it. */
 export const ENDPOINT = "local"
 
-/** The number of jobs that can wait. They are in memory. */
+/** The maximum number of waiting jobs, because they are in memory. */
 export const MAX_QUEUED_JOBS = 1_000
 
 /** The state of the local API. */
 export class LocalApi extends Context.Service<LocalApi, {
   /** Without a trailing slash: `http://127.0.0.1:8000`. */
   readonly baseUrl: string
-  /** Whether the server listens on another address than loopback. */
+  /** Whether the server listens on an address other than loopback. */
   readonly isPublic: boolean
   /** The number of waiting jobs. */
   readonly queued: Effect.Effect<number>
-  /** Why the process stops; undefined while it does not. */
+  /** Why the process is stopping; undefined while it is not. */
   stopping: string | undefined
 }>()("@stint/worker-local/LocalRoutes/LocalApi") {}
 
@@ -44,7 +44,7 @@ interface Route {
   readonly operation: string
 }
 
-/** The routes without a job id, and those with one. */
+/** The routes, with and without a job id. */
 const ROUTES: { readonly [name: string]: Route } = {
   run: { method: "POST", operation: "run" },
   runsync: { method: "POST", operation: "runsync" },
@@ -74,13 +74,14 @@ const problem = (status: keyof typeof TITLES, error: string, hint: string, heade
     headers
   })
 
-/** Whether a host name, as a URL has it, is reached from this machine alone. */
+/** Whether a URL's host name can be reached only from this machine. */
 export const isLoopback = (hostname: string): boolean =>
   hostname === "localhost" || hostname.endsWith(".localhost") || hostname === "[::1]" || /^127(?:\.\d{1,3}){3}$/.test(hostname)
 
 /**
- * Whether a web page of another origin calls. The local API has no keys, so without this check every page that a browser on this machine
- * shows could run the handler. Pages of this machine may call; so may the server's own page where the server listens more widely.
+ * Whether the request comes from a web page of another origin. The local API has no keys, so without this check every page that is open in
+ * a browser on this machine could run the handler. Pages served by this machine may call the API. When the server listens on a public
+ * address, its own page may call the API too.
  */
 const isForeignPage = ({ host, origin }: { readonly [name: string]: string | undefined }, isPublic: boolean): boolean => {
   if (origin === undefined) return false
@@ -165,7 +166,7 @@ export const make = (app: App, api: LocalApi["Service"]): App =>
       HttpServerRequest.HttpServerRequest,
       request.modify({ url: matched.url })
     )
-    // As specified, /run answers IN_PROGRESS, also while the job waits.
+    // As specified, /run returns IN_PROGRESS even while the job is waiting.
     const id = request.url.startsWith("/run") && matched.url.endsWith("/run") ? response.headers[JOB_ID_HEADER] : undefined
     return id === undefined ? response : HttpServerResponse.jsonUnsafe({ id, status: "IN_PROGRESS" })
   })

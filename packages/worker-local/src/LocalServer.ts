@@ -7,11 +7,11 @@
  *   this worker --/v2/local/job-take ...----------------------------------^
  * ```
  *
- * The worker calls the server over the loopback address, as it calls a platform, so a handler behaves as it does once deployed. Where
- * local test mode differs: `LocalRoutes` has other addresses and no keys, `LocalJobQueue` other job ids, and leases
- * do not expire, because the worker cannot be lost without the server.
+ * The worker calls the server over the loopback address just as it calls a platform, so a handler behaves as it does when deployed. Local
+ * test mode differs from a platform as follows: `LocalRoutes` uses other paths and no keys, `LocalJobQueue` creates other job ids, and
+ * leases do not expire, because the server is lost whenever the worker is.
  *
- * When the process is asked to stop, waiting jobs end as FAILED, running jobs are finished, and their callers are answered.
+ * When the process receives a request to stop, waiting jobs end as FAILED, running jobs finish, and their callers receive responses.
  */
 import { JobSource } from "@stint/worker/JobSource"
 import * as JobSourceHttp from "@stint/worker/JobSourceHttp"
@@ -30,13 +30,13 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type { RunningServer } from "./LocalApiServer.ts"
 
-/** How the local API differs from its defaults. */
+/** Options of the local API. */
 export interface Options {
-  /** Ignored, with a line in the log: callers submit the jobs. */
+  /** Ignored with a log line, because callers submit the jobs. */
   readonly jobs?: unknown
 }
 
-/** The default address: the port of docs/spec/local-test-mode.md#flags, reachable from this machine alone. */
+/** The default address is reachable only from this machine. The port is the one in docs/spec/local-test-mode.md#flags. */
 const DEFAULT_PORT = 8000
 const DEFAULT_HOST = "127.0.0.1"
 
@@ -64,25 +64,27 @@ const SEVERITIES: Record<LineLevel, Severity> = { TRACE: "Trace", DEBUG: "Debug"
 const startServer = Effect.fnUntraced(function*(host: string, port: number) {
   const context = yield* Effect.context()
   const { start } = yield* Effect.promise(() => import("./LocalApiServer.ts"))
-  return yield* Effect.tryPromise({
-    try: () =>
-      start({
-        host,
-        port,
-        log: (level, message, job) => {
-          const line = Effect.logWithLevel(SEVERITIES[level])(message)
-          Effect.runForkWith(context)(job === undefined ? line : Effect.annotateLogs(line, REQUEST_ID, job))
-        }
-      }),
-    catch: (cause) => cause
-  }).pipe(Effect.catch((cause) =>
-    isSystemError(cause)
-      ? Effect.fail(new LocalModeError({ message: listenErrorMessage(cause, host, port) }))
-      : Effect.die(cause)
-  ))
+  const started = yield* Effect.promise(() =>
+    start({
+      host,
+      port,
+      log: (level, message, job) => {
+        const line = Effect.logWithLevel(SEVERITIES[level])(message)
+        Effect.runForkWith(context)(job === undefined ? line : Effect.annotateLogs(line, REQUEST_ID, job))
+      }
+    }).then(
+      (server) => ({ _tag: "Started", server } as const),
+      (cause: unknown) => {
+        if (isSystemError(cause)) return { _tag: "NotListening", cause } as const
+        throw cause
+      }
+    )
+  )
+  if (started._tag === "Started") return started.server
+  return yield* new LocalModeError({ message: listenErrorMessage(started.cause, host, port) })
 })
 
-/** The worker API of the server, as a worker reads it from the variables of a platform. */
+/** The address of the server's worker API, in the form that a worker reads from a platform's variables. */
 export const platformOf = (
   { workerKey, workerUrl }: Pick<RunningServer, "workerKey" | "workerUrl">,
   workerId: string
@@ -100,7 +102,7 @@ export const platformOf = (
   }
 }
 
-/** The set variable of a platform, which this process ignores. */
+/** The platform variable that is set and that this process ignores. */
 const ignoredPlatform = Effect.gen(function*() {
   for (const name of ["PLATFORM_WEBHOOK_GET_JOB", "RUNPOD_WEBHOOK_GET_JOB"]) {
     if (Option.isSome(yield* Config.option(Config.NonEmptyString(name)))) return name
@@ -136,7 +138,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   const shutdown = yield* Shutdown
   let stopping: string | undefined
 
-  /** Fails the waiting jobs. The worker finishes the running ones. */
+  /** Fails the waiting jobs. The worker finishes the running jobs. */
   const stop = Effect.fnUntraced(function*(server: RunningServer, reason: string) {
     if (stopping !== undefined) return
     stopping = reason
@@ -164,7 +166,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   yield* Effect.forkScoped(Effect.flatMap(shutdown.requested, ({ reason }) => stop(server, reason)))
   return Layer.effect(
     JobSource,
-    // The process has no platform to start another worker, so `refresh_worker` does not end this one.
+    // No platform would start another worker, so `refresh_worker` does not end this one.
     Effect.map(JobSource, (http) => JobSource.of({ ...http, recycles: false }))
   ).pipe(Layer.provide(JobSourceHttp.layerOf(platformOf(server, identity.workerId))))
 })

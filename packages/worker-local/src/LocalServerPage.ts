@@ -1,5 +1,6 @@
 /**
- * The documentation page of the local API: its routes as lines to paste, and a form that runs the handler. It loads nothing else.
+ * The documentation page of the local API. It shows a command to paste for each route, and a form that runs the handler. It loads no other
+ * resources.
  */
 import { sample, shellWord } from "@stint/worker/TestInput"
 import { VERSION } from "@stint/worker/Version"
@@ -93,7 +94,7 @@ const inputOf = (body: string): string => {
 
 /** The page. Its content security policy permits requests to the local API only. */
 export const page = (host: string | undefined, baseUrl: string): HttpServerResponse.HttpServerResponse => {
-  // The Host header of a request goes into the lines to paste only if it is an address.
+  // The Host header of a request is used in the commands to paste only if it is an address.
   const base = host !== undefined && /^[\w.-]+(?::\d+)?$|^\[[\da-f:.]+\](?::\d+)?$/i.test(host) ? `http://${host}` : baseUrl
   const body = sample()
   const text = `<!doctype html>

@@ -19,7 +19,7 @@ import { platformOf } from "../src/LocalServer.ts"
 
 const KEY = "worker-key"
 
-/** The server under the test's clock, and the transport of a worker to take and finish its jobs by hand. */
+/** The server on the test's clock, and a worker's transport with which the test takes and finishes jobs itself. */
 const serve = Effect.gen(function*() {
   const options = { host: "127.0.0.1", port: 0, log: () => {} }
   const { baseUrl } = Context.get(yield* Layer.build(Layer.orDie(LocalApiServer.layer(options, KEY))), LocalApi)
@@ -43,7 +43,7 @@ const serve = Effect.gen(function*() {
   }
 })
 
-/** A receiver of webhooks that answers 500. `arrived(n)` waits for the n-th request. */
+/** A webhook receiver that responds with 500. `arrived(n)` waits for the n-th request. */
 const failingReceiver = Effect.acquireRelease(
   Effect.promise(() =>
     new Promise<{ readonly url: string; readonly arrived: (count: number) => Promise<void>; readonly close: () => void }>(
@@ -167,7 +167,7 @@ describe("the server of the local API", () => {
       const waiting = yield* Effect.forkChild(call("GET", "/v2/local/job-take/w2", undefined, { authorization: "any" }), {
         startImmediately: true
       })
-      // The server delays the refusal of a worker.
+      // The server delays its response to a refused worker.
       while (waiting.pollUnsafe() === undefined) {
         yield* TestClock.adjust("1 second")
         yield* Effect.promise(() => new Promise((resolve) => setTimeout(resolve, 10)))

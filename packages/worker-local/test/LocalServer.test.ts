@@ -75,7 +75,7 @@ const serve = Effect.fnUntraced(function*(handler: Runnable, options: Options = 
   }
 })
 
-/** A latch for handlers to wait on. */
+/** A latch that handlers can wait for. */
 const latch = () => {
   let open = () => {}
   const opened = new Promise<void>((resolve) => {
@@ -366,7 +366,7 @@ describe("the local API", () => {
     }))
 })
 
-// docs/spec/local-test-mode.md#local-api: one row a test, without a key
+// docs/spec/local-test-mode.md#local-api: one test per row, without a key
 describe("each row of the local API", () => {
   const withJob = Effect.gen(function*() {
     const api = yield* serve(countdown(true))
@@ -661,7 +661,7 @@ describe("the end of the local API", () => {
     }))
 })
 
-/** A receiver of webhooks, which responds with 200. */
+/** A webhook receiver that responds with 200. */
 const receiver = () =>
   Effect.acquireRelease(
     Effect.callback<{ readonly url: string; readonly bodies: Array<unknown>; readonly next: () => Promise<void> }>((resume) => {

@@ -26,7 +26,7 @@ const start = (name: string, options: WorkerProcess.Options = {}) => {
   return worker
 }
 
-/** Waits for output that matches, and returns the match. Rejects when the process ends without it. */
+/** Waits for output that matches the pattern, and returns the match. Rejects when the process ends without such output. */
 const outputMatching = async (worker: WorkerProcess.WorkerProcess, pattern: RegExp): Promise<ReadonlyArray<string>> => {
   let ended = false
   const watch = worker.ended.finally(() => {
@@ -90,7 +90,7 @@ describe("a handler file with --rp_serve_api", () => {
     const { id } = Object(await post("/run", { input: { do: "until SIGTERM" } }))
     await expect(post(`/status/${id}?wait=0`)).resolves.toMatchObject({ status: "IN_PROGRESS" })
     const waiting = post(`/status/${id}`)
-    // A later request on another connection has its response, so the server has received the call above.
+    // When a later request on another connection has received its response, the server has received the call above.
     for (let n = 0; n < 3; n++) await fetch(`${url}/health`)
     worker.kill("SIGTERM")
     expect(await waiting).toMatchObject({ status: "COMPLETED", output: "finished after SIGTERM" })

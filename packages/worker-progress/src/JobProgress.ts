@@ -1,19 +1,18 @@
 /**
- * The progress of one job on its way to the platform.
+ * Sends the progress of one job to the platform (docs/spec/progress.md#order).
  *
  * ```
- *   update --> pending (the newest only) --interval--> on its way --2xx-----------> shown
- *                 ^                                       |  \-----404, 409, 410--> over: the job is not this worker's any more
+ *   update --> pending (only the newest) --interval--> in flight --2xx-----------> delivered
+ *                 ^                                       |  \----404, 409, 410--> stopped: this worker no longer holds the job
  *                 |                                       |
- *                 +--- nothing newer, fewer than 4 tries -+--- other 4xx, 4th try --> this value is given up
+ *                 +-- no newer value, fewer than 4 tries -+--- other 4xx, 4th try --> the value is dropped
  *
- *   the handler ends --> pending is dropped; what is on its way is waited for, up to `patience` --> the result goes
+ *   the handler ends --> pending is dropped; the value in flight is awaited, up to `flushTimeout` --> the result is sent
  * ```
  *
- * One fiber sends, and only while there is something to send: the values of a job cannot overtake each other, and the one that is
- * on its way is the only one that the result could overtake. Waiting for its answer rules that out; the limit is there because a
- * platform that does not answer must not keep the result. What was cut off after that limit may have arrived all the same; a
- * platform that fences (ours does) ignores it.
+ * One fiber sends, and only while there is a value to send. So the values of a job stay in order, and the result could overtake only the
+ * value in flight. The worker therefore waits for its response, but at most `flushTimeout`, because a platform that does not answer must
+ * not delay the result. A request aborted after that time may still arrive; a platform that checks the lease (as Stint does) ignores it.
  */
 import * as Backoff from "@stint/worker/Backoff"
 import type { ReceivedJob } from "@stint/worker/CurrentJob"
@@ -24,13 +23,13 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 
-/** How often one value is tried. A value that nobody replaces for that long is worth the last try, too. */
+/** The maximum number of attempts for one value. A newer value replaces a failed one. */
 export const MAX_ATTEMPTS = 4
 
-/** The waits after failures. They are not shortened by newer values: a platform in trouble needs fewer calls, not newer ones. */
+/** The backoff after failures. Newer values do not shorten it, because an overloaded platform needs fewer requests. */
 const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 5_000 }
 
-/** The times that a user may set. Milliseconds. */
+/** The times from the options. Milliseconds. */
 export interface ProgressTimeouts {
   readonly interval: number
   readonly flushTimeout: number
@@ -38,36 +37,36 @@ export interface ProgressTimeouts {
 
 /** The progress of one job. */
 export interface JobProgress {
-  /** Sends a value, JSON text, as soon as it may go; unless a newer one comes before. Returns at once. */
+  /** Sends a value (JSON text) after the interval, unless a newer value replaces it. Returns immediately. */
   readonly update: (text: string) => void
-  /** Whether nothing is on its way and nothing waits. */
+  /** Whether no value is pending or in flight. */
   readonly isIdle: () => boolean
-  /** No value goes from now on. Ends when none is on its way. */
+  /** Stops sending, and completes when no value is in flight. */
   readonly end: Effect.Effect<void>
-  /** No value goes from now on; what is on its way is cut off. */
+  /** Stops sending, and aborts the value in flight. */
   readonly abort: Effect.Effect<void>
 }
 
-/** What an answer of the platform means for the value that it is about. */
-type RetryDecision = "again" | "refused" | "over"
+/** The consequence of a failed request. `stop`: send no more progress of this job. */
+type RetryDecision = "retry" | "reject" | "stop"
 
 const retryDecision = ({ reason }: JobSourceError): RetryDecision => {
-  if (reason._tag === "Unreachable") return "again"
+  if (reason._tag === "Unreachable") return "retry"
   switch (reason.status) {
     case 404:
     case 409:
     case 410:
-      return "over"
+      return "stop"
     case 408:
     case 425:
     case 429:
-      return "again"
+      return "retry"
     default:
-      return reason.status >= 500 ? "again" : "refused"
+      return reason.status >= 500 ? "retry" : "reject"
   }
 }
 
-/** No progress yet. `context` is that of the job's fiber: it has the clock, the log and the job's id for its lines. */
+/** Creates the sender of a job. `context` is that of the job's fiber: it has the clock, the logger and the job's id for log lines. */
 export const make = (
   source: JobSource["Service"],
   job: ReceivedJob,
@@ -78,31 +77,31 @@ export const make = (
   let pending: { readonly text: string; readonly tries: number } | undefined
   let sender: Fiber.Fiber<void> | undefined
   let sending = false
-  let onItsWay = false
-  let over = false
+  let inFlight = false
+  let stopped = false
   let warned = false
   const backoff = Backoff.make(RETRY_BACKOFF)
-  /** Before this moment nothing goes. Milliseconds since 1970. */
+  /** The earliest time of the next request. Milliseconds since 1970. */
   let notBefore = 0
 
   const failed = Effect.fnUntraced(function*(text: string, tries: number, error: JobSourceError) {
-    const judged = retryDecision(error)
-    if (judged === "over") {
-      over = true
+    const decision = retryDecision(error)
+    if (decision === "stop") {
+      stopped = true
       pending = undefined
-      yield* Effect.logDebug(`No more progress of this job is sent: ${error.message}.`)
+      yield* Effect.logDebug(`The worker sends no more progress of this job: ${error.message}.`)
       return
     }
     notBefore = Math.max(notBefore, clock.currentTimeMillisUnsafe() + (yield* backoff.next))
     if (!warned) {
       warned = true
       yield* Effect.logWarning(
-        judged === "again"
-          ? `Progress could not be sent: ${error.message}. Trying on, with the latest value; the job itself is not affected.`
-          : `The platform refused the progress: ${error.message}. It is left out; the job itself is not affected.`
+        decision === "retry"
+          ? `Progress could not be sent: ${error.message}. Retrying with the latest value; the job itself is not affected.`
+          : `The platform rejected the progress: ${error.message}. The value is dropped; the job itself is not affected.`
       )
     }
-    if (judged === "again" && tries < MAX_ATTEMPTS && pending === undefined && !over) pending = { text, tries: tries + 1 }
+    if (decision === "retry" && tries < MAX_ATTEMPTS && pending === undefined && !stopped) pending = { text, tries: tries + 1 }
   })
 
   const sendAll = Effect.gen(function*() {
@@ -115,19 +114,19 @@ export const make = (
       const { text, tries } = pending
       const value: unknown = JSON.parse(text)
       pending = undefined
-      onItsWay = true
+      inFlight = true
       notBefore = clock.currentTimeMillisUnsafe() + interval
       const error = yield* Effect.match(source.progress(job, value), { onFailure: (error) => error, onSuccess: () => undefined })
-      onItsWay = false
+      inFlight = false
       if (error === undefined) backoff.reset()
       else yield* failed(text, tries, error)
     }
-    // In one step with the look above: an update that comes between the two would wait for ever.
+    // No yield between the loop condition and this line: an update in between would never be sent.
     sending = false
   })
 
   const stop = () => {
-    over = true
+    stopped = true
     pending = undefined
   }
 
@@ -138,7 +137,7 @@ export const make = (
 
   return {
     update: (text) => {
-      if (over) return
+      if (stopped) return
       pending = { text, tries: 1 }
       if (sending) return
       sending = true
@@ -147,13 +146,13 @@ export const make = (
     isIdle: () => !sending,
     end: Effect.suspend(() => {
       stop()
-      if (!sending || !onItsWay || sender === undefined) return abort
+      if (!sending || !inFlight || sender === undefined) return abort
       return Effect.flatMap(
         Effect.timeoutOption(Fiber.await(sender), flushTimeout),
         (ended) =>
           Option.isSome(ended) ? Effect.void : Effect.andThen(
             Effect.logDebug(
-              `The last progress of this job got no answer for ${flushTimeout} ms and is given up; the result goes first.`
+              `The platform did not answer the last progress of this job within ${flushTimeout} ms. The request is aborted and the result is sent.`
             ),
             abort
           )

@@ -1,13 +1,13 @@
 /**
- * Progress: what callers see of a job while it runs (docs/spec/progress.md#reporting-progress, docs/spec/worker-protocol.md#delivering-progress).
+ * Progress: a value that callers see while a job runs (docs/spec/progress.md#reporting-progress, docs/spec/worker-protocol.md#delivering-progress).
  *
  * ```
- *   handler: Progress.update(value) --> JobProgress, one a job --> JobSource.progress --> GET /status/{id}: "output": value
- *   middleware: opens it before the handler, and closes it before the result goes
+ *   handler: Progress.update(value) --> JobProgress, one per job --> JobSource.progress --> GET /status/{id}: "output": value
+ *   middleware: creates it before the handler runs, and ends it before the result is sent
  * ```
  *
- * Reporting never waits, never fails and never changes how a job ends. What may get lost are values in between: while one is on
- * its way, newer ones replace each other.
+ * Reporting never waits, never fails and never changes the outcome of a job. Intermediate values can be lost: while one value is in flight,
+ * newer values replace each other.
  */
 import { CurrentJob } from "@stint/worker/CurrentJob"
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
@@ -22,26 +22,24 @@ import type * as Schema from "effect/Schema"
 import * as JobProgress from "./JobProgress.ts"
 import * as ProgressValue from "./ProgressValue.ts"
 
-/** Which job a value is about: the job as the handler got it, or as much of it as is left. */
+/** Identifies the job of a value: the job that the handler received, or at least its id. */
 export interface JobRef {
   readonly id: string
-  /** Tells one attempt from an earlier one that was left behind; not looked at where either side has none. */
+  /** Distinguishes attempts of the same job. Ignored if either side has none. */
   readonly attempt?: unknown
 }
 
 /** Reports progress. */
 export class Progress extends Context.Service<Progress, {
   /**
-   * Reports a value, anything that JSON can hold, as the progress of a job that runs here. A plain function for plain code: it
-   * returns at once, and never throws. A value that cannot be shown is left out with a WARN, the first of a job; one for a job that
-   * has ended is ignored with a DEBUG line.
+   * Reports a JSON value as the progress of a job that runs in this worker. A plain function for plain code: it returns immediately and
+   * never throws. Invalid values are dropped; the first one of a job logs a WARN. Values of an ended job are ignored with a DEBUG line.
    */
   readonly update: (job: JobRef, value: unknown) => void
 }>()("@stint/worker-progress/Progress") {}
 
 /**
- * Reports a value, anything that JSON can hold, as the progress of the current job. Does not wait for it to arrive, and never
- * fails.
+ * Reports a JSON value as the progress of the current job. Does not wait for its delivery, and never fails.
  *
  * @example
  * ```ts
@@ -55,21 +53,21 @@ export const update: (value: unknown) => Effect.Effect<void, never, Progress | C
   }
 )
 
-/** How progress differs from its defaults. */
+/** Options of progress. */
 export interface Options {
   /**
-   * The least time between two values of a job; the first goes at once, the latest as soon as it may. Default: 100 ms. That is as
-   * often as a person who watches can tell apart, and every value is a request and a write on the platform. Longer saves those.
+   * The minimum time between two values of a job. The first value is sent immediately. Default: 100 ms, because a person cannot tell faster
+   * updates apart, and every value is a request and a write on the platform. A longer interval saves requests.
    */
   readonly interval?: Duration.Input
   /**
-   * How long the result waits for the answer to a value that is on its way. Default: 1 s. Shorter delivers sooner to a platform in
-   * trouble; longer keeps the order for a slower one.
+   * The maximum time that the result waits for the response to a value in flight. Default: 1 s. A shorter time delivers results sooner when
+   * the platform is slow; a longer time preserves the order on a slower platform.
    */
   readonly flushTimeout?: Duration.Input
   /**
-   * The most that a value may have as JSON text. Bytes; default: 1,000,000, a little less than our platform takes (1 MiB with what
-   * is around it). A larger value is left out with a WARN.
+   * The maximum size of a value as JSON text. Bytes; default: 1,000,000, slightly less than the limit of the server (1 MiB, including the
+   * body around it). A larger value is dropped with a WARN.
    */
   readonly maxBytes?: number
 }
@@ -77,7 +75,7 @@ export interface Options {
 /** The default of {@link Options.interval}. Milliseconds. */
 export const INTERVAL = 100
 
-/** The default of {@link Options.patience}. Milliseconds. */
+/** The default of {@link Options.flushTimeout}. Milliseconds. */
 export const FLUSH_TIMEOUT = 1_000
 
 /** The default of {@link Options.maxBytes}. */
@@ -90,13 +88,13 @@ interface RunningProgress {
   warned: boolean
 }
 
-/** The service of one worker, and the middleware that gives it to the worker's jobs. */
+/** The service of one worker, and the middleware that provides it to the worker's jobs. */
 export interface WorkerProgress {
   readonly progress: Progress["Service"]
   readonly middleware: JobMiddleware.JobMiddleware<Progress>
 }
 
-/** Progress for one worker. {@link middleware} is enough, unless code outside of jobs needs the service, too. */
+/** Creates the progress service of a worker. Use {@link middleware} unless code outside jobs needs the service too. */
 export const make = (options: Options): Effect.Effect<WorkerProgress, never, JobSource> =>
   Effect.gen(function*() {
     const source = yield* JobSource
@@ -120,7 +118,7 @@ export const make = (options: Options): Effect.Effect<WorkerProgress, never, Job
         if (entry === undefined) {
           Effect.runForkWith(context)(
             Effect.annotateLogs(
-              Effect.logDebug("Progress is ignored: the job has ended, or never ran here."),
+              Effect.logDebug("Progress is ignored: the job has ended or never ran in this worker."),
               REQUEST_ID,
               job.id
             )
@@ -132,7 +130,7 @@ export const make = (options: Options): Effect.Effect<WorkerProgress, never, Job
         if (entry.warned) return
         entry.warned = true
         Effect.runForkWith(entry.context)(
-          Effect.logWarning(`The progress of job ${job.id} ${text.failure} It is left out; the job itself is not affected.`)
+          Effect.logWarning(`The progress of job ${job.id} ${text.failure} The value is dropped; the job itself is not affected.`)
         )
       }
     })
@@ -145,7 +143,7 @@ export const make = (options: Options): Effect.Effect<WorkerProgress, never, Job
         return Effect.onExit(next(job, progress), () => {
           if (running.get(job.id) === entry) running.delete(job.id)
           if (current.isIdle()) return Effect.void
-          // A job that is stopped gets no result, so there is nothing to wait for: waiting is interrupted, too.
+          // A stopped job has no result to keep in order, so a stop interrupts the wait.
           return Effect.ensuring(Effect.interruptible(current.end), current.abort)
         })
       }))
@@ -156,27 +154,27 @@ export const make = (options: Options): Effect.Effect<WorkerProgress, never, Job
 export const middlewareWith = (options: Options): JobMiddleware.JobMiddleware<Progress, never, JobSource> =>
   JobMiddleware.unwrap(Effect.map(make(options), ({ middleware }) => middleware))
 
-/** Gives each job `Progress`, which reports to where the worker's jobs come from. */
+/** Provides `Progress` to each job. It reports to the source of the worker's jobs. */
 export const middleware: JobMiddleware.JobMiddleware<Progress, never, JobSource> = middlewareWith({})
 
-/** One value that was reported. */
+/** One reported value. */
 export interface Update {
   /** The job's id. */
   readonly job: string
   readonly value: Schema.Json
 }
 
-/** What was reported to {@link layerMemory}. */
+/** The values reported to {@link layerMemory}. */
 export class Memory extends Context.Service<Memory, {
-  /** Every value so far, oldest first; those that cannot be shown are left out. */
+  /** Every valid value so far, oldest first. */
   readonly updates: () => ReadonlyArray<Update>
 }>()("@stint/worker-progress/Progress/Memory") {}
 
-/** Every value that was reported to {@link layerMemory}, oldest first. */
+/** Every value reported to {@link layerMemory}, oldest first. */
 export const updates: Effect.Effect<ReadonlyArray<Update>, never, Memory> = Effect.map(Memory, (memory) => memory.updates())
 
 /**
- * Keeps what is reported, for tests of handlers: every value, none of them replaced by a newer one.
+ * Records every reported value, for tests of handlers. Newer values do not replace older ones.
  *
  * @example
  * ```ts
@@ -194,7 +192,9 @@ export const layerMemory: Layer.Layer<Progress | Memory> = Layer.effectContext(
         update: (job, value) => {
           const text = ProgressValue.toText(value, MAX_BYTES)
           if (Result.isSuccess(text)) all.push({ job: job.id, value: parse(text.success) })
-          else Effect.runForkWith(context)(Effect.logWarning(`The progress of job ${job.id} ${text.failure} It is left out.`))
+          else {Effect.runForkWith(context)(
+              Effect.logWarning(`The progress of job ${job.id} ${text.failure} The value is dropped.`)
+            )}
         }
       })
     )

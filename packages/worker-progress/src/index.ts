@@ -1,4 +1,4 @@
 /**
- * Progress of a job while it runs, for those who ask for its status.
+ * Reports the progress of a running job to callers that read its status.
  */
 export * as Progress from "./Progress.ts"

@@ -10,7 +10,7 @@ import { inMemory } from "./ProgressWorker.ts"
 
 const { Memory } = JobSourceMemory
 
-/** Reports a number at each of these times, and ends at the last of them. */
+/** Reports a number at each of these times and ends at the last one. */
 const reporter = (times: ReadonlyArray<number>, end: Effect.Effect<unknown, Error> = Effect.succeed("done")) =>
   Handler.make("reporter", {
     input: Schema.Unknown,
@@ -31,7 +31,7 @@ const slow = (after: number) => ({ after, how: 200 })
 
 // docs/spec/progress.md#reporting-progress, docs/spec/worker-protocol.md#delivering-progress
 describe("progress of a job", () => {
-  it.effect("goes to the platform while the handler runs, and the handler does not wait for it", () => {
+  it.effect("is sent while the handler runs, without delaying the handler", () => {
     const { layer, seen } = inMemory(reporter([0, 1_000, 2_000]), { answers: [slow(900), slow(900), slow(900)] })
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -43,7 +43,7 @@ describe("progress of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is the latest value: while one is on its way, newer ones replace each other", () => {
+  it.effect("replaces older pending values while one is in flight", () => {
     const { layer, values } = inMemory(reporter([1, 2, 3, 4, 5, 300, 301, 302, 5_000]), {
       answers: [slow(200), slow(500)],
       progress: { interval: 0 }
@@ -55,7 +55,7 @@ describe("progress of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("goes at most once an interval; the first value at once, the latest as soon as it may", () => {
+  it.effect("is sent at most once per interval, the first value immediately", () => {
     const { layer, seen } = inMemory(reporter([0, 10, 20, 99, 150, 160, 1_000, 5_000]))
     return Effect.gen(function*() {
       yield* (yield* Memory).submit({ id: "j1", input: null })
@@ -70,7 +70,7 @@ describe("progress of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is as the value was when it was reported, whatever becomes of the object", () => {
+  it.effect("has the value at the time of the report, even if the object changes later", () => {
     const { layer, values } = inMemory(
       Handler.fromFunction(async (job) => {
         const state = { done: 1 }
@@ -94,7 +94,7 @@ describe("progress of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("of several jobs at once does not mix, and none waits for another's", () => {
+  it.effect("of concurrent jobs is sent independently", () => {
     const { layer, seen } = inMemory(reporter([0, 200, 400]), { concurrency: 3, answers: [slow(60_000)] })
     return Effect.gen(function*() {
       for (const id of ["j1", "j2", "j3"]) yield* (yield* Memory).submit({ id, input: null })
@@ -109,7 +109,7 @@ describe("progress of a job", () => {
 
 describe("progress that fails", () => {
   it.effect.each<number | "unreachable">([500, 503, 429, 408, "unreachable"])(
-    "with %s is tried again, four times in all, with growing waits and one WARN, and the job is not affected",
+    "with %s is sent four times in total, with a growing backoff and one WARN, without affecting the job",
     (how) => {
       const answers = Array.from({ length: 20 }, () => ({ after: 0, how }))
       const { layer, log, seen } = inMemory(reporter([0], Effect.as(Effect.sleep(60_000), "done")), { answers })
@@ -131,7 +131,7 @@ describe("progress that fails", () => {
     }
   )
 
-  it.effect("gives way to newer progress, and the waits stay as long", () => {
+  it.effect("is replaced by newer progress without shortening the backoff", () => {
     const answers = Array.from({ length: 5 }, () => ({ after: 0, how: 500 }))
     const { layer, seen, values } = inMemory(
       reporter(Array.from({ length: 100 }, (_, index) => index * 100), Effect.as(Effect.sleep(5_000), "done")),
@@ -148,7 +148,7 @@ describe("progress that fails", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect.each([400, 401, 413])("with %i is left out with one WARN and not tried again; later values go", (how) => {
+  it.effect.each([400, 401, 413])("with %i is dropped with one WARN and without a retry; later values are sent", (how) => {
     const { layer, log, values } = inMemory(reporter([0, 1_000, 2_000, 3_000]), {
       answers: [{ after: 0, how }, { after: 0, how }]
     })
@@ -157,12 +157,12 @@ describe("progress that fails", () => {
       yield* TestClock.adjust(10_000)
       expect(values()).toEqual([0, 1_000, 2_000, 3_000])
       expect(log.filter(({ level }) => level === "WARN")).toEqual([
-        { level: "WARN", message: expect.stringContaining("The platform refused the progress"), requestId: "j1" }
+        { level: "WARN", message: expect.stringContaining("The platform rejected the progress"), requestId: "j1" }
       ])
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect.each([404, 409, 410])("with %i is the job's last, without a WARN", (how) => {
+  it.effect.each([404, 409, 410])("with %i is the last of the job, without a WARN", (how) => {
     const { layer, log, values } = inMemory(reporter([0, 1_000, 2_000, 3_000]), {
       answers: [{ after: 0, how: 200 }, { after: 0, how }]
     })
@@ -171,13 +171,13 @@ describe("progress that fails", () => {
       yield* TestClock.adjust(10_000)
       expect(values()).toEqual([0, 1_000])
       expect(log.filter(({ level }) => level === "WARN" || level === "ERROR")).toEqual([])
-      expect(log.filter(({ message }) => message.startsWith("No more progress of this job is sent"))).toHaveLength(1)
+      expect(log.filter(({ message }) => message.startsWith("The worker sends no more progress of this job"))).toHaveLength(1)
     }).pipe(Effect.provide(layer))
   })
 })
 
 describe("the end of a job", () => {
-  it.effect("waits for the value that is on its way, and drops the one that waits", () => {
+  it.effect("waits for the value in flight and drops the pending one", () => {
     const { layer, seen } = inMemory(reporter([0, 10]), { answers: [slow(700)] })
     return Effect.gen(function*() {
       yield* (yield* Memory).submit({ id: "j1", input: null })
@@ -191,7 +191,7 @@ describe("the end of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("does not wait longer than a second for a platform that does not answer", () => {
+  it.effect("waits at most a second when the platform does not answer", () => {
     const { layer, seen } = inMemory(reporter([0]), { answers: [slow(60_000)] })
     return Effect.gen(function*() {
       yield* (yield* Memory).submit({ id: "j1", input: null })
@@ -204,7 +204,7 @@ describe("the end of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("by failure is no other: what is on its way is waited for, and then the failure goes", () => {
+  it.effect("by failure waits for the value in flight before it sends the failure", () => {
     const { layer, seen } = inMemory(reporter([0, 10], Effect.die(new Error("broken"))), { answers: [slow(300)] })
     return Effect.gen(function*() {
       yield* (yield* Memory).submit({ id: "j1", input: null })
@@ -214,7 +214,7 @@ describe("the end of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("by being stopped cuts off what is on its way, at once", () => {
+  it.effect("by a stop aborts the value in flight immediately", () => {
     const { layer, seen } = inMemory(reporter([0, 200], Effect.never), { answers: [slow(60_000)] })
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -222,7 +222,7 @@ describe("the end of a job", () => {
       yield* TestClock.adjust(50)
       yield* memory.stop("j1")
       yield* TestClock.adjust(0)
-      // The place is free, without any wait.
+      // The slot is free immediately.
       yield* memory.submit({ id: "j2", input: null })
       yield* TestClock.adjust(0)
       expect(seen.map(({ at, job, kind }) => [kind, job, at])).toEqual([["progress", "j1", 0], ["progress", "j2", 50]])
@@ -231,7 +231,7 @@ describe("the end of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("by being stopped while the result waits for progress is at once, too", () => {
+  it.effect("by a stop is immediate while the result waits for progress", () => {
     const { layer, seen } = inMemory(reporter([0]), { answers: [slow(60_000)], progress: { flushTimeout: "1 hour" } })
     return Effect.gen(function*() {
       const memory = yield* Memory
@@ -244,7 +244,7 @@ describe("the end of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("makes every later update a DEBUG line and nothing else", () => {
+  it.effect("ignores later updates with a DEBUG line", () => {
     let late = () => {}
     const { layer, log, seen } = inMemory(
       Handler.fromFunction((job) => {
@@ -266,7 +266,7 @@ describe("the end of a job", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("holds for an attempt: what an earlier one left behind does not speak for the next", () => {
+  it.effect("ignores updates that a previous attempt of the job sends", () => {
     let late = () => {}
     const { layer, values } = inMemory(
       Handler.fromFunction((job) => {
@@ -291,7 +291,7 @@ describe("the end of a job", () => {
   })
 })
 
-describe("a value that cannot be shown", () => {
+describe("an invalid value", () => {
   const circle: Record<string, unknown> = {}
   circle["self"] = circle
 
@@ -306,8 +306,8 @@ describe("a value that cannot be shown", () => {
         throw new Error("no text")
       }
     }, /cannot be written as JSON: no text/],
-    ["1,000,001 bytes", "ü".repeat(499_999) + "x", /has 1000001 bytes, which is over the limit of 1000000/]
-  ])("such as %s is left out with one WARN that names the job, and the job goes on", ([, value, message]) => {
+    ["1,000,001 bytes", "ü".repeat(499_999) + "x", /has 1000001 bytes, but the limit is 1000000/]
+  ])("such as %s is dropped with one WARN that names the job, and the job continues", ([, value, message]) => {
     const { layer, log, values } = inMemory(
       Handler.make("handler", {
         input: Schema.Unknown,
@@ -332,7 +332,7 @@ describe("a value that cannot be shown", () => {
     }).pipe(Effect.provide(layer))
   })
 
-  it.effect("is one beyond the limit in bytes, and none that fits exactly", () => {
+  it.effect("exceeds the limit in bytes; a value of exactly the limit is valid", () => {
     const { layer, values } = inMemory(
       Handler.make("handler", {
         input: Schema.Unknown,
@@ -352,7 +352,7 @@ describe("a value that cannot be shown", () => {
 describe("Progress.layerMemory", () => {
   const log = LogMemory.make()
 
-  it.effect("keeps every value for a test, in order, and says what could not be shown", () =>
+  it.effect("records every value in order and logs invalid values", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(
         Handler.make("handler", {
@@ -373,7 +373,7 @@ describe("Progress.layerMemory", () => {
       expect(log.lines.map(({ message }) => message)).toEqual([expect.stringMatching(/^The progress of job test-1 is undefined/)])
     }).pipe(Effect.provide(Layer.provideMerge(Progress.layerMemory, log.layer))))
 
-  it.effect("takes values of plain functions, too", () =>
+  it.effect("records values of plain functions", () =>
     Effect.gen(function*() {
       yield* WorkerTest.runJson(
         Handler.fromFunction((job) => RunningJob.service(Progress.Progress)?.update(job, "half")),

@@ -1,5 +1,5 @@
 /**
- * What holds whatever happens: progress keeps its order, and none comes after the result.
+ * Properties: progress stays in order, and no progress arrives after the result.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Handler, RunningJob } from "@stint/worker"
@@ -62,29 +62,29 @@ describe("in any interleaving, in virtual time", () => {
 
       const progress = seen.filter(({ kind }) => kind === "progress")
       const done = seen.filter(({ kind }) => kind === "done")
-      // The job ends as if it had no progress.
+      // The outcome of the job is the same as without progress.
       expect(done.map(({ value }) => value)).toEqual(
         end === "stop" ? [] : [end === "fail" ? { error: expect.any(String) } : { output: "done" }]
       )
-      // Nothing comes after the result, and it overtakes nothing that still has an answer to come.
+      // Nothing is sent after the result, and no value is in flight when it is sent.
       if (done.length > 0) expect(seen.at(-1)).toBe(done[0])
       for (const { answered, at } of progress) {
         const result = done[0]?.at ?? 700
         if (answered === undefined) expect(end === "stop" ? result : at + FLUSH_TIMEOUT).toBeLessThanOrEqual(result)
         else expect(answered).toBeLessThanOrEqual(result)
       }
-      // In order; a value may come again, after it failed.
+      // In order; a failed value may be sent again.
       const values = progress.map(({ value }) => Number(value))
       expect(values).toEqual(values.toSorted((a, b) => a - b))
       for (const value of values) expect(values.filter((other) => other === value).length).toBeLessThanOrEqual(4)
-      // One at a time, and with the distance that was asked for.
+      // One at a time, at least one interval apart.
       for (const [index, { at }] of progress.entries()) {
         const before = progress[index - 1]
         if (before === undefined) continue
         expect(at - before.at).toBeGreaterThanOrEqual(INTERVAL)
         expect(before.answered).toBeLessThanOrEqual(at)
       }
-      // Whoever had the time to be seen was seen.
+      // Every value that stayed the newest for long enough was sent.
       const hindered = answers.slice(0, progress.length).some(({ after, how }) => how !== 200 || after > 0)
       const idle = typeof steps.at(-1) === "number" && Number(steps.at(-1)) >= INTERVAL
       if (!hindered && idle && end !== "stop" && reported > 0) expect(values.at(-1)).toBe(reported)
@@ -92,7 +92,7 @@ describe("in any interleaving, in virtual time", () => {
     }).pipe(Effect.provide(Layer.provideMerge(layer, TestClock.layer())), Effect.runPromise)
   }
 
-  it("progress keeps its order and its distance, and none is sent, or still on its way, when the result goes", () =>
+  it("progress stays in order and at the interval, and none is sent or in flight when the result is sent", () =>
     fc.assert(fc.asyncProperty(script, check), { numRuns: 200 }))
 })
 
@@ -103,10 +103,10 @@ describe("over HTTP", () => {
     for (let turn = 0; turn < count; turn++) await setImmediate()
   }
 
-  it.live("no progress arrives after the result, whatever the platform does to 200 jobs", () =>
+  it.live("no progress arrives after the result of any of 200 jobs, for any behaviour of the platform", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
-      // How many turns of the event loop between two updates, and what happens to the platform just then.
+      // The number of event loop turns between two updates, and the behaviour of the platform at that time.
       const fault = fc.constantFrom("none", "none", "none", "500", "429", "drop", "hold")
       const scripts = fc.sample(
         fc.array(fc.record({ turns: fc.integer({ min: 0, max: 8 }), updates: fc.integer({ min: 0, max: 5 }), fault }), {
@@ -148,7 +148,7 @@ describe("over HTTP", () => {
       const ids = Array.from({ length: JOBS }, (_, n) => stub.submit(n, { id: `j${n}` }))
       yield* Effect.promise(() =>
         stub.until(() => {
-          // Results may be held, too; when nobody adds to the holds any more, they all end.
+          // The platform may hold results too; without new holds, all of them end.
           if (ended === JOBS) { for (const release of releases.splice(0)) release() }
           return ids.every((id) => stub.result(id) !== undefined)
         }, 25_000)
@@ -165,7 +165,7 @@ describe("over HTTP", () => {
         expect(values).toEqual(values.toSorted((a, b) => a - b))
         shown += values.length
       }
-      // It was a race: much was sent, and much was replaced before it could be.
+      // The race took place: many values were sent, and many were replaced before that.
       expect(shown).toBeGreaterThan(JOBS / 2)
       expect(reported).toBeGreaterThan(shown)
     }))

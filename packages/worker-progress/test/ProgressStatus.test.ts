@@ -7,7 +7,7 @@ import { overHttp } from "./ProgressWorker.ts"
 
 layer(ServerTest.layer(), { excludeTestServices: true })("on our platform", (it) => {
   // docs/spec/progress.md#reporting-progress
-  it.effect("progress is the output that /status shows until the result is there", () =>
+  it.effect("/status returns the progress as output until the job has a result", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest.ServerTest).endpoint()
       let go = () => {}

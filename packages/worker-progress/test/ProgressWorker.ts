@@ -1,5 +1,5 @@
 /**
- * Workers with progress: over a transport in memory whose answers take time, and over HTTP.
+ * Workers with progress: over an in-memory transport with delayed responses, and over HTTP.
  */
 import { JobSource, JobSourceError, Refused, Unreachable } from "@stint/worker/JobSource"
 import * as JobSourceHttp from "@stint/worker/JobSourceHttp"
@@ -12,15 +12,15 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { Progress } from "../src/index.ts"
 
-/** How the platform answers one value. */
+/** The response of the platform to one value. */
 export interface Answer {
-  /** Milliseconds until it comes. */
+  /** The delay in milliseconds. */
   readonly after: number
   readonly how: number | "unreachable"
 }
 
-/** What came to the platform, in order. `answered` is undefined while it waits, or where the worker hung up. */
-interface Seen {
+/** A request to the platform. `answered` is undefined before the response and if the worker aborted the request. */
+interface RecordedRequest {
   readonly kind: "progress" | "done"
   readonly job: string
   readonly value: unknown
@@ -31,12 +31,12 @@ interface Seen {
 const config = (env: WorkerConfig.Environment) =>
   Layer.effect(WorkerConfig.WorkerConfig, Effect.orDie(WorkerConfig.read({ PLATFORM_SHUTDOWN_GRACE: "0", ...env }, [])))
 
-/** A worker in memory, and what its platform has seen. Values are answered as scripted, and then with 200 at once. */
+/** An in-memory worker, and the requests to its platform. The scripted responses come first; after them, 200 without delay. */
 export const inMemory = (
   handler: Runnable<Progress.Progress>,
   options: { readonly progress?: Progress.Options; readonly answers?: ReadonlyArray<Answer>; readonly concurrency?: number } = {}
 ) => {
-  const seen: Array<Seen> = []
+  const seen: Array<RecordedRequest> = []
   const log = LogMemory.make()
   const answers = [...options.answers ?? []]
   const source = Layer.effect(
@@ -48,7 +48,13 @@ export const inMemory = (
         ...inner,
         progress: (job, value) =>
           Effect.suspend(() => {
-            const entry: Seen = { kind: "progress", job: job.id, value, at: clock.currentTimeMillisUnsafe(), answered: undefined }
+            const entry: RecordedRequest = {
+              kind: "progress",
+              job: job.id,
+              value,
+              at: clock.currentTimeMillisUnsafe(),
+              answered: undefined
+            }
             seen.push(entry)
             const { after, how } = answers.shift() ?? { after: 0, how: 200 }
             const answer = Effect.suspend(() => {
@@ -56,7 +62,7 @@ export const inMemory = (
               if (how === 200) return Effect.void
               const reason = how === "unreachable"
                 ? new Unreachable({ detail: "the platform does not answer (ECONNREFUSED)", timedOut: false })
-                : new Refused({ status: how, text: "a fault of the test" })
+                : new Refused({ status: how, text: "an error of the test" })
               return Effect.fail(new JobSourceError({ reason }))
             })
             return after === 0 ? answer : Effect.andThen(Effect.sleep(after), answer)
@@ -81,7 +87,7 @@ export const inMemory = (
   return { layer, log: log.lines, seen, values: () => seen.filter(({ kind }) => kind === "progress").map(({ value }) => value) }
 }
 
-/** A worker over HTTP, with these variables; it runs until the test's scope closes. */
+/** A worker over HTTP with these variables. It runs until the scope of the test closes. */
 export const overHttp = Effect.fnUntraced(function*(
   env: WorkerConfig.Environment,
   handler: Runnable<Progress.Progress>,
@@ -90,7 +96,7 @@ export const overHttp = Effect.fnUntraced(function*(
   const log = LogMemory.make()
   const source = Layer.unwrap(
     Effect.map(WorkerConfig.WorkerConfig, ({ platform }) => {
-      if (platform === undefined) throw new Error("the variables make no platform")
+      if (platform === undefined) throw new Error("the variables configure no platform")
       return JobSourceHttp.layerOf(platform)
     })
   )

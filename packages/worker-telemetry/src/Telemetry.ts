@@ -1,5 +1,5 @@
 /**
- * Traces of jobs, by OpenTelemetry.
+ * Traces jobs with OpenTelemetry.
  *
  * ```
  *   OTEL_SDK_DISABLED=true                    no traces
@@ -8,8 +8,8 @@
  *   none of these                             no traces: no module is loaded, no span is created
  * ```
  *
- * A job's spans (`@stint/worker/Spans`) join its caller's trace. Spans that the handler's own code starts with `@opentelemetry/api`,
- * instrumented HTTP clients included, are children of the job's `handler` span. `OtlpConfig` lists the variables.
+ * A job's spans (`@stint/worker/Spans`) are part of its caller's trace. Spans that the handler's own code starts with `@opentelemetry/api`,
+ * including those of instrumented HTTP clients, are children of the job's `handler` span. `OtlpConfig` lists the variables.
  */
 import * as OtelSdk from "@stint/otel/OtelSdk"
 import { WorkerConfig } from "@stint/worker/WorkerConfig"
@@ -23,7 +23,7 @@ import { contextOf, tracerOptions } from "./WorkerTracer.ts"
 /** The service name of a worker without an endpoint. */
 const SERVICE_NAME = "stint-worker"
 
-/** An endpoint is a service, and each of its workers is an instance of it. */
+/** Each endpoint is a service, and each of its workers is an instance of that service. */
 const identity = Effect.map(Effect.serviceOption(WorkerConfig), (config): OtelSdk.Identity =>
   Option.match(config, {
     onNone: () => ({ serviceName: SERVICE_NAME, attributes: {} }),
@@ -34,10 +34,10 @@ const identity = Effect.map(Effect.serviceOption(WorkerConfig), (config): OtelSd
   }))
 
 /**
- * Traces jobs where the environment asks for it. Otherwise the layer is empty and costs nothing.
+ * Traces jobs when the environment configures traces. Otherwise the layer is empty and costs nothing.
  *
- * Provide it to the worker, around everything that should be traced. It sends the last spans when it closes, after the worker has delivered
- * its last result. Fails with a `ConfigError` when a variable is invalid.
+ * Provide it to the worker, outside of all layers that should be traced. It sends the last spans when it closes, after the worker has
+ * delivered its last result. Fails with a `ConfigError` when a variable is invalid.
  *
  * @example
  * ```ts

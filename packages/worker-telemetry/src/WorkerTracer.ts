@@ -8,7 +8,7 @@ import { VERSION } from "@stint/worker/Version"
 import * as Context from "effect/Context"
 import * as Tracer from "effect/Tracer"
 
-/** What the bridge asks about a worker's spans and fibers. */
+/** Functions with which the bridge queries a worker's spans and fibers. */
 export const tracerOptions: TracerOptions = {
   version: VERSION,
   isRuntimeOnly: (annotations) => Context.get(annotations, RuntimeOnly),

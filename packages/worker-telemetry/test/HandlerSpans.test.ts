@@ -1,5 +1,5 @@
 /**
- * Spans that a handler's own code starts with the real OpenTelemetry API, as instrumentation libraries do.
+ * Tests spans that a handler's own code starts with the real OpenTelemetry API, as instrumentation libraries do.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { context, propagation, trace } from "@opentelemetry/api"
@@ -15,7 +15,7 @@ import { TelemetryTest } from "../src/testing/index.ts"
 
 const tracer = trace.getTracer("the user's own")
 
-/** Starts a span as instrumentation does, with the parent that the API has active. */
+/** Starts a span as an instrumentation library does, with the API's active span as the parent. */
 const own = <A>(name: string, body: () => A): A =>
   tracer.startActiveSpan(name, (span) => {
     const value = body()

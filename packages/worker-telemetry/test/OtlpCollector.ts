@@ -1,5 +1,5 @@
 /**
- * A collector on the loopback address: records the requests of OTLP exporters and decodes the spans of JSON requests.
+ * A collector on the loopback address. It records the requests of OTLP exporters and decodes the spans of JSON requests.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -77,7 +77,7 @@ export class Collector {
     this.#faults = faults
   }
 
-  /** Sets the responses to the next requests: these statuses, or none at all. */
+  /** Sets the responses to the next requests: a status, or no response at all. */
   failNext(...faults: ReadonlyArray<Fault>): void {
     this.#faults.push(...faults)
   }

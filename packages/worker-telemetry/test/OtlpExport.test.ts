@@ -198,7 +198,7 @@ describe("an unavailable collector", () => {
       yield* collector.until(() => collector.requests.length === 1)
       yield* resultOf(stub, stub.submit({ n: 4 }, { traceparent }))
       const closing = yield* Effect.forkChild(close)
-      // Waits for the timers of the first request. From here on only the test advances the clock.
+      // Waits for the timers of the first request. From here on, only the test advances the clock.
       yield* collector.until(() => collector.requests.length === 2)
       yield* TestClock.adjust("2999 millis")
       expect(closing.pollUnsafe()).toBeUndefined()

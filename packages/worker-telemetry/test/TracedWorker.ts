@@ -23,7 +23,7 @@ export const CALLER = "b7ad6b7169203331"
 export const traceparent = `00-${TRACE}-${CALLER}-01`
 export const unrecorded = `00-${TRACE}-${CALLER}-00`
 
-/** A handler whose job has all kinds of spans. */
+/** A handler whose job produces every kind of span. */
 export const Square = Handler.make("square", {
   input: Schema.Struct({ n: Schema.Number }),
   output: Schema.Number,

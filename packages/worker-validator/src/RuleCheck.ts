@@ -1,10 +1,10 @@
 /**
- * Looks at an input along its rules and says all that is wrong, in the order of the rules; what nobody knows comes after.
+ * Checks an input against its rules and reports every problem, in the order of the rules. Unknown keys come last.
  *
  * ```
- *   value --> type? --> keys and items? --> constraints? --> good
+ *   value --> type? --> keys and items? --> constraints? --> valid
  *               |             |                  |
- *               +-------------+------------------+--> problems; what comes after in this line is not looked at
+ *               +-------------+------------------+--> problems; the later steps are skipped for this value
  * ```
  */
 import { messageOf } from "@stint/worker/Outcome"
@@ -14,19 +14,19 @@ import { fillDefaults } from "./RuleDefaults.ts"
 import { isList, isRecord, type Keys, type Kind, type Node, ownValue } from "./RuleTree.ts"
 import { describe, joinWithOr, type ValidationProblem } from "./ValidationProblem.ts"
 
-/** Where the looking stops: nobody mends more than this in one go, and a huge wrong input costs no more than a small one. */
+/** The check stops after this number of problems, so that a huge invalid input costs no more than a small one. */
 const MAX_PROBLEMS = 20
 
-/** What was found. */
+/** The result of a check. */
 export interface Report {
   readonly problems: ReadonlyArray<ValidationProblem>
-  /** There are more than these. */
+  /** Whether there are more problems than these. */
   readonly more: boolean
 }
 
-/** How to look. */
+/** Options of a check. */
 export interface Options {
-  /** Keys with a default have to be there, too: the input is one that was validated. Default: false. */
+  /** Whether keys with a default must be present too, as in an input that was validated before. Default: false. */
   readonly filled?: boolean
 }
 
@@ -48,50 +48,50 @@ const articles: Readonly<Record<Kind, string>> = {
   object: "an object"
 }
 
-/** What a value has to be, in words: `a string or null`. */
+/** The expected type in words: `a string or null`. */
 const expected = ({ kinds, nullable }: Node): string =>
   joinWithOr([...kinds.map((kind) => articles[kind]), ...(nullable ? ["null"] : [])])
 
 const MAX_MESSAGE = 200
-/** Longer keys are no slip of the finger, and looking for a neighbour takes long. */
+/** Longer keys get no suggestion: they are unlikely to be typos, and the comparison would be slow. */
 const MAX_SUGGESTED = 60
 
 const suggestionFor = (key: PropertyKey, names: ReadonlyArray<string>): string =>
   typeof key === "string" && key.length <= MAX_SUGGESTED ? didYouMean(key, names).trimStart() : ""
 
-/** What a constraint has against a value; undefined: nothing. */
+/** The problem that a constraint reports for a value, or undefined if the value meets it. */
 const constraintError = (
   constraints: (value: unknown) => unknown,
   value: unknown
-): Pick<ValidationProblem, "says" | "hint"> | undefined => {
+): Pick<ValidationProblem, "text" | "hint"> | undefined => {
   try {
     const constraintResult = constraints(value)
     if (constraintResult === true) return undefined
-    if (constraintResult === false || constraintResult === "") return { says: "does not meet the constraints" }
+    if (constraintResult === false || constraintResult === "") return { text: "does not meet the constraints" }
     if (typeof constraintResult === "string") {
-      return { says: `does not meet the constraints (${truncate(constraintResult, MAX_MESSAGE)})` }
+      return { text: `does not meet the constraints (${truncate(constraintResult, MAX_MESSAGE)})` }
     }
-    // Nobody waits for it; where it fails, too, nobody shall fall over it.
+    // A promise is not awaited; its rejection must not become an unhandled rejection.
     if (constraintResult instanceof Promise) constraintResult.catch(() => {})
-    const answer = constraintResult instanceof Promise ? "a promise" : describe(constraintResult)
+    const returned = constraintResult instanceof Promise ? "a promise" : describe(constraintResult)
     return {
-      says: "could not be checked",
-      hint: `Its constraint answered ${answer} where it has to answer true, false or a message.`
+      text: "could not be checked",
+      hint: `Its constraint returned ${returned}. It must return true, false or a message.`
     }
   } catch (thrown) {
-    return { says: "could not be checked", hint: `Its constraint threw: ${truncate(messageOf(thrown), MAX_MESSAGE)}` }
+    return { text: "could not be checked", hint: `Its constraint threw: ${truncate(messageOf(thrown), MAX_MESSAGE)}` }
   }
 }
 
-/** All that is wrong with a value, up to a bound. */
+/** Returns the problems of a value, at most {@link MAX_PROBLEMS}. */
 export const check = (root: Node, input: unknown, { filled = false }: Options = {}): Report => {
   const problems: Array<ValidationProblem> = []
   const path: Array<PropertyKey> = []
   const isFull = () => problems.length > MAX_PROBLEMS
   const report = (problem: Omit<ValidationProblem, "path">) => problems.push({ path: [...path], ...problem })
-  const within = (key: PropertyKey, look: () => void) => {
+  const visitAt = (key: PropertyKey, visitValue: () => void) => {
     path.push(key)
-    look()
+    visitValue()
     path.pop()
   }
 
@@ -101,10 +101,10 @@ export const check = (root: Node, input: unknown, { filled = false }: Options = 
       if (isFull()) return
       const value = ownValue(dict, name)
       if (value === undefined) absent.push(name)
-      within(name, () => {
+      visitAt(name, () => {
         if (value !== undefined) visit(node, value)
-        else if (required) report({ says: `is a required input (${expected(node)})` })
-        else if (filled && fallback !== undefined) report({ says: `is not filled in (${expected(node)})` })
+        else if (required) report({ text: `is a required input (${expected(node)})` })
+        else if (filled && fallback !== undefined) report({ text: `is missing although it has a default (${expected(node)})` })
       })
     }
     const symbols = Object.getOwnPropertySymbols(dict)
@@ -113,9 +113,9 @@ export const check = (root: Node, input: unknown, { filled = false }: Options = 
       if (isFull()) return
       if (names.has(key) || ownValue(dict, key) === undefined) continue
       const hint = suggestionFor(key, absent)
-      within(key, () =>
+      visitAt(key, () =>
         report({
-          says: "is not a valid input option",
+          text: "is not a valid input option",
           unexpected: true,
           ...(hint === "" ? {} : { hint })
         }))
@@ -126,7 +126,7 @@ export const check = (root: Node, input: unknown, { filled = false }: Options = 
     if (value === null && node.nullable) return
     if (!node.kinds.some((kind) => fits[kind](value))) {
       report({
-        says: `should be ${expected(node)}, not ${describe(value)}`,
+        text: `should be ${expected(node)}, not ${describe(value)}`,
         ...(value == null ? {} : { got: { value } })
       })
       return
@@ -135,12 +135,12 @@ export const check = (root: Node, input: unknown, { filled = false }: Options = 
     const { constraints, item, keys } = node
     if (keys !== undefined && isRecord(value)) visitKeys(keys, value)
     if (item !== undefined && isList(value)) {
-      for (let index = 0; index < value.length && !isFull(); index++) within(index, () => visit(item, value[index]))
+      for (let index = 0; index < value.length && !isFull(); index++) visitAt(index, () => visit(item, value[index]))
     }
     if (constraints === undefined || problems.length > before) return
-    // As the handler will get it: an input that is validated twice then meets the same constraint with the same value.
-    const objected = constraintError(constraints, fillDefaults(node, value))
-    if (objected !== undefined) report({ ...objected, got: { value } })
+    // The constraint gets the value with defaults, as the handler does, so that a second validation passes the same value to it.
+    const problem = constraintError(constraints, fillDefaults(node, value))
+    if (problem !== undefined) report({ ...problem, got: { value } })
   }
 
   visit(root, input)

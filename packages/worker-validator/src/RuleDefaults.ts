@@ -1,5 +1,5 @@
 /**
- * Fills in the defaults of an input that was found good. What has no rules of its own is taken over as it is, not copied.
+ * Fills in the defaults of a valid input. Values without nested rules are passed on without a copy.
  */
 import { type Field, isList, isRecord, type Keys, type Node, ownValue } from "./RuleTree.ts"
 
@@ -15,10 +15,10 @@ const fillKeys = ({ fields }: Keys, dict: Readonly<Record<PropertyKey, unknown>>
   return filled
 }
 
-/** The value with its defaults. Objects and lists with rules are new ones. */
+/** Returns the value with its defaults. Objects and lists that have rules are copied. */
 export const fillDefaults = (node: Node, value: unknown): unknown => {
   const { item, keys } = node
   if (keys !== undefined && isRecord(value)) return fillKeys(keys, value)
-  if (item !== undefined && isList(value)) return value.map((one) => fillDefaults(item, one))
+  if (item !== undefined && isList(value)) return value.map((element) => fillDefaults(item, element))
   return value
 }

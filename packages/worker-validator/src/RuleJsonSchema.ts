@@ -1,5 +1,5 @@
 /**
- * Rules as JSON Schema: all but the constraints, which only a function knows.
+ * Converts rules to JSON Schema. Constraints are functions and are left out.
  */
 import type { JsonSchema } from "effect/JsonSchema"
 import type { Keys, Node } from "./RuleTree.ts"
@@ -16,7 +16,7 @@ const keysSchema = ({ fields }: Keys): JsonSchema => {
   }
 }
 
-/** What a value has to be, for documents and forms. */
+/** The JSON Schema of a value, for API documents and forms. */
 export const jsonSchema = ({ item, keys, kinds, nullable }: Node): JsonSchema => {
   const types = [...kinds, ...(nullable ? ["null"] : [])]
   return {

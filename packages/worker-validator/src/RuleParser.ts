@@ -1,6 +1,6 @@
 /**
- * Reads rules. A rule that cannot be meant is the mistake of the one who wrote it: a TypeError that names the rule, what is wrong, and
- * what to write. It comes when the rules are read, not when the first job does.
+ * Parses rules. An invalid rule is a programming error, so it throws a TypeError that names the rule, what is wrong, and what to write.
+ * The error is thrown when the rules are parsed, not when the first job arrives.
  */
 import { didYouMean } from "@stint/worker/Suggestion"
 import { previewValue } from "@stint/worker/ValuePreview"
@@ -9,7 +9,7 @@ import { fillDefaults } from "./RuleDefaults.ts"
 import { type Field, isList, isRecord, type Keys, type Kind, type Node, ownValue } from "./RuleTree.ts"
 import { formatProblem } from "./ValidationProblem.ts"
 
-const words: ReadonlyArray<readonly [Kind, ReadonlyArray<unknown>]> = [
+const typeWords: ReadonlyArray<readonly [Kind, ReadonlyArray<unknown>]> = [
   ["string", ["str", "string", String]],
   ["integer", ["int", "integer"]],
   ["number", ["float", "number", Number]],
@@ -18,9 +18,9 @@ const words: ReadonlyArray<readonly [Kind, ReadonlyArray<unknown>]> = [
   ["object", ["dict", "object", Object]]
 ]
 
-const kindOf = (word: unknown): Kind | undefined => words.find(([, all]) => all.includes(word))?.[0]
+const kindOf = (word: unknown): Kind | undefined => typeWords.find(([, all]) => all.includes(word))?.[0]
 
-const typeNames = words.flatMap(([, all]) => all.filter((word) => typeof word === "string"))
+const typeNames = typeWords.flatMap(([, all]) => all.filter((word) => typeof word === "string"))
 
 const TYPES =
   "The types are str, int, float, bool, list and dict, or JSON Schema's string, integer, number, boolean, array and object, "
@@ -29,33 +29,33 @@ const TYPES =
 const KEYS_OF_ITEMS = ["type", "nullable", "constraints", "items", "rules"]
 const KEYS_OF_RULES = ["type", "required", "default", "nullable", "constraints", "items", "rules"]
 
-const ruleError = (at: string, why: string) => new TypeError(`The rule of "${at}" ${why}`)
+const ruleError = (at: string, why: string) => new TypeError(`The rule for "${at}" ${why}`)
 
-const shownWord = (word: unknown): string => typeof word === "function" ? word.name : previewValue(word)
+const formatWord = (word: unknown): string => typeof word === "function" ? word.name : previewValue(word)
 
 const isConstraint = (value: unknown): value is (value: unknown) => unknown => typeof value === "function"
 
-/** Rules that are being read: one that turns up within itself would never end. */
+/** The rules that are being parsed, outermost first: they detect a rule that contains itself. */
 type OpenRules = ReadonlySet<unknown>
 
 const readKind = (word: unknown, at: string): Kind => {
   const kind = kindOf(word)
   if (kind !== undefined) return kind
   const suggestion = typeof word === "string" ? didYouMean(word, typeNames) : ""
-  throw ruleError(at, `has ${shownWord(word)} for a type.${suggestion} ${TYPES}`)
+  throw ruleError(at, `has the unknown type ${formatWord(word)}.${suggestion} ${TYPES}`)
 }
 
 const readKinds = (type: unknown, at: string): ReadonlyArray<Kind> => {
   if (type === undefined) throw ruleError(at, `has no type. ${TYPES}`)
   if (!isList(type)) return [readKind(type, at)]
-  if (type.length === 0) throw ruleError(at, `has an empty list of types, so that no value fits. ${TYPES}`)
+  if (type.length === 0) throw ruleError(at, `has an empty list of types, which no value can meet. ${TYPES}`)
   return [...new Set(type.map((word) => readKind(word, at)))]
 }
 
 const readFlag = (rule: Readonly<Record<PropertyKey, unknown>>, name: string, at: string): boolean | undefined => {
   const flag = ownValue(rule, name)
   if (flag === undefined || typeof flag === "boolean") return flag
-  throw ruleError(at, `has ${name}: ${previewValue(flag)}. It is true or false.`)
+  throw ruleError(at, `has ${name}: ${previewValue(flag)}. It must be true or false.`)
 }
 
 const asRule = (
@@ -64,8 +64,10 @@ const asRule = (
   known: ReadonlyArray<string>,
   open: OpenRules
 ): Readonly<Record<PropertyKey, unknown>> => {
-  if (!isRecord(rule)) throw ruleError(at, `is ${shownWord(rule)}. Write { type: "str", required: true }, for instance.`)
-  if (open.has(rule)) throw ruleError(at, "contains itself. Leave out the inner rules, or check them in a constraint.")
+  if (!isRecord(rule)) {
+    throw ruleError(at, `is ${formatWord(rule)}. A rule is an object, for example { type: "str", required: true }.`)
+  }
+  if (open.has(rule)) throw ruleError(at, "contains itself. Remove the inner rules, or check them in a constraint.")
   for (const key of Object.keys(rule)) {
     if (!known.includes(key)) {
       throw ruleError(at, `has an unknown key "${key}".${didYouMean(key, known)} The keys are ${known.join(", ")}.`)
@@ -78,10 +80,10 @@ const readNode = (rule: Readonly<Record<PropertyKey, unknown>>, at: string, open
   const kinds = readKinds(ownValue(rule, "type"), at)
   const [constraints, items, rules] = [ownValue(rule, "constraints"), ownValue(rule, "items"), ownValue(rule, "rules")]
   if (constraints !== undefined && !isConstraint(constraints)) {
-    throw ruleError(at, `has constraints: ${previewValue(constraints)}. They are a function of the value.`)
+    throw ruleError(at, `has constraints: ${previewValue(constraints)}. They must be a function of the value.`)
   }
-  if (items !== undefined && !kinds.includes("array")) throw ruleError(at, "has items, which only a list has.")
-  if (rules !== undefined && !kinds.includes("object")) throw ruleError(at, "has rules, which only a dict has.")
+  if (items !== undefined && !kinds.includes("array")) throw ruleError(at, "has items, but its type is not a list.")
+  if (rules !== undefined && !kinds.includes("object")) throw ruleError(at, "has rules, but its type is not a dict.")
   const inner = new Set([...open, rule])
   const item = `${at}[]`
   return {
@@ -93,13 +95,13 @@ const readNode = (rule: Readonly<Record<PropertyKey, unknown>>, at: string, open
   }
 }
 
-/** An object as a literal or JSON.parse makes it. */
+/** Whether an object has no class, as those of a literal or of JSON.parse. */
 const isPlain = (value: object): boolean => {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || (isRecord(prototype) && Object.getPrototypeOf(prototype) === null)
 }
 
-/** Whether JSON would give the value back as it is. What contains itself is no JSON. */
+/** Whether the value survives a round trip through JSON unchanged. A value that contains itself does not. */
 const isJson = (value: unknown, open: OpenRules = new Set()): boolean => {
   if (value === null || typeof value === "string" || typeof value === "boolean") return true
   if (typeof value === "number") return Number.isFinite(value)
@@ -109,31 +111,36 @@ const isJson = (value: unknown, open: OpenRules = new Set()): boolean => {
   return isRecord(value) && isPlain(value) && Object.values(value).every((item) => isJson(item, inner))
 }
 
-/** A copy that nobody else can change. */
+/** Copies a default, so that later changes by the caller have no effect. */
 const copyOf = (value: unknown, at: string): unknown => {
-  if (!isJson(value)) throw ruleError(at, "has a default that is no JSON value, so that no caller could have sent it.")
+  if (!isJson(value)) {
+    throw ruleError(
+      at,
+      "has a default that is not a JSON value. Use strings, finite numbers, booleans, null, lists and plain objects."
+    )
+  }
   return structuredClone(value)
 }
 
-/** The default as it will be filled in, its own nested defaults included. */
+/** Parses a default and fills in its own nested defaults. */
 const readDefault = (node: Node, value: unknown, name: string, at: string): Field["default"] => {
   if (value === undefined) return undefined
   const copy = copyOf(value, at)
   const [problem] = check(node, copy).problems
   if (problem === undefined) return { value: fillDefaults(node, copy) }
-  throw ruleError(at, `has a default that does not fit. ${formatProblem({ ...problem, path: [name, ...problem.path] })}`)
+  throw ruleError(at, `has an invalid default. ${formatProblem({ ...problem, path: [name, ...problem.path] })}`)
 }
 
 const readField = (name: string, given: unknown, at: string, open: OpenRules): Field => {
-  // An object that is built key by key would get a prototype instead.
-  if (name === "__proto__") throw ruleError(at, "cannot be: no key of an input is called so.")
+  // Assigning this key to the validated object would set its prototype.
+  if (name === "__proto__") throw ruleError(at, "is not allowed. Choose another name for the key.")
   const rule = asRule(given, at, KEYS_OF_RULES, open)
   const [required, fallback] = [readFlag(rule, "required", at), ownValue(rule, "default")]
   if (required === undefined && fallback === undefined) {
-    throw ruleError(at, "does not say what to do without the key. Write required: true, required: false, or a default.")
+    throw ruleError(at, "has neither required nor a default. Write required: true, required: false, or a default.")
   }
   if (required === true && fallback !== undefined) {
-    throw ruleError(at, "is required and has a default, which could never stand in. Drop one of the two.")
+    throw ruleError(at, "is required and has a default, which would never be used. Remove one of the two.")
   }
   const node = readNode(rule, at, open)
   return { name, node, required: required === true, default: readDefault(node, fallback, name, at) }
@@ -142,19 +149,19 @@ const readField = (name: string, given: unknown, at: string, open: OpenRules): F
 const readKeys = (rules: unknown, at: string, open: OpenRules): Keys => {
   if (!isRecord(rules)) {
     throw at === ""
-      ? new TypeError(`The rules are ${shownWord(rules)}. They are an object with a rule for each key of the input.`)
-      : ruleError(at, `has rules: ${shownWord(rules)}. They are an object with a rule for each key.`)
+      ? new TypeError(`The rules must be an object with a rule for each key of the input, got ${formatWord(rules)}.`)
+      : ruleError(at, `has rules: ${formatWord(rules)}. They must be an object with a rule for each key.`)
   }
-  if (open.has(rules)) throw ruleError(at, "contains itself. Leave out the inner rules, or check them in a constraint.")
+  if (open.has(rules)) throw ruleError(at, "contains itself. Remove the inner rules, or check them in a constraint.")
   const inner = new Set([...open, rules])
   const fields = Object.entries(rules).map(([name, rule]) => readField(name, rule, at === "" ? name : `${at}.${name}`, inner))
   return { fields, names: new Set(fields.map(({ name }) => name)) }
 }
 
 /**
- * The node of an input with these rules.
+ * Parses the rules of an input (docs/spec/validator.md#rules).
  *
- * @throws TypeError that names the rule which cannot be meant
+ * @throws TypeError that names the invalid rule
  */
 export const parseRules = (rules: unknown): Node => ({
   kinds: ["object"],

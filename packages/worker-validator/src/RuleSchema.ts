@@ -1,5 +1,5 @@
 /**
- * Rules as a Schema, for what is made of Schemas: handlers, pipelines, documents.
+ * Converts rules to a Schema, for typed handlers, pipelines and API documents.
  *
  * ```
  *   JSON --check--> Accepted --fill in defaults--> Validated        decoding
@@ -25,33 +25,34 @@ const issueOf = ({ more, problems }: Report, ast: SchemaAST.AST, input: unknown,
     ...problems.map((problem) => ({ path: problem.path, message: message(problem) })),
     ...(more ? [{ path: [], message: truncationNotice(problems.length) }] : [])
   ]
-  const shown = options.errors === "all" ? all : all.slice(0, 1)
-  const issues = shown.map(({ message, path }) => new SchemaIssue.Pointer(path, new SchemaIssue.InvalidValue({ message })))
+  const reported = options.errors === "all" ? all : all.slice(0, 1)
+  const issues = reported.map(({ message, path }) => new SchemaIssue.Pointer(path, new SchemaIssue.InvalidValue({ message })))
   return Arr.isReadonlyArrayNonEmpty(issues)
     ? new SchemaIssue.Composite(ast, issues, input, options)
     : new SchemaIssue.InvalidType(ast, input, options)
 }
 
-/** Values in which a check finds nothing. */
-const checked = <A, E = A>(node: Node, how: Options) => {
-  const isGood = (_value: unknown, { problems }: Report): _value is A => problems.length === 0
+/** The Schema of values that pass the check. */
+const checked = <A, E = A>(node: Node, checkOptions: Options) => {
+  const isValid = (_value: unknown, { problems }: Report): _value is A => problems.length === 0
   return Schema.declareConstructor<A, E>()(
     [],
     () => (input, ast, options) => {
-      const report = check(node, input, how)
-      return isGood(input, report) ? Effect.succeed(input) : Effect.fail(issueOf(report, ast, input, options))
+      const report = check(node, input, checkOptions)
+      return isValid(input, report) ? Effect.succeed(input) : Effect.fail(issueOf(report, ast, input, options))
     },
-    { expected: "an input that fits", toCodecJson: () => undefined }
+    { expected: "a valid input", toCodecJson: () => undefined }
   )
 }
 
 /**
- * The Schema of inputs that fit these rules: it accepts what {@link validate} accepts, fills in the same defaults, refuses unknown keys
- * whatever the parse options say, and complains in the same words, with the path beside them.
+ * Returns the Schema of inputs that meet these rules. It accepts the same inputs as {@link validate}, fills in the same defaults, and
+ * reports the same problems, each with its path. It rejects unknown keys regardless of the parse options.
  *
- * Its type is what the handler gets, its encoded side is what callers send. It has a JSON Schema, without the constraints.
+ * Its type is the input that the handler receives; its encoded type is the input that callers send. Its JSON Schema leaves out the
+ * constraints.
  *
- * @throws TypeError that names the rule which cannot be meant
+ * @throws TypeError that names the invalid rule
  *
  * @example
  * ```ts
@@ -64,7 +65,7 @@ const checked = <A, E = A>(node: Node, how: Options) => {
  */
 export const toSchema = <const R extends Rules>(rules: R): Schema.Codec<Validated<R>, Accepted<R>> => {
   const node = parseRules(rules)
-  // The filter lets everything pass; it only carries the JSON Schema.
+  // The filter accepts every value; it only attaches the JSON Schema.
   const shape = Schema.makeFilter<Accepted<R>>(() => true, { toJsonSchema: () => jsonSchema(node) })
   return checked<Accepted<R>>(node, {}).check(shape).pipe(
     Schema.decodeTo(checked<Validated<R>, unknown>(node, { filled: true }), {

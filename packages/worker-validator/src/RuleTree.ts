@@ -1,5 +1,5 @@
 /**
- * Rules as the checks walk along them: every word looked up, every default checked and filled in.
+ * The parsed form of rules: type words are resolved, defaults are checked and complete.
  *
  * ```
  *   Node (the input: an object)
@@ -10,18 +10,18 @@
  * ```
  */
 
-/** What a value can be, in JSON Schema's words. */
+/** A type of value, named as in JSON Schema. */
 export type Kind = "string" | "integer" | "number" | "boolean" | "array" | "object"
 
-/** What a value has to be. */
+/** The requirements for one value. */
 export interface Node {
-  /** Any of these. */
+  /** The value must be of one of these types. */
   readonly kinds: ReadonlyArray<Kind>
-  /** Or null. */
+  /** Whether null is valid too. */
   readonly nullable: boolean
-  /** Looks at the value once its type is known to be right. What it answers is not trusted. */
+  /** Called after the type check passes. Its return value is checked before it is used. */
   readonly constraints: ((value: unknown) => unknown) | undefined
-  /** What each item of an array has to be. */
+  /** The requirements for each element of an array. */
   readonly item: Node | undefined
   /** The keys of an object. */
   readonly keys: Keys | undefined
@@ -38,17 +38,17 @@ export interface Field {
   readonly name: string
   readonly node: Node
   readonly required: boolean
-  /** What stands in for it; to be copied before it is given away. */
+  /** The value of a missing key. Copy it before use. */
   readonly default: { readonly value: unknown } | undefined
 }
 
-/** Something with keys: no array, no null. */
+/** Whether a value is an object, but not an array or null. */
 export const isRecord = (value: unknown): value is Readonly<Record<PropertyKey, unknown>> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** An array of anything. */
+/** Whether a value is an array. */
 export const isList = (value: unknown): value is ReadonlyArray<unknown> => Array.isArray(value)
 
-/** The value of an object's own key. A key whose value is undefined does not exist in JSON, and is absent here, too. */
+/** The value of an object's own key. A key whose value is undefined counts as missing, as in JSON. */
 export const ownValue = (dict: Readonly<Record<PropertyKey, unknown>>, key: PropertyKey): unknown =>
   Object.hasOwn(dict, key) ? dict[key] : undefined

@@ -1,5 +1,5 @@
 /**
- * Checks an input by rules: a plain function of plain values. It knows no Effect and no job.
+ * Validates a plain value against rules. It depends on neither Effect nor jobs.
  *
  * ```
  *   input --check--> problems? --yes--> { errors }
@@ -13,27 +13,27 @@ import { parseRules } from "./RuleParser.ts"
 import type { Rules, Validated } from "./Rules.ts"
 import { formatProblem, truncationNotice } from "./ValidationProblem.ts"
 
-/** The input was good. */
+/** The result for a valid input. */
 export interface Valid<R> {
   /** The input with its defaults filled in. */
   readonly validated_input: Validated<R>
   readonly errors?: never
 }
 
-/** The input was not good. */
+/** The result for an invalid input. */
 export interface Invalid {
-  /** All that is wrong, a sentence each, in the order of the rules; 20 of them, and one that says that there are more. */
+  /** One sentence for each problem, in the order of the rules: at most 20, then one that says that there are more. */
   readonly errors: ReadonlyArray<string>
   readonly validated_input?: never
 }
 
-/** What became of an input. Exactly one of the two keys is there: look for `errors`. */
+/** The result of a validation. Exactly one of the two keys is present; check `errors`. */
 export type Result<R> = Valid<R> | Invalid
 
-/** Rules that were read: they can be meant, and need not be read again. */
+/** Parsed rules, for any number of inputs. */
 export interface Validator<R> {
   readonly rules: R
-  /** Checks an input. It never throws for an input that is JSON, and leaves it as it is. */
+  /** Validates an input. It never throws for a JSON value, and does not change it. */
   readonly validate: (input: unknown) => Result<R>
 }
 
@@ -43,9 +43,9 @@ const errorsOf = ({ more, problems }: Report): ReadonlyArray<string> => [
 ]
 
 /**
- * Reads rules once, for many inputs.
+ * Parses rules once, for any number of inputs.
  *
- * @throws TypeError that names the rule which cannot be meant: a misspelt key, an unknown type, a default that does not fit
+ * @throws TypeError that names the invalid rule: an unknown key, an unknown type, an invalid default
  *
  * @example
  * ```ts
@@ -55,21 +55,22 @@ const errorsOf = ({ more, problems }: Report): ReadonlyArray<string> => [
  */
 export const make = <const R extends Rules>(rules: R): Validator<R> => {
   const node = parseRules(rules)
-  const isGood = (_value: unknown, { problems }: Report): _value is Validated<R> => problems.length === 0
+  const isValid = (_value: unknown, { problems }: Report): _value is Validated<R> => problems.length === 0
   return {
     rules,
     validate: (input) => {
       const report = check(node, input)
       const filled = report.problems.length === 0 ? fillDefaults(node, input) : undefined
-      return isGood(filled, report) ? { validated_input: filled } : { errors: errorsOf(report) }
+      return isValid(filled, report) ? { validated_input: filled } : { errors: errorsOf(report) }
     }
   }
 }
 
 /**
- * Checks one input by rules (docs/spec/validator.md#validating-an-input). The rules are read each time; {@link make} reads them once.
+ * Validates one input against rules (docs/spec/validator.md#validating-an-input). It parses the rules on each call; {@link make} parses
+ * them once.
  *
- * @throws TypeError that names the rule which cannot be meant
+ * @throws TypeError that names the invalid rule
  *
  * @example
  * ```ts

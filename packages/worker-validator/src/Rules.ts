@@ -1,5 +1,5 @@
 /**
- * Rules for the input of a job, as a plain record, and the types that follow from them.
+ * Rules for the input of a job, as a plain record, and the types derived from them (docs/spec/validator.md#rules).
  *
  * ```ts
  * const rules = {
@@ -14,69 +14,69 @@
  * }
  * ```
  *
- * A key comes in one of three ways, and each rule says in which: `required: true`, it must be there; a `default`, it is filled in;
- * `required: false`, it may stay absent.
+ * Each rule specifies what happens when its key is missing: `required: true` makes that an error, a `default` is filled in,
+ * `required: false` leaves the key out.
  */
 
-/** The words for a text. */
+/** The names of the string type. */
 export type StringType = "str" | "string" | StringConstructor
 
 /**
- * The words for a number without a fraction that JavaScript holds exactly (up to 2^53 - 1). JSON does not tell `1.0` from `1`: both
- * are integers.
+ * The names of the integer type: a number without a fraction that JavaScript represents exactly (up to 2^53 - 1). JSON does not
+ * distinguish `1.0` from `1`; both are integers.
  */
 export type IntegerType = "int" | "integer"
 
-/** The words for any finite number; integers are numbers, too. */
+/** The names of the number type: any finite number, integers included. */
 export type NumberType = "float" | "number" | NumberConstructor
 
-/** The words for `true` or `false`. Nothing else counts as one, `1` and `"true"` included. */
+/** The names of the boolean type: only `true` and `false`, not `1` or `"true"`. */
 export type BooleanType = "bool" | "boolean" | BooleanConstructor
 
-/** The words for a list; `items` says of what. */
+/** The names of the list type; `items` is the rule for its elements. */
 export type ListType = "list" | "array" | ArrayConstructor
 
-/** The words for an object; `rules` says with which keys. */
+/** The names of the object type; `rules` specifies its keys. */
 export type DictType = "dict" | "object" | ObjectConstructor
 
-/** One type: Python's word, JSON Schema's word or JavaScript's constructor, which mean the same. */
+/** A type: its Python name, its JSON Schema name or its JavaScript constructor, which mean the same. */
 export type Type = StringType | IntegerType | NumberType | BooleanType | ListType | DictType
 
-/** What a constraint answers: whether the value is good, or what is wrong with it ("must be a multiple of 8"). */
+/** The result of a constraint: whether the value is valid, or a message that says what is wrong ("must be a multiple of 8"). */
 export type ConstraintResult = boolean | string
 
-/** What every rule may say; `T` is the value as constraints see it, `D` what can stand for it as a default. */
+/** The options of every rule; `T` is the type that constraints receive, `D` the type of the default. */
 interface Common<in T, out D> {
   /**
-   * Looks at a value of the right type, as the handler will get it: nested defaults are filled in. It must be synchronous and change
-   * nothing. What it throws is an error of this field, never a crash. It does not see `null`.
+   * Checks a value of the right type, with nested defaults filled in, as the handler receives it. It must be synchronous and must not
+   * change the value. An exception becomes an error of this field. It is not called for `null`.
    */
   readonly constraints?: (value: T) => ConstraintResult
   /**
-   * Stands in where the key is absent, as a fresh copy each time. It has to meet the rule itself, which is checked once, with the
-   * rules. `null` makes the rule nullable.
+   * The value of a missing key, as a new copy for each input. It must meet the rule, which is checked once, when the rules are parsed.
+   * `null` makes the rule nullable.
    */
   readonly default?: D | null
-  /** Whether `null` is a value, too. Default: only where the default is `null`. */
+  /** Whether `null` is valid. Default: true if `default` is `null`, otherwise false. */
   readonly nullable?: boolean
 }
 
-/** What a rule for a list may say. */
+/** The options of a rule for a list. */
 interface Items {
-  /** What each item has to be. It costs a look at each of them. Default: anything. */
+  /** The rule for each element. Every element is then checked, which costs time for long lists. Default: any value. */
   readonly items?: ItemRule
 }
 
-/** What a rule for an object may say. */
+/** The options of a rule for an object. */
 interface Keys {
-  /** The keys, by the same kind of rules; others are refused, as at the top. Default: any keys, with any values. */
+  /** The rules of its keys; other keys are rejected, as at the top level. Default: any keys with any values. */
   readonly rules?: Rules
 }
 
-/** One member for each word: TypeScript can then tell from `type` what the parameter of `constraints` is. */
+/** One union member for each name, so that TypeScript infers the parameter of `constraints` from `type`. */
 type Typed<Word, Rest> = Word extends unknown ? { readonly type: Word } & Rest : never
 
-/** What a value has to be. */
+/** The requirements for a value. */
 type ValueRule =
   | Typed<StringType, Common<string, string>>
   | Typed<IntegerType | NumberType, Common<number, number>>
@@ -86,18 +86,19 @@ type ValueRule =
   | Typed<readonly [Type, ...ReadonlyArray<Type>], Common<never, unknown> & Items & Keys>
 
 /**
- * What the items of a list have to be. As {@link Rule}, but for `required` and `default`: an item is there or it is not.
+ * The rule for the elements of a list: a {@link Rule} without `required` and `default`.
  */
 export type ItemRule = ValueRule & { readonly required?: never; readonly default?: never }
 
 /**
- * What one key of the input has to be. The keys of a rule: `type`, and `required`, `default`, `nullable`, `constraints`, `items`, `rules`.
+ * The rule for one key of the input. Its keys: `type`, `required`, `default`, `nullable`, `constraints`, `items`, `rules`.
  *
- * Several types, as in `type: ["str", "int"]`, accept each of them. Constraints then have to name the type of their parameter:
+ * With several types, as in `type: ["str", "int"]`, a value of any of them is valid. Constraints must then declare the type of their
+ * parameter:
  * `constraints: (size: string | number) => size !== ""`.
  */
 export type Rule = ValueRule & {
-  /** Whether the key must be there. Each rule says so, or has a default. */
+  /** Whether the key must be present. Needed unless the rule has a default. */
   readonly required?: boolean
 }
 
@@ -110,7 +111,7 @@ type Flat<T> = { [K in keyof T]: T[K] }
 
 type Null<R> = R extends { readonly nullable: true } | { readonly default: null } ? null : never
 
-/** What each of several types stands for. */
+/** The TypeScript type of each member of a union of rule types. */
 type Each<T, R, Filled extends boolean> = T extends StringType ? string
   : T extends IntegerType | NumberType ? number
   : T extends BooleanType ? boolean
@@ -123,13 +124,13 @@ type ValueOf<R, Filled extends boolean> =
   | (R extends { readonly type: infer T } ? Each<T extends ReadonlyArray<infer One> ? One : T, R, Filled> : never)
   | Null<R>
 
-/** The keys that must be there before, and those that are there after, defaults are filled in. */
+/** The keys that must be present before defaults are filled in (`Required`) and after (`Present`). */
 type Keyed<R, Way> = { [K in keyof R]: R[K] extends Way ? K : never }[keyof R]
 type Required<R> = Keyed<R, { readonly required: true }>
 type Present<R> = Keyed<R, { readonly required: true } | { readonly default: {} | null }>
 
 /**
- * The input after validation: typed field by field, defaults filled in.
+ * The type of the input after validation, with its defaults.
  *
  * @example
  * ```ts
@@ -142,7 +143,7 @@ export type Validated<R> = Flat<
   & { -readonly [K in Exclude<keyof R, Present<R>>]?: ValueOf<R[K], true> }
 >
 
-/** The input that callers may send: as {@link Validated}, without the keys that have a default, if they like. */
+/** The type of the input that callers send: as {@link Validated}, but keys with a default are optional. */
 export type Accepted<R> = Flat<
   & { -readonly [K in Required<R>]: ValueOf<R[K], false> }
   & { -readonly [K in Exclude<keyof R, Required<R>>]?: ValueOf<R[K], false> }

@@ -1,28 +1,28 @@
 /**
- * What is wrong with an input, in words for the person who sent it.
+ * One problem of an input, and its text for the caller who sent it.
  *
  * ```
  *   width should be an integer, not a string: got "wide".
  *   |____| |_______________________________|       |____|
- *    path                says                       got
+ *    path                text                       got
  * ```
  *
- * Paths and values come from outside: whatever their size, what is shown of them is short.
+ * Paths and values come from the caller and may be huge, so their text is truncated.
  */
 
 import { previewValue, truncate } from "@stint/worker/ValuePreview"
 
-/** One thing that is wrong. */
+/** One problem of an input. */
 export interface ValidationProblem {
-  /** Where: keys and indexes, from the top of the input. Empty: the input as a whole. */
+  /** The keys and indexes that lead to the value. Empty for the input as a whole. */
   readonly path: ReadonlyArray<PropertyKey>
-  /** What is wrong there, without the path and without the value. */
-  readonly says: string
-  /** Why, where there is more to say: a sentence of its own, or nothing. */
+  /** What is wrong, without the path and the value. */
+  readonly text: string
+  /** A further sentence: the cause, or a suggestion. */
   readonly hint?: string
-  /** The value that is there. */
+  /** The invalid value. */
   readonly got?: { readonly value: unknown }
-  /** There is no rule for the key. */
+  /** Set for a key that has no rule. */
   readonly unexpected?: true
 }
 
@@ -30,16 +30,16 @@ const PLAIN_KEY = /^[A-Za-z_$][\w$]*$/
 
 const segment = (key: PropertyKey, first: boolean): string => {
   if (typeof key === "number") return `[${key}]`
-  const text = truncate(String(key))
-  if (first) return text
-  return PLAIN_KEY.test(text) ? `.${text}` : `[${JSON.stringify(text)}]`
+  const name = truncate(String(key))
+  if (first) return name
+  return PLAIN_KEY.test(name) ? `.${name}` : `[${JSON.stringify(name)}]`
 }
 
-/** A path as one writes it: `images[2].url`. */
+/** Formats a path: `images[2].url`. */
 export const pathText = (path: ReadonlyArray<PropertyKey>): string =>
   path.length === 0 ? "The input" : path.map((key, index) => segment(key, index === 0)).join("")
 
-/** What a value is, with its article: `a string`. */
+/** Names the type of a value, with its article: `a string`. */
 export const describe = (value: unknown): string => {
   if (value === null) return "null"
   if (value === undefined) return "undefined"
@@ -51,21 +51,21 @@ export const describe = (value: unknown): string => {
   return Number.isSafeInteger(value) ? "an integer" : "a number too large to be exact"
 }
 
-/** Several of them, as one says it: `a string, an integer or null`. */
+/** Joins alternatives: `a string, an integer or null`. */
 export const joinWithOr = (all: ReadonlyArray<string>): string =>
   all.length < 2 ? all.join("") : `${all.slice(0, -1).join(", ")} or ${all.at(-1)}`
 
-/** A problem as a sentence that stands alone. */
-export const formatProblem = ({ got, hint, path, says, unexpected }: ValidationProblem): string =>
+/** Formats a problem as a complete sentence. */
+export const formatProblem = ({ got, hint, path, text, unexpected }: ValidationProblem): string =>
   [
     ...(unexpected === true ? ["Unexpected input. "] : []),
-    `${pathText(path)} ${says}`,
+    `${pathText(path)} ${text}`,
     got === undefined ? "." : `: got ${previewValue(got.value)}.`,
     ...(hint === undefined ? [] : [` ${hint}`])
   ].join("")
 
-/** A problem as a message beside its path, for those who show path and value by themselves. */
-export const message = ({ hint, says }: ValidationProblem): string => hint === undefined ? says : `${says} (${hint})`
+/** Formats a problem without its path and value, for callers that print them separately. */
+export const message = ({ hint, text }: ValidationProblem): string => hint === undefined ? text : `${text} (${hint})`
 
-/** That not all is shown. */
+/** The sentence that follows a truncated list of problems. */
 export const truncationNotice = (shown: number): string => `There are more problems. These are the first ${shown}.`

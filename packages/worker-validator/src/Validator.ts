@@ -1,13 +1,13 @@
 /**
- * The input of jobs, checked by rules, in three places to choose from:
+ * Validates the input of jobs against rules, in one of three places:
  *
  * ```
  *   in a function        Validator.validate(job.input, rules)            { validated_input } | { errors }
- *   around every job     { middleware: [Validator.middleware(rules)] }   the handler gets good input, or does not run
+ *   around every job     { middleware: [Validator.middleware(rules)] }   the handler runs only with valid input
  *   as a Schema          Handler.make({ input: Validator.toSchema(rules), ... })
  * ```
  *
- * The rules, the checks and the words are the same in all three. A handler that has a Schema for its input needs none of them.
+ * The rules, checks and error texts are the same in all three. A handler that has a Schema for its input needs none of them.
  */
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import * as Outcome from "@stint/worker/Outcome"
@@ -22,16 +22,16 @@ export { toSchema } from "./RuleSchema.ts"
 export { make, validate } from "./RuleValidator.ts"
 export type { Invalid, Result, Valid, Validator } from "./RuleValidator.ts"
 
-/** The answer to JSON is JSON with defaults, which are JSON, too; or there is none. */
+/** A validated input is JSON, because both the input and the defaults are. Undefined: the input is invalid. */
 const isInput = (validated: unknown): validated is JsonObject => validated !== undefined
 
 /**
  * Validates every job's input before its handler runs.
  *
- * The handler gets the input with its defaults filled in, as its argument and as `CurrentJob`, and so does the middleware after this
- * one in the list. A job whose input does not fit fails with all that is wrong, and its handler does not run.
+ * The handler receives the input with its defaults, as its argument and as `CurrentJob`, and so does the middleware after this one in
+ * the list. A job with invalid input fails with an error that lists all problems, and its handler does not run.
  *
- * @throws TypeError, when the middleware is made, that names the rule which cannot be meant
+ * @throws TypeError, when the middleware is created, that names the invalid rule
  *
  * @example
  * ```ts

@@ -1,4 +1,4 @@
 /**
- * The input of jobs, checked by rules.
+ * Validates the input of jobs against rules.
  */
 export * as Validator from "./Validator.ts"

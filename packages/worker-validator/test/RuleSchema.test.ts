@@ -17,7 +17,7 @@ const Input = Validator.toSchema(rules)
 const decode = Schema.decodeUnknownResult(Input, { errors: "all" })
 
 describe("Validator.toSchema", () => {
-  it.effect("a handler's input is typed by it, and filled in", () =>
+  it.effect("types the input of a handler and fills in defaults", () =>
     Effect.gen(function*() {
       const handler = Handler.make("echo", {
         input: Input,
@@ -34,7 +34,7 @@ describe("Validator.toSchema", () => {
       expect(yield* WorkerTest.run(handler, { prompt: "a", width: 8, images: [] })).toMatchObject({ status: "COMPLETED" })
     }))
 
-  it.effect("a handler says all that is wrong, each with its path", () =>
+  it.effect("reports every problem of a handler's input with its path", () =>
     Effect.gen(function*() {
       const handler = Handler.make("echo", { input: Input, output: Schema.Unknown, run: Effect.succeed })
       const result = yield* WorkerTest.runJson(handler, { promt: "a", width: 13, images: [{}] })
@@ -48,7 +48,7 @@ describe("Validator.toSchema", () => {
       ) expect(result.error).toContain(part)
     }))
 
-  it("one error is enough where only the first is asked for", () => {
+  it("reports one error when the parse options ask for the first only", () => {
     const message = (errors: "first" | "all") => {
       const result = Schema.decodeUnknownResult(Input, { errors })({})
       return result._tag === "Failure" ? result.failure.message : ""
@@ -57,16 +57,16 @@ describe("Validator.toSchema", () => {
     expect(Schema.decodeUnknownResult(Input)({ a: 1, b: 1 })._tag).toBe("Failure")
   })
 
-  it("unknown keys are refused whatever the parse options say", () => {
+  it("rejects unknown keys regardless of the parse options", () => {
     expect(Schema.decodeUnknownResult(Input, { onExcessProperty: "ignore" })({ prompt: "a", x: 1 })._tag).toBe("Failure")
   })
 
-  it("a huge wrong input is a bounded error", () => {
+  it("bounds the error of a huge invalid input", () => {
     const result = decode({ prompt: "a", images: Array.from({ length: 100_000 }, () => 1) })
     expect(result._tag === "Failure" ? result.failure.message : "").toContain("There are more problems. These are the first 20.")
   })
 
-  it("its type is that of the filled input, its encoded side that of what callers send", () => {
+  it("has the validated input as its type and the input that callers send as its encoded type", () => {
     expectTypeOf<typeof Input["Type"]>().toEqualTypeOf<
       { prompt: string; width: number; seed?: number; images: Array<{ url: string }> }
     >()
@@ -78,7 +78,7 @@ describe("Validator.toSchema", () => {
     expect(Schema.is(Input)({ prompt: "a", width: 13, images: [] })).toBe(false)
   })
 
-  it("has a JSON Schema, with all but the constraints", () => {
+  it("has a JSON Schema without the constraints", () => {
     expect(Schema.toJsonSchemaDocument(Input).schema).toEqual({
       type: "object",
       properties: {
@@ -103,7 +103,7 @@ describe("Validator.toSchema", () => {
     })
   })
 
-  it("stands within other Schemas", () => {
+  it("works inside other Schemas", () => {
     const Outer = Schema.Struct({ job: Validator.toSchema({ n: { type: "int", default: 1 } }) })
     expect(Schema.decodeUnknownSync(Outer)({ job: {} })).toEqual({ job: { n: 1 } })
     expect(Schema.decodeUnknownResult(Outer, { errors: "all" })({ job: { m: 1 } })).toMatchObject({ _tag: "Failure" })

@@ -1,7 +1,7 @@
 import { expect, expectTypeOf, it } from "@effect/vitest"
 import { Validator } from "../src/index.ts"
 
-it("validated input is typed field by field, from the rules alone", () => {
+it("infers the type of each validated field from the rules", () => {
   const result = Validator.validate({ a: "a", b: 1, f: null, g: 1, j: [] }, {
     a: { type: "str", required: true, constraints: (value) => value.startsWith("a") },
     b: { type: Number, required: true, constraints: (value) => value.toFixed() === "1" },
@@ -30,7 +30,7 @@ it("validated input is typed field by field, from the rules alone", () => {
   expect(result.validated_input).toEqual({ a: "a", b: 1, d: {}, e: null, f: null, g: 1, i: { m: 1 }, j: [] })
 })
 
-it("a result is either of the two, by its keys or by looking for errors", () => {
+it("narrows a result by its keys or by a check for errors", () => {
   const result = Validator.validate({}, { n: { type: "int", default: 1 } })
   if ("errors" in result) expectTypeOf(result.errors).toEqualTypeOf<ReadonlyArray<string>>()
   else expectTypeOf(result.validated_input).toEqualTypeOf<{ n: number }>()
@@ -39,19 +39,19 @@ it("a result is either of the two, by its keys or by looking for errors", () => 
   expect(Object.keys(Validator.validate(1, {}))).toEqual(["errors"])
 })
 
-it("rules that do not fit together do not compile", () => {
+it("rejects contradictory rules at compile time", () => {
   // @ts-expect-error a default of another type
   expect(() => Validator.make({ a: { type: "str", default: 3 } })).toThrow(TypeError)
-  // @ts-expect-error a misspelt type
+  // @ts-expect-error a misspelled type
   expect(() => Validator.make({ a: { type: "strr", required: true } })).toThrow(TypeError)
   // @ts-expect-error a constraint for another type
   const wrong = Validator.make({ a: { type: "str", required: true, constraints: (value: number) => value > 0 } })
   expect(wrong.validate({ a: "x" }).errors).toEqual(["a does not meet the constraints: got \"x\"."])
-  // @ts-expect-error an item has no default
+  // @ts-expect-error an element cannot have a default
   expect(() => Validator.make({ a: { type: "list", required: true, items: { type: "str", default: "x" } } })).toThrow(TypeError)
 })
 
-it("rules read from elsewhere give input of unknown fields", () => {
+it("types the fields of an input with dynamic rules as unknown", () => {
   const rules: Validator.Rules = { n: { type: "int", default: 1 } }
   const result = Validator.validate({}, rules)
   expect(result.validated_input?.["n"]).toBe(1)

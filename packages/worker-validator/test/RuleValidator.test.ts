@@ -1,7 +1,7 @@
 import { describe, expect, it } from "@effect/vitest"
 import { Validator } from "../src/index.ts"
 
-/** Throws anything: a generator rethrows what it is given. */
+/** Throws any value; lint forbids a `throw` of a non-error. */
 const raise = (value: unknown): boolean => (function*(): Generator<boolean> {})().throw(value).value
 
 const errorsOf = (input: unknown, rules: Validator.Rules) => Validator.validate(input, rules).errors
@@ -28,7 +28,7 @@ describe("types", () => {
     [Object, { a: { b: [] } }]
   ]
 
-  it.each(good)("%s takes %j as it is", (type, value) => {
+  it.each(good)("%s accepts %j unchanged", (type, value) => {
     expect(Validator.validate({ x: value }, { x: { type, required: true } })).toEqual({ validated_input: { x: value } })
   })
 
@@ -54,21 +54,21 @@ describe("types", () => {
     ["str", Symbol("s"), "x should be a string, not a symbol: got Symbol(s)."]
   ]
 
-  it.each(bad)("%s refuses %s and says what it should be, what it is, and its value", (type, value, error) => {
+  it.each(bad)("%s rejects %s with the expected type, the actual type and the value", (type, value, error) => {
     expect(Validator.validate({ x: value }, { x: { type, required: true } })).toEqual({ errors: [error] })
   })
 
-  it("an integer given for a float is taken", () => {
+  it("float accepts an integer", () => {
     expect(Validator.validate({ x: 3 }, { x: { type: "float", required: true } })).toEqual({ validated_input: { x: 3 } })
   })
 
-  it("several types take a value of each of them, and no other", () => {
+  it("several types accept a value of each type and reject others", () => {
     const rules: Validator.Rules = { x: { type: ["str", Number, "list"], required: true } }
     for (const x of ["a", 1.5, []]) expect(Validator.validate({ x }, rules)).toEqual({ validated_input: { x } })
     expect(errorsOf({ x: true }, rules)).toEqual(["x should be a string, a number or an array, not a boolean: got true."])
   })
 
-  it("null is a value only where the rule is nullable", () => {
+  it("accepts null only if the rule is nullable", () => {
     const rules: Validator.Rules = { x: { type: "int", required: true, nullable: true, constraints: (x) => x > 0 } }
     expect(Validator.validate({ x: null }, rules)).toEqual({ validated_input: { x: null } })
     expect(errorsOf({ x: "a" }, rules)).toEqual(["x should be an integer or null, not a string: got \"a\"."])
@@ -77,24 +77,24 @@ describe("types", () => {
 })
 
 describe("keys", () => {
-  it("a required key that is absent is an error that names it and its type", () => {
+  it("reports a missing required key with its name and type", () => {
     expect(errorsOf({}, { prompt: { type: "str", required: true } })).toEqual(["prompt is a required input (a string)."])
   })
 
-  it("a key that is not required and has no default stays absent", () => {
+  it("leaves out a missing key that is optional and has no default", () => {
     const result = Validator.validate({}, { seed: { type: "int", required: false } })
     expect(result.validated_input).toEqual({})
     expect(Object.keys(result.validated_input ?? {})).toEqual([])
   })
 
-  it("a key whose value is undefined is absent, as in JSON", () => {
+  it("treats a key whose value is undefined as missing, as in JSON", () => {
     expect(Validator.validate({ a: undefined, b: undefined, c: undefined }, {
       a: { type: "int", default: 1 },
       b: { type: "int", required: false }
     })).toEqual({ validated_input: { a: 1 } })
   })
 
-  it("a default fills in for an absent key only", () => {
+  it("fills in a default only for a missing key", () => {
     const rules: Validator.Rules = {
       a: { type: "int", default: 1 },
       b: { type: "bool", default: false },
@@ -105,14 +105,14 @@ describe("keys", () => {
     expect(errorsOf({ a: null }, rules)).toEqual(["a should be an integer, not null."])
   })
 
-  it("a default of null makes the key nullable", () => {
+  it("makes a key with a default of null nullable", () => {
     const rules: Validator.Rules = { lora: { type: "str", default: null } }
     expect(Validator.validate({}, rules)).toEqual({ validated_input: { lora: null } })
     expect(Validator.validate({ lora: null }, rules)).toEqual({ validated_input: { lora: null } })
     expect(Validator.validate({ lora: "x" }, rules)).toEqual({ validated_input: { lora: "x" } })
   })
 
-  it("a default is never shared: not between jobs, not with the rules", () => {
+  it("copies a default for each input and from the rules", () => {
     const tags = ["a"]
     const validator = Validator.make({ tags: { type: "list", default: tags }, deep: { type: "dict", default: { list: [1] } } })
     tags.push("changed")
@@ -122,7 +122,7 @@ describe("keys", () => {
     expect(validator.validate({}).validated_input).toEqual({ tags: ["a"], deep: { list: [1] } })
   })
 
-  it("an unknown key is an error that names it and the key that was probably meant", () => {
+  it("reports an unknown key with its name and the closest known key", () => {
     const rules: Validator.Rules = { width: { type: "int", required: false }, height: { type: "int", required: false } }
     expect(errorsOf({ widht: 1, zzz: 2, height: 3 }, rules)).toEqual([
       "Unexpected input. widht is not a valid input option. Did you mean \"width\"?",
@@ -130,13 +130,13 @@ describe("keys", () => {
     ])
   })
 
-  it("a key that is there already is not suggested", () => {
+  it("does not suggest a key that the input already has", () => {
     expect(errorsOf({ width: 1, Width: 2 }, { width: { type: "int", required: true } })).toEqual([
       "Unexpected input. Width is not a valid input option."
     ])
   })
 
-  it("without rules no key is known, and the empty input fits", () => {
+  it("accepts only the empty input when there are no rules", () => {
     expect(Validator.validate({}, {})).toEqual({ validated_input: {} })
     expect(errorsOf({ a: 1 }, {})).toEqual(["Unexpected input. a is not a valid input option."])
   })
@@ -147,11 +147,11 @@ describe("keys", () => {
     ["text", "The input should be an object, not a string: got \"text\"."],
     [[1], "The input should be an object, not an array: got [1]."],
     [7, "The input should be an object, not an integer: got 7."]
-  ])("an input that is no object is one error: %j", (input, error) => {
+  ])("reports one error for an input that is not an object: %j", (input, error) => {
     expect(errorsOf(input, { a: { type: "int", required: true } })).toEqual([error])
   })
 
-  it("all problems are told at once, in the order of the rules, unknown keys last", () => {
+  it("reports all problems at once, in the order of the rules, unknown keys last", () => {
     expect(errorsOf({ z: 1, c: "x", b: 5 }, {
       a: { type: "str", required: true },
       b: { type: "int", required: true, constraints: () => false },
@@ -172,33 +172,33 @@ describe("constraints", () => {
     width: { type: "int", required: true, constraints }
   })
 
-  it("a value that meets them is good", () => {
+  it("accept a value that meets them", () => {
     expect(Validator.validate({ width: 64 }, width((w) => w % 8 === 0))).toEqual({ validated_input: { width: 64 } })
   })
 
-  it("false is an error that names the field and its value", () => {
+  it("report the field and its value when they return false", () => {
     expect(errorsOf({ width: 13 }, width(() => false))).toEqual(["width does not meet the constraints: got 13."])
   })
 
-  it("a text is the message", () => {
+  it("use a returned text as the message", () => {
     expect(errorsOf({ width: 13 }, width((w) => w % 8 === 0 || "must be a multiple of 8"))).toEqual([
       "width does not meet the constraints (must be a multiple of 8): got 13."
     ])
     expect(errorsOf({ width: 13 }, width(() => ""))).toEqual(["width does not meet the constraints: got 13."])
   })
 
-  it("are not asked about a value of the wrong type, nor about null", () => {
-    const asked: Array<unknown> = []
+  it("are not called for a value of the wrong type or for null", () => {
+    const calls: Array<unknown> = []
     const rules: Validator.Rules = {
-      a: { type: "int", required: true, constraints: (value) => asked.push(value) > 0 },
-      b: { type: "int", nullable: true, required: true, constraints: (value) => asked.push(value) > 0 },
-      c: { type: "list", required: true, items: { type: "int" }, constraints: (value) => asked.push(value) > 0 }
+      a: { type: "int", required: true, constraints: (value) => calls.push(value) > 0 },
+      b: { type: "int", nullable: true, required: true, constraints: (value) => calls.push(value) > 0 },
+      c: { type: "list", required: true, items: { type: "int" }, constraints: (value) => calls.push(value) > 0 }
     }
     expect(errorsOf({ a: "x", b: null, c: ["x"] }, rules)).toHaveLength(2)
-    expect(asked).toEqual([])
+    expect(calls).toEqual([])
   })
 
-  it("that throw are an error of their field, never a crash", () => {
+  it("turn an exception into an error of the field", () => {
     const thrown = [new RangeError("far"), "text", null, { a: 1 }]
     const errors = thrown.map((value) =>
       errorsOf(
@@ -214,22 +214,22 @@ describe("constraints", () => {
     ])
   })
 
-  it("that answer anything but true, false or a text are an error: a promise is no yes", () => {
-    const answers: ReadonlyArray<readonly [unknown, string]> = [
+  it("report an error when they return anything but true, false or a text, promises included", () => {
+    const results: ReadonlyArray<readonly [unknown, string]> = [
       [Promise.resolve(true), "a promise"],
-      [Promise.reject(new Error("nobody waits for this")), "a promise"],
+      [Promise.reject(new Error("rejected and never awaited")), "a promise"],
       [undefined, "undefined"],
       [1, "an integer"],
       [null, "null"]
     ]
-    for (const [answer, called] of answers) {
-      expect(errorsOf({ width: 1 }, width(() => answer as boolean))).toEqual([
-        `width could not be checked: got 1. Its constraint answered ${called} where it has to answer true, false or a message.`
+    for (const [result, description] of results) {
+      expect(errorsOf({ width: 1 }, width(() => result as boolean))).toEqual([
+        `width could not be checked: got 1. Its constraint returned ${description}. It must return true, false or a message.`
       ])
     }
   })
 
-  it("see an object as the handler will get it, with its defaults", () => {
+  it("receive an object with its defaults, as the handler does", () => {
     const seen: Array<unknown> = []
     Validator.validate({ box: {} }, {
       box: {
@@ -258,7 +258,7 @@ describe("nested rules", () => {
     }
   } as const satisfies Validator.Rules
 
-  it("errors say where: images[2].url", () => {
+  it("name the path in errors: images[2].url", () => {
     expect(errorsOf({ images: [{ url: "a" }, 7, { url: 1, ulr: 2 }, { crop: { left: "x" }, url: "" }] }, rules)).toEqual([
       "images[1] should be an object, not an integer: got 7.",
       "images[2].url should be a string, not an integer: got 1.",
@@ -271,7 +271,7 @@ describe("nested rules", () => {
     ])
   })
 
-  it("defaults are filled in at every depth, and the input stays as it was", () => {
+  it("fill in defaults at every depth without changing the input", () => {
     const input = { images: [{ url: "a" }, { url: "b", crop: { left: 4 } }] }
     expect(Validator.validate(input, rules)).toEqual({
       validated_input: { images: [{ url: "a", crop: { left: 0 } }, { url: "b", crop: { left: 4 } }] }
@@ -279,7 +279,7 @@ describe("nested rules", () => {
     expect(input).toEqual({ images: [{ url: "a" }, { url: "b", crop: { left: 4 } }] })
   })
 
-  it("lists of lists, and constraints of items", () => {
+  it("check lists of lists and constraints of elements", () => {
     const matrix: Validator.Rules = {
       matrix: {
         type: "list",
@@ -291,7 +291,7 @@ describe("nested rules", () => {
     expect(errorsOf({ matrix: [[1], [2, -1]] }, matrix)).toEqual(["matrix[1][1] does not meet the constraints: got -1."])
   })
 
-  it("among several types, hold for the object and for the list", () => {
+  it("apply to the object and to the list when the rule has several types", () => {
     const size: Validator.Rules = {
       size: {
         type: ["int", "dict", "list"],
@@ -322,7 +322,7 @@ describe("hostile input", () => {
     }
   )
 
-  it("keys that objects inherit are not there", () => {
+  it("treats inherited keys as missing", () => {
     const rules: Validator.Rules = Object.fromEntries([
       ["constructor", { type: "str", required: true }],
       ["toString", { type: "str", default: "d" }]
@@ -331,11 +331,11 @@ describe("hostile input", () => {
     expect(Validator.validate({ constructor: "c" }, rules)).toEqual({ validated_input: { constructor: "c", toString: "d" } })
   })
 
-  it("a symbol is an unknown key", () => {
+  it("reports a symbol as an unknown key", () => {
     expect(errorsOf({ [Symbol("s")]: 1 }, {})).toEqual(["Unexpected input. Symbol(s) is not a valid input option."])
   })
 
-  it("a key that is no word is shown as one writes it", () => {
+  it("quotes a key that is not an identifier", () => {
     const rules: Validator.Rules = { o: { type: "dict", required: true, rules: {} } }
     expect(errorsOf({ o: { "a b\n": 1, "": 2 } }, rules)).toEqual([
       "Unexpected input. o[\"a b\\n\"] is not a valid input option.",
@@ -343,26 +343,26 @@ describe("hostile input", () => {
     ])
   })
 
-  it("more than 20 problems: the first 20, and that there are more", () => {
+  it("reports the first 20 problems and that there are more", () => {
     const items = Array.from({ length: 100_000 }, () => "x")
-    const asked: Array<number> = []
+    const calls: Array<number> = []
     const errors = errorsOf({ items }, {
       items: { type: "list", required: true, items: { type: "int" } },
-      last: { type: "int", required: true, constraints: (value) => asked.push(value) > 0 }
+      last: { type: "int", required: true, constraints: (value) => calls.push(value) > 0 }
     })
     expect(errors).toHaveLength(21)
     expect(errors?.[19]).toBe("items[19] should be an integer, not a string: got \"x\".")
     expect(errors?.[20]).toBe("There are more problems. These are the first 20.")
-    expect(asked).toEqual([])
+    expect(calls).toEqual([])
   })
 
-  it("exactly 20 problems are 20 errors", () => {
+  it("reports exactly 20 problems as 20 errors", () => {
     const input = Object.fromEntries(Array.from({ length: 20 }, (_, index) => [`key${index}`, 1]))
     expect(errorsOf(input, {})).toHaveLength(20)
     expect(errorsOf({ ...input, other: 1 }, {})).toHaveLength(21)
   })
 
-  it("a value of any size is shown in a few words", () => {
+  it("truncates a huge value", () => {
     const rules: Validator.Rules = { x: { type: "int", required: true } }
     const huge = "x".repeat(5_000_000)
     const values: ReadonlyArray<readonly [value: unknown, shown: string]> = [
@@ -377,7 +377,7 @@ describe("hostile input", () => {
     expect(unexpected).toBe(`Unexpected input. ${"x".repeat(60)}... is not a valid input option.`)
   })
 
-  it("a constraint's message of any size is shown in a few words", () => {
+  it("truncates a constraint's huge message", () => {
     const rules: Validator.Rules = { x: { type: "int", required: true, constraints: () => "x".repeat(1_000_000) } }
     expect(errorsOf({ x: 1 }, rules)?.[0]?.length).toBeLessThan(300)
   })

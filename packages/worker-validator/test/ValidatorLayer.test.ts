@@ -18,13 +18,13 @@ const runJson = (handler: Runnable, input: unknown, job: Partial<CurrentJob["Ser
 const echo = Handler.fromFunction((job) => job.input)
 
 describe("Validator.middleware", () => {
-  it.effect("the handler gets the input with its defaults", () =>
+  it.effect("passes the input with its defaults to the handler", () =>
     Effect.gen(function*() {
       const result = yield* runJson(echo, { prompt: "a" })
       expect(result).toMatchObject({ status: "COMPLETED", output: { prompt: "a", width: 512 } })
     }))
 
-  it.effect("CurrentJob has the same input, and all that the job came with", () =>
+  it.effect("puts the same input and the other fields of the job into CurrentJob", () =>
     Effect.gen(function*() {
       const handler = Handler.make("current", {
         input: Schema.Struct({ prompt: Schema.String, width: Schema.Int }),
@@ -36,7 +36,7 @@ describe("Validator.middleware", () => {
       expect(result.output).toEqual({ input, job: { id: "j1", traceparent: "t", input } })
     }))
 
-  it.effect("a job whose input does not fit fails with all that is wrong, and its handler does not run", () =>
+  it.effect("fails a job with invalid input, lists all problems, and does not run its handler", () =>
     Effect.gen(function*() {
       const ran: Array<unknown> = []
       const result = yield* runJson(Handler.fromFunction((job) => ran.push(job)), { width: 13, promt: "a" })
@@ -49,13 +49,13 @@ describe("Validator.middleware", () => {
       expect(ran).toEqual([])
     }))
 
-  it.effect("the empty input is answered, with the keys that it lacks", () =>
+  it.effect("names the missing keys of an empty input", () =>
     Effect.gen(function*() {
       const result = yield* runJson(echo, {})
       expect(result.error).toBe("The input does not fit. prompt is a required input (a string).")
     }))
 
-  it.effect("streaming handlers get validated input, too", () =>
+  it.effect("passes validated input to streaming handlers", () =>
     Effect.gen(function*() {
       const handler = Handler.fromFunction(function*(job) {
         yield job.input
@@ -64,7 +64,7 @@ describe("Validator.middleware", () => {
       expect(yield* runJson(handler, {})).toMatchObject({ status: "FAILED", chunks: [] })
     }))
 
-  it.effect("middleware after it in the list gets the validated input, middleware before it the input as sent", () => {
+  it.effect("passes the validated input to later middleware and the original input to earlier middleware", () => {
     const seen: Array<unknown> = []
     const record = JobMiddleware.make((next, job) => {
       seen.push(job.input)
@@ -75,13 +75,13 @@ describe("Validator.middleware", () => {
     )
   })
 
-  it.effect("a failed check of one job leaves the next one alone", () =>
+  it.effect("validates the next job normally after a job with invalid input", () =>
     Effect.gen(function*() {
       expect((yield* runJson(echo, 3)).status).toBe("FAILED")
       expect((yield* runJson(echo, { prompt: "b", width: 8 })).output).toEqual({ prompt: "b", width: 8 })
     }))
 
-  it.effect("the looking is a span of the job, where there is a tracer", () => {
+  it.effect("records the validation as a span of the job if there is a tracer", () => {
     const spans: Array<string> = []
     const tracer = Tracer.make({
       span: (options) => {

@@ -5,7 +5,7 @@ import * as SchemaIssue from "effect/SchemaIssue"
 import * as fc from "fast-check"
 import { Validator } from "../src/index.ts"
 
-/** A rule as the properties see it: what the types of the package would only hide. */
+/** A rule without the static types of the package, which would get in the way of generated rules. */
 interface AnyRule {
   readonly type: unknown
   readonly required?: boolean
@@ -19,7 +19,7 @@ type AnyRules = Readonly<Record<string, AnyRule>>
 
 const asRules = (rules: AnyRules) => rules as Validator.Rules
 
-// What a rule means, said once more and another way: the properties compare the validator with this.
+// A second, independent implementation of the rules. The properties compare the validator with it.
 
 const jsonTypes: ReadonlyArray<readonly [ReadonlyArray<unknown>, (value: unknown) => boolean]> = [
   [["str", "string", String], (value) => typeof value === "string"],
@@ -40,7 +40,7 @@ const isNull = (rule: AnyRule, value: unknown) => value === null && (rule.nullab
 const entriesOf = (value: unknown): Record<string, unknown> => value as Record<string, unknown>
 const isObject = (value: unknown) => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** The value as it has to come out; undefined: it has to be refused. */
+/** The expected output for a value; undefined if it must be rejected. */
 const expectedValue = (rule: AnyRule, value: unknown): { readonly value: unknown } | undefined => {
   if (isNull(rule, value)) return { value }
   if (!isOfType(rule, value)) return undefined
@@ -58,7 +58,7 @@ const expectedValue = (rule: AnyRule, value: unknown): { readonly value: unknown
   return rule.constraints === undefined || rule.constraints(out) ? { value: out } : undefined
 }
 
-/** The input as it has to come out; undefined: it has to be refused. */
+/** The expected output for an input; undefined if it must be rejected. */
 const expectedInput = (rules: AnyRules, input: unknown): Record<string, unknown> | undefined => {
   if (!isObject(input)) return undefined
   if (Object.keys(entriesOf(input)).some((key) => !Object.hasOwn(rules, key))) return undefined
@@ -74,7 +74,7 @@ const expectedInput = (rules: AnyRules, input: unknown): Record<string, unknown>
   return out
 }
 
-// Any rules, and inputs that come near them.
+// Generators of rules and of inputs that nearly meet them.
 
 const names = ["a", "b", "width", "constructor", "toString", "two words", "ü"]
 const name = fc.constantFrom(...names)
@@ -90,7 +90,7 @@ const word = fc.constantFrom(...jsonTypes.flatMap(([words]) => words))
 
 const json = fc.jsonValue({ maxDepth: 2 }).map((value): unknown => JSON.parse(JSON.stringify(value)))
 
-/** A value that comes near what the rule says: mostly of a right type, now and then anything. */
+/** A value that mostly has a right type, and sometimes any type. */
 const valueFor = (rule: AnyRule): fc.Arbitrary<unknown> => {
   const one = (type: unknown): fc.Arbitrary<unknown> => {
     const [words] = jsonTypes.find(([all]) => all.includes(type))!
@@ -118,7 +118,7 @@ const valueFor = (rule: AnyRule): fc.Arbitrary<unknown> => {
   )
 }
 
-/** An input that comes near what the rules say. */
+/** An input that nearly meets the rules. */
 const inputFor = (rules: AnyRules): fc.Arbitrary<unknown> => {
   const fields = Object.entries(rules).map(([key, rule]) =>
     fc.oneof(
@@ -135,7 +135,7 @@ const inputFor = (rules: AnyRules): fc.Arbitrary<unknown> => {
   )
   return fc.tuple(extra, ...fields).map((parts) => {
     const entries = parts.flat()
-    // As JSON.parse would: `__proto__` becomes a key like any other.
+    // JSON.parse does the same: `__proto__` becomes an ordinary key.
     return JSON.parse(
       `{${entries.map(([key, value]) => `${JSON.stringify(key)}:${JSON.stringify(value)}`).join(",")}}`
     ) as unknown
@@ -164,7 +164,7 @@ const itemRule = (depth: number): fc.Arbitrary<AnyRule> =>
     }
   })
 
-/** A rule that says what to do without the key; a default only where it fits, because others are refused with the rules. */
+/** A complete rule. Its default meets the rule, because the parser rejects others. */
 const rule = (depth: number): fc.Arbitrary<AnyRule> =>
   itemRule(depth).chain((base) =>
     fc.oneof(
@@ -188,7 +188,7 @@ const formatIssues = SchemaIssue.makeFormatterStandardSchemaV1()
 const RUNS = { numRuns: 1_000 }
 
 describe("for all rules and all JSON", () => {
-  it("validate never throws, and answers with exactly one of the two", () => {
+  it("validate never throws and returns either the input or errors", () => {
     fc.assert(
       fc.property(rulesAndInput, ([rules, input]) => {
         const result = Validator.validate(input, asRules(rules))
@@ -199,7 +199,7 @@ describe("for all rules and all JSON", () => {
     )
   })
 
-  it("exactly what meets the rules is accepted, and comes out with its defaults and nothing else changed", () => {
+  it("validate accepts exactly the inputs that meet the rules and only adds defaults", () => {
     const outcomes = { accepted: 0, refused: 0 }
     fc.assert(
       fc.property(rulesAndInput, ([rules, input]) => {
@@ -209,11 +209,11 @@ describe("for all rules and all JSON", () => {
       }),
       RUNS
     )
-    // The inputs come near enough for both.
+    // The generator produces both valid and invalid inputs.
     expect(Math.min(outcomes.accepted, outcomes.refused)).toBeGreaterThan(RUNS.numRuns / 10)
   })
 
-  it("validated input is valid, and validating it again changes nothing", () => {
+  it("validate accepts a validated input unchanged", () => {
     fc.assert(
       fc.property(rulesAndInput, ([rules, input]) => {
         const validator = Validator.make(asRules(rules))
@@ -225,7 +225,7 @@ describe("for all rules and all JSON", () => {
     )
   })
 
-  it("defaults fill in exactly the keys that are absent", () => {
+  it("validate fills in defaults for exactly the missing keys", () => {
     fc.assert(
       fc.property(rulesAndInput, ([rules, input]) => {
         const { validated_input } = Validator.validate(input, asRules(rules))
@@ -238,7 +238,7 @@ describe("for all rules and all JSON", () => {
     )
   })
 
-  it("every unknown key is named", () => {
+  it("validate names every unknown key", () => {
     fc.assert(
       fc.property(
         rulesOf(1),
@@ -259,7 +259,7 @@ describe("for all rules and all JSON", () => {
     )
   })
 
-  it("input and rules stay as they are", () => {
+  it("validate changes neither the input nor the rules", () => {
     fc.assert(
       fc.property(rulesAndInput, ([rules, input]) => {
         const before = JSON.stringify([rules, input])
@@ -270,7 +270,7 @@ describe("for all rules and all JSON", () => {
     )
   })
 
-  it("errors are few and short", () => {
+  it("validate returns few and short errors", () => {
     fc.assert(
       fc.property(rulesOf(2), fc.jsonValue({ maxDepth: 4 }), (rules, input) => {
         const errors = Validator.validate(input, asRules(rules)).errors ?? []
@@ -281,7 +281,7 @@ describe("for all rules and all JSON", () => {
     )
   })
 
-  it("toSchema accepts what validate accepts, with the same input coming out, and says the same of what it refuses", () => {
+  it("toSchema accepts the same inputs as validate, with the same output and the same errors", () => {
     fc.assert(
       fc.property(rulesAndInput, ([rules, input]) => {
         const schema = Validator.toSchema(asRules(rules))
@@ -300,7 +300,7 @@ describe("for all rules and all JSON", () => {
     )
   })
 
-  it("what toSchema decodes is of its type, and encodes to itself", () => {
+  it("toSchema decodes to a value of its type that encodes to itself", () => {
     fc.assert(
       fc.property(rulesAndInput, ([rules, input]) => {
         const schema = Validator.toSchema(asRules(rules))

@@ -1,3 +1,5 @@
+// The negative type tests below are reported by the Effect language service as well as by the compiler.
+// @effect-diagnostics missingLayerContext:off missingEffectContext:off
 import { describe, expect, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

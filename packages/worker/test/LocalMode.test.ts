@@ -11,8 +11,10 @@ import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
 const loadingFailsWith = (cause: Error) =>
   Effect.flip(Layer.build(LocalMode.layer({ loadServer: () => Promise.reject(cause) }))).pipe(
     Effect.scoped,
-    Effect.provide(Shutdown.layer),
-    Effect.provide(Layer.effect(WorkerConfig.WorkerConfig, WorkerConfig.read({}, ["--rp_serve_api"])))
+    Effect.provide([
+      Shutdown.layer,
+      Layer.effect(WorkerConfig.WorkerConfig, WorkerConfig.read({}, ["--rp_serve_api"]))
+    ])
   )
 
 describe("--rp_serve_api", () => {

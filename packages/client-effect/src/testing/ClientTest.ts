@@ -1,5 +1,5 @@
 /**
- * The mock platform for Effect programs: a layer with the client, and mock handlers typed by the Schemas of real ones.
+ * The mock platform for Effect programs: a layer with the client, and mock handlers that are typed by the Schemas of the real handlers.
  *
  * ```ts
  * const layer = ClientTest.layer({
@@ -53,7 +53,7 @@ async function* chunksOf<A, E>(stream: Stream.Stream<A, E>): AsyncGenerator<A, v
   yield* Stream.toAsyncIterable(stream)
 }
 
-/** The client of a mock platform. */
+/** A client that is connected to a mock platform. */
 export const layerOf = ({ baseUrl, fetch }: MockPlatform): Layer.Layer<Client.Client> =>
   Layer.provide(
     Client.layerNoDeps({ baseUrl }),
@@ -75,6 +75,6 @@ export const layerOf = ({ baseUrl, fetch }: MockPlatform): Layer.Layer<Client.Cl
     )
   )
 
-/** The client of a new mock platform with these functions as endpoints, by name. */
+/** A client that is connected to a new mock platform, whose endpoints are these functions, by name. */
 export const layer = (handlers: Readonly<Record<string, MockHandler>>): Layer.Layer<Client.Client> =>
   Layer.unwrap(Effect.sync(() => layerOf(mockPlatform(handlers))))

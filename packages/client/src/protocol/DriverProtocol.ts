@@ -1,5 +1,5 @@
 /**
- * The client's I/O as data. `JobsApiCalls.ts` and `JobEventSubscription.ts` decide what to send; a driver performs it.
+ * The client's I/O as data. `JobsApiCalls.ts` and `JobEventSubscription.ts` determine which requests to send; a driver sends them.
  *
  * ```
  *   JobsApiCalls.ts    yields a Call or a Pause  ---->  a driver          fetch + setTimeout         (FetchDriver.ts)
@@ -16,8 +16,9 @@
  *   this, with fetch                                 9 KB
  * ```
  *
- * Tests compare this package with `@stint/contract`: every path here is a route of its `Api`, the types equal its types, and the guards of
- * the promise client accept what its Schemas accept. The Effect client decodes with the Schemas themselves.
+ * Tests compare this package with `@stint/contract`: every path here is a route of the contract's `Api`, the types equal the contract's
+ * types, and the guards of the promise client accept what the contract's Schemas accept. The Effect client decodes with the Schemas
+ * themselves.
  */
 import type {
   Health,
@@ -54,7 +55,7 @@ export interface OpenStream extends Omit<Call, "_tag"> {
 /** Reads the next bytes of the open response. */
 export interface Read {
   readonly _tag: "Read"
-  /** How long the connection may be silent before it counts as lost. Milliseconds. */
+  /** How long the connection may be silent before it is treated as lost. Milliseconds. */
   readonly timeout: number
 }
 

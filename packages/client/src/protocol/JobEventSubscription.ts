@@ -11,8 +11,8 @@
  *   GET stream, repeatedly --job has ended--> done
  * ```
  *
- * The position is a query parameter and not the header `Last-Event-ID`, so that web pages of other origins need no further CORS permission to
- * resume.
+ * The position is a query parameter instead of the header `Last-Event-ID`, so that web pages from other origins need no further CORS
+ * permission to resume.
  */
 import type { JobLogLine, Json, StreamPage } from "../ApiTypes.ts"
 import { explainNoResponse, parseJson, unexpected } from "../CallError.ts"
@@ -34,7 +34,8 @@ import type { SseEvent } from "./SseParser.ts"
 /**
  * An event of a job. `position` identifies it: pass it as `after` to read the events that follow. Undefined if the platform has no events.
  *
- * `attempt` counts how often a worker has received the job. A new attempt streams from the beginning: its chunks count from 1 again.
+ * `attempt` counts how often a worker has received the job. A new attempt streams from the beginning, and its chunk numbers start at 1
+ * again.
  */
 export type JobEvent<Chunk = Json> =
   | {
@@ -44,7 +45,7 @@ export type JobEvent<Chunk = Json> =
     readonly status: "IN_QUEUE" | "IN_PROGRESS"
     readonly workerId: string | undefined
   }
-  /** The latest progress. The platform skips values that are replaced quickly. */
+  /** The latest progress. The platform may skip values that are soon replaced. */
   | { readonly _tag: "Progress"; readonly position: string | undefined; readonly attempt: number; readonly output: Json }
   | {
     readonly _tag: "Chunk"
@@ -65,7 +66,7 @@ export interface SubscribeOptions {
   readonly after?: string | undefined
 }
 
-/** Whether a response shows that the platform has no events: neither a problem of Stint nor a temporary error. */
+/** Whether a response shows that the platform has no events: it is neither a Stint problem body nor a temporary error. */
 const hasNoEvents = ({ status, text }: HttpResponse): boolean => {
   if (status >= 200 && status < 300) return true
   if (status === 501) return true
@@ -108,7 +109,7 @@ const decodeEvent = (target: Target, { data, event, id }: SseEvent): JobEvent | 
   }
 }
 
-/** Returns a function that converts the pages of `stream`, in order, to events. Each call returns what has changed. */
+/** Returns a function that converts the pages of `stream`, in order, to events. Each call returns the events since the previous page. */
 const pageReader = () => {
   let attempt = 0
   let number = 0
@@ -118,7 +119,7 @@ const pageReader = () => {
     const events: Array<JobEvent> = []
     const position = undefined
     const ended = hasEnded(job) ? job : undefined
-    // `retries` counts the lost attempts; an IN_QUEUE job has not started the next one.
+    // `retries` counts the lost attempts; a job that is IN_QUEUE has not started its next attempt.
     const attempts = (job.retries ?? 0) + (job.status === "IN_QUEUE" ? 0 : 1)
     if (job.status !== "IN_QUEUE" && attempts !== attempt) number = 0
     attempt = attempts
@@ -185,7 +186,7 @@ export const subscribe = (
     retryFor: target.reconnectFor,
     uncertaintyHint: "The job continues: follow it again, or ask for its result."
   }
-  /** A connection without events and heartbeats for this long counts as lost. */
+  /** A connection without events or heartbeats for this long is treated as lost. */
   const silenceTimeout = target.timeout + target.wait
   const retryState = new RetryState()
   let lastEventId = after

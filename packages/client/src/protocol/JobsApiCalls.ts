@@ -20,8 +20,8 @@ import { callOf, sendWithRetry, sleep, type Target } from "./RetriedRequest.ts"
 /** The options of a submission. */
 export interface SubmitOptions extends JobOptions {
   /**
-   * Sent as `Idempotency-Key` (docs/spec/jobs-api.md#idempotency-keys): submissions with the same key create one job. The client repeats a
-   * submission after a lost connection only if it has a key. RunPod ignores the header: there, each try creates a job.
+   * Sent as `Idempotency-Key` (docs/spec/jobs-api.md#idempotency-keys): submissions with the same key create one job. After a lost
+   * connection, the client repeats a submission only if it has a key. RunPod ignores the header, so each attempt creates a job there.
    */
   readonly idempotencyKey?: string | undefined
 }
@@ -31,7 +31,7 @@ const UNKNOWN_JOB = "The platform may have created a job. Pass an idempotencyKey
 const submission = ({ newIdempotencyKey }: Target, { idempotencyKey, ...options }: SubmitOptions, input: unknown) => {
   const key = idempotencyKey ?? newIdempotencyKey?.()
   return {
-    // JSON has no undefined; null lets callers run a handler without input.
+    // JSON has no undefined. Sending null lets callers run a handler without input.
     body: JSON.stringify({ ...options, input: input === undefined ? null : input }),
     headers: key === undefined ? {} : { "idempotency-key": key },
     repeat: key === undefined ? "once" as const : "repeatable" as const
@@ -57,7 +57,7 @@ export function* run(target: Target, input: unknown, options: SubmitOptions, ope
   return value
 }
 
-/** Submits a job and waits until it ends. Sends one request for a short job. */
+/** Submits a job and waits until it ends. For a short job, this sends only one request. */
 export function* runSync(target: Target, input: unknown, options: SubmitOptions): Program<EndedJob> {
   const { repeat, ...request } = submission(target, options, input)
   const { value } = yield* sendWithRetry({
@@ -146,7 +146,7 @@ export function* purgeQueue(target: Target): Program<Purged> {
   return value
 }
 
-/** Counts the endpoint's jobs and workers by state. */
+/** Returns the number of the endpoint's jobs and workers in each state. */
 export function* health(target: Target): Program<Health> {
   const { value } = yield* sendWithRetry({
     target,

@@ -1,5 +1,5 @@
 /**
- * The decoders of the promise client: type guards instead of Schemas, which would make up four fifths of a browser bundle.
+ * The decoders of the promise client: type guards instead of Schemas, because Schemas would make up four fifths of a browser bundle.
  *
  * The guards accept exactly what the contract's Schemas accept; a property test compares them.
  */
@@ -33,7 +33,7 @@ const isString: Guard = (value) => typeof value === "string"
 const isInt: Guard = Number.isSafeInteger
 const isCount: Guard = (value) => typeof value === "number" && Number.isSafeInteger(value) && value >= 0
 const isStatus: Guard = (value) => typeof value === "string" && Object.hasOwn(STATUSES, value)
-/** The values come from `JSON.parse`, so every one is JSON. */
+/** The values come from `JSON.parse`, so every value is JSON. */
 const isJson: Guard = () => true
 
 const has = (

@@ -37,14 +37,14 @@ export interface Target extends Settings {
   readonly endpoint: string
 }
 
-/** Pauses, and returns how long. Milliseconds. */
+/** Pauses, and returns the duration of the pause in milliseconds. */
 export function* sleep(pause: Pause): Program<number> {
   const reply = yield pause
   if (reply._tag !== "PauseEnded") throw unexpectedReply("Pause", reply)
   return reply.took
 }
 
-/** Describes a request for retries and errors. */
+/** Describes a request, for retries and error messages. */
 export interface RequestContext {
   readonly target: Target
   readonly callInfo: Omit<CallInfo, "host" | "endpoint">
@@ -58,7 +58,7 @@ export interface RequestContext {
 const isUncertain = ({ reason }: FailureExplanation): boolean =>
   reason._tag === "Unreachable" ? reason.sent : reason._tag === "Unavailable" && reason.status !== 503
 
-/** The error of a request that is not retried any more. */
+/** The error of a request that is not retried again. */
 export const callError = (
   { callInfo, uncertaintyHint, target }: RequestContext,
   failure: FailureExplanation,
@@ -77,7 +77,7 @@ const explain = (reply: HttpResponse | NoResponse): FailureExplanation =>
 /** Consecutive failures of one request. */
 export class RetryState {
   #failures = 0
-  /** The time since the first failure. Milliseconds. */
+  /** The time since the first of them. Milliseconds. */
   #failingFor = 0
 
   /** Starts over after a success. */
@@ -86,7 +86,7 @@ export class RetryState {
     this.#failingFor = 0
   }
 
-  /** Pauses before the next try. Throws when the failure is not retryable or `retryFor` would be exceeded. */
+  /** Pauses before the next attempt. Throws if the failure is not retryable or `retryFor` would be exceeded. */
   *pauseOrThrow(
     context: RequestContext,
     failure: FailureExplanation,
@@ -104,12 +104,12 @@ export class RetryState {
 
 /** A request and the decoder of its response. */
 export interface RetriedRequest<A> extends RequestContext {
-  /** Makes the call of each try: the wait of a long poll may change between tries. */
+  /** Makes the call for each attempt, because the wait of a long poll may change between attempts. */
   readonly call: () => Call
   readonly decode: (json: unknown) => A | undefined
   /** Builds the result from the header `x-job-id` when the rest of the response is lost or invalid. Submissions only. */
   readonly fromJobId?: (id: string) => A
-  /** Called after each failed try with its duration. */
+  /** Called after each failed attempt with its duration. */
   readonly onFailure?: (took: number) => void
 }
 
@@ -119,7 +119,7 @@ interface DecodedResponse<A> {
   readonly took: number
 }
 
-/** Explains a response that is an error, or a 200 that could not be decoded. */
+/** Converts an error response, or a 200 response that could not be decoded, to a failure. */
 const explainUnexpectedResponse = (response: HttpResponse): FailureExplanation =>
   response.status === 200
     ? unexpected(

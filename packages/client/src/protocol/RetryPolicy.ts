@@ -1,5 +1,5 @@
 /**
- * Decides whether a failed call is sent again, and after which pause. Pure.
+ * Determines whether a failed call is sent again, and after which pause. Pure.
  *
  * ```
  *   failure                              sent again
@@ -10,9 +10,9 @@
  * ```
  *
  * Repeatable calls: reads (`status`, `health`, waiting for a result, following events), `cancel`, and submissions with an idempotency key.
- * All others are sent once: a second submission without a key would create a second job (but when the response's headers arrived, they
- * contain the job's id, and no second request is needed); a lost response of `stream` took its chunks with it; a second `retry` would fail
- * because the job is no longer FAILED; a second `purge-queue` would remove jobs that were submitted in between.
+ * All other calls are sent once. A second submission without a key would create a second job (but if the response's headers have arrived,
+ * they contain the job's id, and no second request is needed). When a response of `stream` is lost, its chunks are lost, too. A second
+ * `retry` would fail because the job is no longer FAILED. A second `purge-queue` would remove jobs that were submitted in between.
  */
 import type { Reason } from "../CallError.ts"
 import type { Pause } from "./DriverProtocol.ts"
@@ -41,11 +41,11 @@ export const mayRetry = (reason: Reason, repeat: Repeat): boolean => {
   }
 }
 
-/** The first and the longest pause. Milliseconds. The first is short because a restart takes about a second. */
+/** The first pause and the longest pause. Milliseconds. The first pause is short because a restart takes about a second. */
 const FIRST_PAUSE = 200
 const LONGEST_PAUSE = 5_000
 
-/** The pause after `count` failures: doubles with each failure, with jitter between half of it and all of it. */
+/** The pause after `count` failures. It doubles with each failure, and is then reduced by a random amount of up to half. */
 export const backoff = (count: number, longest = LONGEST_PAUSE): Pause => {
   const full = Math.min(longest, FIRST_PAUSE * 2 ** Math.min(count - 1, 20))
   return { _tag: "Pause", atLeast: full / 2, spread: full / 2 }

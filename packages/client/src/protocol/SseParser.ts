@@ -5,7 +5,7 @@
  *   chunks --> lines (LF, CRLF, CR) --> fields --empty line--> an event
  * ```
  *
- * An event without its empty line is incomplete: when the connection is lost in the middle of an event, the parser drops it.
+ * An event is complete only with its empty line. When the connection is lost in the middle of an event, the parser drops the event.
  */
 
 /** One event. */
@@ -19,9 +19,12 @@ export interface SseEvent {
 
 /** The parser of one connection. */
 export class SseParser {
-  /** The chunks of an incomplete line. Joined only once: joining per chunk would take quadratic time for a long line. */
+  /**
+   * The chunks of an incomplete line. They are joined only once, because joining them after each chunk would take quadratic time for a
+   * long line.
+   */
   #line: Array<string> = []
-  /** The last chunk ended with CR, so an LF at the start of the next chunk belongs to the same line break. */
+  /** Whether the last chunk ended with CR. If so, an LF at the start of the next chunk belongs to the same line break. */
   #afterReturn = false
   #id = ""
   #event = ""

@@ -18,7 +18,7 @@ import { isRecord } from "../CallError.ts"
 import type { Fetch } from "../FetchDriver.ts"
 import { hasEnded } from "../JobOutcome.ts"
 
-/** Throw it in a mock handler to fail the job with this `error`, like a failure that a handler declares. */
+/** Throw this in a mock handler to fail the job with this `error`, like a failure that a handler declares. */
 export class MockFailure extends Error {
   override readonly name = "MockFailure"
   readonly error: unknown
@@ -33,7 +33,7 @@ export class MockFailure extends Error {
 export interface MockJob {
   readonly id: string
   readonly endpoint: string
-  /** Counts from 1; each retry is a new attempt. */
+  /** Starts at 1; each retry is a new attempt. */
   readonly attempt: number
   /** Aborted when the job is cancelled. */
   readonly signal: AbortSignal
@@ -42,8 +42,8 @@ export interface MockJob {
 }
 
 /**
- * Runs the jobs of one endpoint. Returns the output or a promise of it. A generator yields chunks; its output is the list of them. As in a
- * worker, an exception or a returned object with the key `error` fails the job.
+ * Runs the jobs of one endpoint. Returns the output or a promise of it. A generator yields chunks, and its output is the list of those
+ * chunks. As in a worker, an exception or a returned object with the key `error` fails the job.
  */
 export type MockHandler = (input: never, job: MockJob) => unknown
 
@@ -77,13 +77,13 @@ interface MockState {
   readonly waiters: Set<() => void>
 }
 
-/** Types the input as the test's handler declares it. The mock platform does not validate inputs. */
+/** Gives the input the type that the test's handler declares. The mock platform does not validate inputs. */
 function asInput(json: unknown): never
 function asInput(json: unknown): unknown {
   return json
 }
 
-/** Types a value that came from `JSON.parse`. */
+/** Gives a type to a value from `JSON.parse`. */
 function asJson(json: unknown): Json
 function asJson(json: unknown): unknown {
   return json
@@ -111,10 +111,10 @@ const exceptionText = (cause: unknown): string =>
 
 const errorText = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error)
 
-/** Converts a value to JSON and back. Keeps undefined, which JSON does not have. */
+/** Converts a value to JSON and back. Preserves undefined, which JSON does not have. */
 const jsonRoundTrip = (value: unknown): unknown => value === undefined ? undefined : JSON.parse(JSON.stringify(value) ?? "null")
 
-/** Creates a mock platform with these functions as endpoints, by name. */
+/** Creates a mock platform. Its endpoints are these functions, by name. */
 export const mockPlatform = (handlers: Readonly<Record<string, MockHandler>>): MockPlatform => {
   const states = new Map<string, MockState>()
 

@@ -88,7 +88,7 @@ export const KeySpec = Schema.Struct({
   if (isAdmin && endpoints !== undefined && endpoints !== "all") {
     return {
       path: ["endpoints"],
-      issue: "a key with the scope admin permits every endpoint: omit endpoints, or set it to \"all\""
+      issue: "a key with the scope admin is valid for every endpoint: omit endpoints, or set it to \"all\""
     }
   }
   if (!isAdmin && endpoints === undefined) {

@@ -1,5 +1,5 @@
 /**
- * What `BatchQueue` refuses. Each operation's type lists the errors it fails with, besides `StoreError`.
+ * The errors of rejected `BatchQueue` operations. The type of each operation lists the errors it can fail with, besides `StoreError`.
  */
 import { BatchStatus } from "@stint/contract/Batch"
 import * as Schema from "effect/Schema"
@@ -23,7 +23,7 @@ export class WrongStatus extends Schema.TaggedError<WrongStatus>()("WrongStatus"
 /** The batch would exceed the limit of requests per batch. Nothing was added. */
 export class BatchTooLarge extends Schema.TaggedError<BatchTooLarge>()("BatchTooLarge", {
   id: Schema.String,
-  /** The number of requests the batch has now. */
+  /** The number of requests currently in the batch. */
   total: Schema.Int,
   limit: Schema.Int
 }) {}
@@ -41,5 +41,5 @@ export class QueueFull extends Schema.TaggedError<QueueFull>()("QueueFull", {
   limit: Schema.Int
 }) {}
 
-/** Why a change of a batch is refused. */
+/** Why a change to a batch is rejected. */
 export type ChangeError = BatchMissing | WrongStatus | BatchTooLarge

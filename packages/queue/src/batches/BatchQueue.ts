@@ -1,5 +1,5 @@
 /**
- * Batches over the queue: drafts, their enqueueing, their cancellation and their counts.
+ * Batches on top of the queue: drafts, enqueueing, cancellation and counts.
  *
  * ```
  *   finalize --commit--> enqueue, ENQUEUE_LIMIT requests per commit --> jobs; workers and the autoscaler are woken
@@ -9,9 +9,10 @@
  *                        BatchTimers continues with the remaining requests
  * ```
  *
- * A request becomes a job as with `/run`, with two defaults: {@link BATCH_PRIORITY}, so that a large batch does not delay interactive jobs,
- * and {@link BATCH_TTL}, because its last request may wait for long. Its jobs start workers as all jobs do, unless the policy sets
- * `lowPriority`: otherwise a batch on an endpoint without workers would never run.
+ * A request becomes a job in the same way as with `/run`, but with two different defaults: {@link BATCH_PRIORITY}, so that a large batch
+ * does not delay interactive jobs, and {@link BATCH_TTL}, because the last request of a batch may wait for a long time. Like all jobs, the
+ * jobs of a batch cause workers to be started, unless the policy sets `lowPriority`. Otherwise a batch on an endpoint without workers would
+ * never run.
  */
 import { BatchId } from "@stint/contract/Batch"
 import type { Endpoint } from "@stint/contract/Endpoint"
@@ -41,16 +42,19 @@ import {
   WrongStatus
 } from "./BatchErrors.ts"
 
-/** The default priority of a request. Jobs of `/run` have 0. */
+/** The default priority of a request. Jobs submitted with `/run` have priority 0 by default. */
 export const BATCH_PRIORITY = -10
 
-/** The default ttl of a request, counted from finalize: 7 days, the maximum for any job. Milliseconds. */
+/** The default ttl of a request in milliseconds, counted from finalize: 7 days, the maximum for any job. */
 export const BATCH_TTL = MAX_JOB_MILLIS
 
-/** The most requests that one commit enqueues. A larger number has a slightly higher throughput and delays other operations for longer. */
+/**
+ * The maximum number of requests that one commit enqueues. A higher limit gives slightly more throughput but delays other operations for
+ * longer.
+ */
 const ENQUEUE_LIMIT = 200
 
-/** The most waiting jobs that one commit cancels, for the same reason. */
+/** The maximum number of waiting jobs that one commit cancels, for the same reason. */
 const CANCEL_LIMIT = 200
 
 /** The limits of an endpoint: requests per batch, batches that have not ended, and waiting jobs. */
@@ -76,7 +80,9 @@ export class BatchQueue extends Context.Service<BatchQueue, {
     limits: BatchLimits
   ) => Effect.Effect<BatchRecord, StoreError | EndpointGone | TooManyBatches | WrongStatus | BatchTooLarge>
 
-  /** Adds requests to a draft, all or none. Fails with `WrongStatus` when the batch is not a draft, and with `BatchTooLarge`. */
+  /**
+   * Adds requests to a draft: either all of them or none. Fails with `WrongStatus` when the batch is not a draft, and with `BatchTooLarge`.
+   */
   readonly add: (
     endpoint: EndpointId,
     id: string,
@@ -98,8 +104,8 @@ export class BatchQueue extends Context.Service<BatchQueue, {
   ) => Effect.Effect<BatchRecord, StoreError | ChangeError>
 
   /**
-   * Starts a batch. When this returns, all its requests are jobs. A caller that disconnects does not interrupt it, and a repeated call changes
-   * nothing. Fails with `WrongStatus` when the batch was cancelled, and with `QueueFull`.
+   * Starts a batch. When this returns, all requests of the batch have become jobs. A disconnect of the caller does not interrupt this
+   * operation, and a repeated call changes nothing. Fails with `WrongStatus` when the batch was cancelled, and with `QueueFull`.
    */
   readonly finalize: (
     endpoint: Endpoint,
@@ -125,7 +131,7 @@ export class BatchQueue extends Context.Service<BatchQueue, {
   /** The job of a request; undefined before the request is enqueued and after the job is removed. */
   readonly job: (endpoint: EndpointId, id: JobId) => Effect.Effect<JobReport | undefined, StoreError>
 
-  /** Continues batches that were interrupted, and removes expired ones. True when more may be due. */
+  /** Continues interrupted batches and removes expired ones. Returns true when more work may be due. */
   readonly tick: Effect.Effect<boolean, StoreError>
 }>()("@stint/queue/BatchQueue") {}
 
@@ -182,7 +188,7 @@ const make = Effect.gen(function*() {
     }
   })
 
-  /** Cancels until no job of the batch waits. */
+  /** Cancels jobs until no job of the batch is waiting. */
   const cancelWaiting = Effect.fnUntraced(function*(endpoint: EndpointId, id: string) {
     while (true) {
       const { applied, batch, more } = yield* store.cancel(endpoint, id, now(), CANCEL_LIMIT)
@@ -261,7 +267,7 @@ const make = Effect.gen(function*() {
   })
 })
 
-/** Batches over the provided stores. */
+/** Batches, using the provided stores. */
 export const layer: Layer.Layer<BatchQueue, never, BatchStore | JobStore | JobQueue | EndpointStore> = Layer.effect(
   BatchQueue,
   make

@@ -2,10 +2,10 @@
  * Continues batches in the background: enqueues the rest of a finalized batch after a crash, cancels the waiting jobs of a cancelled one,
  * and removes abandoned drafts and batches whose retention has ended.
  *
- * Every `interval` it reads three small indexes for such work. Callers do not wait for it: their own operations run at once. A shorter interval
- * only makes batches continue sooner after a restart.
+ * Every `interval`, this layer reads three small indexes to find such work. Callers never wait for it: their own operations run at once. A
+ * shorter interval only makes batches continue sooner after a restart.
  *
- * When the store fails, it logs the failure once, retries every interval, and logs the recovery.
+ * When the store fails, this layer logs the failure once, retries every interval, and logs the recovery.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

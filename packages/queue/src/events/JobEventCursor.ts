@@ -8,13 +8,13 @@
  *         the next Status IN_PROGRESS names its attempt, and its chunks start again at 1
  * ```
  *
- * Log lines come in between: each after the chunk that was the latest when the line was stored, and the lines of earlier attempts before the
- * next attempt.
+ * Log lines come in between. Each line follows the chunk that was the latest one when the line was stored, and the lines of an attempt
+ * precede the next attempt.
  *
  * Each event's cursor covers it and everything before it. A reader that resumes from its last cursor receives every later chunk and line
- * exactly once and in order (R9, docs/spec/figures.md#reliability). A status is a state, not a transition: a status that begins and ends
- * between two reads is omitted, but an attempt's status always precedes its first chunk and the end it leads to. Only the latest progress is
- * sent, and a reader that resumes receives it again. A line stored after the end is sent to readers that resume.
+ * exactly once and in order (R9, docs/spec/figures.md#reliability). A status event reports a state, not a transition: a status that begins
+ * and ends between two reads is omitted, but an attempt's status always precedes its first chunk and its end. Only the latest progress is
+ * sent, and a reader that resumes receives it again. A line that is stored after the job's end is sent only to readers that resume.
  *
  * ```
  *   attempt.chunk.phase[.line]        1.7.r      1.7.r.12      1.7.e1790000000000.12
@@ -26,7 +26,7 @@ import type { LogLine } from "@stint/store/JobLogStore"
 import type { JobReport } from "@stint/store/JobRecord"
 import type { ChunkCursor, PeekResult } from "@stint/store/JobStore"
 
-/** An event of a job. `cursor` covers this event and everything before it. */
+/** A job event. `cursor` covers this event and everything before it. */
 export type JobEvent =
   | {
     readonly _tag: "Status"
@@ -44,13 +44,13 @@ export type JobEvent =
     readonly output: JsonText
   }
   | { readonly _tag: "Log"; readonly cursor: JobEventCursor; readonly attempt: number; readonly line: LogLine }
-  /** The job has ended. The last event, except for log lines that are stored later. */
+  /** The job has ended. This is the last event, except for log lines that are stored later. */
   | { readonly _tag: "End"; readonly cursor: JobEventCursor; readonly attempt: number; readonly job: JobReport }
 
-/** What a reader has received: the status of an attempt, its chunks and its log lines up to a number. */
+/** What a reader has received so far: the status of an attempt, its chunks, and the job's log lines up to a line number. */
 export interface JobEventCursor extends ChunkCursor {
   readonly phase: "start" | "queued" | "running" | "ended"
-  /** When the end that the reader has received happened, in milliseconds since the epoch; 0: none. A job that is retried ends more than once. */
+  /** The time of the job end that the reader has received, in milliseconds since the epoch; 0: none. A retried job ends more than once. */
   readonly endedAt: number
   /** Number of the last received log line; 0: none. */
   readonly line: number
@@ -76,7 +76,7 @@ const PHASES: Readonly<Record<string, JobEventCursor["phase"]>> = { s: "start", 
 export const encodeEventCursor = ({ attempt, chunk, endedAt, line, phase }: JobEventCursor): string =>
   `${attempt}.${chunk}.${PHASE_CODES[phase]}${phase === "ended" ? endedAt : ""}${line === 0 ? "" : `.${line}`}`
 
-/** The cursor that a text encodes; undefined when the text is not a cursor. */
+/** Decodes a cursor. Undefined when the text is not a cursor. */
 export const decodeEventCursor = (text: string): JobEventCursor | undefined => {
   const [, attempt, chunk, letter = "", endedAt, line = "0"] =
     /^(\d{1,9})\.(\d{1,9})\.([sqre])(\d{0,15})(?:\.(\d{1,9}))?$/.exec(text) ?? []
@@ -96,7 +96,7 @@ interface JobEventDiff {
   readonly done: boolean
 }
 
-/** The events after a cursor, and the cursor after them. `progress` is the value the reader received last. */
+/** The events after a cursor, and the cursor after these events. `progress` is the last value that the reader received. */
 export const diff = (
   cursor: JobEventCursor,
   progress: JsonText | null,
@@ -133,7 +133,7 @@ export const diff = (
     logs.lines.forEach(log)
     return { events, cursor: at, progress, done: !logs.more }
   }
-  // Lines of earlier attempts precede the next status, as they do for a reader that followed from the start.
+  // Lines of earlier attempts precede the next status, as they do for a reader that has followed the job from the start.
   const isQueued = job.status === "IN_QUEUE"
   const own = logs.lines.findIndex((line) => line.attempt >= attempt)
   const earlier = isQueued || own === -1 ? logs.lines.length : own

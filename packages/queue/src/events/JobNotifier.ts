@@ -1,5 +1,5 @@
 /**
- * Wakes the callers of this process that a change of a job affects.
+ * Wakes the callers in this process that a change to a job affects.
  *
  * ```
  *   wait list        key        waits here                           woken when
@@ -11,8 +11,8 @@
  *   webhookSenders   (one)      webhook senders                      a job with a webhook changes
  * ```
  *
- * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until the worker shows
- * that it no longer runs the job, because the response that carried it may have been lost.
+ * A notification is only a hint: each waiter re-reads the store. A stop signal is stored and sent again every second until a call from the
+ * worker shows that it no longer runs the job, because the response that contained the signal may have been lost.
  *
  * ```
  *   stop --> due --takeStopSignals--> sent --1 s later--> due ...
@@ -39,7 +39,7 @@ export interface JobNotifier {
   readonly demand: WaitList.WaitList
 
   /**
-   * Wakes the waiters that a change affects. `by` is the worker whose own result made the change; that worker receives no stop signal when
+   * Wakes the waiters that a change affects. `by` is the worker whose own result caused the change; it does not receive a stop signal when
    * the attempt ends.
    */
   readonly notify: (applied: ApplyResult, by?: string) => Effect.Effect<void>
@@ -47,21 +47,23 @@ export interface JobNotifier {
   /** Wakes one waiting worker per job, and the endpoint's autoscaler. */
   readonly notifyEnqueued: (endpoint: EndpointId, count: number) => void
   /**
-   * Wakes one waiting worker before the store has committed a new job. A store with group commit then claims the job in the commit that inserts
-   * it, which saves the worker a second commit. Runs once per turn of the event loop, after the turn's last submission. A worker that finds no
-   * job keeps waiting and is woken again after the commit.
+   * Wakes one waiting worker before the store has committed a new job. A store with group commit then claims the job in the commit that
+   * inserts it, so no second commit is needed for the claim. Runs once per turn of the event loop, after the turn's last submission. A
+   * worker that finds no job keeps waiting and is woken again after the commit.
    */
   readonly preWake: (endpoint: EndpointId) => void
-  /** A failed write may have been stored: wakes every waiter it may affect. */
+  /** Wakes every waiter that a failed write may affect, because the write may have been stored nevertheless. */
   readonly notifyUncertain: (concern: AffectedKeys) => void
 
   /** Stores a stop signal for a job and wakes the worker's stop poll. */
   readonly stop: (endpoint: string, worker: string, job: string) => void
-  /** Returns the stop signals of a worker that are due at `now`, marks them as sent, and returns when the next one is due. */
+  /**
+   * Returns the worker's stop signals that are due at `now` and the time at which the next one is due. Marks the returned signals as sent.
+   */
   readonly takeStopSignals: (endpoint: string, worker: string, now: number) => DueStops
   /** Removes the signal for one job, or all signals of the worker. */
   readonly discardStopSignals: (endpoint: string, worker: string, job?: string) => void
-  /** The worker's heartbeat lists the jobs it runs: removes sent signals of jobs that are not in `running`. */
+  /** Removes the sent signals of jobs that are not in `running`, the jobs that the worker's heartbeat lists. */
   readonly confirmStops: (endpoint: string, worker: string, running: ReadonlyArray<string>) => void
 
   readonly isClosing: () => boolean
@@ -77,19 +79,25 @@ export interface DueStops {
 }
 
 interface PendingStop {
-  /** When to send the signal next. Milliseconds since the epoch; 0: at once. */
+  /** When to send the signal next, in milliseconds since the epoch; 0: at once. */
   due: number
-  /** When the signal was sent first; null: not yet. */
+  /** When the signal was first sent; null: not yet. */
   sentAt: number | null
 }
 
-/** How long after a stop signal was sent it is sent again. Milliseconds. A cancel must interrupt the handler within 3 s (R8, docs/spec/figures.md#reliability). */
+/**
+ * The interval at which a stop signal is repeated, in milliseconds. A cancel must interrupt the handler within 3 s (R8,
+ * docs/spec/figures.md#reliability).
+ */
 const STOP_REPEAT_MILLIS = 1_000
 
-/** How long a stop signal is repeated. Milliseconds. Longer than any heartbeat interval: a heartbeat confirms the stop or starts it again. */
+/**
+ * For how long a stop signal is repeated, in milliseconds. Longer than any heartbeat interval, because a heartbeat either confirms the stop
+ * or restarts the signal.
+ */
 const STOP_REPEAT_LIMIT_MILLIS = 30_000
 
-/** The key of a worker's stop polls. */
+/** The wait list key of a worker's stop polls. */
 export const workerKey = (endpoint: string, worker: string): string => `${endpoint}\n${worker}`
 
 /** `followers` is shared with `JobLogs`, which wakes followers when it stores log lines. */
@@ -117,7 +125,7 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
   const notify: JobNotifier["notify"] = Effect.fnUntraced(function*(applied, by) {
     if (applied._tag !== "Changed") return
     const { after, before } = applied
-    // The end of a batch's last job ends the batch, which may have a webhook even if the job has none.
+    // When the last job of a batch ends, the batch ends too, and it may have a webhook even if the job has none.
     if (after.webhook !== null || after.batchId !== null) webhookSenders.wake("")
     if (before.status === after.status) {
       if (after.chunks !== before.chunks) {

@@ -1,6 +1,6 @@
 /**
- * A write that failed may have been stored: only its answer was lost. The queue then cannot know which waiters the write affects, so it wakes
- * all waiters that the write may affect. A notification is only a hint.
+ * Handles failed writes that may have been stored nevertheless, because only the response was lost. The queue does not know what such a
+ * write changed, so it wakes all waiters that the write may affect. This is safe because a notification is only a hint.
  *
  * ```
  *   failed write              woken
@@ -11,7 +11,7 @@
  *   claim                     none: claimed jobs return to the queue when their leases expire
  * ```
  *
- * Without this, such a job would wait until a long poll times out (R5, docs/spec/figures.md#reliability).
+ * Without this, a job that was stored this way would wait until a long poll times out (R5, docs/spec/figures.md#reliability).
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JobStore } from "@stint/store/JobStore"
@@ -23,7 +23,7 @@ export interface AffectedKeys {
   readonly job?: JobId
 }
 
-/** The store, with a call of `notifyUncertain` after each failed write. */
+/** Wraps a store so that each failed write calls `notifyUncertain`. */
 export const notifyOnUncertainWrite = (
   store: JobStore["Service"],
   notifyUncertain: (affected: AffectedKeys) => void

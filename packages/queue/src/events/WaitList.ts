@@ -1,5 +1,5 @@
 /**
- * Wait lists: they wake the long polls of this process.
+ * Wait lists, which wake the long polls of this process.
  *
  * A waiter registers before it reads, so that it misses no change between the read and the wait:
  *
@@ -12,11 +12,11 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 
-/** A registered waiter of one key. */
+/** A waiter that is registered for one key. */
 export interface Ticket {
   /** True when woken, false after `millis`. Unregisters the waiter either way. */
   readonly wait: (millis: number) => Effect.Effect<boolean>
-  /** Unregisters the waiter. A wake-up it has already received goes to the next waiter of the key. */
+  /** Unregisters the waiter. If it was already woken, the next waiter of the key is woken instead. */
   readonly cancel: Effect.Effect<void>
 }
 
@@ -56,7 +56,7 @@ export const make = (): WaitList => {
     const waiters = waitersByKey.get(key)
     if (waiters === undefined) return
     let left = count
-    // A woken waiter runs at once and may register again: waiters that register during this loop are not part of this wake-up.
+    // A woken waiter runs at once and may register again; waiters that register during this loop must not be woken by it.
     for (const waiter of [...waiters]) {
       if (left <= 0) return
       if (!waiters.has(waiter)) continue

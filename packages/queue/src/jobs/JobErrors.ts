@@ -1,5 +1,5 @@
 /**
- * What the queue refuses. Each operation's type lists the errors it fails with, besides `StoreError`.
+ * The errors of rejected queue operations. The type of each operation lists the errors it can fail with, besides `StoreError`.
  */
 import { JobStatus } from "@stint/contract/Job"
 import * as Schema from "effect/Schema"
@@ -14,8 +14,8 @@ export class JobMissing extends Schema.TaggedError<JobMissing>()("JobMissing", {
 }
 
 /**
- * The worker does not hold the job's lease: the lease expired, or another worker holds it. `holder` is the worker that holds the lease; null when no
- * worker does. Nothing of the write was stored.
+ * The worker does not hold the job's lease: the lease expired, or another worker holds it. `holder` is the worker that holds the lease;
+ * null when no worker holds it. The write stored nothing.
  */
 export class LeaseLost extends Schema.TaggedError<LeaseLost>()("LeaseLost", {
   id: Schema.String,
@@ -67,7 +67,7 @@ export class ChunkGap extends Schema.TaggedError<ChunkGap>()("ChunkGap", {
   }
 }
 
-/** The queue did not issue this cursor of a job list. */
+/** The cursor of a job list was not issued by the queue. */
 export class InvalidCursor extends Schema.TaggedError<InvalidCursor>()("InvalidCursor", {
   value: Schema.String
 }) {

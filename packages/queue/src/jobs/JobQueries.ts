@@ -30,9 +30,9 @@ export interface ListOptions {
   readonly createdAfter?: number | undefined
   /** Submitted before this time. Milliseconds since the epoch. */
   readonly createdBefore?: number | undefined
-  /** 1 to 200. Default: 50. */
+  /** Page size, from 1 to 200. Default: 50. */
   readonly limit?: number | undefined
-  /** The `cursor` of the previous page. */
+  /** The `cursor` from the previous page. */
   readonly cursor?: string | undefined
 }
 
@@ -47,7 +47,10 @@ export interface ListResult {
 /** A job's position in the queue. */
 export interface Position {
   readonly job: JobReport
-  /** The number of ready jobs before it; null when it is not ready: running, ended, or in a backoff (see `notBefore`). */
+  /**
+   * The number of ready jobs ahead of this job; null when this job is not ready because it is running, has ended, or is in a backoff (see
+   * `notBefore`).
+   */
   readonly ahead: Ahead | null
 }
 
@@ -57,7 +60,7 @@ export interface FollowOptions {
   readonly logs?: boolean | undefined
 }
 
-/** The most chunks, and the most log lines, that one read of a follower returns. */
+/** The maximum number of chunks, and of log lines, that one follower read returns. */
 const FOLLOW_LIMIT = 200
 
 /** A follower that is not woken reads again after this long. Milliseconds. */
@@ -70,7 +73,7 @@ const AHEAD_LIMIT = 10_000
 const LIST_DEFAULT = 50
 const LIST_LIMIT = 200
 
-/** What the queries use. */
+/** The dependencies of the queries. */
 interface Options {
   readonly store: JobStore["Service"]
   /** Key: job id. */
@@ -79,7 +82,7 @@ interface Options {
   readonly logs: JobLogs["Service"] | undefined
   readonly now: () => number
   readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
-  /** True once the queue completes its waits. */
+  /** Whether the queue is shutting down and completing its waits. */
   readonly isClosing: () => boolean
 }
 
@@ -95,13 +98,13 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
   const isFresh = ({ finishedAt, status }: JobReport): boolean =>
     isTerminal(status) && finishedAt !== null && now() - finishedAt < 2 * TRAILING_LINES_TIMEOUT_MILLIS
 
-  /** Reads until there are new events, or until no more can come. */
+  /** Reads until there are new events, or until no further events are possible. */
   const next = Effect.fnUntraced(function*(job: JobReport, { cursor, progress }: Reader, lines: JobLogs["Service"] | undefined) {
     let awaitedTrailingLines = false
     while (true) {
       const ticket = yield* followers.register(job.id)
       const read = Effect.gen(function*() {
-        // Log lines are read first: the chunk that a line refers to is then always part of the chunks read after it.
+        // Read log lines first, so that the chunk that a line refers to is always among the chunks that are read afterwards.
         const logSlice = lines === undefined
           ? NO_LOGS
           : yield* lines.read(job.endpoint, job.id, { after: cursor.line, limit: FOLLOW_LIMIT })
@@ -117,7 +120,7 @@ export const make = ({ followers, get, isClosing, logs, now, store }: Options) =
         awaitedTrailingLines = true
         continue
       }
-      // The job was removed while it was followed, or no more events can come.
+      // There is something to return, the job was removed while it was followed, or no further events are possible.
       if (found === undefined || found.events.length > 0 || found.done || isClosing()) {
         yield* ticket.cancel
         return found

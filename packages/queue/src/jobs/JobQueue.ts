@@ -1,7 +1,7 @@
 /**
  * The durable job queue that the server, the autoscaler and the timers use.
  *
- * It adds to a {@link JobStore} the callers of this process that wait for a job, a result, a chunk or a stop signal:
+ * It adds waiting to a {@link JobStore}: callers in this process can wait for a job, a result, a chunk or a stop signal.
  *
  * ```
  *   change --> store commits --> JobNotifier wakes waiters --> each waiter re-reads the store
@@ -11,8 +11,9 @@
  * Change and notification are one uninterruptible step: a caller that disconnects during the store's write must not leave a job in the queue
  * for which no worker was woken.
  *
- * Delivery guarantee: execution is at least once (the job of a lost worker runs again, up to the endpoint's limit of attempts); the effect on
- * the job's state is exactly once (the first terminal transition wins, and the writes of a worker without the lease are refused).
+ * Delivery guarantee: execution is at least once (the job of a lost worker runs again, up to the endpoint's maximum number of attempts);
+ * the effect on the job's state is exactly once (the first terminal transition wins, and writes from a worker that does not hold the lease
+ * are rejected).
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import { JobId } from "@stint/contract/Ids"
@@ -46,15 +47,15 @@ export type { FollowOptions, ListOptions, ListResult, Position } from "./JobQuer
 export type { Submission } from "./Submission.ts"
 
 /**
- * The most jobs that one transaction of the timers changes. A larger batch has a slightly higher throughput and delays other operations for
- * longer: 200 jobs take SQLite about 3 ms.
+ * The maximum number of jobs that one timer transaction changes. Larger transactions have a slightly higher throughput but delay other
+ * operations for longer: SQLite takes about 3 ms for 200 jobs.
  */
 const TICK_LIMIT = 200
 
-/** The most jobs that a purge cancels in one transaction, for the same reason. */
+/** The maximum number of jobs that a purge cancels in one transaction, for the same reason. */
 const PURGE_LIMIT = 200
 
-/** The most chunks that one `drain` returns. */
+/** The maximum number of chunks that one `drain` returns. */
 const DRAIN_LIMIT = 1_000
 
 export class JobQueue extends Context.Service<
@@ -63,24 +64,24 @@ export class JobQueue extends Context.Service<
     readonly durability: Durability
 
     /**
-     * Stores a new job. When this returns, the job is as durable as {@link Durability} specifies. When the idempotency key already belongs to a
-     * job of the same request, returns that job. Fails with `IdempotencyConflict` when the key belongs to a different request, and with
-     * `EndpointGone` when the endpoint has been deleted.
+     * Stores a new job. When this returns, the job has the durability that {@link Durability} specifies. When the idempotency key already
+     * belongs to a job with the same request, returns that job. Fails with `IdempotencyConflict` when the key belongs to a different
+     * request, and with `EndpointGone` when the endpoint has been deleted.
      */
     readonly submit: (submission: Submission) => Effect.Effect<JobRecord, StoreError | IdempotencyConflict | EndpointGone>
 
     /** A job of the endpoint. Fails with `JobMissing` when the endpoint has no such job. */
     readonly get: (endpoint: EndpointId, id: string) => Effect.Effect<JobReport, StoreError | JobMissing>
 
-    /** The job once it has ended, or its current state after `waitMs`. */
+    /** Waits for the job to end and returns it. Returns its current state if it has not ended after `waitMs`. */
     readonly awaitEnd: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<JobReport, StoreError | JobMissing>
 
-    /** The chunks that no earlier `drain` returned. Waits up to `waitMs` for a chunk or the job's end. */
+    /** Returns the chunks that no earlier `drain` has returned. Waits up to `waitMs` for a chunk or the job's end. */
     readonly drain: (endpoint: EndpointId, id: string, waitMs: number) => Effect.Effect<DrainResult, StoreError | JobMissing>
 
     /**
-     * A job's events to its end: all of them, or those after a cursor. Independent of `drain`. Includes log lines when the `JobLogs` service is
-     * provided. Ends early when the queue completes its waits; the reader then resumes from its last cursor.
+     * A job's events up to its end: all events, or only the events after a cursor. Independent of `drain`. Includes log lines when the
+     * `JobLogs` service is provided. Ends early when the queue completes its waits; the reader then resumes from its last cursor.
      */
     readonly follow: (
       endpoint: EndpointId,
@@ -92,7 +93,7 @@ export class JobQueue extends Context.Service<
     /** Whether a reader at this cursor has received the job's end and every log line stored so far. */
     readonly isCaughtUp: (job: JobReport, cursor: JobEventCursor, options?: FollowOptions) => Effect.Effect<boolean, StoreError>
 
-    /** The jobs of an endpoint, newest first. Fails with `InvalidCursor` when the queue did not issue `options.cursor`. */
+    /** The jobs of an endpoint, newest first. Fails with `InvalidCursor` when `options.cursor` was not issued by the queue. */
     readonly list: (endpoint: EndpointId, options?: ListOptions) => Effect.Effect<ListResult, StoreError | InvalidCursor>
 
     /** The job and its position in the queue, counted up to 10,000. */
@@ -103,7 +104,10 @@ export class JobQueue extends Context.Service<
      */
     readonly cancel: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, StoreError | JobMissing>
 
-    /** Returns a FAILED or TIMED_OUT job to the queue. Fails with `NotRetryable` in any other status. */
+    /**
+     * Returns a FAILED or TIMED_OUT job to the queue. Fails with `NotRetryable` in any other status, and with `JobMissing` once the retention
+     * of the job or of its batch has ended.
+     */
     readonly retry: (endpoint: EndpointId, id: string) => Effect.Effect<JobHead, StoreError | JobMissing | NotRetryable>
 
     /** Cancels all waiting jobs of an endpoint. Returns their number. */
@@ -114,19 +118,19 @@ export class JobQueue extends Context.Service<
     /** Wakes the waiters for jobs that were inserted into the store without `submit`. */
     readonly notifyEnqueued: (endpoint: EndpointId, count: number) => Effect.Effect<void>
 
-    /** Wakes the waiters for changes that were made in the store directly, and the webhook senders. */
+    /** Wakes the waiters and webhook senders for changes that were made directly in the store. */
     readonly notifyChanged: (applied: ReadonlyArray<ApplyResult>) => Effect.Effect<void>
 
-    /** Returns when jobs of the endpoint become ready, are claimed or end, or after `waitMs`. */
+    /** Returns when any job of the endpoint becomes ready, is claimed or ends, or after `waitMs`. */
     readonly awaitDemand: (endpoint: EndpointId, waitMs: number) => Effect.Effect<void>
 
-    /** Returns when a job with a webhook changes, so that a delivery may be due, or after `waitMs`. */
+    /** Returns when a job with a webhook changes, because a delivery may then be due, or after `waitMs`. */
     readonly awaitDeliveries: (waitMs: number) => Effect.Effect<void>
 
-    /** Fires due leases, timeouts and retention. True when more may be due. */
+    /** Handles expired leases, timeouts and retention periods. Returns true when more may be due. */
     readonly tick: Effect.Effect<boolean, StoreError>
 
-    /** Completes every wait at once: takes return no job, results return the current state. For server shutdown. */
+    /** Completes every wait at once, for server shutdown: takes return no job, and result requests return the current state. */
     readonly completeWaits: Effect.Effect<void>
   }
 >()("@stint/queue/JobQueue") {}
@@ -141,7 +145,7 @@ const make = Effect.gen(function*() {
   const generator = yield* Random.Random
   const random = () => generator.nextDoubleUnsafe()
 
-  // `JobLogs` shares its wait list of followers, because it wakes them when it stores log lines.
+  // `JobLogs` shares its wait list of followers with the queue, because it wakes them when it stores log lines.
   const logs = Option.getOrUndefined(yield* Effect.serviceOption(JobLogs))
   const notifier = JobNotifier.make(registry, logs?.followers ?? WaitList.make())
   const { notify, notifyAll, demand, followers, readers, webhookSenders } = notifier
@@ -207,7 +211,7 @@ const make = Effect.gen(function*() {
     }
   })
 
-  /** Applies an event to a job. An id from outside that is not a valid job id is a missing job. */
+  /** Applies an event to a job. An external id that is not a valid job id is treated as a missing job. */
   const apply = (endpoint: EndpointId, id: string, event: JobMachineEvent): Effect.Effect<ApplyResult, StoreError> =>
     isJobId(id) ? store.apply(endpoint, id, event) : Effect.succeed({ _tag: "Missing" })
 
@@ -217,7 +221,7 @@ const make = Effect.gen(function*() {
     if (applied._tag === "Changed") return applied.after
     if (applied._tag === "Rejected" && applied.rejection._tag === "Ended") {
       const { job, rejection: { by } } = applied
-      // The job was cancelled before, but its worker may not have received a stop signal if the answer of that cancel was lost.
+      // The job was cancelled earlier, but its worker may not have received a stop signal if the response to that cancel was lost.
       if (job.status === "CANCELLED" && by !== null && (yield* registry.released(endpoint, by, job.id))) {
         notifier.stop(endpoint, by, job.id)
       }
@@ -246,7 +250,7 @@ const make = Effect.gen(function*() {
     }
   }, Effect.uninterruptible)
 
-  // Workers could not send heartbeats while the platform was down: every running lease gets its full duration again.
+  // Workers could not send heartbeats while the platform was down, so every running lease is extended to its full duration.
   yield* store.applyRunning("all", { _tag: "Recover", now: now() })
 
   return JobQueue.of({
@@ -275,5 +279,5 @@ const make = Effect.gen(function*() {
   })
 })
 
-/** The queue over the provided stores. */
+/** The queue, using the provided stores. */
 export const layer: Layer.Layer<JobQueue, StoreError, JobStore | WorkerRegistry> = Layer.effect(JobQueue, make)

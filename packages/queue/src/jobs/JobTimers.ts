@@ -1,10 +1,10 @@
 /**
- * The queue's timers: they fire leases, ttl, execution timeouts and retention when these are due.
+ * The queue's timers for leases, ttl, execution timeouts and retention.
  *
- * Every `interval` it asks the store for due work: one index read when nothing is due. A shorter interval recovers the job of a silent worker
- * sooner by at most that much. The default of 250 ms is far below the shortest lease (1 s).
+ * Every `interval`, this layer queries the store for due work, which costs one index read when nothing is due. With a shorter interval, a
+ * silent worker's job is recovered sooner, by at most the difference. The default of 250 ms is far below the shortest lease (1 s).
  *
- * When the store fails, it logs the failure once, retries every interval, and logs the recovery.
+ * When the store fails, this layer logs the failure once, retries every interval, and logs the recovery.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

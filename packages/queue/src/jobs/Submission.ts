@@ -26,7 +26,7 @@ export interface Submission {
   readonly tags?: ReadonlyArray<string> | undefined
   /** Where to send the job's events. */
   readonly webhook?: Webhook | undefined
-  /** While the endpoint stores a job with this key, submitting the same request again returns that job. */
+  /** As long as the endpoint has a job with this key, submitting the same request again returns that job. */
   readonly idempotencyKey?: string | undefined
   /** The id of the new job. */
   readonly id: JobId
@@ -41,7 +41,7 @@ const retryOf = (endpoint: Endpoint, policy: Policy | undefined): RetryRule | nu
   return onError || backoff !== null ? { onError, backoff } : null
 }
 
-/** Identifies a request for idempotency. It compares the payloads' bytes: `{"a":1}` and `{ "a": 1 }` are two requests. */
+/** Identifies a request for idempotency. Payloads are compared byte by byte: `{"a":1}` and `{ "a": 1 }` are different requests. */
 const fingerprintOf = ({ input, policy, priority, s3Config, tags, webhook }: Submission): string =>
   createHash("sha256")
     .update(JSON.stringify([input, s3Config ?? null, policy ?? null, priority ?? 0, tags ?? [], webhook ?? null]))

@@ -1,5 +1,5 @@
 /**
- * The log lines of jobs, from the workers that print them to their readers.
+ * Passes log lines of jobs from the workers that print them to the readers that follow them.
  *
  * ```
  *   a worker's line --> which job? --> pending --100 ms, or 256 lines--> JobLogStore --> followers are woken
@@ -8,10 +8,12 @@
  *                         +-- no job of this worker: the caller writes the line to the platform's own log
  * ```
  *
- * - A line that names a job belongs to it if this worker took that job: a worker cannot write into another worker's job. A line without a
- *   job belongs to the worker's job if it runs exactly one. Output may be read after the job's result arrived, so a line within a second
- *   of the job's end still belongs to it if the worker runs no other.
- * - Lines are written in batches, so that verbose handlers do not slow down other jobs. A killed platform loses at most the last 100 ms.
+ * - A line that names a job is attributed to that job only if this worker took the job, so a worker cannot write to the log of another
+ *   worker's job. A line that names no job is attributed to the worker's current job if the worker runs exactly one job. Output may be read
+ *   after the job's result has arrived, so a line that arrives up to a second after the job's end is still attributed to that job, provided
+ *   that the worker is running no other job.
+ * - Lines are written in batches, so that verbose handlers do not slow down other jobs. If the platform is killed, at most the lines of the
+ *   last 100 ms are lost.
  * - Lines that cannot be stored are counted, and readers receive the count. Logging never delays a job.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -20,6 +22,7 @@ import { isLevelEnabled, type LogLevel, type LogSource } from "@stint/contract/J
 import { truncateMessage } from "@stint/contract/LogMessage"
 import { JobLogStore, type LogBatch, type LogEntry, LogLimits, type LogLine } from "@stint/store/JobLogStore"
 import { JobStore } from "@stint/store/JobStore"
+import * as OutageLog from "@stint/store/OutageLog"
 import type { StoreError } from "@stint/store/StoreError"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -45,7 +48,7 @@ export interface WorkerLogLine {
 
 /** Selects log lines. */
 export interface ReadOptions {
-  /** Only lines after this number. Default: 0, all lines. */
+  /** Returns only lines after this number. Default: 0, which returns all lines. */
   readonly after?: number | undefined
   /** The lowest level to include. Default: all. */
   readonly level?: LogLevel | undefined
@@ -61,32 +64,35 @@ export interface ReadPage {
   readonly more: boolean
 }
 
-/** How long a line waits for others. Milliseconds. A longer wait means fewer writes, and more lines lost when the platform is killed. */
+/**
+ * How long a line waits for further lines before the batch is written, in milliseconds. A longer wait means fewer writes, but more lost
+ * lines when the platform is killed.
+ */
 export const BATCH_MILLIS = 100
 
-/** This many pending lines are written without further waiting. */
+/** The number of pending lines at which a batch is written without further waiting. */
 export const BATCH_LINES = 256
 
-/** How long after a job's end lines of its idle worker still belong to it. Milliseconds. */
+/** How long after a job's end the output of its idle worker is still attributed to the job, in milliseconds. */
 const TRAILING_OUTPUT_MILLIS = 1_000
 
-/** How long a follower waits for the job's last lines before it receives the end. Milliseconds. */
+/** How long a follower waits for the job's last lines before it receives the end event, in milliseconds. */
 export const TRAILING_LINES_TIMEOUT_MILLIS = 500
 
-/** The number of jobs whose dropped lines are counted until the count can be stored. */
+/** The maximum number of jobs whose dropped lines are counted until the count can be stored. */
 const TRACKED_DROPS_LIMIT = 1_000
 
-/** The number of workers whose lines are counted. */
+/** The maximum number of workers whose lines are counted. */
 const TRACKED_WORKERS_LIMIT = 10_000
 
-/** Turns of the event loop after which the data available in a pipe has been read. */
+/** The number of event loop turns after which all available data in a pipe has been read. */
 const INPUT_TURNS = 3
 
 /** The default page size, and the most lines that one `read` scans. */
 const READ_LIMIT = 200
 const SCAN_LIMIT = 1_000
 
-/** Waits for one turn of the event loop, in which available input is read. */
+/** Waits for one turn of the event loop, during which available input is read. */
 const eventLoopTurn: Effect.Effect<void> = Effect.callback((resume) => {
   const immediate = setImmediate(() => resume(Effect.void))
   return Effect.sync(() => clearImmediate(immediate))
@@ -96,8 +102,8 @@ const isJobId = Schema.is(JobId)
 
 export class JobLogs extends Context.Service<JobLogs, {
   /**
-   * Adds a line to its job. False: the line belongs to no job of this worker. Returns at once, except for the line that fills a batch: that
-   * call waits until the batch is written.
+   * Adds a line to its job. Returns false when the line cannot be attributed to a job of this worker. Returns at once, except when the line
+   * fills a batch: the call then waits until the batch is written.
    */
   readonly write: (line: WorkerLogLine) => Effect.Effect<boolean>
   /** Writes the pending lines. */
@@ -105,8 +111,8 @@ export class JobLogs extends Context.Service<JobLogs, {
   /** A page of a job's lines. */
   readonly read: (endpoint: EndpointId, job: JobId, options?: ReadOptions) => Effect.Effect<ReadPage, StoreError>
   /**
-   * Returns once the lines that a worker wrote before its job ended are stored: when a few turns of the event loop bring no new line, or after
-   * {@link TRAILING_LINES_TIMEOUT_MILLIS}. Lines and results arrive over different connections.
+   * Returns once the lines that a worker wrote before its job ended are stored, which is when a few turns of the event loop yield no new
+   * line, or after {@link TRAILING_LINES_TIMEOUT_MILLIS}. Lines and results arrive over different connections.
    */
   readonly awaitTrailingLines: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** Key: job id. The followers that are woken when lines are stored. */
@@ -126,8 +132,10 @@ const make = Effect.gen(function*() {
   let pending = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: Array<LogEntry> }>()
   let pendingLines = 0
   let scheduled = false
-  /** Whether the last write failed: the failure is logged once. */
-  let failing = false
+  const outage = OutageLog.make({
+    onFailure: (problem) =>
+      Effect.logWarning(`Log lines of jobs are dropped because they cannot be stored: ${problem}. The jobs continue.`)
+  })
   const dropped = new Map<JobId, { readonly endpoint: EndpointId; readonly lines: number }>()
   /** Key: {@link workerKey}. */
   const linesWritten = new Map<string, number>()
@@ -149,23 +157,15 @@ const make = Effect.gen(function*() {
     }
     dropped.clear()
     yield* store.append(batches).pipe(
-      Effect.match({
+      Effect.matchEffect({
         onSuccess: () => {
-          failing = false
           for (const job of taken.keys()) followers.wake(job)
-          return undefined
+          return outage.succeeded
         },
         onFailure: (error) => {
           for (const batch of batches) countDropped(batch)
-          return error
+          return outage.failed(error.message)
         }
-      }),
-      Effect.flatMap((error) => {
-        if (error === undefined || failing) return Effect.void
-        failing = true
-        return Effect.logWarning(
-          `Log lines of jobs are dropped because they cannot be stored: ${error.message}. The jobs continue.`
-        )
       })
     )
   })
@@ -185,7 +185,7 @@ const make = Effect.gen(function*() {
     if (job === undefined) return registry.soleJob(endpoint, worker, TRAILING_OUTPUT_MILLIS)
     const attempt = registry.attemptOf(endpoint, worker, job)
     if (attempt !== undefined) return { job, attempt }
-    // The worker may have taken the job before this platform started.
+    // The worker may have taken the job before this platform process started.
     if (!isJobId(job)) return undefined
     const known = yield* Effect.orElseSucceed(jobs.get(endpoint, job), () => undefined)
     return known?.worker === worker ? { job, attempt: known.attempt } : undefined
@@ -228,7 +228,7 @@ const make = Effect.gen(function*() {
   ) {
     const lines: Array<LogLine> = []
     let cursor = after
-    // Scans several pages if few lines match the level, so that pages are rarely empty, but at most SCAN_LIMIT lines.
+    // When few lines match the level, scans several pages, up to SCAN_LIMIT lines, so that pages are rarely empty.
     for (let scanned = 0; scanned < SCAN_LIMIT;) {
       const page = yield* store.read(endpoint, job, cursor, Math.min(SCAN_LIMIT, limit))
       const filled = fillGaps(page, cursor, { now: clock.currentTimeMillisUnsafe(), quotas })
@@ -259,5 +259,5 @@ const make = Effect.gen(function*() {
   return JobLogs.of({ write, flush, read, awaitTrailingLines, followers })
 })
 
-/** Job logs over the provided stores. Pending lines are written when the scope closes. */
+/** Job logs, using the provided stores. Pending lines are written when the scope closes. */
 export const layer: Layer.Layer<JobLogs, never, JobLogStore | JobStore | WorkerRegistry> = Layer.effect(JobLogs, make)

@@ -1,5 +1,6 @@
 /**
- * Turns gaps in a job's line numbers into lines. The store numbers lines consecutively, so a gap is a number of dropped lines.
+ * Fills gaps in a job's line numbers with lines that report them. The store numbers lines consecutively, so the size of a gap is the number
+ * of dropped lines.
  */
 import type { LogLine, LogPage, LogQuotas } from "@stint/store/JobLogStore"
 
@@ -10,7 +11,7 @@ const formatBytes = (bytes: number): string =>
 
 const plural = (count: number, noun: string): string => `${count.toLocaleString("en")} ${noun}${count === 1 ? "" : "s"}`
 
-/** The line that reports dropped lines. It has the number of the last dropped line. */
+/** The line that reports dropped lines. Its number is that of the last dropped line. */
 const gapLine = (
   dropped: number,
   number: number,
@@ -31,7 +32,7 @@ const gapLine = (
     `of them, and all jobs together ${formatBytes(quotas.totalBytes)}.`
 })
 
-/** The lines after a number, with a line for each gap. A gap at the end without a stored line has the time `now`. */
+/** The lines after a given number, plus one line for each gap. A gap at the end, with no stored line after it, gets the time `now`. */
 export const fillGaps = (
   { last, lines, more }: LogPage,
   after: number,

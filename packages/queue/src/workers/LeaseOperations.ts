@@ -22,7 +22,7 @@ import { type JobNotifier, workerKey } from "../events/JobNotifier.ts"
 import { ChunkGap, JobMissing, LeaseLost } from "../jobs/JobErrors.ts"
 import type { WorkerRegistry } from "./WorkerRegistry.ts"
 
-/** The writer: a worker and, if it sends one, the attempt it is running. */
+/** The worker that makes a write and, if the worker sends it, the number of the attempt that it is running. */
 export interface LeaseHolder {
   readonly endpoint: EndpointId
   readonly worker: string
@@ -31,22 +31,22 @@ export interface LeaseHolder {
 }
 
 /**
- * The outcome of a worker's write. `ignored`: the attempt had already ended, by this worker's result, a cancel or a timer. The write changed
- * nothing, and the worker need not act.
+ * The outcome of a worker's write. `ignored`: the attempt had already ended through this worker's result, a cancel or a timer. The write
+ * changed nothing, and the worker does not need to do anything.
  */
 export type Delivery = "accepted" | "ignored"
 
-/** How long the take of a draining worker waits before it returns no job. Milliseconds. */
+/** How long a draining worker's take waits before it returns no job, in milliseconds. */
 const DRAINING_TAKE_DELAY_MILLIS = 1_000
 
-/** How much longer than its wait a take continues while it finds only expired jobs. Milliseconds. */
+/** For how long a take continues past its wait while it finds only expired jobs, in milliseconds. */
 const TAKE_OVERRUN_MILLIS = 5_000
 
 /** The queue's operations for workers. */
 export interface LeaseOperations {
   /**
-   * Takes up to `limit` jobs, highest priority first, then oldest first. Waits up to `waitMs` for the first one. Returns none after `waitMs`,
-   * or when the worker is draining.
+   * Takes up to `limit` jobs, highest priority first, then oldest first. Waits up to `waitMs` for the first job. Returns no jobs after
+   * `waitMs`, or when the worker is draining.
    */
   readonly take: (options: {
     readonly endpoint: EndpointId
@@ -54,21 +54,21 @@ export interface LeaseOperations {
     readonly limit: number
     readonly waitMs: number
     /**
-     * False: the worker reports that it runs no job, so a job that it claimed but never received is lost now instead of when its lease
-     * expires. There is no other acknowledgement (docs/spec/worker-protocol.md#acknowledgement).
+     * False when the worker reports that it is running no jobs. A job that it claimed but never received then loses its lease now instead
+     * of when the lease expires. There is no other acknowledgement (docs/spec/worker-protocol.md#acknowledgement).
      */
     readonly holding: boolean
   }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
 
-  /** Renews the leases of the jobs that the heartbeat names. Jobs that the worker must not run become stop signals. */
+  /** Renews the leases of the jobs that the heartbeat names. Sends stop signals for jobs that the worker must not run. */
   readonly heartbeat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
   /** Stores the latest progress. Fails with `LeaseLost` when the worker no longer holds the job. */
   readonly progress: (holder: LeaseHolder, output: JsonText) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
 
   /**
-   * Stores a chunk. `number` starts at 1 and is undefined when the worker does not count its chunks. A number that is already stored is
-   * accepted and changes nothing; a number beyond the next fails with `ChunkGap`.
+   * Stores a chunk. `number` starts at 1 and is undefined when the worker does not count its chunks. A chunk whose number is already stored
+   * is accepted and changes nothing; a chunk with a number higher than the next one fails with `ChunkGap`.
    */
   readonly append: (
     holder: LeaseHolder,
@@ -83,49 +83,49 @@ export interface LeaseOperations {
   ) => Effect.Effect<Delivery, StoreError | JobMissing | LeaseLost>
 
   /**
-   * Ids of jobs that the worker must stop. Waits up to `waitMs` for one. An id is returned again every second until the worker's heartbeat
-   * omits the job or the worker delivers its result, because a response may be lost.
+   * Ids of jobs that the worker must stop. Waits up to `waitMs` for the first one. An id is returned again every second until the worker's
+   * heartbeat omits the job or the worker delivers its result, because a response may be lost.
    */
   readonly stopSignals: (endpoint: EndpointId, worker: string, waitMs: number) => Effect.Effect<ReadonlyArray<string>, StoreError>
 
-  /** The response with these stop signals was not delivered: the worker's next call of `stopSignals` returns them again. */
+  /** Requeues stop signals whose response could not be delivered: the worker's next call of `stopSignals` returns them again. */
   readonly requeueStopSignals: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void>
 
-  /** The worker receives no more jobs, and its open take returns at once. */
+  /** Stops sending jobs to the worker. Its open take returns at once. */
   readonly drainWorker: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
 
   /**
-   * The worker has exited. With a `cause`, its jobs count a lost attempt; without one, the worker exited in order and its jobs return to the
-   * queue as never started.
+   * The worker has exited. With a `cause`, each of its jobs is charged with a lost attempt. Without a `cause`, the worker exited gracefully
+   * and its jobs return to the queue as if they had never been started.
    */
   readonly workerGone: (endpoint: EndpointId, worker: string, cause: string | undefined) => Effect.Effect<void, StoreError>
 
-  /** Returns jobs to the queue that were claimed but could not be delivered to the worker. They do not count an attempt. */
+  /** Returns jobs to the queue that were claimed but could not be delivered to the worker. This does not use up an attempt. */
   readonly returnJobs: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
   /**
-   * The worker announces its exit: it finishes the jobs it names and takes no others. A job that it claimed but does not name returns to the
-   * queue as never started.
+   * The worker announces its exit: it finishes the jobs it names and takes no others. A job that it claimed but does not name returns to
+   * the queue as if it had never been started.
    */
   readonly workerExiting: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 }
 
-/** What the operations use. */
+/** The dependencies of the operations. */
 export interface Dependencies {
   readonly store: JobStore["Service"]
   readonly registry: WorkerRegistry["Service"]
   readonly notifier: JobNotifier
-  /** Applies an event to a job. An id from outside that is not a valid job id is a missing job. */
+  /** Applies an event to a job. An external id that is not a valid job id is treated as a missing job. */
   readonly apply: (endpoint: EndpointId, id: string, event: JobMachineEvent) => Effect.Effect<ApplyResult, StoreError>
   readonly now: () => number
   readonly random: () => number
 }
 
-/** The operations over a store, a registry and a notifier. */
+/** Creates the operations from a store, a registry and a notifier. */
 export const make = ({ apply, now, random, registry, store, notifier }: Dependencies): LeaseOperations => {
   /**
-   * The worker reports that it runs no job: every job that it holds in the store counts a lost attempt. Otherwise a worker that drops each job
-   * it takes would take the same job forever.
+   * The worker reports that it is running no jobs, so each job that the store still assigns to it is charged with a lost attempt. Otherwise
+   * a worker that drops every job it takes would take the same job forever.
    */
   const loseUnreceivedJobs = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     const cause = `Worker ${worker} was handed the job and asked for another one without delivering a result.`
@@ -138,7 +138,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     yield* registry.touch(endpoint, worker)
     const until = now() + waitMs
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
-    // Existing workers do not pause between takes, so a draining worker would take again at once
+    // Existing workers do not pause between takes, so a draining worker would send its next take at once
     // (docs/spec/worker-protocol.md#taking-a-job).
     if (yield* registry.isDraining(endpoint, worker)) {
       yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_TAKE_DELAY_MILLIS)))
@@ -158,13 +158,13 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
           yield* registry.assigned(endpoint, worker, job.id, job.attempt)
           notifier.followers.wake(job.id)
           if (job.webhook !== null) notifier.webhookSenders.wake("")
-          // A stop signal of an earlier attempt must not stop this one.
+          // A stop signal for an earlier attempt must not stop this attempt.
           notifier.discardStopSignals(endpoint, worker, job.id)
         }
         notifier.demand.wake(endpoint)
         return jobs
       }
-      // More jobs may follow the expired ones, but the worker's request must not time out while they are removed.
+      // More jobs may follow the expired jobs, but the worker's request must not time out while the expired jobs are being removed.
       if (expired.length > 0 && left > -TAKE_OVERRUN_MILLIS) {
         yield* ticket.cancel
         continue
@@ -183,14 +183,14 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     notifier.confirmStops(endpoint, worker, jobs)
     for (const id of jobs) {
       const applied = yield* apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker })
-      // A heartbeat sent before the worker's own result was stored names a job that ended as it should: no stop signal.
+      // A heartbeat that was sent before the worker's own result was stored names a job that ended normally. It needs no stop signal.
       const endedByWorker = applied._tag === "Rejected" && applied.rejection._tag === "Ended" &&
         (applied.rejection.status === "COMPLETED" || applied.rejection.status === "FAILED") && applied.rejection.by === worker
       if (applied._tag === "Missing" || (applied._tag === "Rejected" && !endedByWorker)) notifier.stop(endpoint, worker, id)
     }
   }, Effect.uninterruptible)
 
-  /** Maps the store's answer to the outcome of a worker's write. */
+  /** Maps the store's result to the outcome of a worker's write. */
   const toDelivery = Effect.fnUntraced(
     function*(holder: LeaseHolder, applied: ApplyResult): Effect.fn.Return<Delivery, JobMissing | LeaseLost> {
       yield* registry.touch(holder.endpoint, holder.worker)
@@ -200,7 +200,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
       const { rejection } = applied
       if (rejection._tag === "OtherEndpoint") return yield* new JobMissing({ id: holder.job })
       if (rejection._tag === "Repeated") return "accepted"
-      // The worker does not hold the job. It may have been told so before in a response that was lost.
+      // The worker does not hold the job. An earlier response that reported this may have been lost.
       const stillHolds = rejection._tag === "NotHeld" && rejection.by === holder.worker
       if (!stillHolds) yield* registry.released(holder.endpoint, holder.worker, holder.job)
       if (
@@ -267,7 +267,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
       const time = now()
       const { jobs, nextAt } = notifier.takeStopSignals(endpoint, worker, time)
       const left = until - time
-      // A draining worker waits as well: it may still run a job that is cancelled.
+      // A draining worker waits as well, because a job that it still runs may be cancelled.
       if (left <= 0 || notifier.isClosing() || jobs.length > 0) {
         yield* ticket.cancel
         return jobs
@@ -279,7 +279,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
 
   const drainWorker = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
     yield* registry.drain(endpoint, worker)
-    // Takes wait by endpoint: every one of them checks again, and only this worker's returns.
+    // Takes wait per endpoint: all takes of the endpoint check again, and only this worker's take returns.
     notifier.waitingWorkers.wake(endpoint)
   })
 

@@ -1,5 +1,5 @@
 /**
- * The workers known to this process, reported by the pools that start them and by the workers' own calls.
+ * The workers known to this process, as reported by the pools that start them and by the workers' own calls.
  *
  * ```
  *   starting ----> initializing --first take or ping--> idle <--claim / finish--> running
@@ -8,8 +8,8 @@
  *   ----------> unhealthy (until the pool starts it again)
  * ```
  *
- * Advisory only: the store holds the authoritative leases. The registry is lost with the process and is complete again after one heartbeat
- * interval.
+ * Advisory only: the store holds the authoritative leases. The registry is lost when the process ends, and is complete again one heartbeat
+ * interval after a restart.
  */
 import type { EndpointId } from "@stint/contract/Ids"
 import * as Clock from "effect/Clock"
@@ -20,20 +20,20 @@ import * as Layer from "effect/Layer"
 /** A worker's state. `unhealthy`: it cannot work. `throttled`: it could not be started. Both have a reason. */
 export type WorkerState = "initializing" | "idle" | "running" | "draining" | "unhealthy" | "throttled"
 
-/** A worker as shown to the autoscaler and the console. */
+/** A worker as the autoscaler and the console see it. */
 export interface WorkerStatus {
   readonly id: string
   readonly endpoint: EndpointId
   readonly state: WorkerState
   /** Ids of the jobs it runs. */
   readonly jobs: ReadonlyArray<string>
-  /** Why the worker is unhealthy or throttled, as text; null otherwise. */
+  /** Why the worker is unhealthy or throttled; null otherwise. */
   readonly reason: string | null
   /** When the pool starts a replacement. Milliseconds since the epoch; null: unknown. */
   readonly retryAt: number | null
   readonly firstSeenAt: number
   readonly lastSeenAt: number
-  /** Since when the worker has no job; null while it has one, and before its first call. */
+  /** When the worker became idle; null while it has a job, and before its first call. */
   readonly idleSince: number | null
 }
 
@@ -41,10 +41,10 @@ interface Entry {
   readonly id: string
   readonly endpoint: EndpointId
   state: "initializing" | "ready" | "unhealthy" | "throttled"
-  /** Since when the worker receives no more jobs; null: it receives jobs. */
+  /** When the worker began to drain and stopped receiving jobs; null when it is not draining. */
   drainingSince: number | null
   readonly jobs: Set<string>
-  /** The attempt of each job that the worker took recently, including ended jobs. */
+  /** The attempt number of each job that the worker took recently, including ended jobs. */
   readonly attempts: Map<string, number>
   /** The job that the worker ran last, and when it was released. */
   released: { readonly job: string; readonly at: number } | null
@@ -53,23 +53,26 @@ interface Entry {
   readonly firstSeenAt: number
   lastSeenAt: number
   idleSince: number | null
-  /** A pool started the worker and reports its removal. Other workers are removed after {@link FORGET_AFTER_MILLIS} of silence. */
+  /**
+   * Whether a pool started the worker and will report its removal. Other workers are removed after {@link FORGET_AFTER_MILLIS} without a
+   * call.
+   */
   pooled: boolean
 }
 
 /**
- * A worker without a pool that calls again within this time after it announced its exit still counts as exiting: the call may have been
- * overtaken by the exit ping. A later call while it runs no job comes from a new process with the same name, which may take jobs.
+ * A worker without a pool that calls again within this time after it announced its exit is still treated as exiting, because it may have
+ * sent the call before the exit ping. A later call while it runs no job comes from a new process with the same name, which may take jobs.
  */
 export const EXIT_GRACE_MILLIS = 10_000
 
-/** A worker without a pool is removed after this long without a call. Milliseconds: two long polls of 90 s. */
+/** A worker without a pool is removed after this many milliseconds without a call: the duration of two long polls of 90 s. */
 export const FORGET_AFTER_MILLIS = 180_000
 
-/** The number of jobs per worker whose attempt is remembered, to attribute log lines that arrive after the job's end. */
+/** The maximum number of jobs per worker whose attempt number is remembered, to attribute log lines that arrive after the job's end. */
 const TRACKED_ATTEMPTS_LIMIT = 1_000
 
-/** A job and the attempt that a worker took. */
+/** A job that a worker took, and its attempt number. */
 export interface AssignedJob {
   readonly job: string
   readonly attempt: number
@@ -82,9 +85,9 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   /** The worker took a job. */
   readonly assigned: (endpoint: EndpointId, worker: string, job: string, attempt?: number) => Effect.Effect<void>
-  /** The worker no longer runs the job. False when the registry did not know that it did. */
+  /** The worker no longer runs the job. Returns false when the registry did not know that the worker ran it. */
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
-  /** The worker receives no more jobs. */
+  /** Stops sending jobs to the worker. */
   readonly drain: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
   /** The worker cannot work or cannot be started. Shown with the reason until the worker calls or is removed. */
@@ -97,11 +100,11 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   ) => Effect.Effect<void>
   readonly removed: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly list: (endpoint: EndpointId) => Effect.Effect<ReadonlyArray<WorkerStatus>>
-  /** The attempt of a job that the worker took, including ended jobs; undefined when it is not remembered. */
+  /** The attempt number of a job that the worker took, including ended jobs; undefined when it is not remembered. */
   readonly attemptOf: (endpoint: EndpointId, worker: string, job: string) => number | undefined
   /**
-   * The one job that the worker runs. If it runs none: the last one, if that was released at most `within` milliseconds ago. Undefined when
-   * there is no such job, or more than one.
+   * The only job that the worker runs. If the worker runs no job, its last job, provided that it was released at most `within` milliseconds
+   * ago. Undefined otherwise, and when the worker runs several jobs.
    */
   readonly soleJob: (endpoint: EndpointId, worker: string, within: number) => AssignedJob | undefined
 }>()("@stint/queue/WorkerRegistry") {}

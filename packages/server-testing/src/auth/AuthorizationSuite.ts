@@ -1,5 +1,6 @@
 /**
- * Tests of authorization: which key is valid for which API, and that the server never reveals a key (docs/spec/authentication.md#keys-in-requests).
+ * Tests authorization: which key is valid for which API, and that the server never reveals a key
+ * (docs/spec/authentication.md#keys-in-requests).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -8,9 +9,9 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the tests of authorization. */
+/** Registers the tests for authorization. */
 export const authorization = (it: ServerIt): void => {
-  it.effect("each API accepts its own key, raw or as a bearer token, and no other", () =>
+  it.effect("each API accepts its own key, raw or as a bearer token, and rejects all other keys", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -48,7 +49,7 @@ export const authorization = (it: ServerIt): void => {
         Effect.forEach(surface, ([method, path]) =>
           Effect.forEach(keys, (authorization) =>
             Effect.gen(function*() {
-              // Header values are bytes; fetch sends one character per byte.
+              // Header values are bytes, and fetch sends each character as one byte.
               const sent = authorization === null ? null : Buffer.from(authorization, "utf8").toString("latin1")
               const answer = yield* server.call(path, { method, authorization: sent })
               expect(answer.status, `${method} ${path} with ${authorization}`).toBe(status)
@@ -113,7 +114,7 @@ export const authorization = (it: ServerIt): void => {
         }), { concurrency: 8, discard: true })
     }))
 
-  it.effect("a worker key is valid for every worker operation of its own endpoint and for no other endpoint", () =>
+  it.effect("a worker key is valid for all worker operations of its own endpoint and for no other endpoint", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const worker = yield* (yield* server.endpoint()).worker()
@@ -130,7 +131,7 @@ export const authorization = (it: ServerIt): void => {
       yield* Effect.forEach(calls, (call) => Effect.flatMap(call, expectProblem(403)), { concurrency: 8 })
     }))
 
-  it.effect("a rejected worker learns which key it needs, after a delay", () =>
+  it.effect("the error for a rejected worker states which key is required, and is delayed", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -146,7 +147,7 @@ export const authorization = (it: ServerIt): void => {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
       const worker = yield* endpoint.worker()
-      // This warning is always logged, next to the key.
+      // This warning is always logged right after the key was used.
       yield* worker.call(`${worker.addresses.ping}&status=unhealthy&check=logged-for-sure&reason=x`)
       const logs = (yield* server.logs).join("\n")
       expect(logs).toContain("logged-for-sure")

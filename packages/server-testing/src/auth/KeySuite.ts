@@ -1,5 +1,5 @@
 /**
- * Tests of access keys: what they allow, how long they are valid, and that a secret is shown only once.
+ * Tests access keys: what they allow, how long they are valid, and that a secret is shown only once.
  */
 import { expect } from "@effect/vitest"
 import { AccessKey, NewKey } from "@stint/contract/AccessKey"
@@ -97,7 +97,7 @@ const making = (it: ServerIt) => {
 }
 
 const opening = (it: ServerIt) => {
-  it.effect("a jobs key is valid for the jobs API of its endpoints, not for other endpoints, the worker API or the control API", () =>
+  it.effect("a jobs key is valid for the jobs API of its endpoints, but not for other endpoints, the worker API or the control API", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [mine, other] = [yield* endpoint(), yield* endpoint()]
@@ -118,7 +118,7 @@ const opening = (it: ServerIt) => {
       expect((yield* other.health).jobs.inQueue).toBe(0)
     }))
 
-  it.effect("a created worker key is valid for the jobs of its endpoints and for no others", () =>
+  it.effect("a created worker key is valid for the jobs of its endpoints and for no other jobs", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const [mine, other] = [yield* endpoint(), yield* endpoint()]
@@ -135,7 +135,7 @@ const opening = (it: ServerIt) => {
       expect(jobs.error).toMatch(/the scope "worker".*requires the scope "jobs"/)
     }))
 
-  it.effect("an admin key is valid for every endpoint's jobs API and for the control API, and scopes add up", () =>
+  it.effect("an admin key is valid for every endpoint's jobs API and for the control API, and several scopes can be combined", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -249,7 +249,7 @@ const ending = (it: ServerIt) => {
 }
 
 const telling = (it: ServerIt) => {
-  it.effect("a 401 says how to send a key, where a misplaced key was found, and which platform answered", () =>
+  it.effect("a 401 states how to send a key, where a misplaced key was found, and which platform responded", () =>
     Effect.gen(function*() {
       const { baseUrl, call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -304,7 +304,7 @@ const telling = (it: ServerIt) => {
     }))
 }
 
-/** Registers the tests of access keys. */
+/** Registers the tests for access keys. */
 export const keys = (it: ServerIt): void => {
   making(it)
   opening(it)

@@ -10,7 +10,7 @@ import { ServerTest } from "../ServerTest.ts"
 import { until } from "../TestEndpoint.ts"
 import { expectJson, expectProblem } from "../WireClient.ts"
 
-/** Long enough that nothing is released while a test runs. */
+/** A window long enough that nothing is released while a test runs. */
 const DAY = 86_400_000
 
 const create = Effect.fnUntraced(function*(settings: Readonly<Record<string, unknown>>) {
@@ -21,7 +21,7 @@ const create = Effect.fnUntraced(function*(settings: Readonly<Record<string, unk
   )
 })
 
-/** Registers the tests of rate limits. */
+/** Registers the tests for rate limits. */
 export const rateLimits = (it: ServerIt): void => {
   it.effect("no limit is set by default, and responses then have no rate limit headers", () =>
     Effect.gen(function*() {
@@ -40,7 +40,7 @@ export const rateLimits = (it: ServerIt): void => {
       const first = yield* run
       expect(first.headers.get("ratelimit-policy")).toBe("\"run\";q=2;w=86400")
       expect(first.headers.get("ratelimit")).toMatch(/^"run";r=1;t=43200$/)
-      // Invalid requests count too, and report the remaining calls.
+      // Invalid requests count too, and their responses report the remaining calls.
       const wrong = yield* one.call(one.path("run"), { json: {} })
       expect([wrong.status, wrong.headers.get("ratelimit")]).toEqual([400, expect.stringMatching(/^"run";r=0;t=/)])
       const refused = yield* run
@@ -52,7 +52,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect((yield* one.health).jobs.inQueue).toBe(1)
     }))
 
-  it.effect("Retry-After is accurate: a call after that time is admitted", () =>
+  it.effect("reports Retry-After accurately: a call after that time is admitted", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 1, perMs: 1_000 } })
@@ -84,7 +84,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect((yield* call(one.path(`status/${id}`), { authorization: secret })).status).toBe(429)
     }))
 
-  it.effect("applies a key's own limit as well as the endpoint's: the tighter one decides, and the error names it", () =>
+  it.effect("applies a key's own limit as well as the endpoint's: the tighter limit wins, and the error names it", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 2, perMs: DAY } })
@@ -107,7 +107,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect(other.headers.get("ratelimit")).toMatch(/^"run";r=0;t=\d+, "run-key";r=1;t=\d+$/)
     }))
 
-  it.effect("waiting calls count as open until they are answered or disconnected", () =>
+  it.effect("waiting calls count as open until the response is sent or the caller disconnects", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 1_000, perMs: 1_000, concurrent: 1 } })
@@ -121,7 +121,7 @@ export const rateLimits = (it: ServerIt): void => {
       expect(refused.headers.get("ratelimit")).toContain("\"runsync-open\";r=0")
       yield* worker.finish(job.id, "done")
       expect((yield* Fiber.join(waiting)).json).toMatchObject({ status: "COMPLETED" })
-      // A disconnect frees a place too.
+      // A disconnect also releases the call.
       const given = yield* Effect.forkChild(runsync)
       yield* worker.next
       yield* Fiber.interrupt(given)
@@ -142,7 +142,7 @@ export const rateLimits = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a rejected key counts against no limit", () =>
+  it.effect("a rejected key does not count against any limit", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ rateLimit: { limit: 1, perMs: DAY } })

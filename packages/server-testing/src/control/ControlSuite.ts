@@ -1,5 +1,5 @@
 /**
- * Tests of the control API: endpoints and the environment variables of their workers (docs/spec/environment.md#set-by-the-platform).
+ * Tests the control API for endpoints and for the environment variables of their workers (docs/spec/environment.md#set-by-the-platform).
  */
 import { expect } from "@effect/vitest"
 import { WorkerEnv } from "@stint/contract/ControlApi"
@@ -123,7 +123,7 @@ const reading = (it: ServerIt) => {
       yield* Effect.flatMap(call("/api/v1/endpoints/a"), expectProblem(404))
     }))
 
-  it.effect("create: a spec with very many invalid values lists the first of them", () =>
+  it.effect("create: the error for a spec with very many invalid values lists the first ones", () =>
     Effect.gen(function*() {
       const { call } = yield* ServerTest
       const env = Object.fromEntries(Array.from({ length: 20_000 }, (_, i) => [`KEY_${i}`, i]))
@@ -157,7 +157,7 @@ const changing = (it: ServerIt) => {
       )
     }))
 
-  it.effect("put: later jobs get the new settings, waiting jobs keep theirs", () =>
+  it.effect("put: later jobs get the new settings, and waiting jobs keep the old ones", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ maxAttempts: 1 })
@@ -166,7 +166,7 @@ const changing = (it: ServerIt) => {
       yield* call(`/api/v1/endpoints/${one.id}`, { method: "PUT", json: { source: external, maxAttempts: 5 } })
       const late = yield* one.run("late")
       yield* worker.takeBatch(2)
-      // The worker held both jobs and now reports none in progress.
+      // The worker held both jobs and now reports that no job is in progress.
       expect(yield* worker.take(false)).toMatchObject({ id: late.id, attempt: 2 })
       expect((yield* one.status(early.id)).status).toBe("FAILED")
     }))
@@ -183,7 +183,7 @@ const changing = (it: ServerIt) => {
       expect(problem).toMatchObject({ type: "/problems/endpoint-not-found", error: expect.stringContaining(one.id) })
     }))
 
-  it.effect("delete: returns 409 while jobs are waiting or running, with their numbers and the way out", () =>
+  it.effect("delete: returns 409 while jobs are waiting or running, with the number of jobs and the remedy", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint()
@@ -222,7 +222,7 @@ const changing = (it: ServerIt) => {
         expect(both.variables).toMatchObject(only.variables)
         expect(only.variables[`${prefix}ENDPOINT_ID`]).toBe(one.id)
         expect(only.variables[`${prefix}PING_INTERVAL`]).toBe("1000")
-        // A worker works with either set.
+        // A worker works with either set of variables.
         const worker = WireWorker.make(only.variables, "joined", prefix)
         const { id } = yield* one.run(prefix)
         expect(yield* worker.next).toMatchObject({ id, input: prefix })
@@ -245,7 +245,7 @@ const changing = (it: ServerIt) => {
     }))
 }
 
-/** Registers the tests of the control API. */
+/** Registers the tests for the control API. */
 export const control = (it: ServerIt): void => {
   reading(it)
   changing(it)

@@ -1,5 +1,5 @@
 /**
- * Tests of the control API for webhooks. Nothing is sent here: `@stint/webhooks-testing` tests the sender.
+ * Tests the control API for webhooks. No webhooks are sent here: `@stint/webhooks-testing` tests the sender.
  */
 import { expect } from "@effect/vitest"
 import { WebhookDeliveryDetails, WebhookDeliveryLine, WebhookSigningSecret } from "@stint/contract/WebhooksApi"
@@ -18,7 +18,7 @@ const world = Effect.gen(function*() {
   const one = yield* endpoint()
   const worker = yield* one.worker()
   const base = `/api/v1/endpoints/${one.id}/webhooks`
-  /** An ended job with a webhook. */
+  /** A job with a webhook that has ended. */
   const ended = Effect.fnUntraced(function*(input: Schema.Json, events?: readonly ["start", "completed"]) {
     const { id } = yield* one.run(input, { webhook: events === undefined ? URL_OF_HOOK : { url: URL_OF_HOOK, events } })
     yield* worker.next
@@ -115,7 +115,7 @@ const log = (it: ServerIt) => {
 const secrets = (it: ServerIt) => {
   const readSecret = expectJson(200, WebhookSigningSecret)
 
-  it.effect("creates an endpoint's signing secret at first use, keeps it, and forbids caching the response", () =>
+  it.effect("creates an endpoint's signing secret on first use, keeps it, and forbids caching the response", () =>
     Effect.gen(function*() {
       const { base, call, endpoint } = yield* world
       const answer = yield* call(`${base}/secret`)
@@ -128,7 +128,7 @@ const secrets = (it: ServerIt) => {
       expect(elses.secret).not.toBe(secret.secret)
     }))
 
-  it.effect("a rotation creates a new secret, and the previous one also signs for a day or for the given time", () =>
+  it.effect("a rotation creates a new secret, and the previous secret also signs for a day or for the given time", () =>
     Effect.gen(function*() {
       const { base, call } = yield* world
       const first = yield* Effect.flatMap(call(`${base}/secret`), readSecret)
@@ -156,7 +156,7 @@ const secrets = (it: ServerIt) => {
     }))
 }
 
-/** Registers the tests of webhooks. */
+/** Registers the tests for webhooks. */
 export const webhooks = (it: ServerIt): void => {
   log(it)
   secrets(it)

@@ -1,6 +1,5 @@
 /**
- * Tests of invalid input: each returns a JSON error that names the problem and the way out, and the server continues
- * unaffected.
+ * Tests invalid input: the server returns a JSON error that states the problem and the remedy, and continues unaffected.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -184,7 +183,7 @@ const understanding = (it: ServerIt) => {
 }
 
 const sizing = (it: ServerIt) => {
-  it.effect("returns 413 with the limit and the way out for a body of 30 MB, with and without a content-length", () =>
+  it.effect("returns 413 with the limit and the remedy for a body of 30 MB, with and without a content-length", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -212,7 +211,7 @@ const sizing = (it: ServerIt) => {
       yield* Effect.flatMap(endpoint.call(endpoint.path("run"), { body: of(10 * MEBIBYTE + 1) }), expectProblem(413))
     }))
 
-  it.effect("a client that continues to send a rejected body still gets the response", () =>
+  it.effect("a client that keeps sending a rejected body still gets the response", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -225,7 +224,7 @@ const sizing = (it: ServerIt) => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("returns 431 in JSON for headers over Node's limit", () =>
+  it.effect("returns 431 in JSON for headers that exceed Node's limit", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const bombs = [
@@ -244,7 +243,7 @@ const sizing = (it: ServerIt) => {
     }))
 }
 
-/** Registers the tests of invalid input. */
+/** Registers the tests for invalid input. */
 export const badInput = (it: ServerIt): void => {
   understanding(it)
   sizing(it)

@@ -1,5 +1,5 @@
 /**
- * Tests with requests that no HTTP library would send: each gets a response, and the server continues unaffected.
+ * Tests requests that no HTTP library would send: each one gets a response, and the server continues unaffected.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -9,7 +9,7 @@ import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 
 const KEY = { authorization: `Bearer ${ADMIN_KEY}` }
 
-/** Registers the tests of connections. */
+/** Registers the tests for connections. */
 export const connections = (it: ServerIt): void => {
   it.effect("returns 400 in JSON for data that is not HTTP", () =>
     Effect.gen(function*() {
@@ -70,7 +70,7 @@ export const connections = (it: ServerIt): void => {
       expect(both.match(/HTTP\/1\.1 (\d+)/g)).toEqual(["HTTP/1.1 200", "HTTP/1.1 404"])
     }))
 
-  it.effect("a body that arrives slowly or never completes delays no other request", () =>
+  it.effect("a body that arrives slowly or never completes does not delay other requests", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

@@ -1,5 +1,5 @@
 /**
- * Tests of clients that disconnect at the worst moment: no job is lost, and no attempt is charged.
+ * Tests clients that disconnect at the worst moment: no job is lost, and no attempt is charged.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -10,19 +10,22 @@ import { ServerTest } from "../ServerTest.ts"
 import { until } from "../TestEndpoint.ts"
 
 /**
- * Ways to disconnect after which the platform can tell whether the response arrived. After a FIN that crosses the response it cannot: see
+ * Ways to disconnect after which the platform can tell whether the response arrived. It cannot tell when a FIN crosses the response: see
  * "takes again" below.
  */
 const VERBS = ["reset", "halfClose"] as const
 
-/** Turns of the event loop between a submit and the disconnect: before, during and after the delivery of the job. */
+/**
+ * Number of event loop turns between a submit and the disconnect, so that the disconnect comes before, during and after the job is
+ * delivered.
+ */
 const MOST_TURNS = 8
 
 const turn = Effect.promise(() => new Promise<void>((done) => setImmediate(done)))
 
-/** Registers the tests of disconnects. */
+/** Registers the tests for disconnects. */
 export const disconnects = (it: ServerIt): void => {
-  it.effect("a worker that disconnects while it waits receives no job", () =>
+  it.effect("a worker that disconnects during its wait receives no job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
       const gone = yield* endpoint.worker()
@@ -38,7 +41,7 @@ export const disconnects = (it: ServerIt): void => {
   it.effect("a worker that disconnects at the moment of a submit either has the job or does not: no job is lost", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
-      // One attempt, and a lease that does not expire in time: a job that is not returned stays lost.
+      // With one attempt and a lease that does not expire during the test, a job that is not returned stays lost.
       const endpoint = yield* server.endpoint({ maxAttempts: 1, leaseMs: 60_000 })
       const gone = yield* endpoint.worker()
       const address = gone.addresses.take.slice(server.baseUrl.length)
@@ -53,7 +56,7 @@ export const disconnects = (it: ServerIt): void => {
         const verb = VERBS[Math.trunc(round / 2 / MOST_TURNS) % VERBS.length] ?? "reset"
         yield* socket[verb]
         const { id } = yield* Fiber.join(submitting)
-        // Data that arrived after the FIN was sent was still received.
+        // Data that arrived after the FIN was sent still counts as received.
         if (verb === "halfClose") yield* socket.closed
         const has = (yield* socket.received).includes(id)
         if (has && (yield* gone.deliver(id, { output: "by the one that hung up" })).status === 200) {
@@ -65,7 +68,7 @@ export const disconnects = (it: ServerIt): void => {
           yield* (yield* endpoint.worker()).next
         }
       }
-      // The race was real: both outcomes occurred.
+      // Check that the race was real: both outcomes must have occurred.
       expect(received).toBeGreaterThan(0)
       expect(back.length).toBeGreaterThan(0)
       for (const id of back) expect(Object.keys(yield* endpoint.status(id))).not.toContain("retries")
@@ -115,7 +118,7 @@ export const disconnects = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a job whose worker has sent a request since stays with the worker when the connection is cut", () =>
+  it.effect("a job stays with its worker when the connection is cut after the worker has sent another request", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint({ maxAttempts: 1, leaseMs: 60_000 })
@@ -137,7 +140,7 @@ export const disconnects = (it: ServerIt): void => {
         )
         yield* socket.until((received) => answers(received) === 2)
         yield* socket.reset
-        // Gives the server time to see the disconnect before the result arrives over another connection.
+        // Give the server time to notice the disconnect before the result arrives over another connection.
         expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
         for (let turns = MOST_TURNS; turns > 0; turns--) yield* turn
         expect((yield* worker.deliver(id, { output: "kept" })).status).toBe(200)
@@ -145,7 +148,7 @@ export const disconnects = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a connection that carries many jobs has one listener", () =>
+  it.effect("a connection over which many jobs are sent has one listener", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()

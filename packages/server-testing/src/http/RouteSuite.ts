@@ -1,5 +1,5 @@
 /**
- * Tests of unknown paths and wrong methods.
+ * Tests unknown paths and wrong methods.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -7,7 +7,7 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the tests of routes. */
+/** Registers the tests for routes. */
 export const routes = (it: ServerIt): void => {
   it.effect("returns 404 for an unknown path and lists the existing operations", () =>
     Effect.gen(function*() {

@@ -1,5 +1,5 @@
 /**
- * Tests of batches on the wire (docs/spec/batches.md#batch-object).
+ * Tests batches on the wire (docs/spec/batches.md#batch-object).
  */
 import { expect } from "@effect/vitest"
 import { Batch, BatchReceipt, BatchResults } from "@stint/contract/Batch"
@@ -38,7 +38,7 @@ const make = Effect.fnUntraced(function*(settings?: Settings) {
   }
 })
 
-/** Registers the tests of batches. */
+/** Registers the tests for batches. */
 export const batches = (it: ServerIt): void => {
   it.effect("batch: an array creates a draft, which accepts requests, is finalized, runs, and becomes COMPLETED with every result", () =>
     Effect.gen(function*() {
@@ -249,7 +249,7 @@ export const batches = (it: ServerIt): void => {
       expect(yield* get(id)).toMatchObject({ status: "COMPLETED", requestCompleted: 1, requestFailed: 3 })
     }))
 
-  it.effect("batch: lists batches newest first and does not find those of other endpoints", () =>
+  it.effect("batch: lists batches newest first, without the batches of other endpoints", () =>
     Effect.gen(function*() {
       const { call, create, get } = yield* make()
       const ids: Array<string> = []
@@ -267,7 +267,7 @@ export const batches = (it: ServerIt): void => {
       yield* Effect.flatMap(call(`/${ids[0]}`, { method: "PATCH" }), expectProblem(405))
     }))
 
-  it.effect("batch: rejects a call over its size, a batch over its requests and an endpoint over its batches, with a hint", () =>
+  it.effect("batch: rejects calls, batches and endpoints that exceed the size, request and batch limits, with a hint", () =>
     Effect.gen(function*() {
       const { add, call, create, get, server } = yield* make()
       const { id } = yield* create([])
@@ -288,7 +288,7 @@ export const batches = (it: ServerIt): void => {
       expect(yield* server.works).toBe(true)
     }))
 
-  it.effect("batch: an endpoint with a running batch cannot be deleted, one with drafts can", () =>
+  it.effect("batch: an endpoint with a running batch cannot be deleted, but an endpoint with drafts can", () =>
     Effect.gen(function*() {
       const { cancel, create, endpoint, finalize } = yield* make()
       yield* create(inputs(1))

@@ -1,5 +1,5 @@
 /**
- * Tests of cancel, retry and purge-queue (docs/spec/jobs-api.md#cancelling-a-job, docs/spec/job-lifecycle.md#transitions).
+ * Tests cancel, retry and purge-queue (docs/spec/jobs-api.md#cancelling-a-job, docs/spec/job-lifecycle.md#transitions).
  */
 import { expect } from "@effect/vitest"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -10,7 +10,7 @@ import { ServerTest } from "../ServerTest.ts"
 import { until } from "../TestEndpoint.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the tests of cancelling and retrying jobs. */
+/** Registers the tests for cancelling and retrying jobs. */
 export const cancelsAndRetries = (it: ServerIt): void => {
   it.effect("cancel: a waiting job becomes CANCELLED and is never taken", () =>
     Effect.gen(function*() {
@@ -33,7 +33,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect(yield* endpoint.cancel(id)).toEqual({ id, status: "CANCELLED" })
       expect(yield* Fiber.join(waiting)).toMatchObject({ id, status: "CANCELLED", executionTime: expect.any(Number) })
       expect(yield* Fiber.join(stopping)).toEqual([id])
-      // A result in flight changes nothing and is not an error of the worker.
+      // A result that was in flight changes nothing and is not treated as the worker's error.
       expect((yield* worker.deliver(id, { output: "late" })).status).toBe(200)
       expect((yield* endpoint.status(id)).status).toBe("CANCELLED")
     }))
@@ -49,7 +49,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect((yield* endpoint.status(id)).output).toBe("kept")
     }))
 
-  it.effect("retry: a FAILED job returns to the queue with its id and input, and loses its error, output and chunks", () =>
+  it.effect("retry: a FAILED job returns to the queue with its id and input, without its error, output and chunks", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -114,7 +114,7 @@ export const cancelsAndRetries = (it: ServerIt): void => {
       expect((yield* endpoint.status(id)).status).toBe("IN_QUEUE")
     }))
 
-  it.effect("uses the queue that was provided", () =>
+  it.effect("uses the provided queue", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run("seen from inside")

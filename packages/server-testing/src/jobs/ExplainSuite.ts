@@ -1,5 +1,5 @@
 /**
- * Tests of `?explain`: why a job is in its state (docs/spec/jobs-api.md#explaining-a-job).
+ * Tests `?explain`, which states why a job is in its current state (docs/spec/jobs-api.md#explaining-a-job).
  */
 import { expect } from "@effect/vitest"
 import type { Explanation } from "@stint/contract/Explanation"
@@ -19,7 +19,7 @@ const why = (endpoint: TestEndpoint, job: string): Effect.Effect<Explanation> =>
     Effect.orDie
   )
 
-/** Registers the tests of explanations. */
+/** Registers the tests for explanations. */
 export const explanations = (it: ServerIt): void => {
   it.effect("explain: appears only when requested and leaves the rest of the job unchanged", () =>
     Effect.gen(function*() {
@@ -38,7 +38,7 @@ export const explanations = (it: ServerIt): void => {
       expect(posted.explain?.reason).toBe("external")
     }))
 
-  it.effect("explain: tells how to start a worker when an external endpoint has none", () =>
+  it.effect("explain: states how to start a worker when an external endpoint has no worker", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1)
@@ -118,7 +118,7 @@ export const explanations = (it: ServerIt): void => {
       expect((yield* why(endpoint, id)).reason).toBe("starting")
     }))
 
-  it.effect("explain: reports a backoff with its end and the error of the previous attempt", () =>
+  it.effect("explain: reports when a backoff ends and the error of the previous attempt", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -134,7 +134,7 @@ export const explanations = (it: ServerIt): void => {
       expect(explain.words).toContain("no luck")
     }))
 
-  it.effect("explain: an ended job waits for nothing", () =>
+  it.effect("explain: reports an ended job as waiting for nothing", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1)

@@ -1,5 +1,5 @@
 /**
- * Tests of job events over Server-Sent Events (contract, JobEvents.ts; R9, docs/spec/figures.md#reliability).
+ * Tests job events over Server-Sent Events (contract, JobEvents.ts; R9, docs/spec/figures.md#reliability).
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -24,7 +24,7 @@ const chunksOf = (events: ReadonlyArray<SentEvent>) =>
     (all) => all.map((data) => (data as { readonly output: unknown }).output)
   )
 
-/** Registers the tests of job events. */
+/** Registers the tests for job events. */
 export const events = (it: ServerIt): void => {
   it.effect("events: sends statuses, progress, every chunk and the end with the whole job, each with an id, and then closes the response", () =>
     Effect.gen(function*() {
@@ -101,7 +101,7 @@ export const events = (it: ServerIt): void => {
       expect([over.status, yield* over.rest]).toEqual([204, []])
     }))
 
-  it.effect("events: reading takes no chunks from /stream, and every client receives all events", () =>
+  it.effect("events: reading does not drain chunks from /stream, and every client receives all events", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -123,7 +123,7 @@ export const events = (it: ServerIt): void => {
       const reader = yield* read(endpoint, id)
       yield* worker.next
       yield* worker.stream(id, ["lost"])
-      // The worker reports no job in progress, so its job is lost and is taken again by the same call or the next.
+      // The worker reports that no job is in progress, so its job is lost and is taken again by this call or the next one.
       const again = yield* until(worker.take(false), (job) => job?.id === id)
       expect(again?.attempt).toBe(2)
       yield* worker.stream(id, ["kept"])
@@ -134,7 +134,7 @@ export const events = (it: ServerIt): void => {
       expect(all.at(-1)?.event).toBe("end")
     }))
 
-  it.effect("events: data is the JSON that was sent, including line breaks between its tokens", () =>
+  it.effect("events: data is the exact JSON that was sent, including line breaks between its tokens", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -149,7 +149,7 @@ export const events = (it: ServerIt): void => {
       expect(yield* dataOf(chunk)).toMatchObject({ output: { b: "\n\r" } })
     }))
 
-  it.effect("events: sends comments while the job is silent, and loses no event", () =>
+  it.effect("events: sends comments while there are no events, and loses no event", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -164,7 +164,7 @@ export const events = (it: ServerIt): void => {
       expect((yield* reader.rest).map(({ event }) => event)).toEqual(["end"])
     }))
 
-  it.effect("events: a client that disconnects is released at once and no longer counts as an open call", () =>
+  it.effect("events: when a client disconnects, its resources are released at once and it no longer counts as an open call", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ rateLimit: { limit: 10_000, perMs: 1_000, concurrent: 1 } })
       const { id } = yield* endpoint.run({})
@@ -187,7 +187,7 @@ export const events = (it: ServerIt): void => {
       const big = "x".repeat(700_000)
       for (let n = 0; n < 20; n++) yield* worker.stream(id, [`${n}${big}`])
       yield* worker.finish(id, "done")
-      // Other clients are not delayed, and this one gets everything once it reads.
+      // Other clients are not delayed, and this client gets everything once it reads.
       expect((yield* endpoint.status(id)).status).toBe("COMPLETED")
       const outputs = yield* chunksOf(yield* reader.rest)
       expect(outputs.map((output) => String(output).slice(0, 2).replace("x", ""))).toEqual(

@@ -1,5 +1,5 @@
 /**
- * Tests of job lists: `GET /v2/{endpoint}/requests`.
+ * Tests job lists: `GET /v2/{endpoint}/requests`.
  */
 import { expect } from "@effect/vitest"
 import { JobPage } from "@stint/contract/JobList"
@@ -14,7 +14,7 @@ const decodePage = expectJson(200, JobPage)
 const list = (endpoint: TestEndpoint, query = "") =>
   Effect.flatMap(endpoint.call(endpoint.path(`requests${query === "" ? "" : `?${query}`}`)), decodePage)
 
-/** All pages, followed to the end. */
+/** Reads all pages of a list. */
 const all = Effect.fnUntraced(function*(endpoint: TestEndpoint, query: string, from: string | null = "") {
   const ids: Array<string> = []
   let cursor = from
@@ -26,7 +26,7 @@ const all = Effect.fnUntraced(function*(endpoint: TestEndpoint, query: string, f
   return ids
 })
 
-/** Registers the tests of job lists. */
+/** Registers the tests for job lists. */
 export const jobLists = (it: ServerIt): void => {
   it.effect("requests: lists the endpoint's jobs, newest first, without payloads", () =>
     Effect.gen(function*() {
@@ -63,7 +63,7 @@ export const jobLists = (it: ServerIt): void => {
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
-      // Jobs of one millisecond are in order of their ids.
+      // Jobs from the same millisecond are ordered by their ids.
       const one = yield* endpoint.run(1, { tags: ["red"] })
       yield* Effect.sleep(2)
       const two = yield* endpoint.run(2, { tags: ["red", "blue"] })
@@ -84,7 +84,7 @@ export const jobLists = (it: ServerIt): void => {
       expect(yield* all(endpoint, "createdBefore=2001-01-01T00:00:00Z")).toEqual([])
     }))
 
-  it.effect("requests: pages have no gaps and no repeats while jobs are submitted and end", () =>
+  it.effect("requests: pages have no gaps and no duplicates while jobs are submitted and end", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const submitted: Array<string> = []

@@ -1,5 +1,5 @@
 /**
- * Tests of log lines among a job's events and page by page (contract, JobLogs.ts, JobEvents.ts; R9, docs/spec/figures.md#reliability).
+ * Tests log lines, both as job events and in pages (contract, JobLogs.ts, JobEvents.ts; R9, docs/spec/figures.md#reliability).
  */
 import { expect } from "@effect/vitest"
 import { JobLogPage } from "@stint/contract/JobLogLine"
@@ -27,7 +27,7 @@ const read = Effect.fnUntraced(function*(
   }, cutAfter)
 })
 
-/** Stores a log line. Lines come from a worker's output pipe, which is not part of the wire. */
+/** Stores a log line. Log lines come from a worker's output pipe, which is not part of the wire protocol. */
 const say = Effect.fnUntraced(function*(
   { endpoint }: TestEndpoint,
   worker: string,
@@ -51,7 +51,7 @@ const messagesOf = (events: ReadonlyArray<SentEvent>) =>
     (all) => all.map((data) => (data as { readonly message: string }).message)
   )
 
-/** Registers the tests of log lines. */
+/** Registers the tests for log lines. */
 export const logs = (it: ServerIt): void => {
   it.effect("events: log lines appear among the other events, with level, time, attempt, source and worker", () =>
     Effect.gen(function*() {
@@ -74,7 +74,7 @@ export const logs = (it: ServerIt): void => {
       }])
       yield* worker.stream(id, ["chunk"])
       expect((yield* reader.next)?.event).toBe("chunk")
-      // The line names no job, and the worker holds exactly one.
+      // The line does not name a job, and the worker holds exactly one.
       yield* say(endpoint, worker.id, "printed", { source: "stdout" })
       expect(yield* dataOf(yield* reader.next)).toMatchObject({ number: 2, message: "printed", source: "stdout" })
       yield* worker.finish(id, "done")
@@ -112,7 +112,7 @@ export const logs = (it: ServerIt): void => {
       const back = yield* (yield* read(endpoint, id, { after: end?.id })).rest
       expect([back.map(({ event }) => event), yield* messagesOf(back)]).toEqual([["log"], ["late"]])
       expect((yield* read(endpoint, id, { after: back[0]?.id })).status).toBe(204)
-      // A client that wants no lines already has everything.
+      // A client that does not request log lines has already received everything.
       expect((yield* read(endpoint, id, { after: end?.id, query: "?events=status" })).status).toBe(204)
     }))
 
@@ -143,7 +143,7 @@ export const logs = (it: ServerIt): void => {
       const { id } = yield* endpoint.run({})
       yield* worker.next
       yield* say(endpoint, worker.id, "one", { job: id, level: "DEBUG" })
-      // The worker reports no job in progress: the first attempt is lost.
+      // The worker reports that no job is in progress, so the first attempt is lost.
       yield* worker.take(false)
       yield* say(endpoint, worker.id, "two", { job: id, level: "ERROR", source: "stderr" })
       yield* say(endpoint, worker.id, "three", { job: id })
@@ -219,7 +219,7 @@ export const logs = (it: ServerIt): void => {
           }))
           const seen: Array<SentEvent> = []
           for (let turn = 0; seen.at(-1)?.event !== "end"; turn++) {
-            // Every third connection lasts long enough for an event of any length.
+            // Every third connection stays open long enough for an event of any length.
             const cutAfter = turn % 3 === 2 ? 2_000 : cuts[turn % cuts.length] ?? 1
             const reader = yield* read(endpoint, id, { after: seen.at(-1)?.id, cutAfter })
             seen.push(...yield* reader.rest)

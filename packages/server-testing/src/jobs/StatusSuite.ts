@@ -1,5 +1,5 @@
 /**
- * Tests of status, status-sync and health (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#health).
+ * Tests status, status-sync and health (docs/spec/jobs-api.md#job-object, docs/spec/jobs-api.md#health).
  */
 import { expect } from "@effect/vitest"
 import { Job } from "@stint/contract/Job"
@@ -11,9 +11,9 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ServerTest } from "../ServerTest.ts"
 import { expectJson } from "../WireClient.ts"
 
-/** Registers the tests of job status. */
+/** Registers the tests for job status. */
 export const statusCalls = (it: ServerIt): void => {
-  it.effect("status: has exactly the keys that apply at each step of a job's life, by GET and by POST", () =>
+  it.effect("status: has exactly the keys that apply in each state of a job, by GET and by POST", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("w")
@@ -50,7 +50,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(Number.isInteger(done.delayTime) && Number.isInteger(done.executionTime)).toBe(true)
     }))
 
-  it.effect("status: a result without an output has none, not even the last progress", () =>
+  it.effect("status: a job whose result has no output shows none, not even the last progress", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -61,7 +61,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(Object.keys(yield* endpoint.status(id))).toEqual(["id", "status", "delayTime", "executionTime", "workerId"])
     }))
 
-  it.effect("status: returns an output exactly as the worker sent it", () =>
+  it.effect("status: returns the output exactly as the worker sent it", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -73,7 +73,7 @@ export const statusCalls = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("status: an error is a string and fails the job, and the rest of the output is kept", () =>
+  it.effect("status: an error is a string and fails the job, and the rest of the output is preserved", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -123,7 +123,7 @@ export const statusCalls = (it: ServerIt): void => {
       expect(yield* errorOf("full", JSON.stringify(blob))).toBe(JSON.stringify(blob))
       expect(yield* errorOf("none", JSON.stringify(blob))).toBe(JSON.stringify(rest))
       expect(yield* errorOf("none", "a plain sentence")).toBe("a plain sentence")
-      // Existing SDKs send this for a generator that raised.
+      // Existing SDKs send this for a generator that raised an exception.
       expect(yield* errorOf("none", "handler: no \ntraceback: /secret/path.py, line 3")).toBe("handler: no")
       expect(yield* errorOf("none", "{\"error_traceback\":7}")).toBe("{}")
     }))
@@ -162,7 +162,7 @@ export const statusCalls = (it: ServerIt): void => {
       })
       yield* worker.finish(a?.id ?? "", 1)
       yield* worker.deliver(b?.id ?? "", { error: "no" })
-      // The worker reports no job in progress, so the third job returns to the queue and is taken again.
+      // The worker reports that no job is in progress, so the third job returns to the queue and is taken again.
       yield* worker.take(false)
       expect(yield* endpoint.health).toEqual({
         jobs: { completed: 1, failed: 1, inProgress: 1, inQueue: 1, retried: 1 },

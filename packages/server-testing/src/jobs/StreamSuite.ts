@@ -1,6 +1,7 @@
 /**
- * Tests of streams (docs/spec/streaming.md#draining-chunks, docs/spec/streaming.md#end-of-a-stream,
- * docs/spec/worker-protocol.md#delivering-chunks): reading drains chunks, and the end is reported with the last chunk or after it.
+ * Tests streams (docs/spec/streaming.md#draining-chunks, docs/spec/streaming.md#end-of-a-stream,
+ * docs/spec/worker-protocol.md#delivering-chunks): reading drains the chunks, and the end is reported together with the last chunk or
+ * after it.
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -13,7 +14,7 @@ import { SDK_LABELS } from "../WireWorker.ts"
 
 const outputs = (values: Iterable<unknown>) => Array.from(values, (output) => ({ output }))
 
-/** Registers the tests of streams. */
+/** Registers the tests for streams. */
 export const streams = (it: ServerIt): void => {
   it.effect("`stream` is always an array, and is empty after the wait while the job is in the queue", () =>
     Effect.gen(function*() {
@@ -24,7 +25,7 @@ export const streams = (it: ServerIt): void => {
       expect(posted.json).toEqual({ id, status: "IN_QUEUE", stream: [] })
     }))
 
-  it.effect("returns each chunk once, in order, as it was sent", () =>
+  it.effect("returns each chunk once, in order, exactly as it was sent", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -71,7 +72,7 @@ export const streams = (it: ServerIt): void => {
       for (let i = 0; i < 2; i++) {
         expect(yield* endpoint.stream(id)).toMatchObject({ status: "COMPLETED", stream: [], output: [1, 2, 3] })
       }
-      // Reading the stream does not change the result.
+      // Reading the stream has not changed the result.
       expect((yield* endpoint.status(id)).output).toEqual([1, 2, 3])
     }))
 
@@ -111,7 +112,7 @@ export const streams = (it: ServerIt): void => {
       expect(chunks.every((chunk) => chunk.output === large)).toBe(true)
     }))
 
-  it.effect("delivers each chunk to one of two readers", () =>
+  it.effect("delivers each chunk to exactly one of two readers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -122,7 +123,7 @@ export const streams = (it: ServerIt): void => {
       )
       const numbers = Array.from({ length: 60 }, (_, i) => i)
       const [duration] = yield* Effect.timed(worker.stream(id, numbers))
-      // Readers that receive no chunk wait again and delay nothing.
+      // Readers that receive no chunk wait again and do not delay others.
       expect(Duration.toMillis(duration)).toBeLessThan(60 * LIMITS.streamWaitMs / 4)
       yield* worker.finish(id, [])
       const seen = (yield* Fiber.join(readers)).flat().flatMap((page) => page.stream).map((chunk) => chunk.output)
@@ -155,7 +156,7 @@ export const streams = (it: ServerIt): void => {
       expect(text).toContain(`"stream":[${chunks.map((chunk) => `{"output":${chunk}}`).join(",")}]`)
     }))
 
-  it.effect("accepts a chunk after the end without effect, and rejects one from a worker without the lease", () =>
+  it.effect("ignores a chunk that arrives after the end, and rejects a chunk from a worker without the lease", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

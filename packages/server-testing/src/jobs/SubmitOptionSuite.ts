@@ -1,5 +1,5 @@
 /**
- * Tests of submit options: priority, tags, retries, idempotency keys, webhooks.
+ * Tests submit options: priority, tags, retries, idempotency keys, webhooks.
  */
 import { expect } from "@effect/vitest"
 import { JobQueue } from "@stint/queue/JobQueue"
@@ -9,7 +9,7 @@ import type { ServerIt } from "../ServerIt.ts"
 import { ADMIN_KEY, LIMITS, ServerTest } from "../ServerTest.ts"
 import { expectProblem } from "../WireClient.ts"
 
-/** Registers the tests of submit options. */
+/** Registers the tests for submit options. */
 export const submitOptions = (it: ServerIt): void => {
   it.effect("run: higher priorities are taken first, equal ones in submission order", () =>
     Effect.gen(function*() {
@@ -58,7 +58,7 @@ export const submitOptions = (it: ServerIt): void => {
       const again = yield* send
       expect([again.status, again.json, again.headers.get("x-job-id")]).toEqual([200, { id, status: "COMPLETED" }, id])
       expect((yield* endpoint.health).jobs).toMatchObject({ completed: 1, inQueue: 0 })
-      // On another endpoint it is a different key.
+      // On another endpoint, the same text is a different key.
       const other = yield* (yield* ServerTest).endpoint()
       const elsewhere = yield* other.call(other.path("run"), { json: { input: 1 }, headers: { "idempotency-key": "order 1" } })
       expect(elsewhere.headers.get("x-job-id")).not.toBe(id)
@@ -91,7 +91,7 @@ export const submitOptions = (it: ServerIt): void => {
       expect((yield* endpoint.health).jobs).toMatchObject({ completed: 1, inQueue: 0 })
     }))
 
-  it.effect("run: one key with another body returns 409 with the id of the key's job, and stores nothing", () =>
+  it.effect("run: the same key with a different body returns 409 with the id of the key's job, and stores nothing", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { id } = yield* endpoint.run(1, { idempotencyKey: "k" })

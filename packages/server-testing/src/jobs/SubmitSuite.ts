@@ -1,5 +1,5 @@
 /**
- * Tests of run and runsync (docs/spec/jobs-api.md#submitting-a-job, docs/spec/jobs-api.md#request-body).
+ * Tests run and runsync (docs/spec/jobs-api.md#submitting-a-job, docs/spec/jobs-api.md#request-body).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -14,7 +14,7 @@ const UUID = "[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12
 const took = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.timed(effect), ([duration, value]) => ({ value, millis: Duration.toMillis(duration) }))
 
-/** Registers the tests of submitting jobs. */
+/** Registers the tests for submitting jobs. */
 export const submits = (it: ServerIt): void => {
   it.effect("run: returns the id and IN_QUEUE at once, and nothing else", () =>
     Effect.gen(function*() {
@@ -25,7 +25,7 @@ export const submits = (it: ServerIt): void => {
       expect(answer.json).toEqual({ id: expect.stringMatching(new RegExp(`^${UUID}$`)), status: "IN_QUEUE" })
     }))
 
-  it.effect("run: any JSON is an input and reaches the worker exactly as it was sent", () =>
+  it.effect("run: accepts any JSON as the input and delivers it to the worker exactly as it was sent", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -176,7 +176,7 @@ export const submits = (it: ServerIt): void => {
       })
     }))
 
-  it.effect("runsync: clamps a wait below the minimum and uses the default for a non-numeric one", () =>
+  it.effect("runsync: clamps a wait below the minimum, and uses the default for a non-numeric wait", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       for (const wait of ["0", "-5", "1"]) {

@@ -61,7 +61,7 @@ export const open = Effect.fnUntraced(function*(
       next = await reader?.read()
     }
   }
-  // A disconnect ends the reading too.
+  // A disconnect also ends the read.
   read().catch(() => {}).finally(() => {
     ended = true
   })

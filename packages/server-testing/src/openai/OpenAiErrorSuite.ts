@@ -1,5 +1,5 @@
 /**
- * Tests of errors under the OpenAI route (docs/spec/openai-route.md#errors): OpenAI's shape everywhere, with a matching status.
+ * Tests errors under the OpenAI route (docs/spec/openai-route.md#errors): all of them have OpenAI's shape and a matching status.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -10,7 +10,7 @@ import { ServerTest } from "../ServerTest.ts"
 import type { Call } from "../WireClient.ts"
 import { ask, chat, expectError } from "./OpenAiCaller.ts"
 
-/** Registers the tests of errors. */
+/** Registers the tests for errors. */
 export const openAiErrors = (it: ServerIt): void => {
   it.effect("every rejection has OpenAI's shape, with its status, its code and an id", () =>
     Effect.gen(function*() {
@@ -56,7 +56,7 @@ export const openAiErrors = (it: ServerIt): void => {
       const key = { ...chat(), headers: { "idempotency-key": "\u00e4" } }
       expect((yield* Effect.flatMap(ask(endpoint, "chat/completions", key), expectError(400))).param).toBe("Idempotency-Key")
       expect((yield* server.call(completions, { method: "PUT" })).headers.get("allow")).toBe("POST, GET, DELETE")
-      // None of the requests created a job.
+      // Check that none of the requests created a job.
       expect((yield* endpoint.health).jobs.inQueue).toBe(0)
     }))
 
@@ -82,7 +82,7 @@ export const openAiErrors = (it: ServerIt): void => {
       yield* socket.until((received) => received.split("HTTP/1.1 401 ").length === 3)
     }))
 
-  it.effect("returns a handler's error object as an object, in any notation, with its own status or one that matches its type", () =>
+  it.effect("returns a handler's error object as an object, in any notation, with its own status or the status that matches its type", () =>
     Effect.gen(function*() {
       const { endpoint } = yield* ServerTest
       const one = yield* endpoint()

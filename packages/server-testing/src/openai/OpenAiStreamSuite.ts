@@ -1,5 +1,5 @@
 /**
- * Tests of streams on the OpenAI route (docs/spec/openai-route.md#responses-with-a-stream): what is forwarded, and how a stream ends.
+ * Tests streams on the OpenAI route (docs/spec/openai-route.md#responses-with-a-stream): what is forwarded, and how a stream ends.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -11,7 +11,7 @@ import { ADMIN_KEY, ServerTest } from "../ServerTest.ts"
 import type { Settings } from "../TestEndpoint.ts"
 import { chat, dataOf, open } from "./OpenAiCaller.ts"
 
-/** A request for a stream whose job has started and sent its first chunks. */
+/** Requests a stream and waits until its job has started and sent its first chunks. */
 const begin = Effect.fnUntraced(function*(first: ReadonlyArray<Schema.Json>, settings: Settings = {}) {
   const server = yield* ServerTest
   const endpoint = yield* server.endpoint(settings)
@@ -24,12 +24,12 @@ const begin = Effect.fnUntraced(function*(first: ReadonlyArray<Schema.Json>, set
 
 const part = (content: string) => ({ object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })
 
-/** The handler's output without comments: on a slow machine there may be some between two events. */
+/** The handler's output without comments, because on a slow machine there may be comments between two events. */
 const withoutComments = (text: string): string => text.replaceAll(": alive\n\n", "")
 
 const errorOf = (text: string): unknown => JSON.parse(dataOf(text).at(-1) ?? "null")
 
-/** Registers the tests of streams. */
+/** Registers the tests for streams. */
 export const openAiStreams = (it: ServerIt): void => {
   it.effect("forwards text chunks byte for byte, split or joined as they arrived, and adds nothing", () =>
     Effect.gen(function*() {
@@ -49,7 +49,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(reading.headers.get("cache-control")).toBe("no-cache")
       expect([reading.headers.get("x-job-id"), reading.headers.get("x-request-id")]).toEqual([id, id])
       expect(withoutComments(yield* reading.whole)).toBe(texts.join(""))
-      // Reading the stream took nothing from /stream.
+      // Reading the stream did not drain chunks from /stream.
       expect((yield* endpoint.stream(id)).stream.map(({ output }) => output)).toEqual(texts)
     }))
 
@@ -73,7 +73,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(dataOf(text)).toEqual([JSON.stringify(part("a")), JSON.stringify(part("b")), "[DONE]"])
     }))
 
-  it.effect("sends each chunk when it arrives, and comments while none arrives", () =>
+  it.effect("sends each chunk when it arrives, and comments while no chunk arrives", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([part("a")])
       const reading = yield* Fiber.join(opening)
@@ -88,7 +88,7 @@ export const openAiStreams = (it: ServerIt): void => {
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([part("a")])
       const reading = yield* Fiber.join(opening)
-      // More often than comments are sent, and with a different value each time.
+      // Progress is sent more often than comments, with a different value each time.
       let percent = 0
       const reports = { enough: false }
       const reporting = yield* Effect.forkChild(Effect.gen(function*() {
@@ -98,7 +98,7 @@ export const openAiStreams = (it: ServerIt): void => {
         }
       }))
       yield* reading.until((text) => text.split(": alive").length > 2)
-      // Not cut off: a connection that breaks shortly after a job went out on it returns the job to the queue.
+      // End the connection normally: if it broke shortly after a job was sent on it, the job would return to the queue.
       reports.enough = true
       yield* Fiber.join(reporting)
       yield* worker.finish(id, [])
@@ -112,7 +112,7 @@ export const openAiStreams = (it: ServerIt): void => {
       yield* reading.until((text) => text.includes("data: {\"n\":1}\n: alive\n"))
       yield* worker.stream(id, ["\ndata: {\"open"])
       const before = yield* reading.until((text) => text.endsWith("data: {\"open"))
-      // Another stream, which may carry comments, shows when one would have been sent.
+      // A second stream, in which comments are allowed, shows when a comment would have been sent.
       const clock = yield* Effect.flatMap(Effect.flatMap(begin([part("a")]), ({ opening }) => Fiber.join(opening)), ({ until }) =>
         until((text) => text.split(": alive").length > 3))
       expect(clock).toContain("alive")
@@ -131,7 +131,7 @@ export const openAiStreams = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a failure before the first chunk gets a status, as without a stream", () =>
+  it.effect("a failure before the first chunk is returned as an error status, as without a stream", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([])
       const error = { message: "max_tokens is too large", type: "BadRequestError", param: "max_tokens", code: 400 }
@@ -152,7 +152,7 @@ export const openAiStreams = (it: ServerIt): void => {
       expect(text).not.toContain("[DONE]")
     }))
 
-  it.effect("losing an attempt after its first chunk ends the stream with an error, without a retry", () =>
+  it.effect("an attempt that is lost after its first chunk ends the stream with an error, without a retry", () =>
     Effect.gen(function*() {
       const { endpoint, id, opening, worker } = yield* begin([part("a")], { maxAttempts: 3 })
       const reading = yield* Fiber.join(opening)
@@ -167,7 +167,7 @@ export const openAiStreams = (it: ServerIt): void => {
       yield* endpoint.until(id, ({ status }) => status === "CANCELLED")
     }))
 
-  it.effect("losing an attempt before its first chunk retries it without notice to the client", () =>
+  it.effect("an attempt that is lost before its first chunk is retried without the client noticing", () =>
     Effect.gen(function*() {
       const { id, opening, worker } = yield* begin([], { maxAttempts: 3 })
       expect(yield* worker.take(false)).toMatchObject({ id, attempt: 2 })

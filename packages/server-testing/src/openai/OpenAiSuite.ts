@@ -1,5 +1,5 @@
 /**
- * Tests of the OpenAI route (docs/spec/openai-route.md#requests): how a request becomes a job, and how the response is built.
+ * Tests the OpenAI route (docs/spec/openai-route.md#requests): how a request becomes a job, and how the response is built.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ const start = Effect.fnUntraced(function*(settings?: Parameters<ServerTest["Serv
 
 const part = (content: string) => ({ object: "chat.completion.chunk", choices: [{ index: 0, delta: { content } }] })
 
-/** Registers the tests of requests and of responses without a stream. */
+/** Registers the tests for requests and for responses without a stream. */
 export const openAi = (it: ServerIt): void => {
   it.effect("a POST becomes a job with its route and its body, and the handler's value is returned with the job's id", () =>
     Effect.gen(function*() {
@@ -36,7 +36,7 @@ export const openAi = (it: ServerIt): void => {
       expect(yield* endpoint.status(job.id)).toMatchObject({ status: "COMPLETED", output: completion })
     }))
 
-  it.effect("a GET becomes a job with its bare route; a query or another method is passed in members of their own", () =>
+  it.effect("a GET becomes a job with only its route; a query or another method is passed in separate members", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const cases: ReadonlyArray<readonly [route: string, method: string, input: unknown]> = [
@@ -56,7 +56,7 @@ export const openAi = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("body and response cross the platform unchanged, down to the last digit", () =>
+  it.effect("the body and the response pass through the platform unchanged, down to the last digit", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const body = "{ \"b\": 18446744073709551615,\n \"1\": 1e400 }"
@@ -91,7 +91,7 @@ export const openAi = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("a generator's only chunk is the response, collected or not; more than one is an error", () =>
+  it.effect("a generator's only chunk is the response, aggregated or not; several chunks are an error", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       for (const output of [[], [{ a: 1 }]]) {
@@ -115,14 +115,14 @@ export const openAi = (it: ServerIt): void => {
       const answering = yield* Effect.forkChild(ask(endpoint, "chat/completions", chat()))
       const { id } = yield* worker.next
       yield* worker.stream(id, [{ lost: true }])
-      // The worker takes another job with none in progress: the first is lost.
+      // The worker takes another job and reports that no job is in progress, so the first job is lost.
       yield* worker.take(false)
       yield* worker.stream(id, [{ kept: true }])
       yield* worker.deliver(id, { output: [] }, "&isStream=true")
       expect((yield* Fiber.join(answering)).json).toEqual({ kept: true })
     }))
 
-  it.effect("Idempotency-Key: the same request is the same job with the same response; another request returns 409", () =>
+  it.effect("Idempotency-Key: repeating the same request returns the same job and response; a different request returns 409", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const headers = { "idempotency-key": "order-1" }
@@ -139,7 +139,7 @@ export const openAi = (it: ServerIt): void => {
       expect(yield* expectError(409)(other)).toMatchObject({ type: "invalid_request_error", code: "conflict" })
     }))
 
-  it.effect("counts against the endpoint's rate limit as its own operation, with OpenAI's error code and the usual headers", () =>
+  it.effect("counts against the endpoint's rate limit as a separate operation, with OpenAI's error code and the usual headers", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start({ rateLimit: { limit: 1, perMs: 86_400_000 } })
       yield* worker.serve(() => Effect.succeed({ output: { data: [] } }))
@@ -152,7 +152,7 @@ export const openAi = (it: ServerIt): void => {
       expect(refused.headers.get("x-should-retry")).toBeNull()
     }))
 
-  it.effect("a caller that disconnects cancels its waiting or running job, so that no output is generated for nothing", () =>
+  it.effect("when a caller disconnects, its waiting or running job is cancelled, so that no output is generated in vain", () =>
     Effect.gen(function*() {
       const { endpoint, worker } = yield* start()
       const only = Effect.map(

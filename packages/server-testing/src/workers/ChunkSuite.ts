@@ -1,5 +1,5 @@
 /**
- * Tests of numbered chunks (job-stream with `chunk`): a repeated chunk is stored once, and a gap is rejected.
+ * Tests numbered chunks (job-stream with `chunk`): a repeated chunk is stored once, and a chunk after a gap is rejected.
  */
 import { expect } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -14,7 +14,7 @@ const send = (worker: WireWorker, job: string, chunk: number | string, output: u
     headers: SDK_LABELS
   })
 
-/** Registers the tests of numbered chunks. */
+/** Registers the tests for numbered chunks. */
 export const chunks = (it: ServerIt): void => {
   it.effect("job-stream: returns 200 for a repeated chunk and stores it once", () =>
     Effect.gen(function*() {
@@ -45,7 +45,7 @@ export const chunks = (it: ServerIt): void => {
       expect(stream.map(({ output }) => output)).toEqual(["a", "b", "c"])
     }))
 
-  it.effect("job-stream: without a number each chunk is a new one, as existing workers send them", () =>
+  it.effect("job-stream: treats each chunk without a number as new, because existing workers send no numbers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

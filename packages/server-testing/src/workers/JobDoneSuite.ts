@@ -1,5 +1,5 @@
 /**
- * Tests of job-done and ping (docs/spec/worker-protocol.md#delivering-a-result, docs/spec/worker-protocol.md#delivering-progress,
+ * Tests job-done and ping (docs/spec/worker-protocol.md#delivering-a-result, docs/spec/worker-protocol.md#delivering-progress,
  * docs/spec/worker-protocol.md#heartbeat).
  */
 import { expect } from "@effect/vitest"
@@ -12,7 +12,7 @@ import { expectProblem } from "../WireClient.ts"
 import { SDK_LABELS } from "../WireWorker.ts"
 
 const results = (it: ServerIt) => {
-  it.effect("job-done: accepts raw UTF-8 JSON with a form's content type and a stray charset header", () =>
+  it.effect("job-done: accepts raw UTF-8 JSON with the content type of a form and a stray charset header", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -41,7 +41,7 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: returns 200 for a repeated result, and neither it nor a different one changes the job", () =>
+  it.effect("job-done: returns 200 for a repeated result, and neither a repeated nor a different result changes the job", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -55,7 +55,7 @@ const results = (it: ServerIt) => {
       }
     }))
 
-  it.effect("job-done: rejects a result from another worker and says why", () =>
+  it.effect("job-done: rejects a result from another worker and states the reason", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("holder")
@@ -70,7 +70,7 @@ const results = (it: ServerIt) => {
       expect(yield* endpoint.status(id)).toMatchObject({ output: "mine", workerId: "holder" })
     }))
 
-  it.effect("job-done: accepts a result that names its attempt for that attempt only", () =>
+  it.effect("job-done: accepts a result that names an attempt only for that attempt", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()
@@ -79,7 +79,7 @@ const results = (it: ServerIt) => {
       expect(yield* worker.take(false)).toMatchObject({ attempt: 2 })
       yield* Effect.flatMap(worker.deliver(id, { output: "old" }, "&attempt=1"), expectProblem(409))
       yield* Effect.flatMap(worker.call(`${worker.addresses.stream(id)}&attempt=1`, { json: { output: 0 } }), expectProblem(409))
-      // Late progress is not an error, but it is not shown.
+      // Late progress is not an error, but the job does not show it.
       expect((yield* worker.deliver(id, { status: "IN_PROGRESS", output: "old" }, "&attempt=1")).status).toBe(200)
       expect(yield* endpoint.status(id)).toEqual({
         id,
@@ -260,7 +260,7 @@ const heartbeats = (it: ServerIt) => {
       expect(yield* worker.stops).toEqual([])
     }))
 
-  it.effect("ping: extends leases in every form", () =>
+  it.effect("ping: extends leases with every form of the request", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ leaseMs: 1_000 })
       const worker = yield* endpoint.worker()
@@ -323,7 +323,7 @@ const heartbeats = (it: ServerIt) => {
       }
     }))
 
-  it.effect("ping: an exiting worker's unnamed jobs return to the queue unstarted, and the worker finishes the rest", () =>
+  it.effect("ping: when a worker exits, the jobs that it does not name return to the queue as not started, and it finishes the others", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
       const worker = yield* endpoint.worker()
@@ -343,7 +343,7 @@ const heartbeats = (it: ServerIt) => {
     }))
 }
 
-/** Registers the tests of delivering results and of heartbeats. */
+/** Registers the tests for result delivery and heartbeats. */
 export const jobDone = (it: ServerIt): void => {
   results(it)
   heartbeats(it)

@@ -1,6 +1,6 @@
 /**
- * Tests of job-take, job-stop and worker URLs
- * (docs/spec/worker-protocol.md#taking-a-job, docs/spec/worker-protocol.md#stopping-jobs, docs/spec/worker-protocol.md#appended-queries).
+ * Tests job-take, job-stop and worker URLs (docs/spec/worker-protocol.md#taking-a-job, docs/spec/worker-protocol.md#stopping-jobs,
+ * docs/spec/worker-protocol.md#appended-queries).
  */
 import { expect } from "@effect/vitest"
 import * as Duration from "effect/Duration"
@@ -14,7 +14,7 @@ import { expectProblem } from "../WireClient.ts"
 const timed = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.map(Effect.timed(effect), ([duration, value]) => ({ value, millis: Duration.toMillis(duration) }))
 
-/** Registers the tests of taking jobs. */
+/** Registers the tests for taking jobs. */
 export const jobTakes = (it: ServerIt): void => {
   it.effect("job-take: returns a job as JSON with id, input, delayTime and attempt", () =>
     Effect.gen(function*() {
@@ -50,7 +50,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(millis + taken.millis).toBeLessThan(LIMITS.workerWaitMs)
     }))
 
-  it.effect("job-take: each of many jobs goes to one of many workers", () =>
+  it.effect("job-take: delivers each of many jobs to exactly one of many workers", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const workers = yield* Effect.forEach(Array.from({ length: 10 }), () => endpoint.worker())
@@ -72,7 +72,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect((yield* worker.takeBatch(3)).map((job) => job.input)).toEqual([3, 4])
       expect(yield* worker.takeBatch(3)).toEqual([])
       yield* endpoint.run("x")
-      // Any other batch_size returns at least one job.
+      // With any other batch_size, at least one job is returned.
       for (const size of ["0", "-1", "many", "", "1.5"]) {
         yield* endpoint.run(size)
         const answer = yield* worker.call(`${worker.addresses.takeBatch}&batch_size=${size}`)
@@ -86,7 +86,7 @@ export const jobTakes = (it: ServerIt): void => {
       const worker = yield* endpoint.worker()
       const { id } = yield* endpoint.run({})
       expect(yield* worker.take(false)).toMatchObject({ id, attempt: 1 })
-      // With 1 the worker holds the job.
+      // With job_in_progress=1, the worker keeps the job.
       expect(yield* worker.take(true)).toBeUndefined()
       expect((yield* endpoint.status(id)).status).toBe("IN_PROGRESS")
       expect(yield* worker.take(false)).toMatchObject({ id, attempt: 2 })
@@ -103,7 +103,7 @@ export const jobTakes = (it: ServerIt): void => {
       const { id } = yield* endpoint.run({})
       expect((yield* call(`${base}/job-take/tail&job_in_progress=0`)).json).toMatchObject({ id, attempt: 1 })
       expect((yield* endpoint.status(id)).workerId).toBe("tail")
-      // The appended query is read: job_in_progress=1 keeps the job, 0 returns it.
+      // The appended query is read: with job_in_progress=1 the worker keeps the job, and with 0 the job returns to the queue.
       expect((yield* call(`${base}/job-take/tail&job_in_progress=1`)).status).toBe(204)
       expect((yield* call(`${base}/job-take-batch/tail&batch_size=4&job_in_progress=0`)).json).toMatchObject([{ id, attempt: 2 }])
       expect((yield* call(`${base}/job-stop/tail&x=1`)).status).toBe(204)
@@ -113,7 +113,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* endpoint.status(id)).toMatchObject({ status: "COMPLETED", output: 2, workerId: "tail" })
     }))
 
-  it.effect("addresses: the real query takes precedence over the appended one, and both are read", () =>
+  it.effect("addresses: reads both queries, and the real query takes precedence over the appended query", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const { call } = yield* endpoint.worker()
@@ -190,7 +190,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* worker.stops).toEqual([])
     }))
 
-  it.effect("job-stop: delivers a signal to its worker only, not to one of the same name on another endpoint", () =>
+  it.effect("job-stop: delivers a signal only to its worker, and not to a worker with the same name on another endpoint", () =>
     Effect.gen(function*() {
       const server = yield* ServerTest
       const endpoint = yield* server.endpoint()
@@ -204,7 +204,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect(yield* worker.stops).toEqual([id])
     }))
 
-  it.effect("returns 404 for an unknown endpoint on the worker API too, delayed so that workers do not spin", () =>
+  it.effect("the worker API also returns 404 for an unknown endpoint, after a delay that prevents workers from spinning", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker()

@@ -1,5 +1,5 @@
 /**
- * Access keys: which caller a key identifies.
+ * Access keys: determines which caller a key belongs to.
  *
  * ```
  *   the platform's key    set by the operator              valid for the jobs API and the control API
@@ -8,10 +8,10 @@
  * ```
  *
  * A worker key is an HMAC-SHA-256 under the platform's key, so it needs no storage and survives a restart
- * (docs/decisions/0004-worker-keys-are-derived.md). A new platform key therefore changes every worker key.
+ * (docs/decisions/0004-worker-keys-are-derived.md). Changing the platform's key therefore changes every worker key.
  *
- * Created keys are compared by their SHA-256 digests, the other keys by their text, both in constant time. The comparison reveals the length
- * of a key and nothing else. It reads neither disk nor database.
+ * Created keys are compared by their SHA-256 digests, and the other keys by their text. Both comparisons take constant time, reveal
+ * nothing but the length of a key, and access neither the disk nor a database.
  */
 import type { KeyId, KeyScope } from "@stint/contract/AccessKey"
 import type { RateLimit } from "@stint/contract/RateLimit"
@@ -50,15 +50,15 @@ export type KeyLookup =
 export class AccessKeys extends Context.Service<AccessKeys, {
   /** Looks up a presented key. Returns `Unknown` for derived worker keys: see `isWorkerKeyOf`. */
   readonly identify: (key: Redacted.Redacted) => Effect.Effect<KeyLookup>
-  /** Whether a presented key is the derived worker key of that endpoint. */
+  /** Whether a presented key is the derived worker key for that endpoint. */
   readonly isWorkerKeyOf: (endpoint: string, key: Redacted.Redacted) => boolean
-  /** Whether a key has the shape of a derived worker key. For error messages when a worker key is used on another API. */
+  /** Whether a key has the format of a derived worker key. Used in error messages when a worker key is used on another API. */
   readonly hasWorkerKeyPrefix: (key: Redacted.Redacted) => boolean
-  /** The derived worker key of an endpoint. */
+  /** The derived worker key for an endpoint. */
   readonly workerKey: (endpoint: string) => Redacted.Redacted
 }>()("@stint/server/AccessKeys") {}
 
-/** The lookup result of the platform's own key. */
+/** The lookup result for the platform's own key. */
 const platform: KeyLookup = {
   _tag: "Caller",
   caller: { id: "platform", name: "the platform's API key", scopes: ["admin"], endpoints: "all", rateLimit: undefined }
@@ -80,7 +80,7 @@ const isSame = (presented: string, bytes: Buffer): boolean => {
   return other.length === bytes.length && timingSafeEqual(other, bytes)
 }
 
-/** Minimum interval between updates of a key's last use: rare enough to cost nothing, frequent enough to find unused keys. */
+/** Minimum interval between updates of a key's last use: long enough that the writes cost nothing, and short enough to find unused keys. */
 const LAST_USED_INTERVAL_MILLIS = 60_000
 
 /** Looks up the platform's own key and the keys in KeyStore. */

@@ -1,8 +1,8 @@
 /**
- * Authentication errors: what was requested, what the key allows, which platform answered, and what to do.
+ * Authentication errors. Each message states what was requested, what the key allows, which platform responded, and what to do.
  *
- * A 401 or 403 is easily confused with one from another platform, or with a 404 from the wrong host. An error never
- * repeats the key, and reveals nothing about a key to a caller who does not hold it.
+ * Naming the platform matters because a 401 or 403 is easily confused with one from another platform, or with a 404 from the wrong host.
+ * An error never repeats the key, and reveals nothing about a key to callers who do not have it.
  */
 import type { KeyEndpoints, KeyScope } from "@stint/contract/AccessKey"
 import { Forbidden, problemMembers, Unauthorized } from "@stint/contract/Problem"
@@ -10,13 +10,13 @@ import type { HttpServerRequest } from "effect/http"
 import { excerpt } from "../http/ProblemJson.ts"
 import type { Caller, KeyLookup } from "./AccessKeys.ts"
 
-/** Places where clients of other platforms put their key. */
+/** Places where clients of other platforms send their key. */
 const KEY_HEADERS = ["x-api-key", "api-key", "apikey", "x-api-token", "x-auth-token", "x-access-token"]
 const KEY_QUERIES = /^(?:api[-_]?key|key|token|access[-_]?token|auth|authorization)$/i
 
 const SEND_KEY = "Send the header `Authorization: Bearer KEY`."
 
-/** Names this platform: callers often send a key of another one. */
+/** Names this platform, because callers often send a key that belongs to another platform. */
 const thisIs = (baseUrl: string): string => `This is ${baseUrl}; keys of other platforms do not work here.`
 
 const misplaced = ({ headers, url }: HttpServerRequest.HttpServerRequest): string | undefined => {
@@ -64,7 +64,7 @@ const reasons = {
   }
 } as const
 
-/** 401: the key was valid once. Only a caller who holds the key gets this error. */
+/** 401: the key is no longer valid. Only callers who have the key get this error. */
 export const inactiveKey = (
   baseUrl: string,
   { at, key, why }: Extract<KeyLookup, { readonly _tag: "Inactive" }>
@@ -99,7 +99,7 @@ export const wrongScope = (baseUrl: string, caller: Caller, surface: string, wan
     `${hint} This is ${baseUrl}.`
   ))
 
-/** 403: the key is for other endpoints. */
+/** 403: the key is not valid for this endpoint. */
 export const wrongEndpoint = (baseUrl: string, caller: Caller, endpoint: string): Forbidden =>
   new Forbidden(problemMembers(
     `${named(caller)} is valid for ${endpointsInWords(caller.endpoints)}, not for "${excerpt(endpoint)}".`,

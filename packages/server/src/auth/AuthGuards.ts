@@ -6,7 +6,7 @@
  *                   401            403         403            404          429             last two: jobs API and OpenAI route only
  * ```
  *
- * `AuthMiddleware` runs them before the operations of the `HttpApi`, `FastPath` before the operations that it serves.
+ * `AuthMiddleware` runs them before the operations of the `HttpApi`; `FastPath` runs them before the operations that it serves.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import {
@@ -46,7 +46,7 @@ const challenge = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "www-authenticate", "Bearer realm=\"stint\""))
 )
 
-/** Rejects a key that identifies no caller. Shared by the guards of callers and operators. */
+/** Rejects a key that belongs to no caller. Shared by the guards for callers and operators. */
 const makeRejectKey = Effect.map(Effect.all({ keys: AccessKeys, address: PublicAddress }), ({ address, keys }) => {
   const { baseUrl } = address
   return Effect.fnUntraced(function*(
@@ -71,7 +71,7 @@ const makeRejectKey = Effect.map(Effect.all({ keys: AccessKeys, address: PublicA
   })
 })
 
-/** Exempt from rate limits: load balancers and dashboards poll it often, and it costs nothing. */
+/** Exempt from rate limits, because load balancers and dashboards poll it often and it is cheap. */
 const UNLIMITED = "health"
 
 /** `10 s`, `1 h`: the largest unit that is exact. */
@@ -108,7 +108,7 @@ const makeCaller = Effect.gen(function*() {
   const limiter = yield* RateLimiter.RateLimiter
   const { baseUrl } = yield* PublicAddress
 
-  /** Runs the call if the limits admit it, and releases its permit when the call has ended. */
+  /** Runs the call if it is within the limits, and releases its permit when the call has ended. */
   const limited = <A, E, R>(
     respond: Effect.Effect<A, E, R>,
     caller: Caller,
@@ -131,7 +131,7 @@ const makeCaller = Effect.gen(function*() {
       },
       (permit, exit) => {
         const release = Effect.sync(permit.release)
-        // A streamed body continues after this point: such a call ends with its request.
+        // A streamed body is still being sent after this point, so the call ends only when its request ends.
         return isStreamed(exit) ? Effect.addFinalizer(() => release) : release
       }
     )
@@ -235,13 +235,14 @@ const make = Effect.all({ caller: makeCaller, operator: makeOperator, worker: ma
 /**
  * The guards. Each runs the given effect, or fails with a problem.
  *
- * - `caller`: requires a key for jobs of the endpoint. Looks up the endpoint, passes it to the effect, and applies rate limits per operation.
+ * - `caller`: requires a jobs key that is valid for the endpoint. Looks up the endpoint, passes it to the effect, and applies rate
+ *   limits per operation.
  * - `operator`: requires the scope `admin`.
- * - `worker`: requires a worker key of the endpoint. Delays its errors, because SDKs retry at once.
+ * - `worker`: requires a worker key for the endpoint. Delays its errors, because SDKs retry at once.
  */
 export class AuthGuards extends Context.Service<AuthGuards, Effect.Success<typeof make>>()("@stint/server/AuthGuards") {}
 
-/** The guards. One instance serves all routes, because it holds the rate limits' counters. */
+/** The guards. All routes share one instance, because it contains the rate limit counters. */
 export const layer: Layer.Layer<AuthGuards, never, AccessKeys | EndpointStore | PublicAddress> = Layer.effect(AuthGuards, make)
   .pipe(
     Layer.provide(RateLimiter.layer)

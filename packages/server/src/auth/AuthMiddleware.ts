@@ -1,5 +1,5 @@
 /**
- * The guards as middlewares of the `HttpApi`.
+ * The guards as middleware for the `HttpApi`.
  */
 import { ControlAuthorization, CurrentEndpoint, JobsAuthorization, WorkerAuthorization } from "@stint/contract/Authorization"
 import { OpenAiAuthorization } from "@stint/contract/OpenAiApi"
@@ -11,7 +11,7 @@ import * as Layer from "effect/Layer"
 import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
 import { AuthGuards } from "./AuthGuards.ts"
 
-/** The operation of a call: the path segment after the endpoint. GET and POST of a path are one operation. */
+/** The operation of a call: the path segment after the endpoint. GET and POST of the same path are one operation. */
 const operationOf = ({ path }: HttpApiEndpoint.Top): string => path.split("/")[3] ?? ""
 
 const endpointId = Effect.map(HttpRouter.params, ({ endpoint = "" }) => endpoint)
@@ -32,7 +32,7 @@ const rejections = [Unauthorized, Forbidden, TooManyRequests, EndpointNotFound, 
 const isRejection = (error: unknown): error is InstanceType<(typeof rejections)[number]> =>
   rejections.some((rejection) => error instanceof rejection)
 
-/** The guard of the jobs API, with errors in OpenAI's shape. */
+/** The guard of the jobs API, with errors in OpenAI's format. */
 const layerOpenAi = Layer.effect(
   OpenAiAuthorization,
   Effect.map(JobsAuthorization, ({ key }) => ({

@@ -1,13 +1,13 @@
 /**
- * Secrets of access keys: how they are created, what is stored, and how a presented secret is checked.
+ * Secrets of access keys: creates them, derives the part that is stored, and checks presented secrets.
  *
  * ```
  *   stint_0123456789abcdef_Vm9y...         43 characters, 256 random bits
  *         `--- id -------´ `- random --´   the id finds the record to compare with, in constant time however many keys exist
  * ```
  *
- * The store holds the SHA-256 of the whole text. A slow hash would add nothing: it protects secrets that can be guessed, and 256 random bits
- * cannot be (docs/decisions/0009-keys-at-rest.md).
+ * The store holds the SHA-256 of the whole text. A slow hash would not add any protection: slow hashes protect secrets that can be
+ * guessed, and 256 random bits cannot be guessed (docs/decisions/0009-keys-at-rest.md).
  */
 import { KeyId } from "@stint/contract/AccessKey"
 import type { KeyRecord } from "@stint/store/KeyStore"
@@ -36,7 +36,7 @@ export const mint = (id: KeyId): NewSecret => {
 
 const SHAPE = /^stint_([0-9a-f]{16})_[A-Za-z0-9_-]{43}$/
 
-/** The key id in a text that has the shape of a secret, otherwise undefined. */
+/** The key id in a text that has the format of a secret; undefined for any other text. */
 export const idIn = (text: string): string | undefined => SHAPE.exec(text)?.[1]
 
 /** Compares in constant time. */
@@ -50,7 +50,7 @@ export type SecretStatus =
   | { readonly _tag: "Active" }
   /** A secret of this key that no longer works. `at`: when it stopped working. */
   | { readonly _tag: "Inactive"; readonly why: "revoked" | "expired" | "rotated"; readonly at: number }
-  /** Never a secret of this key. */
+  /** Was never a secret of this key. */
   | { readonly _tag: "NoMatch" }
 
 const isOver = (time: number | undefined, now: number): time is number => time !== undefined && time <= now
@@ -66,7 +66,7 @@ export const secretStatus = (key: KeyRecord, digest: Buffer, now: number): Secre
   return { _tag: "Active" }
 }
 
-/** Number of expired secrets to keep per key, so that a caller who still uses one gets a specific error. */
+/** Number of expired secrets to keep per key, so that callers who still use an expired secret get a specific error. */
 const MAX_ENDED_SECRETS = 3
 
 /** The key after a rotation: all earlier secrets expire after `graceMs` or sooner. */

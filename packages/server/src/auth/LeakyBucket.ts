@@ -10,9 +10,9 @@
  *    +------------------> time
  * ```
  *
- * An idle meter admits `limit` calls at once, then one every `perMs / limit` milliseconds: at most `limit + d * limit / perMs` in any period
- * `d`. All values in these units are whole numbers below 2^53, so rounding never admits an extra call, and never rejects a caller who waited
- * for the announced time.
+ * An idle meter admits `limit` calls at once, then one every `perMs / limit` milliseconds: at most `limit + d * limit / perMs` in any
+ * period `d`. All values in these units are whole numbers below 2^53, so rounding never admits an extra call, and never rejects a caller
+ * who has waited for the announced time.
  */
 
 /** `limit` calls in `perMs` milliseconds. Both are whole numbers; their product must be below 2^53. */

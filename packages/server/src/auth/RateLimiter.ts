@@ -1,14 +1,13 @@
 /**
  * Rate limits of the jobs API, per key, endpoint and operation.
  *
- * Usage is applicable in this process's memory: a restart resets it, and several servers in front of one queue count independently.
- * A shared count would cost a database write per request, which is more than the rest of most requests costs
- * (docs/decisions/0009-keys-at-rest.md).
+ * Usage is counted in this process's memory: a restart resets it, and several servers in front of one queue count independently. A shared
+ * count would cost a database write per request, which is more than the rest of most requests costs (docs/decisions/0009-keys-at-rest.md).
  *
- * The endpoint's limit applies to every key, and a key's own limit applies as well: a call must be within both. A call rejected by either
- * limit counts against neither.
+ * The endpoint's limit applies to every key, and a key's own limit applies as well: a call must be within both. A call that is rejected by
+ * either limit does not count against the other.
  *
- * The headers follow draft-ietf-httpapi-ratelimit-headers-11; names of the key's own limits contain `-key`:
+ * The headers follow draft-ietf-httpapi-ratelimit-headers-11. The names of the key's own limits contain `-key`:
  *
  * ```
  *   RateLimit-Policy: "run";q=1000;w=10, "run-open";q=200;qu="concurrent-requests", "run-key";q=100;w=10
@@ -22,7 +21,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as LeakyBucket from "./LeakyBucket.ts"
 
-/** The unit that a limit counts. */
+/** The subject of a limit: each subject is counted separately. */
 export interface Subject {
   /** A key's id. */
   readonly key: string
@@ -31,7 +30,7 @@ export interface Subject {
   readonly operation: string
 }
 
-/** The owner of a limit. */
+/** Where a limit comes from. */
 export type Owner = "endpoint" | "key"
 
 /** The limits that apply to a call: the endpoint's, the key's, or both. */
@@ -53,14 +52,14 @@ export interface Permit {
   readonly rejection: Rejection | undefined
   /** The rate limit headers of the response. */
   readonly headers: Readonly<Record<string, string>>
-  /** Must be called once, when an admitted call has ended. */
+  /** Releases an admitted call. Must be called exactly once, when the call has ended. */
   readonly release: () => void
 }
 
 export class RateLimiter extends Context.Service<RateLimiter, {
   /** Counts a call, or rejects it. */
   readonly acquire: (subject: Subject, limits: Limits) => Permit
-  /** Number of subjects applicable in memory. */
+  /** Number of subjects held in memory. */
   readonly size: () => number
 }>()("@stint/server/RateLimiter") {}
 
@@ -103,7 +102,7 @@ const headersOf = (operation: string, readings: ReadonlyArray<LimitReading>, ope
   return { "ratelimit-policy": policies.join(", "), ratelimit: states.join(", ") }
 }
 
-/** Why the limits reject the call, or undefined. When several reject it, the one with the longest wait. */
+/** Why the limits reject the call, or undefined. When several limits reject it, the limit with the longest wait is returned. */
 const rejectionFor = (readings: ReadonlyArray<LimitReading>, open: number): Rejection | undefined =>
   readings.flatMap(({ by, limit, reading }): ReadonlyArray<Rejection> => {
     const isFull = limit.concurrent !== undefined && open >= limit.concurrent
@@ -139,7 +138,7 @@ export const layer: Layer.Layer<RateLimiter> = Layer.effect(
       return usage
     }
 
-    /** A changed limit starts from zero; open calls still count. */
+    /** After a limit changes, its usage starts from zero, but open calls still count. */
     const countOf = ({ counts }: Usage, by: Owner, { limit, perMs }: RateLimit): Count => {
       const known = counts.get(by)
       if (known !== undefined && known.rate.limit === limit && known.rate.perMs === perMs) return known

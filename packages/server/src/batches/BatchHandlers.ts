@@ -1,7 +1,8 @@
 /**
- * Batches over the queue (docs/spec/batches.md#operations).
+ * Batches on top of the queue (docs/spec/batches.md#operations).
  *
- * Payloads stay text, as in `/run`: requests are cut out of the call's body, and results are spliced into the response as they are stored.
+ * Payloads stay text, as in `/run`: requests are cut out of the call's body, and results are spliced into the response exactly as they are
+ * stored.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
@@ -48,7 +49,7 @@ const decodeChanges = decoder(BatchChanges, changesHint)
 
 const ownRemedy = "Add the requests in several calls: POST /v2/{endpoint}/batch/{id}/requests."
 
-/** The requests of a body, each as the text that was sent. A body that is an array is the list of requests. */
+/** The requests in a body, each as the text that was sent. If the body is an array, it is the list of requests. */
 const textsOf = (value: unknown, text: string): ReadonlyArray<JsonText> =>
   elementTexts(Array.isArray(value) ? text : memberText(text, "requests") ?? "[]")
 
@@ -57,7 +58,7 @@ const rawRequests = (value: unknown): ReadonlyArray<unknown> => {
   return Array.isArray(requests) ? requests : []
 }
 
-/** Rejects idempotency keys: each request of a batch is exactly one job already. */
+/** Rejects idempotency keys, because each request in a batch is already exactly one job. */
 const rejectKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, InvalidRequest> => {
   const at = requests.findIndex((request) => Predicate.hasProperty(request, "idempotencyKey"))
   return at === -1 ? Effect.void : new InvalidRequest({
@@ -69,7 +70,7 @@ const rejectKeys = (requests: ReadonlyArray<unknown>): Effect.Effect<void, Inval
   })
 }
 
-/** A request with its result. A request that is not a job yet is reported as IN_QUEUE. */
+/** A request with its result. A request that has not become a job yet is reported as IN_QUEUE. */
 const resultText = (id: string, job: JobReport | undefined, batch: BatchRecord, endpoint: Endpoint): string => {
   if (job === undefined) {
     return `{"id":${JSON.stringify(id)},"status":"${batch.status === "CANCELLED" ? "CANCELLED" : "IN_QUEUE"}"}`
@@ -124,7 +125,7 @@ export const layer = HttpApiBuilder.group(
       return { body, requests }
     })
 
-    /** Reads one job at a time while earlier ones are sent, so a page of large results is never in memory as a whole. */
+    /** Reads one job at a time while the previous jobs are being sent, so a page of large results is never entirely in memory. */
     const results = (endpoint: Endpoint, batch: BatchRecord, ids: ReadonlyArray<JobId>, offset: number, limit: number) => {
       const requests = Stream.fromIterable(ids.entries()).pipe(
         Stream.mapEffect(([at, id]) =>

@@ -63,7 +63,7 @@ const problemOf = (
   }
 }
 
-/** 409 for a batch over the maximum number of requests. */
+/** 409 for a batch that exceeds the maximum number of requests. */
 export const tooManyRequests = (limit: number): Conflict =>
   new Conflict(problemMembers(
     `The batch would exceed the limit of ${limit} requests. Nothing of this call was stored.`,

@@ -18,8 +18,8 @@ import { endpointFinder, mapStoreErrors } from "../http/QueueProblems.ts"
 import { decoder, parseJson, readText } from "../http/RequestBody.ts"
 
 /**
- * How long a revoked or expired key is stored, so that a caller who still uses it gets a specific error. It is deleted when the next key is
- * created after that.
+ * How long a revoked or expired key stays in the store, so that callers who still use it get a specific error. After this time, creating
+ * another key deletes it.
  */
 const ENDED_KEY_RETENTION_MILLIS = 30 * 86_400_000
 
@@ -50,7 +50,7 @@ const viewOf = (key: KeyRecord, now: number): AccessKey => {
   }
 }
 
-/** Responses with a secret must not be cached. */
+/** Responses that contain a secret must not be cached. */
 const noStore = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "cache-control", "no-store"))
 )
@@ -72,7 +72,7 @@ const inactive = (key: KeyRecord, status: "REVOKED" | "EXPIRED") =>
       : "Set a later expiry first (PATCH /api/v1/keys/{key} with expiresAt), or create another: `stint keys create NAME`."
   ))
 
-/** When a key was revoked or expires; undefined when neither. */
+/** When a key was revoked or expires; undefined if neither applies. */
 const endOf = ({ expiresAt, revokedAt }: KeyRecord): number | undefined => revokedAt ?? expiresAt
 
 export const layer = HttpApiBuilder.group(
@@ -95,7 +95,7 @@ export const layer = HttpApiBuilder.group(
       return key ?? (yield* keyMissing(id))
     })
 
-    /** Rejects a misspelt endpoint: its key would be valid for nothing, or for an endpoint created later. */
+    /** Rejects unknown endpoints: with a misspelt name, the key would be valid for nothing, or for an endpoint that is created later. */
     const checkEndpoints = (endpoints: KeyEndpoints | undefined) =>
       endpoints === undefined || endpoints === "all" ? Effect.void : Effect.forEach(endpoints, findEndpoint, { discard: true })
 
@@ -104,7 +104,7 @@ export const layer = HttpApiBuilder.group(
         ? Effect.fail(invalid("expiresAt", `${new Date(expiresAt).toISOString()} is not in the future`, hint))
         : Effect.void
 
-    /** A changed key must meet the same rules as a new one. */
+    /** A changed key must follow the same rules as a new key. */
     const checkScopes = ({ scopes }: KeyRecord, patch: KeyPatch) => {
       const isAdmin = (patch.scopes ?? scopes).includes("admin")
       if (isAdmin && patch.endpoints !== undefined && patch.endpoints !== "all") {

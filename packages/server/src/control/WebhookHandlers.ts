@@ -36,7 +36,7 @@ const decodeRotation = decoder(WebhookSecretRotation, rotationHint, { unknown: "
 const decodeBody = Schema.decodeSync(Schema.fromJsonString(Schema.Json))
 const isJobId = Schema.is(JobId)
 
-/** Responses with a secret must not be cached. */
+/** Responses that contain a secret must not be cached. */
 const noStore = HttpEffect.appendPreResponseHandler((_, response) =>
   Effect.succeed(HttpServerResponse.setHeader(response, "cache-control", "no-store"))
 )
@@ -100,7 +100,7 @@ export const layer = HttpApiBuilder.group(
         Effect.fnUntraced(function*({ params, query }) {
           const endpoint = yield* findEndpoint(params.endpoint)
           const { cursor, job, limit, state } = query
-          // An invalid job id has no deliveries.
+          // There are no deliveries for an invalid job id.
           if (job !== undefined && !isJobId(job)) return { deliveries: [], cursor: null }
           const page = yield* mapStoreErrors(store.list({
             endpoint: endpoint.id,

@@ -1,6 +1,6 @@
 /**
- * Admission of large bodies into memory. A large body reserves memory before it is read and releases it when its request ends; it is rejected
- * when the memory is full.
+ * Admission of large bodies into memory. The server reserves memory for a large body before it reads the body, and releases it when the
+ * request ends. When the memory is full, it rejects the body.
  *
  * A response of a megabyte or more ends its request when its last byte is written, so the reservation also covers slow readers.
  */
@@ -12,7 +12,7 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import { bytesInWords } from "./Limits.ts"
 
-/** Seconds until a rejected caller should retry: every request that ends frees memory. */
+/** Seconds until a rejected caller should retry. Short, because every request that ends frees memory. */
 const RETRY_AFTER = 1
 
 /** Adds `Retry-After`, in seconds, to the response of the current request. */
@@ -28,7 +28,7 @@ export const setRetryAfter = (seconds: number): Effect.Effect<void> =>
     })
   )
 
-/** 503 with `Retry-After`: the payload memory has no room for this number of bytes. */
+/** 503 with `Retry-After`: this number of bytes does not fit into the payload memory. */
 export const memoryFull = (bytes: number): Effect.Effect<never, Unavailable> =>
   Effect.andThen(
     setRetryAfter(RETRY_AFTER),

@@ -1,9 +1,9 @@
 /**
  * Reads the bytes of a request's body as text.
  *
- * Every job has a body, so this reads Node's stream directly, which costs a third of reading through the platform's adapter
- * (docs/decisions/0014-fast-path.md). The adapter reads the body when there is no Node stream, and when the client sent
- * `Expect: 100-continue`.
+ * Every job has a body, so this reads Node's stream directly, which takes a third of the time that reading through the platform's adapter
+ * takes (docs/decisions/0014-fast-path.md). The adapter still reads the body if there is no Node stream or if the client sent `Expect:
+ * 100-continue`.
  */
 import * as ByteSize from "effect/ByteSize"
 import * as Effect from "effect/Effect"
@@ -23,7 +23,7 @@ const readByAdapter = (request: HttpServerRequest.HttpServerRequest, limit: numb
 
 const BYTE_ORDER_MARK = 0xFEFF
 
-/** UTF-8 with invalid bytes replaced and without the byte order mark. */
+/** Decodes UTF-8, replaces invalid bytes and drops the byte order mark. */
 const decoded = (chunks: ReadonlyArray<Buffer>): string => {
   const [first] = chunks
   const text = (first !== undefined && chunks.length === 1 ? first : Buffer.concat(chunks)).toString()
@@ -44,7 +44,7 @@ const readFromStream = (source: IncomingMessage, limit: number): Effect.Effect<s
       bytes += chunk.length
       if (bytes <= limit) return
       removeListeners()
-      // Let Node discard the rest, within the server's request timeout.
+      // Let Node discard the rest of the body, within the server's request timeout.
       source.resume()
       resume(Effect.fail("large"))
     }
@@ -66,7 +66,7 @@ const readFromStream = (source: IncomingMessage, limit: number): Effect.Effect<s
     })
   })
 
-/** The text of a body of at most `limit` bytes. Can be read once. */
+/** The text of a body of at most `limit` bytes. The body can be read only once. */
 export const readBodyText = (
   request: HttpServerRequest.HttpServerRequest,
   limit: number

@@ -1,5 +1,5 @@
 /**
- * Which web pages may call the platform (CORS): jobs API and OpenAI route only.
+ * CORS: which web pages may call the platform. Applies only to the jobs API and the OpenAI route.
  *
  * ```
  *   a page of an allowed origin  --OPTIONS /v2/{endpoint}/run--> 204, with what it may send     before any key is checked
@@ -7,8 +7,8 @@
  *   a page of another origin     --the same-------------------> the response, hidden from the page by the browser
  * ```
  *
- * The server reads no cookies, so a page can do nothing without its own key, and any request header is allowed: OpenAI's clients send a dozen.
- * Operators and workers do not call from web pages: the control API and the worker API send no CORS headers.
+ * The server reads no cookies, so a page can do nothing without a key of its own. Any request header is allowed, because OpenAI's clients
+ * send a dozen. Operators and workers do not call from web pages: the control API and the worker API send no CORS headers.
  */
 import { Api } from "@stint/contract/Api"
 import { JobsAuthorization } from "@stint/contract/Authorization"
@@ -19,10 +19,10 @@ import * as Effect from "effect/Effect"
 import { HttpMiddleware, HttpRouter, HttpServerRequest } from "effect/http"
 import { HttpApi } from "effect/http-api"
 
-/** `*`: every page. Otherwise origins as browsers send them: `https://app.example.com`, without a path. */
+/** `*` allows every page. Otherwise a list of origins as browsers send them: `https://app.example.com`, without a path. */
 export type AllowedOrigins = "*" | ReadonlyArray<string>
 
-/** The origins that may call. Default: none. */
+/** The origins whose pages may call the platform. Default: none. */
 export const Origins: Context.Reference<AllowedOrigins> = Context.Reference<AllowedOrigins>("@stint/server/Cors/Origins", {
   defaultValue: () => []
 })
@@ -30,10 +30,13 @@ export const Origins: Context.Reference<AllowedOrigins> = Context.Reference<Allo
 /** The response headers that a page may read. */
 const EXPOSED = [JOB_ID_HEADER, REQUEST_ID_HEADER, SHOULD_RETRY_HEADER, "RateLimit", "RateLimit-Policy", "Retry-After"]
 
-/** How long browsers cache a preflight response, in seconds. Longer saves requests; shorter applies a changed setting sooner. */
+/**
+ * How long browsers cache a preflight response, in seconds. A longer time saves requests; with a shorter time, a changed setting takes
+ * effect sooner.
+ */
 const MAX_AGE = 3_600
 
-/** The middlewares that guard callers' operations. */
+/** The middleware that guards callers' operations. */
 const GUARDS: ReadonlySet<string> = new Set([JobsAuthorization.key, OpenAiAuthorization.key])
 
 /** The first path segment after the endpoint of every caller operation, and their methods. */
@@ -58,7 +61,7 @@ const isCallerUrl = (url: string): boolean => {
   return word !== undefined && operations.has(word)
 }
 
-/** Answers preflight requests and adds CORS headers to responses. */
+/** Responds to preflight requests and adds CORS headers to responses. */
 export const layer = HttpRouter.middleware(
   Effect.gen(function*() {
     const origins = yield* Origins
@@ -69,7 +72,7 @@ export const layer = HttpRouter.middleware(
       maxAge: MAX_AGE
     })
     return (operation) => {
-      // The middleware treats an empty list as every origin.
+      // The middleware treats an empty list as "every origin".
       if (origins.length === 0) return operation
       const answered = withCors(operation)
       return Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ url }) => isCallerUrl(url) ? answered : operation)

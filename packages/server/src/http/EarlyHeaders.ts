@@ -1,7 +1,7 @@
 /**
  * Responses whose headers are sent before their body is known.
  *
- * If a `/runsync` caller lost its connection while waiting, it would not know its job's id. So, after a short wait, the server sends the
+ * A `/runsync` caller whose connection is lost during the wait would not know its job's id. So, after a short wait, the server sends the
  * headers with the job's id first and the body later:
  *
  * ```
@@ -10,8 +10,8 @@
  *                    {"id":"sync-...", ...}         the result
  * ```
  *
- * An interim response (103) does not work: clients that read the first status line they see, such as Python's `http.client`, take it for the
- * final one. The server sends no bytes before the body, so a client's read timeout keeps its meaning.
+ * An interim response (103) does not work: clients that treat the first status line as the final one, such as Python's `http.client`,
+ * would misread it. The server sends no bytes between the headers and the body, so a client's read timeout still works as intended.
  */
 import * as NodeHttpServerRequest from "@effect/platform-node/NodeHttpServerRequest"
 import * as Effect from "effect/Effect"
@@ -22,7 +22,7 @@ import { IncomingMessage, ServerResponse } from "node:http"
 
 const encoder = new TextEncoder()
 
-/** 200 with these headers now and the JSON text later. */
+/** 200 with these headers now and the JSON text later, once it is known. */
 export const jsonWithEarlyHeaders = (
   request: HttpServerRequest.HttpServerRequest,
   body: Effect.Effect<string>,

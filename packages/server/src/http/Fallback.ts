@@ -1,6 +1,6 @@
 /**
- * Responses when no operation matches, or when an operation fails in an undeclared way. Always a JSON problem of the same shape, except under
- * the OpenAI route, which uses OpenAI's error shape:
+ * Responses when no operation matches, or when an operation fails in an undeclared way. They are JSON problems of the same shape, except
+ * under the OpenAI route, which uses OpenAI's error shape:
  *
  * ```
  *   no route matches       the path exists with other methods   405, with `allow`
@@ -20,7 +20,7 @@ import * as OpenAiErrorResponse from "../openai/OpenAiErrorResponse.ts"
 import { excerpt, PROBLEM_CONTENT_TYPE, problemJson } from "./ProblemJson.ts"
 import { issuesOf } from "./RequestBody.ts"
 
-/** The path of the OpenAPI document. Needs no key: it holds no data. */
+/** The path of the OpenAPI document. Requires no key, because it contains no data. */
 export const OPENAPI_PATH = "/openapi.json"
 
 const respond = (url: string, problem: Parameters<typeof problemJson>[0], headers: Record<string, string> = {}) =>
@@ -28,13 +28,13 @@ const respond = (url: string, problem: Parameters<typeof problemJson>[0], header
     ? HttpServerResponse.setHeaders(OpenAiErrorResponse.response(OpenAiErrorResponse.ofProblem(problem)), headers)
     : HttpServerResponse.text(problemJson(problem), { status: problem.status, contentType: PROBLEM_CONTENT_TYPE, headers })
 
-/** Every path of the API with its methods, in declaration order. */
+/** All paths of the API with their methods, in declaration order. */
 const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyArray<string> }> = (() => {
   const methods = new Map<string, Array<string>>([[OPENAPI_PATH, ["GET"]], [DOCS_PATH, ["GET"]]])
   HttpApi.reflect(Api, {
     onGroup: () => {},
     onEndpoint: ({ endpoint }) => {
-      // The names of path parameters make no difference here.
+      // The names of path parameters do not matter here.
       const pattern = endpoint.path.replaceAll(/:\w+/g, "[^/]+")
       methods.set(pattern, [...(methods.get(pattern) ?? []), endpoint.method])
     }
@@ -45,7 +45,7 @@ const routes: ReadonlyArray<{ readonly path: RegExp; readonly methods: ReadonlyA
   )
 })()
 
-/** The path of a URL, normalized as the router does: without doubled slashes and without a trailing one. */
+/** The path of a URL, normalized in the same way as in the router: without doubled slashes and without a trailing slash. */
 const pathOf = (url: string): string => {
   const end = url.search(/[?;#]/)
   const path = (end === -1 ? url : url.slice(0, end)).replaceAll(/\/{2,}/g, "/")
@@ -121,7 +121,7 @@ const undeclared = (url: string, defect: unknown) => {
 const isRouteNotFound = (error: unknown): boolean =>
   HttpServerError.isHttpServerError(error) && error.reason._tag === "RouteNotFound"
 
-/** Answers requests that no operation answered. */
+/** Responds to requests that no operation has responded to. */
 export const layer = HttpRouter.middleware(
   (operation) =>
     operation.pipe(

@@ -1,8 +1,8 @@
 /**
- * Extracts a member of a JSON object as the text that was sent.
+ * Extracts a member of a JSON object as the exact text that was sent.
  *
- * A payload must cross the platform unchanged. Parsing and printing would change it: `18446744073709551615` becomes another number,
- * `1e400` becomes `null`, keys like `"1"` move to the front. So the server parses a body to validate it, and cuts the payload out of
+ * A payload must pass through the platform unchanged. Parsing and printing would change it: `18446744073709551615` becomes another number,
+ * `1e400` becomes `null`, and keys like `"1"` move to the front. So the server parses a body to validate it, and cuts the payload out of
  * the text.
  */
 import { JsonText } from "@stint/contract/Json"
@@ -31,7 +31,7 @@ const endOfString = (json: string, from: number): number => {
     if (quote === -1) return json.length
     let before = quote - 1
     while (json.charCodeAt(before) === BACKSLASH) before--
-    // An even number of backslashes escape each other; an odd number escapes the quote.
+    // With an even number of backslashes, they escape each other; with an odd number, the last one escapes the quote.
     if ((quote - before) % 2 === 1) return quote + 1
   }
 }
@@ -61,7 +61,7 @@ const endOfValue = (json: string, from: number): number => {
 
 /**
  * The value of a member of a JSON object, as text; undefined when there is no such member or the text is not an object. Duplicate members
- * yield the last, as with `JSON.parse`. The text must be valid JSON; the result is undefined behaviour otherwise.
+ * yield the last, as with `JSON.parse`. The text must be valid JSON; otherwise the result is unspecified.
  */
 export const memberText = (json: string, name: string): JsonText | undefined => {
   let at = skipSpace(json, 0)

@@ -1,5 +1,5 @@
 /**
- * Responses whose body is JSON text.
+ * Responses with a body of JSON text.
  */
 import { BUDGET_THRESHOLD_BYTES, PayloadMemoryBudget } from "@stint/store/PayloadMemoryBudget"
 import * as Effect from "effect/Effect"
@@ -19,13 +19,13 @@ export const json = (
 const reserve = (text: string): Effect.Effect<void, never, Scope.Scope> =>
   Effect.flatMap(PayloadMemoryBudget, (memory) => memory.reserve(text.length))
 
-/** 200 with that JSON text. A large text is counted in the payload memory until it is written. */
+/** 200 with that JSON text. A large text counts towards the payload memory until it has been written. */
 export const trackedJson = (
   text: string,
   headers?: Readonly<Record<string, string>>
 ): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
   text.length < BUDGET_THRESHOLD_BYTES ? Effect.succeed(json(text, headers)) : Effect.as(reserve(text), json(text, headers))
 
-/** Counts a text that is produced after the response headers, as {@link trackedJson} does. */
+/** Counts a text that is produced after the response headers, in the same way as {@link trackedJson}. */
 export const trackMemory = <E, R>(late: Effect.Effect<string, E, R>): Effect.Effect<string, E, R | Scope.Scope> =>
   Effect.tap(late, (text) => text.length < BUDGET_THRESHOLD_BYTES ? Effect.void : reserve(text))

@@ -15,31 +15,31 @@ export interface LimitSettings {
   readonly resultBytes: number
   /** One streamed chunk or one progress value, in bytes. Default 1 MiB. */
   readonly chunkBytes: number
-  /** Bodies of the control API, in bytes. Default 1 MiB. */
+  /** Body of a control API call, in bytes. Default 1 MiB. */
   readonly controlBytes: number
   /** Whether large payloads go to an object store. Default: no. Determines the advice in errors about large bodies. */
   readonly objectStore: boolean
   /** Body of a call that adds requests to a batch, in bytes. Default 10 MiB. See docs/spec/batches.md#limits. */
   readonly batchBytes: number
-  /** Requests of one batch. Default 5,000. */
+  /** Number of requests in one batch. Default 5,000. */
   readonly batchRequests: number
-  /** Batches of an endpoint that have not ended, drafts included. Default 10. */
+  /** Number of an endpoint's batches that have not ended, including drafts. Default 10. */
   readonly openBatches: number
   /**
-   * Waiting jobs of an endpoint when a batch is finalized, its own requests included. Default 50,000. Waiting jobs cost disk space and
-   * little else; the limit stops a loop that submits batches by mistake.
+   * Number of an endpoint's waiting jobs when a batch is finalized, including the batch's own requests. Default 50,000. Waiting jobs use
+   * disk space and little else; the limit stops a loop that submits batches by mistake.
    */
   readonly batchQueued: number
   /** How long `/runsync` and `/status-sync` wait when the caller sends no `wait`. Default 90 s. */
   readonly syncWaitMs: number
   /**
-   * How long `/runsync` waits before it sends the response headers, with the job's id, ahead of the body. A job that ends sooner is
-   * answered in one piece, which costs less. Default 250 ms.
+   * How long `/runsync` waits before it sends the response headers, with the job's id, ahead of the body. If the job ends sooner, headers
+   * and body are sent together, which costs less. Default 250 ms.
    */
   readonly headWaitMs: number
   /**
-   * How long a request on the OpenAI route waits before its response headers are sent. Until then a failure is answered with its own status,
-   * after that with 200 and an error in the body. Default 45 s: proxies close idle connections after 60 s.
+   * How long a request on the OpenAI route waits before its response headers are sent. Until then a failure is reported with its own
+   * status; after that, with status 200 and an error in the body. Default 45 s: proxies close idle connections after 60 s.
    */
   readonly openAiHeadWaitMs: number
   /** After this time without an event, `/events` sends a comment. Default 15 s: proxies close idle connections after 30 s or more. */
@@ -50,12 +50,12 @@ export interface LimitSettings {
   readonly minWaitMs: number
   readonly maxWaitMs: number
   /**
-   * How long job-take and job-stop are held open. Longer means fewer idle requests; it must stay below the 90 s after which workers
-   * abandon the request, and a job in its response. Default 60 s.
+   * How long job-take and job-stop are held open. A longer time means fewer idle requests. It must stay below 90 s: after that, workers
+   * abandon the request and any job in its response. Default 60 s.
    */
   readonly workerWaitMs: number
   /**
-   * How long the response to a rejected worker call is delayed. Existing SDKs retry a failed take at once and without end
+   * How long the response to a rejected worker call is delayed. Existing SDKs retry a failed take immediately and indefinitely
    * (docs/spec/worker-protocol.md#taking-a-job), so without the delay a worker with a wrong key would use a whole core. Default 1 s.
    */
   readonly refusalWaitMs: number
@@ -86,12 +86,12 @@ export const defaults: LimitSettings = {
   refusalWaitMs: 1_000
 }
 
-/** The limits in force. */
+/** The limits that apply. */
 export const Limits: Context.Reference<LimitSettings> = Context.Reference<LimitSettings>("@stint/server/Limits", {
   defaultValue: () => defaults
 })
 
-/** The environment variables of the limits that an operator can raise. */
+/** The environment variables for the limits that an operator can raise. */
 export type LimitVariable =
   | "STINT_LIMIT_RUN"
   | "STINT_LIMIT_RUNSYNC"
@@ -100,8 +100,8 @@ export type LimitVariable =
   | "STINT_LIMIT_BATCH"
 
 /**
- * The hint for a body over its limit: what the caller can do (`own`), and what the platform's operator can do. `moves`: whether an object
- * store would take this kind of payload out of the database.
+ * The hint for a body that exceeds its limit: what the caller can do (`own`), and what the platform's operator can do. `moves`: whether an
+ * object store would move this kind of payload out of the database.
  */
 export const remedyFor = (
   own: string,

@@ -1,5 +1,5 @@
 /**
- * A Node HTTP server that shuts down within a time limit and answers requests that are not valid HTTP.
+ * A Node HTTP server that shuts down within a time limit and sends error responses to requests that are not valid HTTP.
  *
  * ```
  *   the scope closes
@@ -28,19 +28,22 @@ export interface ListenOptions {
   /** How long the server waits for requests in flight when it closes. Default 5 s. */
   readonly gracefulShutdownTimeout?: Duration.Input
   /**
-   * How long a client may take to send a request, body included. Default 5 min: enough for 20 MiB over a slow line, and no connection stays
-   * open forever. Longer suits slow lines; shorter reduces the number of open connections.
+   * How long a client may take to send a request, body included. Default 5 min: enough for 20 MiB over a slow connection, while no
+   * connection stays open forever. A longer time suits slower connections; a shorter time reduces the number of open connections.
    */
   readonly requestTimeout?: Duration.Input
 }
 
-/** How long idle connections stay open. A worker reuses its connection between long polls; a shorter time would cost a reconnect per job. */
+/**
+ * How long idle connections stay open. Workers reuse their connection between long polls; with a shorter time, they would have to
+ * reconnect for every job.
+ */
 const KEEP_ALIVE_MILLIS = 120_000
 
-/** How often Node checks for requests past their timeout. */
+/** How often Node checks for requests that have exceeded their timeout. */
 const CHECK_MILLIS = 30_000
 
-/** How long a rejected client has to read the response before the connection is closed. */
+/** How much time a rejected client has to read the response before the connection is closed. */
 const LINGER_MILLIS = 500
 
 const rejectionFor = (code: string | undefined): { readonly status: string; readonly body: string } => {
@@ -81,13 +84,13 @@ const rejectionFor = (code: string | undefined): { readonly status: string; read
   }
 }
 
-/** Answers requests that Node's parser rejects. `latest` holds the latest response of each connection. */
+/** Responds to requests that Node's parser rejects. `latest` contains the latest response on each connection. */
 const answerRefusals = (server: Server, latest: ReadonlyMap<Duplex, ServerResponse>) => {
   server.on("clientError", (error: NodeJS.ErrnoException, socket) => {
-    // Further data from a connection that was already rejected.
+    // This is further data from a connection that was already rejected.
     if (socket.writableEnded) return
     const response = latest.get(socket)
-    // The client would read a second response inside the first as part of its body.
+    // The client would read a second response as part of the first response's body.
     if (
       !socket.writable || error.code === "ECONNRESET" ||
       (response !== undefined && response.headersSent && !response.writableEnded)
@@ -101,7 +104,7 @@ const answerRefusals = (server: Server, latest: ReadonlyMap<Duplex, ServerRespon
         Buffer.byteLength(body)
       }\r\nconnection: close\r\n\r\n${body}`
     )
-    // Closing at once would reset the connection because of unread bytes, and the client would lose the response.
+    // Closing immediately would reset the connection because of unread bytes, and the client would lose the response.
     const closeTimer = setTimeout(() => socket.destroy(), LINGER_MILLIS)
     socket.once("close", () => clearTimeout(closeTimer))
   })
@@ -115,7 +118,7 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     headersTimeout: Math.min(60_000, requestTimeout),
     connectionsCheckingInterval: Math.min(CHECK_MILLIS, requestTimeout)
   })
-  // Per connection rather than per request: a listener per request would cost more than the rest of this file.
+  // One listener per connection: a listener per request would cost more than the rest of this file.
   const latest = new Map<Duplex, ServerResponse>()
   let closing = false
   server.on("connection", (socket) => {
@@ -135,7 +138,7 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
     port: options.port ?? 4600,
     gracefulShutdownTimeout: options.gracefulShutdownTimeout ?? "5 seconds"
   })
-  // Node closes the listener and then waits for connections, some of which would never end.
+  // Node closes the listener and then waits for connections to end, which some never would.
   yield* Effect.addFinalizer(() => Effect.sync(() => server.closeAllConnections()))
   const endKeepAlive = Effect.sync(() => {
     closing = true
@@ -151,6 +154,6 @@ const make = Effect.fnUntraced(function*(options: ListenOptions) {
   })
 })
 
-/** A Node HTTP server on the given address, and the services that HTTP handlers need. */
+/** A Node HTTP server on the given address, with the services that HTTP handlers require. */
 export const layer = (options: ListenOptions = {}) =>
   Layer.merge(Layer.effect(HttpServer.HttpServer, make(options)), NodeHttpServer.layerHttpServices)

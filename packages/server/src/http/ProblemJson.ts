@@ -1,9 +1,9 @@
 /**
- * Problems outside any operation's contract, as JSON text: for requests that match no operation, and for defects.
+ * Problems that are not part of any operation's contract, as JSON text: for requests that match no operation, and for defects.
  */
 import { problemMembers } from "@stint/contract/Problem"
 
-/** Maximum length of caller text in a message: enough to recognize it, short enough for a log. */
+/** Maximum length of caller text in a message: long enough to recognize the text, and short enough for a log. */
 const EXCERPT_LENGTH = 200
 
 /** Caller text, shortened for a message. */

@@ -13,13 +13,13 @@ import * as Context from "effect/Context"
 import { type NetworkInterfaceInfo, networkInterfaces } from "node:os"
 
 export class PublicAddress extends Context.Service<PublicAddress, {
-  /** Without a trailing slash: `http://127.0.0.1:4600`. */
+  /** The address without a trailing slash: `http://127.0.0.1:4600`. */
   readonly baseUrl: string
   /** The address that the server listens on, when `baseUrl` is a guess derived from it. */
   readonly guessedFrom?: string
 }>()("@stint/server/PublicAddress") {}
 
-/** Whether the server listens on every address. Such an address cannot be called. */
+/** Whether the server listens on every address. Clients cannot connect to such an address. */
 const isWildcard = ({ hostname }: URL): boolean => hostname === "0.0.0.0" || hostname === "[::]"
 
 const withHost = (url: URL, hostname: string): string => `${url.protocol}//${hostname}${url.port === "" ? "" : `:${url.port}`}`

@@ -1,5 +1,5 @@
 /**
- * Maps the errors of stores and queue to the API's error responses.
+ * Maps errors from the stores and the queue to the API's error responses.
  *
  * Each mapper accepts exactly the errors of its operations, so that a new error does not compile until it has a response here.
  */
@@ -97,7 +97,7 @@ const endpointGone = ({ endpoint }: EndpointGone) =>
     "Create the endpoint again, or send the request to another endpoint."
   ))
 
-/** For operations that fail only when a store fails. */
+/** For operations that can fail only when a store fails. */
 export const mapStoreErrors = <A, R>(effect: Effect.Effect<A, StoreError, R>): Effect.Effect<A, Unavailable, R> =>
   Effect.catchTag(effect, "StoreError", unavailable)
 
@@ -110,7 +110,7 @@ export const mapLookupErrors = <A, R>(
     JobMissing: ({ id }) => Effect.fail(jobNotFound(id))
   })
 
-/** For operations that change one job: retries and the writes of workers. */
+/** For operations that change one job: retries and writes by workers. */
 export const mapJobErrors = <A, R>(
   effect: Effect.Effect<A, StoreError | JobMissing | LeaseLost | NotRetryable | ChunkGap, R>
 ): Effect.Effect<A, Unavailable | JobNotFound | Conflict, R> =>
@@ -132,7 +132,7 @@ export const mapSubmitErrors = <A, R>(
     EndpointGone: (error) => Effect.fail(endpointGone(error))
   })
 
-/** 400 for a list cursor that the platform did not issue. */
+/** 400 for a list cursor that was not issued by the platform. */
 const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): InvalidRequest =>
   new InvalidRequest({
     ...problemMembers(
@@ -142,7 +142,7 @@ const invalidListCursor = ({ value }: Pick<InvalidCursor, "value">): InvalidRequ
     errors: [{ path: ["cursor"], message: "expected a cursor of this platform" }]
   })
 
-/** 400 for a Last-Event-ID that the platform did not issue. */
+/** 400 for a Last-Event-ID that was not issued by the platform. */
 export const invalidEventId = (value: string): InvalidRequest =>
   new InvalidRequest({
     ...problemMembers(
@@ -161,7 +161,7 @@ export const mapListErrors = <A, R>(
     InvalidCursor: (error) => Effect.fail(invalidListCursor(error))
   })
 
-/** A lookup of the endpoint that a request names. */
+/** Looks up the endpoint that a request names. */
 export const endpointFinder = Effect.map(
   EndpointStore,
   (endpoints) =>

@@ -1,8 +1,9 @@
 /**
  * Reads JSON bodies, in the same way for all routes and content types.
  *
- * Existing workers label raw JSON as a form (docs/spec/worker-protocol.md#headers), and some clients send no content type, so the server
- * ignores the content type and reads the body as JSON. A body that is not JSON, has the wrong shape or is too large is rejected with a problem.
+ * Existing workers send raw JSON with the content type of a form (docs/spec/worker-protocol.md#headers), and some clients send no content
+ * type. So the server ignores the content type and reads the body as JSON. A body that is not JSON, has the wrong shape or is too large is
+ * rejected with a problem.
  */
 import { InvalidRequest, PayloadTooLarge, problemMembers, type Unavailable } from "@stint/contract/Problem"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
@@ -17,14 +18,14 @@ import { readBodyText } from "./BodyReader.ts"
 import { bytesInWords } from "./Limits.ts"
 import { excerpt } from "./ProblemJson.ts"
 
-/** Maximum number of invalid values in one error: more usually share one cause. */
+/** Maximum number of invalid values listed in one error. More than this usually have the same cause. */
 const MAX_ISSUES = 20
 
 /** `requests[3].policy.ttl` */
 const pathInWords = (path: ReadonlyArray<string | number>): string =>
   path.map((key, at) => typeof key === "number" ? `[${key}]` : at === 0 ? key : `.${key}`).join("")
 
-/** The invalid values, each with its path, and one message for all. */
+/** The invalid values, each with its path, and one message for all of them. */
 export const issuesOf = (issue: SchemaIssue.Issue): {
   readonly errors: ReadonlyArray<{ readonly path: ReadonlyArray<string | number>; readonly message: string }>
   readonly message: string
@@ -41,13 +42,13 @@ export const issuesOf = (issue: SchemaIssue.Issue): {
   return { errors, message: sentences.join("; ") }
 }
 
-/** 413 for a body over its limit. `remedy` is the hint. */
+/** 413 for a body that exceeds its limit. `remedy` is the hint. */
 export const tooLarge = (limit: number, remedy: string): PayloadTooLarge =>
   new PayloadTooLarge({ ...problemMembers(`The body is larger than the limit of ${bytesInWords(limit)}.`, remedy), limit })
 
 /**
- * The text of a request's body, up to `limit` bytes. Fails with 413 over the limit, with `remedy` as the hint. A large body reserves payload
- * memory until its request ends; when the memory is full, the request fails with 503 before the body is read.
+ * The text of a request's body, up to `limit` bytes. Fails with 413 over the limit, with `remedy` as the hint. For a large body, payload
+ * memory is reserved until the request ends; when the memory is full, the request fails with 503 before the body is read.
  */
 export const readText = Effect.fnUntraced(function*(
   request: HttpServerRequest.HttpServerRequest,
@@ -71,7 +72,7 @@ export const readText = Effect.fnUntraced(function*(
   return text
 })
 
-/** A JSON body, parsed and as text. */
+/** A JSON body, both parsed and as text. */
 export interface JsonBody {
   /** The parsed value, for validation. */
   readonly value: unknown

@@ -13,10 +13,10 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 
-/** The next elements, or none when none arrive within `millis`. Fails with `Done` at the end of the stream. */
+/** The next elements; empty if no element arrives within `millis`. Fails with `Done` at the end of the stream. */
 export type TimedPull<A, E> = (millis: number) => Effect.Effect<Option.Option<readonly [A, ...Array<A>]>, E | Cause.Done>
 
-/** Reads the stream until the scope closes. Only one call may wait at a time. */
+/** Reads the stream until the scope closes. Only one call may be waiting at a time. */
 export const make = <A, E>(stream: Stream.Stream<A, E>): Effect.Effect<TimedPull<A, E>, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.scope

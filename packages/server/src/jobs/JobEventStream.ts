@@ -7,7 +7,7 @@
  *                      +-- backpressure: a full connection stops the pulls, so the server reads and buffers nothing
  * ```
  *
- * A client that receives no event for a while gets a comment. The pull in flight continues, so no event is lost.
+ * When there is no event for a while, the server sends the client a comment. The pull in flight continues, so no event is lost.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { type JobEventKind, RETRY_MILLIS } from "@stint/contract/JobEvents"
@@ -70,7 +70,7 @@ const ALIVE = ": alive\n\n"
 
 const encoder = new TextEncoder()
 
-/** The response for one client. An error after the first event ends the stream; the client reconnects and gets the error then. */
+/** The response for one client. An error after the first event ends the stream; the client gets the error when it reconnects. */
 export const response = <E>(
   events: Stream.Stream<JobEvent, E>,
   endpoint: Endpoint,
@@ -88,7 +88,7 @@ export const response = <E>(
     ),
     {
       contentType: "text/event-stream",
-      // x-accel-buffering is for nginx, which buffers responses otherwise.
+      // Without x-accel-buffering, nginx would buffer the response.
       headers: { "cache-control": "no-cache", "x-accel-buffering": "no" }
     }
   )

@@ -1,5 +1,5 @@
 /**
- * Explains why a job is in its state, from the state of the queue and the known workers. Pure.
+ * Explains why a job is in its current state, based on the state of the queue and the known workers. Pure.
  *
  * ```
  *   ended? running? backoff?          decided by the job alone
@@ -22,10 +22,10 @@ import type { Ahead, Depth } from "@stint/store/JobStore"
 import { excerpt } from "../http/ProblemJson.ts"
 import { errorForCaller } from "./JobView.ts"
 
-/** The known state at one moment. */
+/** What is known about the job, the queue and the workers at one moment. */
 export interface ExplainInput {
   readonly job: JobReport
-  /** How many ready jobs are ahead of it; null when the job is not ready itself. */
+  /** The number of ready jobs ahead of this one; null if this job is not ready. */
   readonly ahead: Ahead | null
   readonly depth: Pick<Depth, "waiting">
   readonly endpoint: Pick<Endpoint, "id" | "source" | "workers" | "errorTraceback">
@@ -44,7 +44,7 @@ const span = (millis: number): string => {
 
 const count = (amount: number, one: string, many = `${one}s`): string => `${amount} ${amount === 1 ? one : many}`
 
-/** The first line, short enough for a sentence, without a full stop. */
+/** The first line, shortened to fit into a sentence, without a full stop. */
 const firstLine = (text: string): string => excerpt(text.split("\n", 1)[0] ?? "").replace(/\.$/, "")
 
 type WaitCause = Pick<Explanation, "reason" | "words" | "nextRetryAt" | "cause">
@@ -64,7 +64,7 @@ const inLine = (ahead: Ahead | null): string => {
   } ahead of it`
 }
 
-/** For a job that waits for a worker. */
+/** The explanation for a job that is waiting for a worker. */
 const waiting = ({ ahead, endpoint, job, now, workers }: ExplainInput): WaitCause => {
   const inState = (...states: ReadonlyArray<WorkerState>) => workers.filter(({ state }) => states.includes(state))
   const { max } = endpoint.workers
@@ -181,7 +181,7 @@ export const explain = (facts: ExplainInput): Explanation => {
   const running = job.status === "IN_PROGRESS" && job.worker !== null && job.leaseExpiresAt !== null
   return {
     ...waitCauseOf(facts),
-    // The two numbers were counted one after the other, so `waiting` may be stale.
+    // The two numbers were not counted at the same moment, so `waiting` may be stale.
     ...(place === undefined ? {} : { position: { place, of: Math.max(place, depth.waiting), more: ahead?.more ?? false } }),
     workers: {
       max: endpoint.source.type === "external" ? null : endpoint.workers.max,

@@ -16,8 +16,8 @@ import type { JobHead, JobRecord, JobReport, JobSummary } from "@stint/store/Job
 export const jobJson = (job: JobReport, endpoint: Endpoint): string => `{${jobMembers(job, endpoint).join(",")}}`
 
 /**
- * An error that comes from another attempt or was shortened, without its traceback unless the endpoint shows tracebacks to callers. A
- * shortened error may be invalid JSON, so everything from the traceback on is removed.
+ * An error that comes from another attempt or was shortened. Its traceback is removed unless the endpoint shows tracebacks to callers. A
+ * shortened error may be invalid JSON, so everything from the start of the traceback is removed.
  */
 export const errorForCaller = (error: string, { errorTraceback }: Pick<Endpoint, "errorTraceback">): string =>
   errorTraceback === "full" ? error : error.split(/\s*\ntraceback: |,?\s*"error_traceback"/, 1)[0] ?? ""
@@ -52,8 +52,8 @@ export const explainedJobJson = (job: JobReport, endpoint: Endpoint, explanation
   `{${[...jobMembers(job, endpoint), `"explain":${JSON.stringify(explanation)}`].join(",")}}`
 
 /**
- * The response of `/stream`. The job is not reported as ended while unread chunks remain, because clients stop reading at an ended job
- * (docs/spec/streaming.md#end-of-a-stream).
+ * The response of `/stream`. The job is not reported as ended while unread chunks remain, because clients stop reading once a job has
+ * ended (docs/spec/streaming.md#end-of-a-stream).
  */
 export const streamJson = (job: JobReport, endpoint: Endpoint, chunks: ReadonlyArray<string>, more: boolean): string => {
   const reported: JobReport = more && isTerminal(job.status)

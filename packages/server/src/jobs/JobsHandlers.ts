@@ -1,5 +1,5 @@
 /**
- * The jobs API over the queue (docs/spec/jobs-api.md#operations).
+ * The jobs API on top of the queue (docs/spec/jobs-api.md#operations).
  *
  * Most handlers are raw, because they read and write bodies as text.
  */
@@ -95,7 +95,7 @@ export const layer = HttpApiBuilder.group(
           const endpoint = yield* CurrentEndpoint
           const lastEventId = lastEventIdOf(request, query.lastEventId)
           const options = { logs: query.events?.includes("log") ?? true }
-          // Checked before the stream starts, while the response can still have an error status.
+          // Check before the stream starts, while an error status can still be sent.
           const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
           const after = lastEventId === undefined ? undefined : decodeEventCursor(lastEventId)
           if (lastEventId !== undefined && after === undefined) return yield* invalidEventId(lastEventId)

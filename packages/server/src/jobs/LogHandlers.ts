@@ -1,5 +1,5 @@
 /**
- * The jobs API's operation for log lines.
+ * The jobs API operation that returns log lines.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
@@ -23,7 +23,7 @@ export const layer = HttpApiBuilder.group(
       Effect.fnUntraced(function*({ params, query }) {
         const endpoint = yield* CurrentEndpoint
         const job = yield* mapLookupErrors(queue.get(endpoint.id, params.id))
-        // The response includes all lines received before this call.
+        // Flush first, so that the response includes all lines that were received before this call.
         yield* logs.flush
         const { cursor, lines, more } = yield* mapStoreErrors(logs.read(job.endpoint, job.id, query))
         return { lines: lines.map(logLineForCaller), cursor, more }

@@ -1,5 +1,5 @@
 /**
- * Submits jobs to the queue: `/run` and `/runsync` (docs/spec/jobs-api.md#submitting-a-job).
+ * The operations that submit jobs: `/run` and `/runsync` (docs/spec/jobs-api.md#submitting-a-job).
  *
  * Each operation returns a response or fails with a problem. Callers of these operations check the key, look up the endpoint and match the
  * route: `JobsHandlers` for the `HttpApi`, `FastPath` for the fast path.
@@ -34,13 +34,13 @@ const make = Effect.gen(function*() {
     return json(receiptJson(job), jobIdHeader(job))
   })
 
-  /** Stores the job and responds with its result, or with its state after `wait`. */
+  /** Stores the job and responds with its result, or, if it has not ended after `wait`, with its state. */
   const runsync = Effect.fnUntraced(
     function*(endpoint: Endpoint, request: HttpServerRequest.HttpServerRequest, requestedWait: string | undefined) {
       const submitted = yield* mapSubmitErrors(queue.submit(yield* readSubmission(endpoint, request, sizes.runsync, "sync-")))
       const wait = clampWait(requestedWait, limits.syncWaitMs, limits)
-      // The job cannot be missing: retention is at least a second and starts when the job ends. The job is stored by now, so if the
-      // store fails during the wait, the receipt is still true, and its status makes the caller poll.
+      // The job cannot be missing: retention is at least a second and starts when the job ends. The job has been stored by now, so if the
+      // store fails during the wait, the receipt is still correct, and its status makes the caller poll.
       const resultWithin = (millis: number) =>
         Effect.match(
           Effect.tapError(
@@ -68,5 +68,5 @@ export class SubmitOperations extends Context.Service<SubmitOperations, Effect.S
   "@stint/server/SubmitOperations"
 ) {}
 
-/** The operations over the queue. */
+/** The operations on top of the queue. */
 export const layer = Layer.effect(SubmitOperations, make)

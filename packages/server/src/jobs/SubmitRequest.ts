@@ -22,7 +22,7 @@ const runHint = "Send a JSON object with the key \"input\", for example {\"input
 /** The body of `/run`. `input` came out of `JSON.parse`, so it needs no further validation. */
 const decodeRun = decoder(Schema.Struct({ ...RunRequest.fields, input: Schema.Unknown }), runHint)
 
-/** The decoded options of a body that has only an input, as most do. */
+/** The decoded options of a body that contains only an input, as most bodies do. */
 const INPUT_ALONE: typeof RunRequest.Type = { input: null }
 
 /** Whether a body is an object with an input and nothing else. Such a body needs no decoding. */
@@ -53,7 +53,7 @@ export const webhookOf = (webhook: RunRequest["webhook"]): Webhook | undefined =
 
 const remedy = "Put the data in an object store and pass its URL in \"input\"."
 
-/** The maximum size of a request, and the hint when it is larger. */
+/** The maximum size of a request, and the hint for requests that exceed it. */
 export interface SubmissionLimit {
   readonly bytes: number
   readonly remedy: string
@@ -67,7 +67,7 @@ export const submissionLimits = (
   runsync: { bytes: limits.runsyncBytes, remedy: remedyFor(remedy, "STINT_LIMIT_RUNSYNC", true, limits) }
 })
 
-/** A new id, in the slot of the idempotency key. */
+/** A new id. With an idempotency key, the id is in the slot of that key (see UuidV7.ts). */
 export const newJobId = (endpoint: Endpoint, idempotencyKey: string | undefined, prefix: "" | "sync-"): JobId =>
   JobId.make(
     prefix + uuidV7At(Date.now(), idempotencyKey === undefined ? undefined : slotOfKey(endpoint.id, idempotencyKey))

@@ -20,11 +20,11 @@ import * as Predicate from "effect/Predicate"
 import { randomUUID } from "node:crypto"
 import * as PythonRepr from "./PythonRepr.ts"
 
-/** A failure, to be sent as a response or inside a stream. */
+/** A failure that is sent as a response or inside a stream. */
 export interface OpenAiErrorResponse {
   readonly status: number
   readonly error: OpenAiErrorBody
-  /** Clients must not retry: another job would fail in the same way. */
+  /** Whether clients must not retry, because another job would fail in the same way. */
   readonly final?: boolean
   readonly headers?: Readonly<Record<string, string>>
 }
@@ -44,7 +44,7 @@ const typeOf = (status: number): string => {
   return status >= 500 ? "server_error" : "invalid_request_error"
 }
 
-/** OpenAI's own code where one exists, because programs compare it; otherwise the problem's name. */
+/** OpenAI's own code if there is one, because programs check it; otherwise the problem's name. */
 const codeOf = ({ status, type }: ProblemLike): string => {
   if (status === 401) return "invalid_api_key"
   if (status === 429) return "rate_limit_exceeded"
@@ -62,7 +62,7 @@ export const ofProblem = (problem: ProblemLike): OpenAiErrorResponse => ({
   }
 })
 
-/** Error names and their statuses. Names are compared without case, `_` and the suffix `Error`. */
+/** Error names and their statuses. The comparison ignores case, `_` and the suffix `Error`. */
 const STATUSES: ReadonlyArray<readonly [name: RegExp, status: number]> = [
   [/^(?:badrequest|invalidrequest|validation|value|contextlengthexceeded)$/, 400],
   [/^(?:authentication|unauthorized|invalidapikey)$/, 401],
@@ -95,7 +95,7 @@ const parseJson = (text: string): unknown => {
   }
 }
 
-/** The value of a text that is JSON or a Python `repr` of an object. */
+/** Parses a text that is JSON or the Python `repr` of an object. */
 const read = (text: string): unknown => {
   if (!/^\s*\{/.test(text)) return undefined
   return parseJson(text) ?? PythonRepr.parse(text)
@@ -126,7 +126,7 @@ const ofObject = (inner: Record<string, unknown>, outer: Record<string, unknown>
 
 /**
  * The error in a handler's output: `{"error": {"message", ...}}` alone, or an object with `object: "error"`. Undefined for everything
- * else: OpenAI's own response objects may have a member `error`.
+ * else, because OpenAI's own response objects may have a member `error`.
  */
 export const ofValue = (value: unknown): OpenAiErrorResponse | undefined => {
   if (!Predicate.isObject(value)) return undefined
@@ -135,7 +135,7 @@ export const ofValue = (value: unknown): OpenAiErrorResponse | undefined => {
   return "object" in value || !isErrorObject(error) ? undefined : ofObject(error, value)
 }
 
-/** The error in a thrown value, which needs no marker to be one. */
+/** The error in a thrown value, which is an error even without a marker. */
 const ofThrown = (value: unknown): OpenAiErrorResponse | undefined => isErrorObject(value) ? ofObject(value) : ofValue(value)
 
 const plain = (message: string): OpenAiErrorResponse => ({
@@ -146,7 +146,7 @@ const plain = (message: string): OpenAiErrorResponse => ({
 
 /**
  * The response for a handler's error as the queue stores it (docs/spec/handler.md#exceptions, docs/spec/worker-protocol.md#result-bodies),
- * without its traceback: the job's status shows that.
+ * without its traceback, which the job's status shows.
  */
 export const ofError = (text: string): OpenAiErrorResponse => {
   const value = read(text)
@@ -181,7 +181,7 @@ export const ofJob = ({ error, id, status }: Pick<JobReport, "error" | "id" | "s
 /** The response body. */
 export const textOf = ({ error }: OpenAiErrorResponse): string => JSON.stringify({ error })
 
-/** The HTTP response. Without a job it gets a request id of its own. */
+/** The HTTP response. If there is no job, the response gets a request id of its own. */
 export const response = (
   failure: OpenAiErrorResponse,
   headers: Readonly<Record<string, string>> = { [REQUEST_ID_HEADER]: `req_${randomUUID()}` }
@@ -196,5 +196,5 @@ export const response = (
     }
   })
 
-/** Whether errors of a URL have OpenAI's shape. */
+/** Whether errors under a URL have OpenAI's shape. */
 export const isOpenAiUrl = (url: string): boolean => /^\/+v2\/+[^/?#;]+\/+openai(?:[/?#;]|$)/.test(url)

@@ -1,5 +1,5 @@
 /**
- * The OpenAI route over the queue (docs/spec/openai-route.md#requests).
+ * The OpenAI route on top of the queue (docs/spec/openai-route.md#requests).
  *
  * ```
  *   request --> a durable job --follow--> [ up to 45 s without response headers ]
@@ -9,8 +9,8 @@
  *   the caller disconnects --> the job is cancelled, unless it has an Idempotency-Key
  * ```
  *
- * The status precedes everything else, so the server delays it for as long as proxies allow. A caller without an Idempotency-Key cannot
- * fetch the result later, and generating output that is never read costs as much as any other.
+ * The status must be sent before anything else, so the server delays it for as long as proxies allow. A caller without an Idempotency-Key
+ * cannot fetch the result later, and generating output that is never read is a waste.
  */
 import { Api } from "@stint/contract/Api"
 import { CurrentEndpoint } from "@stint/contract/Authorization"
@@ -41,7 +41,7 @@ import * as OpenAiResponse from "./OpenAiResponse.ts"
 interface Call {
   readonly job: JobHead
   readonly headers: Readonly<Record<string, string>>
-  /** The job's next events; empty when none arrive within `millis`. */
+  /** The job's next events; empty if no event arrives within `millis`. */
   readonly next: (millis: number) => Effect.Effect<ReadonlyArray<JobEvent>, Unavailable | JobNotFound>
   /** Whether the end event was received. */
   ended: boolean
@@ -52,7 +52,7 @@ const SHUTTING_DOWN = new Unavailable(problemMembers(
   "Send the request again in a few seconds. The job was cancelled, unless the request had an Idempotency-Key."
 ))
 
-/** HEAD is rejected: it would run a job and discard its result. */
+/** Rejects HEAD, which would run a job and discard its result. */
 const HEAD: OpenAiErrorResponse.OpenAiErrorResponse = OpenAiErrorResponse.ofProblem({
   status: 405,
   type: "method-not-allowed",
@@ -88,7 +88,7 @@ export const layer = HttpApiBuilder.group(
         (error) => Effect.logWarning(`Could not cancel job ${job.id} after its caller disconnected: ${error.message}.`)
       )
 
-    /** Submits the job of a request and follows its events. If the request ends before the job, the job is cancelled. */
+    /** Submits the job for a request and follows its events. If the request ends before the job does, the job is cancelled. */
     const submitAndFollow = Effect.fnUntraced(function*({ submission }: OpenAiRequest.OpenAiSubmission) {
       const { idempotencyKey } = submission
       const call = yield* Effect.acquireRelease(
@@ -179,7 +179,7 @@ export const layer = HttpApiBuilder.group(
 
     const respondStream = Effect.fnUntraced(function*(call: Call) {
       const first = yield* nextOutput(call, OpenAiResponse.EMPTY_STREAM, limits.openAiHeadWaitMs)
-      // Nothing was sent yet, so the response can still have an error status.
+      // Nothing has been sent yet, so the response can still have an error status.
       if (first.failure !== undefined && first.state.chunks === 0) {
         return OpenAiErrorResponse.response(first.failure, call.headers)
       }
@@ -202,7 +202,7 @@ export const layer = HttpApiBuilder.group(
         ),
         {
           contentType: "text/event-stream",
-          // x-accel-buffering is for nginx, which buffers responses otherwise.
+          // Without x-accel-buffering, nginx would buffer the response.
           headers: { ...call.headers, "cache-control": "no-cache", "x-accel-buffering": "no" }
         }
       )

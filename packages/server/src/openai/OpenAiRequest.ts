@@ -27,7 +27,7 @@ import type { OpenAiErrorResponse } from "./OpenAiErrorResponse.ts"
 /** A parsed request. */
 export interface OpenAiSubmission {
   readonly submission: Submission
-  /** Whether the caller asked for a stream of chunks. */
+  /** Whether the caller requested a stream of chunks. */
   readonly streamed: boolean
 }
 
@@ -40,7 +40,7 @@ export const submissionLimit = (limits: LimitSettings): SubmissionLimit => ({
   remedy: remedyFor("Put large files in an object store and send their URLs.", "STINT_LIMIT_RUNSYNC", true, limits)
 })
 
-/** 415 for a multipart body: a job's input is JSON. */
+/** 415 for a multipart body, because a job's input must be JSON. */
 export const MULTIPART_UNSUPPORTED: OpenAiErrorResponse = {
   status: 415,
   error: {
@@ -72,7 +72,7 @@ const queryOf = (url: string): Record<string, string | ReadonlyArray<string>> | 
   )
 }
 
-/** The body of a request, a JSON object; undefined when the request has none. */
+/** The body of a request, a JSON object; undefined when the request has no body. */
 const readBody = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest, limit: SubmissionLimit) {
   if (request.method === "GET") return undefined
   const text = yield* readText(request, limit.bytes, limit.remedy)
@@ -88,7 +88,7 @@ const readBody = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServ
   return { text, streamed: stream === true }
 })
 
-/** Reads a job from a request. `route` is the path from `/v1` on. */
+/** Reads a job from a request. `route` is the path, starting with `/v1`. */
 export const read = Effect.fnUntraced(function*(
   endpoint: Endpoint,
   request: HttpServerRequest.HttpServerRequest,

@@ -14,8 +14,8 @@
  *                  failed, lost, cut off     data: {"error": ...}
  * ```
  *
- * A stream covers one attempt. Chunks of a lost attempt cannot be taken back, and the next attempt would repeat them with other content. So
- * the stream ends with an error when an attempt is lost after its first chunk.
+ * A stream covers one attempt. Chunks that were already sent cannot be taken back when their attempt is lost, and the next attempt would
+ * produce chunks with other content. So the stream ends with an error when an attempt is lost after its first chunk.
  */
 import type { JobEvent } from "@stint/queue/JobEventCursor"
 import type { JobReport } from "@stint/store/JobRecord"
@@ -31,7 +31,7 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** The text of the only element of a JSON array. */
+/** The text of a JSON array's only element. */
 const onlyElement = (array: string): string => array.trim().slice(1, -1).trim()
 
 /** Whether a text is exactly one JSON object or array. */
@@ -65,7 +65,7 @@ export interface CollectedChunks {
 /** No chunks. */
 export const NO_CHUNKS: CollectedChunks = { chunks: 0, first: undefined }
 
-/** Adds an event. A new attempt discards the chunks of the previous one. */
+/** Adds an event. A new attempt discards the chunks of the previous attempt. */
 export const collect = (collected: CollectedChunks, event: JobEvent): CollectedChunks => {
   if (event._tag === "Status") return NO_CHUNKS
   return event._tag === "Chunk" ? { chunks: collected.chunks + 1, first: collected.first ?? event.output } : collected
@@ -95,13 +95,13 @@ export const answer = (job: JobReport, { chunks, first }: CollectedChunks): Answ
   return output === undefined ? { text: "{}" } : answerOf(output)
 }
 
-/** The progress of a stream. */
+/** How much of a stream has been sent. */
 export interface StreamState {
-  /** How many chunks were sent. */
+  /** The number of chunks sent. */
   readonly chunks: number
-  /** Whether the server formatted a chunk as an event. Then the server also sends the end mark. */
+  /** Whether the server has formatted a chunk as an event. If so, the server also sends the end mark. */
   readonly wrapped: boolean
-  /** The end of the text sent so far: shows whether an event is incomplete and whether the end mark was sent. */
+  /** The last part of the text sent so far. It shows whether an event is incomplete and whether the end mark was sent. */
   readonly tail: string
 }
 
@@ -118,7 +118,7 @@ export interface StreamStep {
 
 const DONE = "data: [DONE]\n\n"
 
-/** Long enough for the end mark in every notation. */
+/** Long enough for the end mark, however it is written. */
 const TAIL = 32
 
 const endsWithDone = (tail: string): boolean => /(?:^|[\r\n])data: ?\[DONE\]\s*$/.test(tail)
@@ -144,7 +144,7 @@ const chunk = (state: StreamState, json: string): StreamStep => {
     return { state: advance(state, text, true), text, ended: false }
   }
   if (!Predicate.isString(value)) return wrapped(json)
-  // No line of an event starts with `{` or `[`: the chunk is JSON that the handler did not format as an event.
+  // No line of an event starts with `{` or `[`, so the chunk is JSON that the handler did not format as an event.
   if (isBetween(state.tail) && isStructure(value)) return wrapped(value.trim())
   return { state: advance(state, value, false), text: value, ended: false }
 }
@@ -178,7 +178,7 @@ const completed = (state: StreamState, job: JobReport): StreamStep => {
 /** The first line of the previous attempt's error, as part of a sentence. */
 const causeOf = ({ lastError }: JobReport): string => {
   const [line = ""] = lastError === null ? [] : ofError(lastError).error.message.split("\n", 1)
-  // An exception that was cut off in the middle is not readable.
+  // An exception that was cut off in the middle cannot be parsed.
   return line === "" || line.startsWith("{") ? "" : `: ${line.replace(/\.$/, "")}`
 }
 

@@ -1,7 +1,7 @@
 /**
  * Parses the output of Python's `repr` for plain data: `{'message': "can't", 'code': 400, 'param': None}`.
  *
- * Existing SDKs convert a generator's error object to such a text (docs/spec/openai-route.md#errors), which JSON parsers reject.
+ * Existing SDKs convert a generator's error object to text in this format (docs/spec/openai-route.md#errors), which JSON parsers reject.
  */
 
 /** Maximum nesting depth. Errors are flat; the limit keeps hostile input from overflowing the stack. */
@@ -28,7 +28,7 @@ const WORD = /[A-Za-z_]\w*/y
 const SPACE = /\s*/y
 const HEX = /x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})/y
 
-/** Internal to this file: the text is not the repr of plain data. */
+/** The text is not the repr of plain data. Does not leave this file. */
 class ReprSyntaxError extends Error {}
 
 const reader = (text: string) => {
@@ -121,7 +121,7 @@ const reader = (text: string) => {
   }
 }
 
-/** The value whose repr is the text; undefined when it is not plain data. Tuples become arrays, keys become strings. */
+/** The value whose repr is this text; undefined if the text is not the repr of plain data. Tuples become arrays, keys become strings. */
 export const parse = (text: string): unknown => {
   try {
     return reader(text).read()

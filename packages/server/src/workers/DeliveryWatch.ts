@@ -1,5 +1,5 @@
 /**
- * Returns jobs to the queue when the response that carries them did not reach the worker.
+ * Returns jobs to the queue when the response that contains them did not reach the worker.
  *
  * The protocol has no acknowledgement (docs/spec/worker-protocol.md#acknowledgement). The platform infers a lost response from the
  * connection:
@@ -10,17 +10,18 @@
  *                 +-------------------> back to the queue, unstarted <---+
  * ```
  *
- * The watch ends with the next request on the connection: a client that sends one has read the previous response.
+ * The watch ends with the next request on the connection, because a client that sends another request has read the previous response.
  *
- * A connection that closes normally after the job was written proves nothing: a worker that opens a connection per call closes it the same
- * way. A job lost despite the watch returns with the worker's next take, if that take reports no job in progress, or when the lease expires.
+ * If a connection closes normally after the job was written, that proves nothing: a worker that opens a connection per call closes it in
+ * the same way. A job that is lost despite the watch returns to the queue with the worker's next take, if that take reports no job in
+ * progress, or when the lease expires.
  */
 import * as Effect from "effect/Effect"
 import type { HttpServerRequest } from "effect/http"
 import { IncomingMessage } from "node:http"
 import type { Socket } from "node:net"
 
-/** How long after the write a connection reset means that the job did not arrive. */
+/** If the connection is reset within this time after the write, the job did not arrive. */
 const WATCH_MILLIS = 1_000
 
 /** Yields to the event loop, so that a disconnect already received interrupts this request. */
@@ -33,13 +34,13 @@ const turn = Effect.callback<void>((resume) => {
 interface Written {
   readonly returnJobs: Effect.Effect<void>
   readonly until: number
-  /** Bytes received over the connection at that time. */
+  /** The number of bytes received over the connection at that time. */
   readonly read: number
 }
 
 /**
- * Run between claiming jobs and sending the response with them. Runs `returnJobs` when the response did not arrive, and interrupts the
- * request when that is known before the response is written.
+ * Must run between claiming jobs and sending the response that contains them. Runs `returnJobs` if the response does not arrive, and
+ * interrupts the request if that is known before the response is written.
  */
 export type DeliveryWatch = (
   request: HttpServerRequest.HttpServerRequest,
@@ -53,7 +54,7 @@ export const make: Effect.Effect<DeliveryWatch> = Effect.sync(() => {
   return Effect.fnUntraced(function*(request, returnJobs) {
     yield* Effect.interruptible(turn).pipe(Effect.onInterrupt(() => returnJobs))
     const { source } = request
-    // Without Node there is no connection to watch.
+    // Outside of Node there is no connection to watch.
     if (!(source instanceof IncomingMessage)) return
     const { socket } = source
     // The client closed the connection and Node has closed its side: a write would be discarded.

@@ -1,5 +1,6 @@
 /**
- * The worker API over the queue (docs/spec/worker-protocol.md#overview): tolerant of how existing SDKs call, strict about leases.
+ * The worker API on top of the queue (docs/spec/worker-protocol.md#overview). It tolerates the irregular requests of existing SDKs and is
+ * strict about leases.
  *
  * Each operation returns a response or fails with a problem. Callers of these operations check the key and match the route:
  * `WorkerHandlers` for the `HttpApi`, `FastPath` for the fast path.
@@ -59,7 +60,7 @@ const isJobId = Schema.is(JobId)
 const isWorkerId = Schema.is(WorkerId)
 
 const noContent = HttpServerResponse.empty({ status: 204 })
-/** Sets content-length, because Node sends an empty body with chunked encoding otherwise. */
+/** Sets content-length, because otherwise Node sends an empty body with chunked encoding. */
 const accepted = HttpServerResponse.empty({ status: 200, headers: { "content-length": "0" } })
 
 /** Maximum number of jobs in one batch take. */
@@ -68,7 +69,7 @@ const MAX_BATCH = 1_000
 /** Maximum stored length of an unhealthy worker's reason, which is displayed and logged. */
 const REASON_LENGTH = 1_000
 
-/** `error` on the wire is a string; `null` is what some SDKs send for "none" (docs/spec/rulings.md#error-on-the-wire). */
+/** `error` is a string on the wire. Some SDKs send `null` if there is no error (docs/spec/rulings.md#error-on-the-wire). */
 const errorText = (error: unknown, text: string): string | null =>
   error === undefined || error === null ? null : typeof error === "string" ? error : memberText(text, "error") ?? null
 
@@ -146,7 +147,10 @@ const make = Effect.gen(function*() {
     limits
   )
 
-  /** Delays an error response: an existing SDK retries a failed take at once and without end (docs/spec/worker-protocol.md#taking-a-job). */
+  /**
+   * Delays an error response, because existing SDKs retry a failed take immediately and indefinitely
+   * (docs/spec/worker-protocol.md#taking-a-job).
+   */
   const delayRefusal = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
     Effect.tapError(effect, () => Effect.interruptible(Effect.sleep(limits.refusalWaitMs)))
 
@@ -193,8 +197,8 @@ const make = Effect.gen(function*() {
   })
 
   /**
-   * Fails a job whose result cannot be stored, so that callers stop waiting and no worker runs the job again for another such result
-   * (docs/spec/rulings.md#large-results).
+   * Fails a job whose result cannot be stored, so that callers stop waiting and no worker runs the job again only to produce another such
+   * result (docs/spec/rulings.md#large-results).
    */
   const failResult = (holder: LeaseHolder, problem: { readonly error: string; readonly hint: string }) =>
     Effect.ignore(queue.finish(holder, {
@@ -224,7 +228,7 @@ const make = Effect.gen(function*() {
       )
       return accepted
     }
-    // Drain before the result ends the job, so that the worker gets no other job in between.
+    // Mark the worker as draining before the result ends the job, so that it gets no other job in between.
     if (body.stopPod === true) yield* queue.drainWorker(holder.endpoint, holder.worker)
     yield* mapJobErrors(queue.finish(holder, { output, error: errorText(body.error, text) }))
     return accepted
@@ -260,7 +264,8 @@ const make = Effect.gen(function*() {
     const worker = yield* delayRefusal(workerOf(parseWorkerUrl(request.url)))
     const stopSignals = yield* delayRefusal(mapStoreErrors(queue.stopSignals(endpoint.id, worker, limits.workerWaitMs)))
     if (stopSignals.length === 0) return noContent
-    // A stop signal is sent once. If the response is lost, requeue the signal for the next call: the next heartbeat may be far away.
+    // A stop signal is sent once. If the response is lost, the signal is queued again for the next call, because the next heartbeat may be
+    // a long time away.
     yield* watchDelivery(request, queue.requeueStopSignals(endpoint.id, worker, stopSignals))
     return json(JSON.stringify({ jobsToStop: stopSignals }))
   }, Effect.uninterruptible)
@@ -281,16 +286,16 @@ const make = Effect.gen(function*() {
       limits.chunkBytes,
       "A heartbeat contains only job ids. Send data with job-stream or job-done."
     )
-    // A POST may carry the heartbeat in its query and have no body.
+    // A POST may contain the heartbeat in its query and have no body.
     const { value } = text.trim() === "" ? { value: {} } : yield* parseJson(text, pingHint)
     const ping = yield* decodePing(Predicate.isObject(value) ? { ...pingOf(address), ...value } : value)
     return yield* recordPing(endpoint, worker, ping)
   })
 
   return {
-    /** Run uninterruptibly: it is interruptible only while it waits. */
+    /** Must run in an uninterruptible region. It can be interrupted only while it waits. */
     take: take(() => 1, renderOne),
-    /** The same. */
+    /** Must run in the same way as `take`. */
     takeBatch: take(batchSize, renderMany),
     done,
     chunk,
@@ -300,10 +305,10 @@ const make = Effect.gen(function*() {
   }
 })
 
-/** The operations of the worker API. One instance serves all routes, because it watches the connections that carry jobs. */
+/** The operations of the worker API. All routes share one instance, because it watches the connections over which jobs are sent. */
 export class WorkerOperations extends Context.Service<WorkerOperations, Effect.Success<typeof make>>()(
   "@stint/server/WorkerOperations"
 ) {}
 
-/** The worker operations over the queue. */
+/** The worker operations on top of the queue. */
 export const layer = Layer.effect(WorkerOperations, make)

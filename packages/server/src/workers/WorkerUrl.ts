@@ -8,10 +8,10 @@
  *   job-take/w%26x&job_in_progress=0             last "w&x", job_in_progress
  * ```
  *
- * This parses the raw URL: a router decodes a segment first, and an `&` that belongs to an id could no longer be recognized.
+ * This parses the raw URL, because a router decodes segments first, and an `&` that belongs to an id could then no longer be recognized.
  */
 
-/** The end of a worker URL. */
+/** The last part of a worker URL. */
 export interface WorkerUrl {
   /** The last path segment without the appended query: a worker's or a job's id. */
   readonly last: string
@@ -25,7 +25,7 @@ const decoded = (segment: string): string => {
   try {
     return decodeURIComponent(segment)
   } catch {
-    // Unreachable: no route matches such a URL.
+    // This cannot happen, because no route matches such a URL.
     return segment
   }
 }

@@ -150,8 +150,13 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
 
   const live = () => known.filter(({ removed }) => !removed)
 
-  /** A retried job of an ended, cancelled batch is cancelled at once, so the batch's end is delivered again. */
-  const retried = (applied: ApplyResult) => {
+  /**
+   * No job of an expired batch can be retried, detached or not. A retried job of an ended, cancelled batch is cancelled at once, so the
+   * batch's end is delivered again.
+   */
+  const retried = (job: JobId, applied: ApplyResult) => {
+    const of = known.find(({ requests }) => requests.includes(job))
+    if (of !== undefined && of.endedAt !== null && of.endedAt + RETENTION <= now) assert.notEqual(applied._tag, "Changed")
     if (applied._tag !== "Changed" || applied.after.status !== "CANCELLED") return
     const batch = known.find(({ id }) => id === applied.after.batchId)
     if (batch !== undefined && batch.endedAt !== null) batch.deliveries += 1
@@ -273,7 +278,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
         if (id === undefined) return
         const _tag = command._tag === "CancelJob" ? "Cancel" : "Retry"
         const applied = yield* store.apply(ENDPOINT, id, { _tag, now, endpoint: ENDPOINT })
-        if (_tag === "Retry") retried(applied)
+        if (_tag === "Retry") retried(id, applied)
         return
       }
       case "Purge":

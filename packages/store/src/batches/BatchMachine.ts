@@ -15,12 +15,12 @@
  *   requests of a finalized batch:   not enqueued --enqueued--> a job: waiting, running, then completed | failed | cancelled
  *                                      `--cancelled--> cancelled
  *   end of a batch (`endedAt`):      no request waits or runs; a draft is cancelled after a week without changes
- *   removal:                         after the retention, together with its jobs
+ *   removal:                         after the retention, together with its jobs, in steps; its jobs cannot be retried from then on
  * ```
  *
  * Invariants for every sequence of events, checked by property tests:
  *
- * - The counts match the requests. They are updated with each change and never recounted.
+ * - The counts match the requests. Each change updates them; they are never recomputed from the requests.
  * - A finalized batch ends in the same step as its last request, so both are in one commit.
  * - No job of a cancelled batch starts: a job that returns to the queue is cancelled in the same step ({@link mustCancel}). Running jobs may
  *   finish (docs/spec/batches.md#cancelling-a-batch).
@@ -38,15 +38,15 @@ export const BatchRecord = Schema.Struct({
   endpoint: EndpointId,
   status: BatchStatus,
   name: Schema.NullOr(Schema.String),
-  /** URL that receives the end of the batch. */
+  /** URL that receives the webhook when the batch ends. */
   webhook: Schema.NullOr(Schema.String),
-  /** The policy of requests that do not override it. */
+  /** The default policy for requests that do not override it. */
   policy: Schema.NullOr(Policy),
   createdAt: Schema.Int,
   /** When a caller last changed it. */
   touchedAt: Schema.Int,
   finalizedAt: Schema.NullOr(Schema.Int),
-  /** Set exactly while the batch is not a draft and no request waits or runs. */
+  /** Set only while the batch is not a draft and no request waits or runs. */
   endedAt: Schema.NullOr(Schema.Int),
   /** The retention of the endpoint when the batch was created. */
   retentionMs: Schema.Int,
@@ -116,7 +116,7 @@ const settle = (batch: BatchRecord, now: number): BatchRecord => {
   return { ...batch, endedAt: now, status: batch.status === "CANCELLED" ? "CANCELLED" : status }
 }
 
-/** Adds requests. `limit`: the maximum of requests in a batch. */
+/** Adds requests. `limit`: the maximum number of requests in a batch. */
 export const added = (batch: BatchRecord, count: number, now: number, limit: number): Result.Result<BatchRecord, Rejection> => {
   if (batch.status !== "DRAFT") return reject({ _tag: "NotDraft" })
   const total = batch.total + count
@@ -127,7 +127,7 @@ export const added = (batch: BatchRecord, count: number, now: number, limit: num
 export const dropped = (batch: BatchRecord, now: number): Result.Result<BatchRecord, Rejection> =>
   batch.status === "DRAFT" ? ok({ ...batch, total: batch.total - 1, touchedAt: now }) : reject({ _tag: "NotDraft" })
 
-/** Changes name or webhook. */
+/** Changes the name or the webhook. */
 export const edited = (
   batch: BatchRecord,
   changes: Partial<Pick<BatchRecord, "name" | "webhook">>,
@@ -144,7 +144,7 @@ export const finalized = (batch: BatchRecord, now: number): Result.Result<BatchR
   return ok(settle({ ...batch, status: "FINALIZED", finalizedAt: now, touchedAt: now, notEnqueued: batch.total }, now))
 }
 
-/** `count` requests became jobs. */
+/** Updates the counts after `count` requests have become jobs. */
 export const enqueued = (batch: BatchRecord, count: number): BatchRecord => ({ ...batch, notEnqueued: batch.notEnqueued - count })
 
 /** Cancels the batch and its requests that are not jobs yet. The store cancels the waiting jobs one by one. */
@@ -163,7 +163,7 @@ const counts = {
   CANCELLED: "cancelled"
 } as const
 
-/** A job of the batch changed its status. */
+/** Updates the batch after the status of one of its jobs has changed. */
 export const jobChanged = (
   batch: BatchRecord,
   before: JobHead["status"],
@@ -191,6 +191,10 @@ export const dueAt = (batch: BatchRecord): number | null => {
   if (batch.endedAt !== null) return batch.endedAt + batch.retentionMs
   return batch.status === "DRAFT" ? batch.touchedAt + DRAFT_MILLIS : null
 }
+
+/** Whether its retention has ended. Its jobs are removed in steps, so a retry must not reopen it (docs/spec/batches.md#end-of-a-batch). */
+export const isExpired = ({ endedAt, retentionMs }: BatchRecord, now: number): boolean =>
+  endedAt !== null && now >= endedAt + retentionMs
 
 /** The webhook event of a change; undefined: none. */
 export const webhookEventOf = (before: BatchRecord, after: BatchRecord): BatchWebhookEvent | undefined => {

@@ -113,7 +113,7 @@ export class BatchStore extends Context.Service<BatchStore, {
     maxRequests: number
   ) => Effect.Effect<ChangeResult, StoreError>
 
-  /** Removes a request from a draft. `Gone`: the draft has no such request. */
+  /** Removes a request from a draft. `Gone`: the draft does not contain the request. */
   readonly drop: (
     endpoint: EndpointId,
     id: string,
@@ -137,7 +137,7 @@ export class BatchStore extends Context.Service<BatchStore, {
   ) => Effect.Effect<FinalizeResult, StoreError>
 
   /**
-   * Turns up to `limit` requests of a finalized batch into jobs, in order. A request whose job already exists, because the answer to an
+   * Turns up to `limit` requests of a finalized batch into jobs, in order. A request whose job already exists, because the response to an
    * earlier call was lost, counts as enqueued.
    */
   readonly enqueue: (
@@ -169,9 +169,9 @@ export class BatchStore extends Context.Service<BatchStore, {
   ) => Effect.Effect<RequestPage | undefined, StoreError>
 
   /**
-   * Cancels drafts that are too old or whose endpoint is removed, and removes batches after their retention. Before that it detaches the jobs
-   * of the batch, up to `limit` at a time; their own retention then removes them. Returns the remaining work. Costs one query when there
-   * is none.
+   * Cancels drafts that are too old or whose endpoint is removed, and removes batches after their retention. Before that it detaches the
+   * jobs of the batch, up to `limit` at a time; their own retention then removes them. Returns the remaining work. Costs one query when
+   * there is nothing to do.
    */
   readonly sweep: (now: number, limit: number) => Effect.Effect<SweepResult, StoreError>
 }>()("@stint/store/BatchStore") {}

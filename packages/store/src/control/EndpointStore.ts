@@ -12,17 +12,20 @@ import type { StoreError } from "../StoreError.ts"
 export type RemoveResult = "removed" | "missing" | "busy"
 
 export class EndpointStore extends Context.Service<EndpointStore, {
-  /** Undefined for an unknown endpoint. Called for every request, so backends answer from memory. */
+  /** Undefined for an unknown endpoint. Called for every request, so backends read from memory. */
   readonly get: (id: string) => Effect.Effect<Endpoint | undefined, StoreError>
   /** All endpoints, ordered by id. */
   readonly list: Effect.Effect<ReadonlyArray<Endpoint>, StoreError>
-  /** Creates an endpoint. Returns false and changes nothing when the id exists. Of two concurrent calls, one returns false. */
+  /**
+   * Creates an endpoint. Returns false and changes nothing when the id already exists; one of two concurrent calls with the same id returns
+   * false.
+   */
   readonly create: (endpoint: Endpoint) => Effect.Effect<boolean, StoreError>
   /** Creates or replaces an endpoint. */
   readonly put: (endpoint: Endpoint) => Effect.Effect<void, StoreError>
   /**
    * Removes an endpoint. Returns `busy` and changes nothing while it has jobs or batches that have not ended; the check and the removal are
-   * one atomic step. Drafts of batches are cancelled later. A removed endpoint rejects jobs until it is created again.
+   * one atomic step. Draft batches are cancelled later. A removed endpoint rejects jobs until it is created again.
    */
   readonly remove: (id: EndpointId) => Effect.Effect<RemoveResult, StoreError>
 }>()("@stint/store/EndpointStore") {}

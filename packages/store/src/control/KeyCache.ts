@@ -7,10 +7,10 @@
  *   every `refresh`:        rows --read-------> memory      changes by other processes
  * ```
  *
- * Gain: a lookup costs 2.3 µs of CPU with 1 key and with 100,000 keys, and no query (docs/decisions/0009-keys-at-rest.md).
+ * A lookup therefore costs 2.3 µs of CPU time, with 1 key as with 100,000 keys, and needs no query (docs/decisions/0009-keys-at-rest.md).
  *
- * Servers that share a database see a revocation by another server after `refresh` at most. While the rows cannot be read, the cache keeps
- * its keys.
+ * When several servers share a database, each server sees a revocation made by another one after at most `refresh`. While the rows cannot
+ * be read, the cache keeps its keys.
  *
  * Changes and refreshes run one at a time, so that an old read never overwrites a newer change.
  */
@@ -39,7 +39,7 @@ export const SHARED_REFRESH: Duration.Input = "5 seconds"
 
 /** Settings of the cache. */
 export interface Options {
-  /** Default: never, for rows that only this process changes. For shared rows: {@link SHARED_REFRESH}. */
+  /** Default: the cache is never refreshed, which suits rows that only this process changes. Shared rows use {@link SHARED_REFRESH}. */
   readonly refresh?: Duration.Input
 }
 

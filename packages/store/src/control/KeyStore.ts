@@ -15,15 +15,18 @@ export const KeyRecord = Schema.Struct({
   // Derived from other fields and the current time.
   ...Struct.omit(AccessKey.fields, ["status", "previousUntil"]),
   digest: Schema.String,
-  /** Earlier secrets, latest first, with the end of their validity. Some are stored longer, to detect clients that still use them. */
+  /**
+   * Earlier secrets, latest first, with the end of their validity. Some are stored past the end of their validity, to detect clients that
+   * still use them.
+   */
   previous: Schema.Array(Schema.Struct({ digest: Schema.String, until: Schema.Int }))
 })
 export type KeyRecord = typeof KeyRecord.Type
 
 export class KeyStore extends Context.Service<KeyStore, {
   /**
-   * Undefined for an unknown key. Called for every request, so backends answer from a cache that follows the database. Changes by another
-   * process appear within `KeyCache.SHARED_REFRESH`. Never fails, so keys work while the database is unavailable.
+   * Undefined for an unknown key. Called for every request, so backends read from an in-memory cache of the database. Changes made by
+   * another process appear within `KeyCache.SHARED_REFRESH`. Never fails, so keys work while the database is unavailable.
    */
   readonly get: (id: string) => Effect.Effect<KeyRecord | undefined>
   /** All keys, oldest first. */

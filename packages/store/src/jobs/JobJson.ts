@@ -1,8 +1,8 @@
 /**
  * The job object (docs/spec/jobs-api.md#job-object) as JSON text, for responses and webhooks.
  *
- * Payloads are stored as JSON text and inserted unchanged. Parsing and serializing a result of 20 MB for each response would dominate the
- * cost of the platform.
+ * Payloads are stored as JSON text and inserted unchanged. Parsing and serializing a 20 MB result for each response would dominate the
+ * platform's CPU time.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { isTerminal, type WebhookEvent } from "@stint/contract/Job"

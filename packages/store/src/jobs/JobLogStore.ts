@@ -36,7 +36,7 @@ export interface LogLine extends LogEntry {
 export interface LogBatch {
   readonly endpoint: EndpointId
   readonly job: JobId
-  /** Number of lines before these that could not be stored. Their numbers stay unused. */
+  /** Number of preceding lines that could not be stored. Their line numbers stay unused. */
   readonly missed: number
   readonly lines: ReadonlyArray<LogEntry>
 }
@@ -55,7 +55,7 @@ export interface LogPage {
 export interface LogQuotas {
   /** Lines per job. Default: 10,000. */
   readonly lines: number
-  /** Bytes per job. Default: 1 MiB. A larger quota keeps more of verbose jobs and fills the total quota sooner. */
+  /** Bytes per job. Default: 1 MiB. A larger quota stores more output of verbose jobs and fills the total quota sooner. */
   readonly bytes: number
   /** Bytes of all jobs. Default: 256 MiB. Beyond it, the oldest lines of any job are dropped. */
   readonly totalBytes: number

@@ -21,7 +21,8 @@
  *    | ttl over (Tick, Claim)                  | ttl or executionTimeout over (Tick)
  *    +------------> [ TIMED_OUT ] <------------+
  *
- *   Retry:  FAILED | TIMED_OUT -> IN_QUEUE          retention over (Tick): any terminal status -> removed
+ *   Retry, until the retention ends:  FAILED | TIMED_OUT -> IN_QUEUE
+ *   retention over (Tick):            any terminal status -> removed
  * ```
  *
  * Invariants for every sequence of events, checked by property tests:
@@ -48,7 +49,7 @@ interface WorkerIdentity {
   readonly attempt?: number
 }
 
-/** Jitter of a backoff: a number from 0 to below 1. Default: no jitter, the longest wait. */
+/** Jitter of a backoff: a number in [0, 1). Default: no jitter, which gives the longest wait. */
 interface Jitter {
   readonly random?: number
 }
@@ -64,8 +65,8 @@ export type WorkerEvent =
   /** The worker is gone. `cause` explains why, for the caller. */
   | { readonly _tag: "LoseLease"; readonly cause: string } & WorkerIdentity & Jitter
   /**
-   * The worker returns the job without having started it, or the job could not be delivered to the worker. Costs no attempt. Default for
-   * `notBefore`: ready at once.
+   * The worker returns the job without having started it, or the job could not be delivered to the worker. Does not use up an attempt.
+   * Without `notBefore`, the job is ready at once.
    */
   | { readonly _tag: "Return"; readonly notBefore?: number } & WorkerIdentity
 
@@ -79,7 +80,7 @@ export type JobMachineEvent =
   /** A caller cancels or retries the job. The endpoint is the one in the request. */
   | { readonly _tag: "Cancel"; readonly now: number; readonly endpoint: EndpointId }
   | { readonly _tag: "Retry"; readonly now: number; readonly endpoint: EndpointId }
-  /** The batch of an ended job is being removed: from now on the retention of the job applies. */
+  /** The batch of an ended job is being removed: from now on the job's own retention applies. */
   | { readonly _tag: "LeaveBatch"; readonly now: number }
   /** After a restart of the platform, when workers could not send heartbeats: extends the lease. */
   | { readonly _tag: "Recover"; readonly now: number }
@@ -89,7 +90,7 @@ export type Transition =
   | {
     readonly _tag: "Put"
     readonly job: JobHead
-    /** The payloads that change. Others stay. */
+    /** The payloads that change. The others stay as they are. */
     readonly outcome: Partial<JobOutcome>
     /** Delete the chunks of earlier attempts. */
     readonly discardChunks: boolean
@@ -112,6 +113,8 @@ export type Rejection =
   | { readonly _tag: "Gap"; readonly expected: number }
   /** Only FAILED and TIMED_OUT jobs can be retried. */
   | { readonly _tag: "NotRetryable"; readonly status: JobHead["status"] }
+  /** The retention of the job or of its batch has ended. The caller must treat the job as missing. */
+  | { readonly _tag: "Expired" }
   /** Nothing is due yet. */
   | { readonly _tag: "NotDue" }
 
@@ -163,8 +166,8 @@ const end = (
 const LAST_ERROR_LENGTH = 2_000
 
 /**
- * Whether a worker repeats an error that was already stored and led to a retry. The answer to the first delivery was lost. Only for workers
- * that name the attempt.
+ * Whether a worker repeats an error that was already stored and led to a retry, because the response to its first delivery was lost.
+ * Detected only for workers that send the attempt number.
  */
 export const isRetriedError = (
   { attempt, endpoint, lastError, status, worker }: JobReport,
@@ -176,7 +179,10 @@ export const isRetriedError = (
     ? by.attempt === attempt && by.worker === worker
     : status === "IN_PROGRESS" && by.attempt === attempt - 1)
 
-/** Returns the job to the queue. Restarts `delayTime`. The claim order stays: it depends on priority and submission. */
+/**
+ * Returns the job to the queue and restarts `delayTime`. Its place in the claim order does not change: it depends on priority and
+ * submission order.
+ */
 const requeue = (
   job: JobHead,
   now: number,
@@ -201,8 +207,7 @@ const requeue = (
   )
 
 /**
- * A number from 0 to below 1, derived from the job's id. One event may requeue many jobs with the same `random`; this spreads their
- * backoffs.
+ * A number in [0, 1), derived from the job's id. One event may requeue many jobs with the same `random`; this spreads their backoffs.
  */
 const hashFraction = (id: string): number => {
   // FNV-1a with a final mix, so that ids that differ only in the last character are far apart.
@@ -222,7 +227,7 @@ const nextAttemptAt = (job: JobHead, now: number, failed: number, random: number
   return wait === 0 ? null : now + wait
 }
 
-/** The attempt failed: requeues the job, or ends it with `last` when no attempt remains. */
+/** Handles a failed attempt: requeues the job, or ends it with `last` when no attempts remain. */
 const failAttempt = (
   job: JobHead,
   now: number,
@@ -282,7 +287,7 @@ const tick = (job: JobHead, now: number, random: number | undefined): Result.Res
   return loseLease(job, now, `Worker ${job.worker} was silent for ${seconds(job.leaseMs)} and lost the job.`, random)
 }
 
-/** The fields of a new job that the submission chooses. */
+/** The fields of a new job that the submission specifies. */
 export type Submitted =
   & Pick<
     JobRecord,
@@ -349,6 +354,7 @@ export const transition = (job: JobHead, event: JobMachineEvent): Result.Result<
       return tick(job, event.now, event.random)
     case "Retry": {
       if (event.endpoint !== job.endpoint) return reject({ _tag: "OtherEndpoint" })
+      if (job.finishedAt !== null && event.now >= dueAt(job)) return reject({ _tag: "Expired" })
       if (job.status !== "FAILED" && job.status !== "TIMED_OUT") return reject({ _tag: "NotRetryable", status: job.status })
       // The time to live restarts; otherwise a job that timed out could never run again.
       return put(

@@ -14,22 +14,22 @@ export interface JobQuery {
   /** Submitted before this time. */
   readonly createdBefore?: number | undefined
   readonly limit: number
-  /** The `next` of the page before. */
+  /** The `next` cursor of the previous page. */
   readonly after?: ListCursor | undefined
 }
 
 /** One page of a list. */
 export interface JobPage {
   /**
-   * May be fewer than `limit` although there are more: for a query with both status and tag, a store scans {@link SCAN_LIMIT} jobs of the
-   * tag and returns those with the status.
+   * May contain fewer than `limit` jobs even before the last page: for a query with both a status and a tag, a store scans up to {@link
+   * SCAN_LIMIT} jobs with the tag and returns the ones with the status.
    */
   readonly jobs: ReadonlyArray<JobSummary>
   /** Cursor of the next page; null at the end. */
   readonly next: ListCursor | null
 }
 
-/** The number of tagged jobs that one page scans at most. */
+/** The maximum number of tagged jobs that the store scans for one page. */
 export const SCAN_LIMIT = 2_000
 
 /** Length of an error in lists, in characters. */

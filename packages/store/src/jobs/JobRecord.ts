@@ -1,10 +1,10 @@
 /**
  * The record of a job, in three parts: the head (state and settings), the outcome and the input.
  *
- * They are separate because payloads can have megabytes and are rarely needed. Heartbeats, claims, timers and status requests read the head
- * only.
+ * They are separate because payloads can be several megabytes in size and are rarely needed. Heartbeats, claims, timers and status requests
+ * read the head only.
  *
- * The endpoint's limits are copied into the job at submission. Later changes of the endpoint affect only later jobs.
+ * The endpoint's limits are copied into the job at submission. Later changes to the endpoint affect only later jobs.
  */
 import { BatchId } from "@stint/contract/Batch"
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -14,14 +14,14 @@ import * as Schema from "effect/Schema"
 
 /** How a failed attempt is retried, within `maxAttempts`. */
 export const RetryRule = Schema.Struct({
-  /** Retry after a handler error, too. Otherwise only after a lost worker. */
+  /** If true, retry after a handler error as well; if false, only after a lost worker. */
   onError: Schema.Boolean,
   /** Null: retry at once. */
   backoff: Schema.NullOr(Backoff)
 })
 export type RetryRule = typeof RetryRule.Type
 
-/** Where the events of the job are delivered, and which. */
+/** Which of the job's events are delivered, and to which URL. */
 export const JobWebhook = Schema.Struct({
   url: Schema.String,
   events: Schema.Array(WebhookEvent),
@@ -37,13 +37,13 @@ export const JobHead = Schema.Struct({
   status: JobStatus,
   /** Ignored by the autoscaler when it decides to start workers. */
   lowPriority: Schema.Boolean,
-  /** Higher priorities are claimed first; equal ones in order of submission. */
+  /** Jobs with a higher priority are claimed first; jobs with equal priority in order of submission. */
   priority: Schema.Int,
-  /** When the job was submitted. Milliseconds since 1970, as are all times here. */
+  /** When the job was submitted. All times here are in milliseconds since 1970. */
   createdAt: Schema.Int,
-  /** When the job last became ready: at submission, when its lease was lost or returned, or at the end of a backoff. */
+  /** When the job last became ready: at submission, when the worker lost or returned its lease, or at the end of a backoff. */
   queuedAt: Schema.Int,
-  /** End of the backoff: the job is not claimable before. Null when there is no backoff or it has ended. */
+  /** End of the backoff, before which the job cannot be claimed. Null when there is no backoff or it has ended. */
   notBefore: Schema.NullOr(Schema.Int),
   /** Time to live, including the wait. */
   ttlMs: Schema.Int,
@@ -63,16 +63,16 @@ export const JobHead = Schema.Struct({
   worker: Schema.NullOr(Schema.String),
   /** When the last attempt was claimed. */
   startedAt: Schema.NullOr(Schema.Int),
-  /** The worker must send a heartbeat before. Set exactly while IN_PROGRESS. */
+  /** The worker must send a heartbeat before this time. Set only while the job is IN_PROGRESS. */
   leaseExpiresAt: Schema.NullOr(Schema.Int),
-  /** Set exactly while the status is terminal. */
+  /** Set only while the status is terminal. */
   finishedAt: Schema.NullOr(Schema.Int),
   /** Number of chunks that the last attempt has streamed. */
   chunks: Schema.Int,
   /** Number of chunks that `/stream` has returned. */
   drained: Schema.Int,
   webhook: Schema.NullOr(JobWebhook),
-  /** Labels to filter lists by. No duplicates. */
+  /** Labels for filtering lists. No duplicates. */
   tags: Schema.Array(Schema.String),
   /** The batch that contains the job. The job is not removed before its batch. */
   batchId: Schema.NullOr(BatchId)

@@ -1,5 +1,5 @@
 /**
- * The job counts of one endpoint ({@link Depth}), updated with each change of a job instead of counted per query.
+ * The job counts of one endpoint ({@link Depth}), updated whenever a job changes instead of counted for each query.
  */
 import { isReady } from "./JobMachine.ts"
 import type { JobHead } from "./JobRecord.ts"
@@ -10,7 +10,7 @@ export type Tally = { -readonly [Key in keyof Omit<Depth, "oldestQueuedAt">]: nu
 
 export const make = (): Tally => ({ waiting: 0, waitingLow: 0, delayed: 0, running: 0, completed: 0, failed: 0, retried: 0 })
 
-/** Adds (1) or subtracts (-1) a job. For a change, subtract the job before and add the job after. */
+/** Adds (1) or subtracts (-1) a job. For a change, subtract the old state of the job and add the new state. */
 export const add = (tally: Tally, job: JobHead, by: 1 | -1): void => {
   if (job.retries > 0) tally.retried += by
   switch (job.status) {

@@ -38,6 +38,8 @@ export interface MemoryBatches {
   readonly service: BatchStore["Service"]
   /** Updates the batch of a changed job. Returns whether the job must be cancelled in the same step. */
   readonly jobChanged: (before: JobHead, after: JobHead, now: number) => boolean
+  /** Whether the retention of a job's batch has ended. */
+  readonly isExpired: (job: JobHead, now: number) => boolean
   /** Whether an endpoint has running batches. */
   readonly isBusy: (endpoint: EndpointId) => boolean
 }
@@ -59,7 +61,7 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
     if (event === undefined || after.webhook === null) return
     outbox.add({
       job: JobId.make(after.id),
-      // Requests of several callers contribute to a batch, so it has no trace context of its own.
+      // Several callers' requests can belong to one batch, so the batch has no trace context of its own.
       traceparent: null,
       tracestate: null,
       endpoint: after.endpoint,
@@ -121,6 +123,10 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
       if (entry === undefined) return false
       put(entry, BatchMachine.jobChanged(entry.record, before.status, after.status, now), now)
       return BatchMachine.mustCancel(entry.record, after.status)
+    },
+    isExpired: ({ batchId }, now) => {
+      const entry = batchId === null ? undefined : entries.get(batchId)
+      return entry !== undefined && BatchMachine.isExpired(entry.record, now)
     },
     isBusy: (endpoint) => ofEndpoint(endpoint).some(({ record }) => record.status !== "DRAFT" && record.endedAt === null),
     service: {
@@ -208,7 +214,7 @@ export const make = (jobs: Jobs, outbox: { readonly add: (delivery: NewDelivery)
           for (const entry of [...entries.values()]) {
             const { record } = entry
             const isDue = (BatchMachine.dueAt(record) ?? Infinity) <= now
-            if (record.endedAt !== null && isDue) more = remove(entry, now, limit) || more
+            if (BatchMachine.isExpired(record, now)) more = remove(entry, now, limit) || more
             else if (record.status === "DRAFT" && (isDue || jobs.wasRemoved(record.endpoint))) cancel(entry, now, limit)
           }
           const all = [...entries.values()].map(({ record }) => record)

@@ -1,8 +1,8 @@
 /**
  * The job store in memory: a readable reference implementation, for tests and trials. Nothing survives the process.
  *
- * Lists and queue positions scan the jobs of one endpoint. All other operations use heaps of ready jobs, due jobs and queue times. Heap nodes
- * are hints:
+ * Listing jobs and computing queue positions scan all jobs of one endpoint. All other operations use heaps of ready jobs, due jobs and
+ * queue times. Heap nodes are hints and may be outdated:
  *
  * ```
  *   change of a job --push--> heap        nodes of earlier states stay in the heap
@@ -46,13 +46,13 @@ interface Entry {
   outcome: JobOutcome
   chunks: Array<JsonText>
   readonly key: SubmissionKey | undefined
-  /** Order of submission. It stays when the job returns to the queue. */
+  /** Order of submission. It does not change when the job returns to the queue. */
   readonly order: number
-  /** The time of its valid node in `due`; undefined without one. */
+  /** The time of the job's valid node in `due`; undefined when it has no valid node. */
   dueNodeAt: number | undefined
 }
 
-/** A heap node with a time of the entry when it was pushed. */
+/** A heap node with the time that the entry had when the node was pushed. */
 interface HeapNode {
   readonly entry: Entry
   readonly at: number
@@ -107,7 +107,7 @@ const make = (
   }
 
   const logs = MemoryJobLogs.make((endpoint, id) => find(endpoint, id)?.head, quotas)
-  /** By endpoint and idempotency key. */
+  /** Jobs by endpoint and idempotency key. */
   const keys = new Map<string, Entry>()
   const byEndpoint = new Map<EndpointId, EndpointJobs>()
   const due = MinHeap.make(byTime)
@@ -146,7 +146,7 @@ const make = (
     }
   }
 
-  /** Ensures a node in `due` at or before the due time. `takeDue` reschedules entries that come up too early. */
+  /** Ensures that `due` has a node at or before the due time. `takeDue` reschedules entries that come up too early. */
   const schedule = (entry: Entry) => {
     const at = dueAt(entry.head)
     if (entry.dueNodeAt !== undefined && entry.dueNodeAt <= at) return
@@ -214,6 +214,9 @@ const make = (
 
   const apply = (entry: Entry, event: JobMachineEvent, chunk?: JsonText): ApplyResult => {
     const before = entry.head
+    if (event._tag === "Retry" && batches.isExpired(before, event.now)) {
+      return { _tag: "Rejected", job: before, rejection: { _tag: "Expired" } }
+    }
     const decided = transition(before, event)
     if (Result.isFailure(decided)) return { _tag: "Rejected", job: before, rejection: decided.failure }
     unindex(entry)

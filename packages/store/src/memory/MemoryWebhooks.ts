@@ -18,7 +18,10 @@ interface Entry {
   row: WebhookDelivery
 }
 
-/** A heap node with the due time of an entry when it was pushed. Dropped when the entry has another due time. */
+/**
+ * A heap node with the due time that its entry had when the node was pushed. The node is dropped when the entry has a different due time
+ * now.
+ */
 interface HeapNode {
   readonly entry: Entry
   readonly at: number
@@ -28,7 +31,7 @@ interface HeapNode {
 export const make = (): { readonly service: WebhookStore["Service"]; readonly add: (delivery: NewDelivery) => void } => {
   const entries = new Map<string, Entry>()
   const due = MinHeap.make<HeapNode>((a, b) => a.at < b.at || (a.at === b.at && a.entry.seq < b.entry.seq))
-  /** By job: the progress delivery that was not claimed yet. A newer one replaces it. */
+  /** Each job's progress delivery that has not been claimed yet. A newer progress delivery replaces it. */
   const unsentProgress = new Map<JobId, Entry>()
   let seq = 0
 

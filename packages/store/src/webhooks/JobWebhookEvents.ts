@@ -1,5 +1,5 @@
 /**
- * The webhook events of job changes. A store calls this for every change and writes the delivery in the same commit.
+ * Maps job changes to webhook events. A store calls this module for every change and writes the delivery in the same commit.
  */
 import { isTerminal, type WebhookEvent } from "@stint/contract/Job"
 import type { JobMachineEvent } from "../jobs/JobMachine.ts"

@@ -1,7 +1,7 @@
 /**
  * The store of webhook delivery attempts, for the delivery log.
  *
- * The outbox (`WebhookStore`) decides what is sent; this store is informative. When the platform dies before it stores an attempt, the
+ * The outbox (`WebhookStore`) determines what is sent; this store only records it. When the platform dies before it stores an attempt, the
  * attempt is missing here and the delivery is sent again.
  */
 import * as Context from "effect/Context"
@@ -26,10 +26,10 @@ export const WebhookAttempt = Schema.Struct({
 })
 export type WebhookAttempt = typeof WebhookAttempt.Type
 
-/** Numbers of attempts of a delivery. */
+/** How many attempts a delivery has had. */
 export interface AttemptCounts {
   readonly all: number
-  /** Since the delivery last ended. A resend restarts the retries. */
+  /** Attempts since the delivery last ended. A resend starts a new series of retries. */
   readonly sinceFinal: number
 }
 

@@ -1,8 +1,8 @@
 /**
  * The store of webhook signing secrets: one per endpoint.
  *
- * Secrets are stored in plain text, unlike those of keys (docs/decisions/0009-keys-at-rest.md), because each signature needs the secret
- * (docs/decisions/0010-webhook-signatures.md).
+ * Unlike the secrets of access keys (docs/decisions/0009-keys-at-rest.md), these secrets are stored in plain text, because computing a
+ * signature requires the secret itself (docs/decisions/0010-webhook-signatures.md).
  */
 import { EndpointId } from "@stint/contract/Ids"
 import * as Context from "effect/Context"
@@ -18,7 +18,7 @@ export const WebhookSecret = Schema.Struct({
   secret: Schema.RedactedFromValue(Schema.String),
   /** When the current secret was created. Milliseconds since 1970. */
   createdAt: Schema.Int,
-  /** The secret before the last rotation. It also signs, until `until`. */
+  /** The secret before the last rotation. Until `until`, each request is signed with it as well. */
   previous: Schema.NullOr(Schema.Struct({ secret: Schema.RedactedFromValue(Schema.String), until: Schema.Int }))
 })
 export type WebhookSecret = typeof WebhookSecret.Type

@@ -1,5 +1,5 @@
 /**
- * The webhook outbox: deliveries, stored until they are sent.
+ * The webhook outbox, which stores deliveries until they are sent.
  *
  * ```
  *   a job changes ---- same commit ----> [ pending ] --claimDue--> leased to a sender for `leaseMs`
@@ -11,8 +11,8 @@
  * ```
  *
  * `JobStore` and `BatchStore` write a delivery in the commit of the change that causes it. A change that was not committed is never
- * delivered; a committed one is delivered at least once (R10, docs/spec/figures.md#reliability). When a sender dies, other senders claim its
- * deliveries after the lease.
+ * delivered; a committed change is delivered at least once (R10, docs/spec/figures.md#reliability). When a sender dies, other senders claim
+ * its deliveries after the lease.
  *
  * The body is a snapshot of the job object at the time of the change, so a delivery does not depend on the job. Ended deliveries stay until
  * `removeBefore` removes them; the sender calls it seven days after their end.
@@ -46,9 +46,9 @@ export const WebhookEntry = Schema.Struct({
   createdAt: Schema.Int,
   /** Number of claims. Never decreases: the fencing token of `settle`. */
   attempts: Schema.Int,
-  /** When it is due or, while claimed, when the lease ends. Null after its end. */
+  /** When the delivery is due or, while it is claimed, when its lease ends. Null once the delivery has ended. */
   nextAt: Schema.NullOr(Schema.Int),
-  /** When the last attempt ended; null before. */
+  /** When the last attempt ended; null before the first attempt has ended. */
   settledAt: Schema.NullOr(Schema.Int),
   /** The receiver's HTTP status in the last attempt; null without a response. */
   lastStatus: Schema.NullOr(Schema.Int),
@@ -59,7 +59,7 @@ export type WebhookEntry = typeof WebhookEntry.Type
 
 /**
  * A delivery with its content. The body is the job object with `input` and `webhook` (docs/spec/webhooks.md#request) or, for `batch.*`, the
- * batch object; `WebhookBodies` resolves it. The trace context is that of the request that submitted the job.
+ * batch object; `WebhookBodies` resolves it. The trace context comes from the request that submitted the job.
  */
 export const WebhookDelivery = Schema.Struct({
   ...WebhookEntry.fields,
@@ -104,7 +104,7 @@ export interface DeliveryQuery {
   readonly job?: JobId | undefined
   readonly state?: DeliveryState | undefined
   readonly limit: number
-  /** The `next` of the page before. */
+  /** The `next` cursor of the previous page. */
   readonly after?: ListCursor | undefined
 }
 
@@ -117,9 +117,9 @@ export interface DeliveryPage {
 
 export class WebhookStore extends Context.Service<WebhookStore, {
   /**
-   * Claims up to `limit` pending deliveries that are due, the earliest due time first. Two senders never get the same delivery. A delivery
-   * that is not settled is due again after `leaseMs`. Logs an unreadable delivery once and postpones it by an hour, so that it does not
-   * block others.
+   * Claims up to `limit` pending deliveries that are due, starting with the earliest due time. Two senders never get the same delivery. A
+   * delivery that is not settled is due again after `leaseMs`. Logs an unreadable delivery once and postpones it by an hour, so that it
+   * does not block others.
    */
   readonly claimDue: (
     now: number,
@@ -127,7 +127,10 @@ export class WebhookStore extends Context.Service<WebhookStore, {
     leaseMs: number
   ) => Effect.Effect<ReadonlyArray<WebhookDelivery>, StoreError>
 
-  /** Stores the outcome of an attempt. Returns false and changes nothing when the delivery is at another attempt, has ended or is removed. */
+  /**
+   * Stores the outcome of an attempt. Returns false and changes nothing when the delivery is at another attempt, has ended or has been
+   * removed.
+   */
   readonly settle: (
     endpoint: EndpointId,
     id: string,

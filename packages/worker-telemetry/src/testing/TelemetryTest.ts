@@ -1,5 +1,5 @@
 /**
- * Records spans in memory, for tests of traced code: spans of Stint, of Effect and of the OpenTelemetry API.
+ * Records spans in memory for tests of traced code. Records the spans of Stint, of Effect and of the OpenTelemetry API.
  */
 import * as OtelSdk from "@stint/otel/OtelSdk"
 import * as Context from "effect/Context"
@@ -60,11 +60,11 @@ const make = Effect.gen(function*() {
   return { context: contextOf(tracer), exporter, spans, isOpen: false }
 })
 
-/** One SDK for all layers of the process: a tracer that a tested module stores is bound to the first SDK. */
+/** All layers in the process share one SDK, because a tracer that a tested module stores is bound to the first SDK. */
 const shared = Effect.runSync(Effect.cached(Effect.provideService(make, Scope.Scope, Scope.makeUnsafe())))
 
 /**
- * Records all spans, in place of `Telemetry.layer`. It starts without spans.
+ * Records all spans, in place of `Telemetry.layer`. It starts out empty.
  *
  * The OpenTelemetry API has one SDK per process, so only one of these layers can be open at a time.
  */

@@ -39,25 +39,31 @@ export interface Handler<
   readonly name: Name
   /** Schema of the `input` that callers send. */
   readonly input: Input
-  /** Schema of the `output` that callers receive; of one chunk if the handler streams. */
+  /** Schema of the `output` that callers receive. If the handler streams, the Schema of one chunk. */
   readonly output: Output
-  /** Schema of the declared failures, which callers can tell apart; their JSON is the job's `error`. */
+  /** Schema of the declared failures, which callers can distinguish. A failure's JSON text becomes the job's `error`. */
   readonly error: Error
-  /** Whether each element of the result is a chunk. `make` and `makeStream` set it in their types, which type the callers. */
+  /**
+   * Whether each element of the result is a chunk. It is a literal in the types of `make` and `makeStream`, so that callers can be typed
+   * from it.
+   */
   readonly streams: boolean
 }
 
 /** The services that the runtime provides. */
 type Provided = CurrentJob | Scope.Scope
 
-/** The services that a handler needs: its own and those of its Schemas. */
+/** The services that a handler needs, including those of its Schemas. */
 type Needs<I extends Schema.Constraint, O extends Schema.Constraint, E extends Schema.Constraint, R> =
   | Exclude<R, Provided>
   | I["DecodingServices"]
   | O["EncodingServices"]
   | E["EncodingServices"]
 
-/** The most invalid values that an error names; it only counts the rest. Bounds the error of a large invalid list. */
+/**
+ * The maximum number of invalid values that an error names; further ones are only counted. This bounds the error text for a large invalid
+ * list.
+ */
 const MAX_PROBLEMS = 20
 
 const at = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown => {
@@ -71,7 +77,10 @@ const at = (value: unknown, path: ReadonlyArray<PropertyKey>): unknown => {
 
 const formatIssue = SchemaIssue.makeFormatterStandardSchemaV1()
 
-/** The JSON codec of a number also accepts these strings, so the Schema's message for a wrong string lists them. Callers need to read "number". */
+/**
+ * The JSON codec of a number also accepts these strings, so the Schema's message for a wrong string lists them. The error should just say
+ * "number".
+ */
 const NUMBER_AS_TEXT = `"Infinity" | "-Infinity" | "NaN"`
 
 /** One sentence that names every invalid value by its path: `input.width: Expected number, got "wide"`. */
@@ -110,9 +119,9 @@ const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, 
         onFailure: ({ issue }) => Effect.succeed(Outcome.failed(describeInputIssue(issue, job.input))),
         onSuccess: next
       }),
-    /** Dies when the handler's own Schema rejects its value: a bug of the handler. */
+    /** Dies when the handler's own Schema rejects its value, because that is a bug in the handler. */
     encode: (value: unknown) => Effect.orDie(encode(value)),
-    /** Declared failures become an outcome, all others an exception. */
+    /** Declared failures become an outcome; all other failures are reported as exceptions. */
     fail: (failure: unknown): Effect.Effect<Outcome.Outcome, never, E["EncodingServices"]> =>
       isDeclared(failure)
         ? Effect.map(Effect.orDie(encodeError(failure)), (encoded) => Outcome.failed(Outcome.errorText(encoded)))
@@ -121,10 +130,10 @@ const schemaCodecs = <I extends Schema.Constraint, O extends Schema.Constraint, 
 }
 
 /**
- * A handler as an Effect program.
+ * Makes a handler from an Effect program.
  *
  * `input` decodes the caller's input; invalid input fails the job with the path of each invalid value. `output` encodes the result.
- * `error` declares the failures that callers can tell apart: their JSON text becomes the job's `error`. `run` may also fail with, or
+ * `error` declares the failures that callers can distinguish: a failure's JSON text becomes the job's `error`. `run` may also fail with, or
  * throw, any other `Error`; the worker reports it as an exception (docs/spec/handler.md#exceptions).
  *
  * The signals (docs/spec/handler.md#returned-values) apply to the encoded output: a top-level key `error` fails the job, and
@@ -173,7 +182,7 @@ interface Ended<R> {
 }
 
 /**
- * A handler that streams: its result is a Stream, and each element is one chunk of the job's stream.
+ * Makes a streaming handler: its result is a Stream, and each element is one chunk of the job's stream.
  *
  * Like {@link make}, with `output` as the Schema of one chunk. `aggregate` also collects the chunks into a list that becomes the job's
  * `output`; it holds all of them in memory. Default: false, and `output` is an empty list. A chunk with a top-level key `error` is not

@@ -39,7 +39,8 @@ export interface JobContext {
 /**
  * A function that handles jobs. It may return a value, a promise or an iterator.
  *
- * Declared as a method, so that TypeScript accepts a function for a narrower input. The worker does not check that type.
+ * Declared as a method, so that TypeScript accepts a function with a narrower input type. The worker does not check the input against that
+ * type.
  */
 export type HandlerFunction<Input = unknown> = {
   run(job: FunctionJob<Input>, context: JobContext): unknown
@@ -56,7 +57,10 @@ export interface FunctionOptions {
   readonly returnAggregateStream?: boolean
 }
 
-/** How long the worker waits for a stopped function. Milliseconds. A longer wait blocks the slot of the next job for a function that may never end. */
+/**
+ * How long the worker waits for a stopped function. Milliseconds. A longer wait blocks a slot that the next job could use, for a function
+ * that may never end.
+ */
 const STOP_TIMEOUT = 2_000
 
 /** Creates the signal on first access: most handlers never read it. */
@@ -102,7 +106,7 @@ const iteratorOf = (value: unknown): AnyIterator | undefined => {
   return isIterator(value) && Symbol.iterator in value ? value : undefined
 }
 
-/** Waits for the promise to settle, up to the limit. Returns whether it settled. */
+/** Waits until the promise settles or the limit expires. Returns whether it settled. */
 const settledInTime = (promise: PromiseLike<unknown>): Effect.Effect<boolean> =>
   Effect.callback((resume) => {
     const timer = setTimeout(() => resume(Effect.succeed(false)), STOP_TIMEOUT)
@@ -120,11 +124,11 @@ const warnAbandoned = Effect.logWarning(
 )
 
 /**
- * Calls the handler's code and awaits the promise that it may return. A thrown error or a rejection is an exception of the handler.
- * Interruption stops the function and waits for its end.
+ * Calls the handler's code and awaits the promise that it may return. A thrown error or a rejection is reported as an exception of the
+ * handler. Interruption stops the function and waits for it to end.
  *
- * The call and the wait are one step: if the fiber were interrupted between them, the promise would have no handler, and its rejection
- * would end the process.
+ * The call and the wait are one step: if the fiber were interrupted between them, the promise would have no rejection handler, and a
+ * rejection would end the process.
  */
 const callAndSettle = (evaluate: () => unknown, context: LazyJobContext): Effect.Effect<unknown> =>
   Effect.callback((resume) => {

@@ -1,5 +1,5 @@
 /**
- * One run of a handler with its middleware, but without a transport. Shared by the runtime and by tests of handlers.
+ * Runs a handler once with its middleware, without a transport. Used by the runtime and by handler tests.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -12,8 +12,8 @@ import * as Outcome from "./Outcome.ts"
 import type { Emit, Runnable } from "./Runnable.ts"
 
 /**
- * Runs jobs to their outcome; an exception of the handler becomes a failed outcome. Undefined when the worker lost the job while it
- * ran: the platform would not accept an outcome.
+ * Runs a job and returns its outcome; an exception in the handler becomes a failed outcome. Returns undefined when the worker lost the job
+ * while it was running, because the platform would not accept an outcome.
  */
 export const runToOutcome =
   <R, M extends ReadonlyArray<JobMiddleware.Any>>(handler: Runnable<R>, middleware: JobMiddleware.Chain<M>, identity: Identity) =>
@@ -28,7 +28,8 @@ export const runToOutcome =
       })(job)
     ).pipe(
       Effect.provideService(CurrentJob, job),
-      // Stopping a job interrupts the whole fiber and does not reach this handler: only the handler's own causes and failed chunks do.
+      // Stopping a job interrupts the whole fiber, so it does not reach this code. Only the handler's own failures and failed chunk
+      // deliveries do.
       Effect.catchCause((cause) => {
         const failure = cause.reasons.find(Cause.isFailReason)?.error
         if (failure?._tag === "JobLost") return Effect.undefined

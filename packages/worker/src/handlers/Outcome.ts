@@ -1,5 +1,5 @@
 /**
- * How a handler's result becomes the body of job-done (docs/spec/handler.md#returned-values, docs/spec/handler.md#exceptions,
+ * Converts a handler's result to the body of job-done (docs/spec/handler.md#returned-values, docs/spec/handler.md#exceptions,
  * docs/spec/worker-protocol.md#result-bodies). Pure.
  *
  * ```
@@ -13,8 +13,8 @@
  *  yields a chunk {error: e}                {"error": text of e}                       FAILED
  * ```
  *
- * `error` and `refresh_worker` are signals as own top-level keys, whatever their JSON value. A key whose value does not exist in JSON
- * (undefined, a function, a symbol) is ignored (docs/spec/rulings.md#returned-error).
+ * `error` and `refresh_worker` are signals when they are own top-level keys, whatever their JSON value. A key whose value does not exist in
+ * JSON (undefined, a function, a symbol) is ignored (docs/spec/rulings.md#returned-error).
  */
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
@@ -37,7 +37,7 @@ export const isFailed = (outcome: Outcome): outcome is Outcome & { readonly erro
 export const failed = (error: string): Outcome => ({ error })
 
 /**
- * The outcome of a generator that is not consumed, in local test mode without a flag (docs/spec/rulings.md#local-test-mode). Compared by
+ * The outcome of a generator that local test mode without a flag does not consume (docs/spec/rulings.md#local-test-mode). Compared by
  * identity.
  */
 export const UNCONSUMED: Outcome = { output: "<generator, not consumed>" }
@@ -52,7 +52,7 @@ const asDict = (value: unknown): Record<string, unknown> | undefined => {
   return Object.fromEntries(Object.entries(json).filter(([, one]) => existsInJson(one)))
 }
 
-/** A value as the `error` of job-done: strings stay, other values become JSON text. */
+/** Converts a value to the `error` of job-done: strings are unchanged, other values become JSON text. */
 export const errorText = (error: unknown): string => typeof error === "string" ? error : JSON.stringify(error) ?? String(error)
 
 /** The outcome of a returned value. */
@@ -85,7 +85,7 @@ export const fromStream = (collected: ReadonlyArray<unknown>, returned: unknown)
   }
 }
 
-/** The value of a getter; undefined when it throws, as getters of some third-party errors do. */
+/** The value of a getter, or undefined when the getter throws, which happens with some third-party errors. */
 const read = (get: () => unknown): unknown => {
   try {
     return get()
@@ -96,19 +96,19 @@ const read = (get: () => unknown): unknown => {
 
 const textOr = (value: unknown, otherwise: string): string => Predicate.isString(value) && value !== "" ? value : otherwise
 
-/** The name of an error; the constructor's name when the class did not set one. */
+/** The error's name, or the constructor's name when the class does not set one. */
 const errorName = (error: Error): string => {
   const name = textOr(read(() => error.name), "Error")
   return name === "Error" ? textOr(read(() => error.constructor.name), name) : name
 }
 
-/** The most nested causes in a traceback. */
+/** The maximum number of nested causes in a traceback. */
 const MAX_CAUSES = 8
 
 /** Loaded on first use: `import "node:util"` reads all its exports, which adds 3 ms to a cold start. */
 const inspect = (value: unknown): string => process.getBuiltinModule("node:util").inspect(value)
 
-/** The message of any thrown value, also of one that is not an Error or cannot be converted to a string. */
+/** The message of any thrown value, even if it is not an Error or cannot be converted to a string. */
 export const messageOf = (thrown: unknown): string => {
   if (thrown instanceof Error) return textOr(read(() => thrown.message), "")
   if (typeof thrown === "string") return thrown
@@ -126,7 +126,7 @@ const traceback = (error: unknown, depth: number): string => {
   return cause === undefined || depth >= MAX_CAUSES ? own : `${own}\n[cause]: ${traceback(cause, depth + 1)}`
 }
 
-/** The report of an exception: JSON text of exactly six fields (docs/spec/handler.md#exceptions). */
+/** The report of an exception: JSON text with exactly six fields (docs/spec/handler.md#exceptions). */
 export const exceptionText = (thrown: unknown, identity: Identity): string =>
   JSON.stringify({
     error_type: thrown instanceof Error ? errorName(thrown) : thrown === null ? "null" : typeof thrown,
@@ -139,14 +139,16 @@ export const exceptionText = (thrown: unknown, identity: Identity): string =>
 
 const decodeTraceback = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ error_traceback: Schema.String })))
 
-/** An `error` for people: the traceback of an exception, and any other text unchanged. */
+/** Makes an `error` readable: returns the traceback of an exception report, and any other text unchanged. */
 export const readableError = (error: string): string =>
   Option.match(decodeTraceback(error), { onSome: (exception) => exception.error_traceback, onNone: () => error })
 
 /** The outcome of an exception. */
 export const fromException = (thrown: unknown, identity: Identity): Outcome => failed(exceptionText(thrown, identity))
 
-/** The body of job-done as text. A value that JSON cannot represent (a cycle, a BigInt) becomes an exception of the handler. */
+/**
+ * The body of job-done as text. If a value cannot be serialized to JSON (a cycle, a BigInt), the job fails as if the handler had thrown.
+ */
 export const toText = (outcome: Outcome, identity: Identity): { readonly outcome: Outcome; readonly text: string } => {
   try {
     return { outcome, text: JSON.stringify(outcome) }

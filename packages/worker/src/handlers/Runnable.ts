@@ -13,7 +13,7 @@ export type TypeId = typeof TypeId
 /** Sends one chunk to the job's stream. Completes when the platform has accepted it. */
 export type Emit = (chunk: unknown) => Effect.Effect<void, DeliveryError>
 
-/** A handler of any form. `R` is the services that it needs. */
+/** A handler of any form. `R` are the services that it needs. */
 export interface Runnable<out R = never> {
   readonly [TypeId]: TypeId
   /** The name in logs and spans. */
@@ -22,7 +22,7 @@ export interface Runnable<out R = never> {
    * Runs the handler for one job. Interruption stops the job.
    *
    * Without `emit`, a streaming handler is not consumed and its outcome is `Outcome.UNCONSUMED`. An exception (a defect or an undeclared
-   * failure) stays a defect: the caller reports it with the worker's identity (docs/spec/handler.md#exceptions).
+   * failure) remains a defect, and the caller reports it with the worker's identity (docs/spec/handler.md#exceptions).
    */
   readonly run: (job: ReceivedJob, emit: Emit | undefined) => Effect.Effect<Outcome, DeliveryError, R | CurrentJob>
 }

@@ -1,5 +1,5 @@
 /**
- * The current job for plain code: a function at any call depth finds its job without receiving it as an argument.
+ * The current job for code that does not use Effect: a function at any call depth can access its job without receiving it as an argument.
  *
  * Effect programs use `CurrentJob` instead. Work that a handler function starts without awaiting it still belongs to its job; code at module
  * level, and callbacks registered there, belong to no job.
@@ -12,7 +12,7 @@ import { ActiveSpan } from "../runtime/Spans.ts"
 
 /** One run of a handler function. */
 export interface Running {
-  /** The context of the job's fiber: its `CurrentJob`, its span, the services of its worker. */
+  /** The context of the job's fiber: its `CurrentJob`, its span and the worker's services. */
   readonly context: Context.Context<never>
   /** Aborted when the job is stopped. Created on first access. */
   readonly signal: AbortSignal
@@ -26,15 +26,15 @@ export const within = <A>(running: Running, evaluate: () => A): A => storage.run
 /** The run that the caller belongs to; undefined outside of jobs. */
 export const current = (): Running | undefined => storage.getStore()
 
-/** A service of the caller's job; undefined when there is no job or no such service. */
+/** A service of the caller's job, or undefined when there is no job or no such service. */
 export const service = <Id, Service>(tag: Context.Key<Id, Service>): Service | undefined => {
   const running = storage.getStore()
   return running === undefined ? undefined : Context.getOrUndefined(running.context, tag)
 }
 
 /**
- * Runs an effect as a part of the caller's job: with its services, its log and its span, and interrupted when the job is stopped. Outside of
- * a job, runs it without these.
+ * Runs an effect as part of the caller's job, with the job's services, log and span. The effect is interrupted when the job is stopped.
+ * Outside of a job, the effect runs without these.
  */
 export const runPromise = <A, E>(effect: Effect.Effect<A, E>): Promise<A> => {
   const running = storage.getStore()

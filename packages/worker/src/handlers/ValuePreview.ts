@@ -1,5 +1,5 @@
 /**
- * Short previews of untrusted values for messages, whatever their size.
+ * Short previews of untrusted values of any size, for use in messages.
  */
 
 const MAX_TEXT = 60
@@ -12,7 +12,7 @@ export const truncate = (text: string, max = MAX_TEXT): string => text.length > 
 const entries = (shown: ReadonlyArray<string>, total: number): string =>
   [...shown, ...(total > shown.length ? [`... ${total - shown.length} more`] : [])].join(", ")
 
-/** A value in JSON notation, shortened to its first entries and characters. */
+/** The value in JSON notation, truncated to its first entries and characters. */
 export const previewValue = (value: unknown, depth = 0): string => {
   if (typeof value === "string") return JSON.stringify(truncate(value))
   if (typeof value === "bigint") return `${truncate(value.toString())}n`

@@ -6,7 +6,7 @@
  *   --rp_serve_api     LocalServer   the handler behind HTTP, in @stint/worker-local
  * ```
  *
- * The HTTP server is a separate package, loaded only with the flag: a worker on a platform neither installs nor loads it.
+ * The HTTP server is a separate package that is loaded only with the flag, so a worker on a platform neither installs nor loads it.
  */
 import type { ConfigError } from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -21,7 +21,7 @@ import { WorkerConfig } from "../runtime/WorkerConfig.ts"
 import type { JobSource } from "../transport/JobSource.ts"
 import * as LocalTest from "./LocalTest.ts"
 
-/** Local test mode cannot start. The message says why and what to do. */
+/** Local test mode cannot start. The message gives the reason and the remedy. */
 export class LocalModeError extends Schema.TaggedError<LocalModeError>()("LocalModeError", {
   message: Schema.String
 }) {}
@@ -41,8 +41,8 @@ export interface LocalServerModule {
 /** Options of local test mode. */
 export interface Options extends LocalTest.Options {
   /**
-   * Loads the HTTP server for `--rp_serve_api`. Default: the `@stint/worker-local` that is installed next to the running program. A bundle
-   * that contains the server passes its own `import()`.
+   * Loads the HTTP server for `--rp_serve_api`. Default: loads the `@stint/worker-local` that is installed next to the running program. A
+   * bundle that contains the server passes its own `import()`.
    */
   readonly loadServer?: () => Promise<LocalServerModule>
 }
@@ -67,7 +67,7 @@ const loadError = (cause: unknown): LocalModeError =>
       : `--rp_serve_api cannot load ${PACKAGE}: ${messageOf(cause)}`
   })
 
-/** The transport that the flags ask for. */
+/** The transport that the flags select. */
 export const layer = ({ loadServer = loadInstalled, ...options }: Options): LocalTransport =>
   Layer.unwrap(Effect.flatMap(WorkerConfig, ({ flags }) =>
     flags.serveApi

@@ -7,7 +7,7 @@
  *   test_input.json | --test_input JSON | jobs --take--> the worker --done--> the terminal --last one--> exit 0, or 1
  * ```
  *
- * This mode does not consume generators; the result says so (docs/spec/rulings.md#local-test-mode).
+ * This mode does not consume generators, and the printed result says so (docs/spec/rulings.md#local-test-mode).
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -21,7 +21,7 @@ import { WorkerConfig } from "../runtime/WorkerConfig.ts"
 import { JobSource } from "../transport/JobSource.ts"
 import * as TestInput from "./TestInput.ts"
 
-/** There is no valid test job. The message says what to do. */
+/** There is no valid test job. The message contains the remedy. */
 export class LocalTestError extends Schema.TaggedError<LocalTestError>()("LocalTestError", {
   message: Schema.String
 }) {}
@@ -30,7 +30,7 @@ export class LocalTestError extends Schema.TaggedError<LocalTestError>()("LocalT
 export interface Options {
   /**
    * Returns the jobs instead of `test_input.json`: one `{ input }`, or a list of them (docs/spec/handler.md#start-configuration,
-   * `jobs_fetcher`). Called once, for one job.
+   * `jobs_fetcher`). Called once, with 1 as `needed`.
    */
   readonly jobs?: (needed: number) => unknown
 }

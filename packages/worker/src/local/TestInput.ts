@@ -11,7 +11,7 @@ export const FILE = "test_input.json"
 /** The example for handlers without the file. */
 export const EXAMPLE = `{"input":{"name":"Ada"}}`
 
-/** The folders of the file: the working directory, then the folder of the program. */
+/** The folders to search for the file: the working directory, then the folder of the program. */
 export const folders = (): ReadonlyArray<string> => {
   const program = process.argv[1]
   return [...new Set([process.cwd(), ...(program === undefined ? [] : [dirname(program)])])]
@@ -30,10 +30,10 @@ export const find = (): { readonly path: string; readonly text: string } | undef
   return undefined
 }
 
-/** A longer input is too long to paste as one line. Characters. */
+/** The longest input that is shown as one line to paste. Characters. */
 const MAX_SAMPLE = 400
 
-/** An example body for the handler: the file's if it is short, otherwise {@link EXAMPLE}. */
+/** An example request body for the handler: the content of the file if it is short, otherwise {@link EXAMPLE}. */
 export const sample = (): string => {
   const text = find()?.text
   if (text === undefined) return EXAMPLE
@@ -46,5 +46,5 @@ export const sample = (): string => {
   }
 }
 
-/** Quotes a text as one word of a shell command. */
+/** Quotes a string as one word of a shell command. */
 export const shellWord = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`

@@ -7,15 +7,16 @@
  *                                        \--one fails--> one report to the platform --> exit code 1, at once, no cleanup
  * ```
  *
- * A layer adds its checks while it is built, and they run in the order of the additions. Merged layers are built concurrently, so checks
- * must not depend on each other; to fix an order, provide one layer to the other. Checks run on a platform only, not in local test mode.
+ * A layer adds its checks while it is built, and the checks run in the order in which they were added. Merged layers are built
+ * concurrently, so checks must not depend on each other; to fix an order, provide one layer to the other. Checks run only on a platform,
+ * not in local test mode.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 
-/** One check. Any failure or defect fails it, and its message is the reason that the platform shows. */
+/** One check. Any failure or defect fails the check, and the error's message is the reason that the platform shows. */
 export interface FitnessCheck {
   /** The name in the report, such as `memory`. */
   readonly name: string

@@ -7,11 +7,11 @@
  *   take -> [ first ( second ( handler ) ) ] -> deliver
  * ```
  *
- * The list is the order: the first middleware is the outermost, whatever the build order of layers. A middleware may provide a service
+ * The order of the list applies, not the build order of layers: the first middleware is the outermost. A middleware may provide a service
  * to the jobs it wraps ({@link provides}). The types follow the list from the inside out, so a worker whose handler or inner
  * middleware needs such a service does not compile without the middleware, or with it in the wrong place.
  *
- * Why a list of values and not services that plugins register: docs/decisions/0015-middleware-order.md.
+ * docs/decisions/0015-middleware-order.md explains why this is a list of values and not services that plugins register.
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -23,22 +23,22 @@ import { PluginCode } from "../runtime/Spans.ts"
 
 const TypeId = "~@stint/worker/JobMiddleware"
 
-/** Runs what a middleware wraps: the inner middleware, then the handler. */
+/** Runs the code that a middleware wraps: the inner middleware, then the handler. */
 export type Next<E, R> = (job: ReceivedJob) => Effect.Effect<Outcome, E, R>
 
-/** The errors of what a middleware wraps. Opaque: a middleware passes them on, and cannot make one. */
+/** The errors of the code that a middleware wraps. The type is opaque: a middleware can propagate such an error but cannot create one. */
 interface NextError {
   readonly "~@stint/worker/JobMiddleware/NextError": never
 }
 
-/** The services that what a middleware wraps needs. Opaque: others provide them. */
+/** The services that the wrapped code needs. The type is opaque, because a middleware does not provide them. */
 interface NextServices {
   readonly "~@stint/worker/JobMiddleware/NextServices": never
 }
 
 /**
- * A middleware that is set up. Which services it provides and requires is in the type of its {@link JobMiddleware}. A method, because
- * TypeScript then accepts a function whose `next` has the opaque types above.
+ * A middleware after its setup. The type of its {@link JobMiddleware} specifies the services that it provides and requires. Declared as a
+ * method, because TypeScript then accepts a function whose `next` has the opaque types above.
  */
 interface Wrapper {
   wrap(next: Next<unknown, unknown>, job: ReceivedJob): Effect.Effect<Outcome, unknown, unknown>
@@ -53,7 +53,7 @@ interface Variance<in Provides, out Requires> {
 /**
  * One middleware.
  *
- * - `Provides`: services that each job gets from it.
+ * - `Provides`: services that it provides to each job.
  * - `Requires`: services that it needs for each job; an outer middleware may provide them.
  * - `Setup`: services that it needs once, when the worker starts.
  */
@@ -67,8 +67,9 @@ export interface JobMiddleware<in Provides = never, out Requires = never, out Se
 export type Any = JobMiddleware<never, unknown, unknown>
 
 /**
- * What is left to provide to a job that requires `R` inside this list: what each middleware provides is removed and what it requires is
- * added, from the last to the first. A list whose length is not in its type removes nothing, because it may be empty.
+ * The services that must still be provided to a job that requires `R` inside this list. For each middleware, from the last to the first,
+ * the services that it provides are removed and those that it requires are added. A list whose type does not include its length removes
+ * nothing, because the list may be empty.
  */
 export type Apply<List extends ReadonlyArray<Any>, R> = List extends readonly [] ? R
   : List extends readonly [JobMiddleware<infer Provides, infer Requires, infer _>, ...infer Rest extends ReadonlyArray<Any>]
@@ -77,7 +78,7 @@ export type Apply<List extends ReadonlyArray<Any>, R> = List extends readonly []
 
 type RequiresOf<M> = M extends JobMiddleware<infer _, infer Requires, infer _> ? Requires : never
 
-/** What the setup of this list needs. */
+/** The services that the setup of this list needs. */
 export type SetupServices<List extends ReadonlyArray<Any>> = List[number] extends infer M
   ? M extends JobMiddleware<infer _, infer _, infer Setup> ? Setup : never
   : never
@@ -90,9 +91,9 @@ const fromSetup = <Provides, Requires, Setup>(
 
 /**
  * A middleware that wraps the run of a job. It may pass another job to `next` (with a validated input, say), change the outcome, replace
- * it, or not run the handler at all. The job that it passes is the one that the handler gets, as its argument and as `CurrentJob`.
+ * it, or not run the handler at all. The handler receives the job that was passed to `next`, both as its argument and as `CurrentJob`.
  *
- * It cannot fail with errors of its own: return a failed `Outcome`, or die to fail the job with an exception's report.
+ * It cannot fail with errors of its own. To fail the job, return a failed `Outcome`, or die to report an exception.
  *
  * @example
  * ```ts
@@ -104,7 +105,7 @@ export const make = <R = never>(
 ): JobMiddleware<never, Exclude<R, NextServices>> => fromSetup(Effect.succeed<Wrapper>({ wrap }))
 
 /**
- * A middleware that gives each job a service. `next` takes the job's own instance, so the middleware cannot forget it.
+ * A middleware that provides a service to each job. `next` takes the instance for the job as an argument, so the middleware cannot omit it.
  *
  * @example
  * ```ts
@@ -125,7 +126,7 @@ export const provides = <Id, Service, R = never>(
   return fromSetup(Effect.succeed<Wrapper>({ wrap: providing }))
 }
 
-/** A middleware made by an effect, which runs once when the worker starts: for state that all jobs share. */
+/** Makes a middleware with an effect that runs once, when the worker starts. Use it for state that all jobs share. */
 export const unwrap = <Provides, Requires, Setup, R>(
   effect: Effect.Effect<JobMiddleware<Provides, Requires, Setup>, never, R>
 ): JobMiddleware<Provides, Requires, Setup | R> => fromSetup(Effect.flatMap(effect, ({ setup }) => setup))
@@ -133,16 +134,16 @@ export const unwrap = <Provides, Requires, Setup, R>(
 /** A middleware that changes nothing. */
 export const none: JobMiddleware = make((next, job) => next(job))
 
-/** A list of middleware that is set up. */
+/** A list of middleware after its setup. */
 export interface Chain<List extends ReadonlyArray<Any>> {
-  /** Puts the list around the run of a job. */
+  /** Wraps the run of a job in the middleware of the list. */
   readonly wrap: <E, R>(next: Next<E, R>) => Next<E, Apply<List, R>>
 }
 
 /**
  * Sets up each middleware of the list, in order.
  *
- * TypeScript cannot follow a fold over a list whose elements have different types. The overload states what the fold does:
+ * TypeScript cannot infer the type of a fold over a list whose elements have different types, so the overload states it:
  * {@link Apply} removes and adds services in the same order as `reduceRight` nests the calls.
  */
 export function chain<const List extends ReadonlyArray<Any>>(

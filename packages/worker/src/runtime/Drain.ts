@@ -7,9 +7,9 @@
  *                                                          +--grace ends--> interrupt them -+
  * ```
  *
- * The exit ping has `status=exiting`. After it, our platform assigns no more jobs to this worker, and at once returns to the queue every
- * job that it had assigned and that the ping omits: a job whose take was interrupted, or that did not finish within the grace. Other
- * platforms notice those jobs when their leases expire.
+ * The exit ping has `status=exiting`. After this ping, our platform assigns no more jobs to this worker. It immediately requeues every job
+ * that it had assigned to the worker and that the ping does not list: a job whose take was interrupted, or that did not finish within the
+ * grace. Other platforms notice those jobs when their leases expire.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

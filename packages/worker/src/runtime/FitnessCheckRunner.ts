@@ -9,10 +9,11 @@
  *                                     (2 s at most)                                 no finalizer runs
  * ```
  *
- * A check fails after 60 s, so that a broken worker does not look like one that is loading a model. The runner does not wait for the
- * check's interruption: a hanging call may ignore it, and the process exits anyway. A check that blocks the thread cannot time out.
+ * A check times out after 60 s, so that a broken worker is not mistaken for a worker that is loading a model. The runner does not wait
+ * until the check is interrupted: a hanging call may ignore the interruption, and the process exits anyway. A check that blocks the thread
+ * cannot time out.
  *
- * Checks run one after the other, so that the failure of one (a GPU that hangs) cannot affect another.
+ * Checks run one after the other, so that the failure of one check (a GPU that hangs) cannot affect another.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -34,7 +35,7 @@ export const CHECK_TIMEOUT = 60_000
 /** Timeout of the report. Milliseconds (docs/spec/worker-protocol.md#unhealthy-report). */
 export const REPORT_TIMEOUT = 2_000
 
-/** The most characters of the reason in the report (docs/spec/worker-protocol.md#unhealthy-report). */
+/** The maximum length of the reason in the report, in characters (docs/spec/worker-protocol.md#unhealthy-report). */
 export const MAX_REASON = 256
 
 /**
@@ -55,7 +56,7 @@ const truncateReason = (text: string) => {
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? MAX_REASON - 1 : MAX_REASON)
 }
 
-/** Why a check failed, on one line and never empty: the message, or the name of an error without one. */
+/** Why a check failed, on one line and never empty: the error's message, or its name when it has no message. */
 const reasonOf = (cause: Cause.Cause<unknown>): string => {
   if (Cause.hasInterruptsOnly(cause)) return "it was interrupted"
   const failure = Cause.squash(cause)
@@ -65,7 +66,7 @@ const reasonOf = (cause: Cause.Cause<unknown>): string => {
   return text !== "" ? text : thrown instanceof Error ? thrown.name : "it failed without a reason"
 }
 
-/** The exit of a check, including an interruption; none when it times out. */
+/** The exit of a check, including an interruption. None when the check times out. */
 const awaitExit = (run: Effect.Effect<void, unknown>): Effect.Effect<Option.Option<Exit.Exit<void, unknown>>> =>
   Effect.flatMap(Effect.forkDetach(run, { startImmediately: true }), (fiber) => {
     const abandon = Effect.forkDetach(Fiber.interrupt(fiber), { startImmediately: true })

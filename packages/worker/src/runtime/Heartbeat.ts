@@ -1,5 +1,5 @@
 /**
- * Sends heartbeats: that this worker is alive, and which jobs it holds (docs/spec/worker-protocol.md#heartbeat).
+ * Sends heartbeats, which report that this worker is alive and which jobs it holds (docs/spec/worker-protocol.md#heartbeat).
  *
  * ```
  *   main thread                                    heartbeat thread
@@ -26,7 +26,7 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 /** The delay before a dead thread is restarted. Milliseconds. */
 const RESTART_DELAY = 1_000
 
-/** Runs the thread until it dies, and returns why. It does not end by itself. */
+/** Runs the thread until it dies, and returns the reason. The thread does not end by itself. */
 const runThread = (data: ThreadData): Effect.Effect<string, never, Scope.Scope> =>
   Effect.gen(function*() {
     const thread = yield* Effect.acquireRelease(

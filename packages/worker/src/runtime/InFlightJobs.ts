@@ -7,8 +7,8 @@
  *   | version | length | id     | version | length | id     |      length in bytes of UTF-8; 0: free
  * ```
  *
- * The main thread fills a slot when a job starts and frees it when the job ends. It sends no message, which would wake the other thread
- * for every job. The version is odd while a slot changes, and different afterwards: a reader that sees a change reads the slot again.
+ * The main thread fills a slot when a job starts and frees it when the job ends. It does not send messages, because each message would wake
+ * the other thread. The version is odd while a slot changes, and different afterwards: a reader that detects a change reads the slot again.
  */
 
 /** Bytes of a slot: version, length, and an id of up to 248 bytes; ids are 128 characters at most. A multiple of four. */
@@ -31,7 +31,7 @@ const nothing = () => {}
 
 export const make = (): InFlightJobs => {
   const memory = new SharedArrayBuffer(INITIAL_SLOTS * SLOT, { maxByteLength: MAX_SLOTS * SLOT })
-  // Views without a length follow the memory when it grows.
+  // Views without an explicit length grow with the memory.
   const words = new Int32Array(memory)
   const bytes = new Uint8Array(memory)
   const encoder = new TextEncoder()

@@ -8,8 +8,8 @@
  * ```
  *
  * The worker holds a job from `start` until its delivery has ended. A job occupies a slot only while it runs, so the worker takes the next
- * job while a result is in flight. When the platform accepts no results, the worker stops taking jobs after as many undelivered results as
- * it has slots.
+ * job while a result is in flight. When the platform accepts no results, the worker stops taking jobs once the number of undelivered
+ * results equals its number of slots.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -35,7 +35,7 @@ import { WorkerConfig } from "./WorkerConfig.ts"
 
 /** How jobs are run. */
 export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any> = readonly []> {
-  /** Runs around each job, the first one outermost. Default: none. */
+  /** Runs around each job; the first middleware is the outermost. Default: none. */
   readonly middleware?: Middleware
   /**
    * Recycles the worker after each job, as if each result contained `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker). Default: false.
@@ -91,13 +91,15 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   const fibers = new Map<string, Fiber.Fiber<void>>()
   /** The held jobs whose result is being delivered. */
   const delivering = new Set<string>()
-  /** Callers that wait for a free slot or for the end of all jobs. */
+  /** Callers that are waiting for a free slot or for all jobs to end. */
   const waiters = new Set<{ readonly until: () => boolean; readonly resume: () => void }>()
   const wake = () => {
     for (const waiter of [...waiters]) if (waiter.until()) waiter.resume()
   }
 
-  /** Logs and delivers the outcome. This and the functions below run for every job, so they use plain calls and few steps. */
+  /**
+   * Logs and delivers the outcome. This and the functions below run for every job, so they use plain function calls and few Effect steps.
+   */
   const finish = (job: ReceivedJob, ended: Outcome.Outcome, took: number, streamed: boolean): Effect.Effect<void> => {
     const result: Outcome.Outcome = options.refreshWorker === true ? { ...ended, stopPod: true } : ended
     let steps = withDeliverSpan(delivery.deliverResult(job, result, streamed))
@@ -144,7 +146,8 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
   const availableSlots = (concurrency: number) =>
     concurrency - (fibers.size - delivering.size) - Math.max(0, delivering.size - concurrency)
 
-  // The check and the registration are one step: between two steps the fiber could yield and miss the change that it waits for.
+  // The check and the registration are one step: if they were two, the fiber could yield between them and miss the change that it is
+  // waiting for.
   const awaitUntil = (until: () => boolean): Effect.Effect<void> =>
     Effect.callback((resume) => {
       if (until()) return resume(Effect.void)
@@ -160,7 +163,8 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
     })
 
   const start = Effect.fnUntraced(function*(taken: ReadonlyArray<ReceivedJob>) {
-    // All jobs are listed as held before the first one runs, because a blocking handler would keep the others out of the heartbeats.
+    // All jobs are listed as held before the first one runs, because otherwise a blocking handler would delay adding the others, and
+    // heartbeats would omit them.
     const releases = taken.map((job) => heldJobs.add(job.id))
     for (const [index, job] of taken.entries()) {
       // The platform requeued the job and assigned it to this worker again: the earlier attempt is obsolete.

@@ -1,8 +1,8 @@
 /**
  * The format of a worker's log lines (docs/spec/logging.md#line-format).
  *
- * On a platform, detected by the endpoint's id in the environment, a line is JSON, so that the platform can assign it to its job. Elsewhere
- * it is plain text:
+ * On a platform, detected by the endpoint's id in the environment, a line is JSON, so that the platform can attribute it to its job.
+ * Elsewhere it is plain text:
  *
  * ```
  *   {"requestId":"6090...","message":"Finished in 12 ms.","level":"INFO"}
@@ -27,7 +27,7 @@ export interface Style {
   readonly json: boolean
 }
 
-/** The level of this name, case-insensitive; undefined when there is none. */
+/** The level with this name, ignoring case; undefined when there is none. */
 export const parseLevel = (name: string): Level | undefined => LEVELS.find((level) => level === name.trim().toUpperCase())
 
 /** Whether a line of that level is shown. */

@@ -1,8 +1,8 @@
 /**
  * Effect's logger in the format of docs/spec/logging.md#line-format.
  *
- * Every line of a job has its id: the runtime annotates the job's fiber with `requestId`, which also applies to a handler's own
- * `Effect.log`. Other annotations follow the message as `key=value`.
+ * Every line that a job logs contains the job's id: the runtime annotates the job's fiber with `requestId`, which also applies to a
+ * handler's own `Effect.log`. Other annotations follow the message as `key=value`.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -67,5 +67,5 @@ export const layer: Layer.Layer<never, never, WorkerConfig> = Layer.unwrap(
   Effect.map(WorkerConfig, ({ log }) => stdoutLogger(log))
 )
 
-/** The same without a `WorkerConfig`, for code outside of a worker, such as a script. */
+/** Like {@link layer}, but without a `WorkerConfig`, for code outside of a worker, such as a script. */
 export const layerPlain: Layer.Layer<never> = Layer.suspend(() => stdoutLogger(logStyle(process.env, process.argv.slice(2))))

@@ -1,5 +1,5 @@
 /**
- * Completes when the first take is sent. Work that is not needed earlier waits for it, which shortens a cold start.
+ * Completes when the first take is sent. Work that is not needed before then waits for it, which shortens a cold start.
  */
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"

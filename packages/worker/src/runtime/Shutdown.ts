@@ -1,8 +1,8 @@
 /**
  * The request to shut this worker down.
  *
- * A signal, a result with `refresh_worker` or the end of local test mode makes the request. {@link file://./Worker.ts} waits for it and then
- * closes the worker's scope, which stops the layers in order.
+ * A signal, a result with `refresh_worker`, or the end of local test mode requests the shutdown. {@link file://./Worker.ts} waits for it
+ * and then closes the worker's scope, which stops the layers in order.
  */
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -17,7 +17,7 @@ export interface Reason {
   readonly exitCode: number
 }
 
-/** Requests a shutdown, and waits for the request. */
+/** Lets callers request a shutdown and wait for the request. */
 export class Shutdown extends Context.Service<Shutdown, {
   /** Requests the shutdown. Only the first request counts. */
   readonly request: (reason: Reason) => Effect.Effect<void>

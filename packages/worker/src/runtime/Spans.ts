@@ -9,8 +9,8 @@
  *     deliver                     until the platform accepts the result
  * ```
  *
- * A span of a middleware is a child of `job` and the parent of `handler`. A failed job fails its `handler` and `job` spans with the job's
- * error; a stopped job interrupts both.
+ * A middleware's span is a child of `job` and the parent of `handler`. When a job fails, its `handler` and `job` spans fail with the job's
+ * error. When a job is stopped, both spans are interrupted.
  *
  * Spans exist only when a tracer is provided, by `@stint/worker-telemetry` or by any other layer of Effect's `Tracer`. Without one, each of
  * these functions costs one lookup in the fiber.
@@ -27,7 +27,7 @@ import * as Tracer from "effect/Tracer"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 import type { Outcome } from "../handlers/Outcome.ts"
 
-/** Whether a tracer is provided: Effect's native tracer exports no spans. */
+/** Whether a tracer is provided. Effect's native tracer does not count, because it exports no spans. */
 const isTraced = (fiber: Fiber.Fiber<unknown, unknown>): boolean =>
   fiber.getRef(Tracer.Tracer) !== Tracer.nativeTracer && fiber.getRef(References.TracerEnabled)
 
@@ -36,8 +36,8 @@ export const withSpan = (name: string, attributes?: Record<string, unknown>) => 
   Effect.withFiber((fiber) => isTraced(fiber) ? Effect.withSpan(self, name, { attributes, captureStackTrace: false }) : self)
 
 /**
- * An annotation of spans in which only the runtime's own code runs. A tracer need not make such a span active for plain code, which saves
- * a cost at every step. Default: false.
+ * An annotation for spans in which only the runtime's own code runs. A tracer does not need to make such a span active for plain code,
+ * which saves work at every step. Default: false.
  *
  * The job's span has it. Middleware runs in that span too, but with {@link PluginCode}.
  */
@@ -48,11 +48,17 @@ const runtimeOnly = Context.make(RuntimeOnly, true)
 /** Whether a middleware runs in the fiber. Default: false. */
 export const PluginCode = Context.Reference<boolean>("@stint/worker/Spans/PluginCode", { defaultValue: () => false })
 
-/** The span of a result's delivery. It is not made a parent: it has no children, and that would cost as much as the span itself. */
+/**
+ * The span of a result's delivery. It is not set as the parent span: it has no children, and setting it would cost as much as the span
+ * itself.
+ */
 export const withDeliverSpan = <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.withFiber((fiber) => isTraced(fiber) ? Effect.useSpan("deliver", () => self) : self)
 
-/** The caller's `tracestate`, as an annotation of the caller's span, because Effect's spans have no field for it. For tracers that propagate it. */
+/**
+ * The caller's `tracestate`, as an annotation of the caller's span, because Effect's spans have no field for it. Read by tracers that
+ * propagate it.
+ */
 export class TraceState extends Context.Service<TraceState, string>()("@stint/worker/Spans/TraceState") {}
 
 /** The caller's span from the job's `traceparent`; none when it is missing or invalid. */
@@ -68,8 +74,8 @@ const parentOf = (job: ReceivedJob): Option.Option<Tracer.ExternalSpan> => {
 }
 
 /**
- * The span that is active in plain code, for tracers that know it. An effect that a handler function runs inside of a span of another API
- * becomes a child of that span. Default: undefined.
+ * The span that is active in plain code, if the tracer can return it. When a handler function runs an effect inside a span of another API,
+ * the effect's span becomes a child of that span. Default: undefined.
  */
 export const ActiveSpan = Context.Reference<(() => Tracer.AnySpan | undefined) | undefined>("@stint/worker/Spans/ActiveSpan", {
   defaultValue: () => undefined
@@ -77,7 +83,7 @@ export const ActiveSpan = Context.Reference<(() => Tracer.AnySpan | undefined) |
 
 const now = (fiber: Fiber.Fiber<unknown, unknown>): bigint => fiber.getRef(Clock.Clock).currentTimeNanosUnsafe()
 
-/** The failure of a job's span. A failed job is a value, so its effect does not fail. */
+/** The failure of a job's span. A failed job's outcome is a value, so its effect does not fail. */
 class FailedJob {
   readonly _tag = "FailedJob"
   readonly message: string
@@ -86,7 +92,7 @@ class FailedJob {
   }
 }
 
-/** A span that fails with the error of the effect's value, if it has one. The effect itself still succeeds. */
+/** Wraps an effect in a span. The span fails if the effect's value contains an error; the effect itself still succeeds. */
 const withOutcomeSpan = <A, E, R>(
   name: string,
   options: Tracer.SpanOptionsNoTrace,

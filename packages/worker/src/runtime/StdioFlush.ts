@@ -1,5 +1,5 @@
 /**
- * Flushes standard output and standard error: Node buffers what a full pipe cannot take.
+ * Flushes standard output and standard error, because Node buffers output when the pipe is full.
  *
  * ```
  *   print print print --> [ buffer in this process ] --> pipe --> platform
@@ -11,12 +11,12 @@
 import * as Effect from "effect/Effect"
 
 /**
- * How long a result waits for the flush. Milliseconds. This slows down a handler that prints faster than the platform reads; a longer
- * timeout keeps more of a large log before the result.
+ * How long a result waits for the flush. Milliseconds. The wait slows down a handler that prints faster than the platform reads. With a
+ * longer timeout, more of a large log reaches the platform before the result.
  */
 export const RESULT_FLUSH_TIMEOUT = 10_000
 
-/** How long the exit of the process waits for the flush. Milliseconds. Enough for some megabytes with a busy reader. */
+/** How long the exit of the process waits for the flush. Milliseconds. Enough for a few megabytes with a busy reader. */
 export const EXIT_FLUSH_TIMEOUT = 20_000
 
 /** Whether a stream has buffered bytes that can still be read. */
@@ -25,7 +25,7 @@ const hasPendingBytes = (stream: NodeJS.WriteStream): boolean => stream.writable
 /** Whether there are buffered bytes. */
 export const hasPending = (): boolean => hasPendingBytes(process.stdout) || hasPendingBytes(process.stderr)
 
-/** Waits until the bytes that are buffered now are written, up to the limit. */
+/** Waits until the currently buffered bytes are written or the limit expires. */
 export const flush = (limitMillis: number): Effect.Effect<void> =>
   Effect.callback((resume) => {
     const waiting = [process.stdout, process.stderr].filter(hasPendingBytes)

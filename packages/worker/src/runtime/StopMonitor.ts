@@ -10,7 +10,8 @@
  * ```
  *
  * A stop request may arrive before its job, because the two use different connections. The monitor therefore retries a request for an
- * unknown job. Errors are logged as DEBUG only: a platform need not have this route, and the take loop reports a platform that is down.
+ * unknown job. Errors are logged at DEBUG only: a platform may not have this route, and the take loop already reports a platform that is
+ * down.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -22,7 +23,7 @@ import { REQUEST_ID } from "./Logger.ts"
 import { RATE_LIMIT_DELAY } from "./TakeLoop.ts"
 
 /**
- * The delay after an empty answer that arrived too soon for a long poll, and before the retry for an unknown job. Milliseconds.
+ * The delay after an empty response that arrived too soon for a long poll, and before the retry for an unknown job. Milliseconds.
  */
 const MIN_POLL_DELAY = 1_000
 
@@ -30,7 +31,7 @@ const MIN_POLL_DELAY = 1_000
 const ERROR_BACKOFF: Backoff.Limits = { initial: 1_000, max: 10_000 }
 
 /**
- * The backoff while the platform does not answer. A proxy that closes long polls every few seconds must not delay a cancellation by more
+ * The backoff while the platform does not respond. A proxy that closes long polls every few seconds must not delay a cancellation by more
  * than 3 s (R8, docs/spec/figures.md#reliability).
  */
 const UNREACHABLE_BACKOFF: Backoff.Limits = { initial: 500, max: 2_000 }
@@ -56,7 +57,7 @@ const make = Effect.gen(function*() {
     failing = false
     errorBackoff.reset()
     unreachableBackoff.reset()
-    // Concurrently: a handler that is slow to end must not delay the next stop request.
+    // Jobs are stopped concurrently, because a handler that is slow to end must not delay the next stop request.
     for (const id of ids) yield* Effect.forkScoped(stop(id, true))
     if (ids.length === 0 && (yield* Clock.currentTimeMillis) - asked < MIN_POLL_DELAY) yield* Effect.sleep(MIN_POLL_DELAY)
   }).pipe(

@@ -1,5 +1,5 @@
 /**
- * "Did you mean": the closest known word, for errors about an unknown one.
+ * "Did you mean" suggestions: finds the closest known word for an error about an unknown word.
  */
 
 /** The edit distance of two words; swapping two neighbouring letters counts as one edit. */
@@ -28,9 +28,9 @@ const MIN_PREFIX = 3
 const isPrefix = (word: string, other: string) => word.length >= MIN_PREFIX && other.startsWith(word)
 
 /**
- * The known word that is closest to `word`, or undefined when none is close. Ignores case, `_` and `-`, so `returnAggregateStream` finds
- * `return_aggregate_stream`. Beyond that, one letter in three may differ, or one word may be a prefix of the other. Words without a common
- * letter never match.
+ * The known word that is closest to `word`, or undefined when none is close. Ignores case, `_` and `-`, so `returnAggregateStream` matches
+ * `return_aggregate_stream`. Beyond that, one letter in three may differ, or one word may be a prefix of the other. Words that have no
+ * letter in common never match.
  */
 export const nearest = (word: string, known: ReadonlyArray<string>): string | undefined => {
   let best: string | undefined

@@ -34,14 +34,14 @@ import { Ready } from "./Ready.ts"
 import { Shutdown } from "./Shutdown.ts"
 import { WorkerConfig } from "./WorkerConfig.ts"
 
-/** How many jobs the worker takes. */
+/** Controls how many jobs the worker takes. */
 export interface Options {
   /**
    * The number of jobs that may run at once, given the current number; called before each take
    * (docs/spec/worker-lifecycle.md#concurrency). Default: always 1. In local test mode, `--rp_api_concurrency` is the default and the maximum.
    *
-   * A change takes effect when the worker holds no job; until then it takes none. If the function throws, or returns anything but a whole
-   * number of 1 or more, the number stays and the worker logs an ERROR.
+   * A change takes effect once the worker holds no jobs; until then it takes no new jobs. If the function throws, or returns anything but a
+   * whole number of 1 or more, the concurrency does not change and the worker logs an ERROR.
    */
   readonly concurrencyModifier?: (current: number) => number
 }
@@ -52,10 +52,10 @@ export const RATE_LIMIT_DELAY = 5_000
 /** The backoff after failed takes. */
 const ERROR_BACKOFF: Backoff.Limits = { initial: 200, max: 5_000 }
 
-/** An empty answer that arrives sooner than this was not a long poll. Milliseconds. */
+/** An empty response that arrives sooner than this did not come from a long poll. Milliseconds. */
 const MIN_LONG_POLL = 1_000
 
-/** The backoff after such answers. It starts short, because the platform may only be restarting. */
+/** The backoff after such responses. It starts with a short delay, because the platform may just be restarting. */
 const EMPTY_POLL_BACKOFF: Backoff.Limits = { initial: 50, max: 1_000 }
 
 /** How often a pending change of the concurrency checks whether all jobs have ended (docs/spec/worker-lifecycle.md#concurrency). Milliseconds. */
@@ -102,11 +102,11 @@ const make = Effect.fnUntraced(function*(options: Options) {
   /** The maximum concurrency of the local API (docs/spec/rulings.md#local-test-mode). */
   const max = flags.serveApi ? flags.apiConcurrency : undefined
   let concurrency = max ?? 1
-  /** Failed takes in a row. */
+  /** The number of consecutive failed takes. */
   let failures = 0
   const errorBackoff = Backoff.make(ERROR_BACKOFF)
   const emptyPollBackoff = Backoff.make(EMPTY_POLL_BACKOFF)
-  /** When the platform first failed to answer since its last answer. Milliseconds since 1970. */
+  /** When the first request since the platform's last response failed. Milliseconds since 1970. */
   let unreachableSince: number | undefined
 
   const resize = Effect.fnUntraced(function*(wanted: number) {
@@ -146,10 +146,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
     return Effect.andThen(Effect.logInfo("Taking jobs again."), next)
   }
 
-  // The functions below run for every job, so they use plain calls and few steps.
+  // The functions below run for every job, so they use plain function calls and few Effect steps.
   const take = Effect.suspend(() => {
     const asked = clock.currentTimeMillisUnsafe()
-    // Waiters resume in a later turn of the event loop, after the request is sent.
+    // Waiters resume in a later turn of the event loop, after the request has been sent.
     if (!Deferred.isDoneUnsafe(ready)) Deferred.doneUnsafe(ready, Exit.void)
     return Effect.matchEffect(source.take({ count: jobs.availableSlots(concurrency), hasJobs: jobs.size() > 0 }), {
       onFailure: failed,
@@ -169,7 +169,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     }
   )
 
-  // Without a yield between rounds: each round waits for the platform anyway.
+  // No yield is needed between rounds, because each round waits for the platform anyway.
   yield* Effect.forkScoped(Effect.forever(once, { disableYield: true }))
 })
 

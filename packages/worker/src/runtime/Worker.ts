@@ -81,7 +81,7 @@ export const layer = <R, const Middleware extends ReadonlyArray<JobMiddleware.An
 
 /** Options of the program. */
 export interface LaunchOptions {
-  /** Local test mode only: the source of the jobs, and how the HTTP server is loaded. */
+  /** For local test mode only: the source of the jobs, and how the HTTP server is loaded. */
   readonly local?: LocalMode.Options
 }
 
@@ -108,7 +108,7 @@ const INTERRUPTED = 130
 
 /**
  * The first signal requests the shutdown. A second SIGINT ends the process at once, as a user at a terminal expects. Further SIGTERMs are
- * ignored: supervisors may send several, and can send SIGKILL.
+ * ignored, because supervisors may send several, and can use SIGKILL to force an exit.
  */
 const onSignals = Effect.gen(function*() {
   const shutdown = yield* Shutdown.Shutdown
@@ -151,8 +151,8 @@ const program = <A, E>(worker: Layer.Layer<A, E, Services>): Effect.Effect<numbe
   }))
 
 /**
- * Interval of the timer that keeps the process alive: Node exits when only pending promises are left, also while a worker waits for jobs.
- * Milliseconds.
+ * Interval of the timer that keeps the process alive. Without the timer, Node would exit when only pending promises are left, for example
+ * while a worker waits for jobs. Milliseconds.
  */
 const KEEP_ALIVE = 2 ** 31 - 1
 
@@ -192,9 +192,9 @@ export const launchWith = (options: LaunchOptions) => <A, E>(worker: Layer.Layer
  * Runs the worker as this process's program, and exits when the worker has ended
  * (docs/spec/worker-lifecycle.md#exit-codes, docs/spec/local-test-mode.md#detection).
  *
- * With the platform's variables it runs as a worker, and exits with 0 after SIGTERM, SIGINT or a result that requests a fresh worker, when
- * all held jobs are delivered. Without them it runs in local test mode, and exits with 0, or with 1 when the job failed. A worker that cannot
- * start logs why in one line and exits with 1.
+ * If the platform's variables are set, the program runs as a worker. It exits with 0 after SIGTERM, SIGINT or a result that requests a
+ * fresh worker, once the results of all held jobs have been delivered. Otherwise it runs in local test mode and exits with 0, or with 1
+ * when the job failed. A worker that cannot start logs the reason in one line and exits with 1.
  *
  * @example
  * ```ts

@@ -11,17 +11,18 @@
  * | `WEBHOOK_POST_OUTPUT` | required on a platform | address of job-done |
  * | `WEBHOOK_POST_STREAM` | derived from `WEBHOOK_POST_OUTPUT` | address of job-stream |
  * | `WEBHOOK_PING` | no heartbeat | address of the heartbeat |
- * | `PING_INTERVAL` | 10000 | milliseconds between heartbeats. Shorter finds a dead worker sooner and costs requests |
+ * | `PING_INTERVAL` | 10000 | milliseconds between heartbeats. A shorter interval detects a dead worker sooner but sends more requests |
  * | `AI_API_KEY` | no `Authorization` header | the worker's key, sent unchanged |
  * | `POD_ID` | a random UUID | id of the worker |
  * | `POD_HOSTNAME` | the machine's name | reported with exceptions |
  * | `ENDPOINT_ID` | none | id of the endpoint; its presence makes log lines JSON |
- * | `SHUTDOWN_GRACE` | none | milliseconds that running jobs have after SIGTERM; Stint only, see below |
- * | `UNREACHABLE_LIMIT` | none | milliseconds without an answer to job-take after which the worker shuts down; Stint only, see below |
+ * | `SHUTDOWN_GRACE` | none | milliseconds that running jobs have to finish after SIGTERM; Stint only, see below |
+ * | `UNREACHABLE_LIMIT` | none | milliseconds without a response to job-take after which the worker shuts down; Stint only, see below |
  * | `LOG_LEVEL`, `DEBUG_LEVEL` | DEBUG | the lowest level that is logged |
  *
- * Without `SHUTDOWN_GRACE`, running jobs run to their end, because the sender of the signal decides when to kill. Set it slightly below that
- * time: interrupted jobs then return to the queue at once instead of when their lease expires.
+ * Without `SHUTDOWN_GRACE`, running jobs run to completion, because the sender of the signal decides when to kill the process. Set it to
+ * slightly less than the time after which the sender does so: interrupted jobs are then requeued at once, and not only when their leases
+ * expire.
  *
  * Without `UNREACHABLE_LIMIT`, a worker retries for as long as the platform is down, which suits a supervised worker. The process pool sets
  * one hour, so that the workers of a platform that was killed do not run for ever.
@@ -42,7 +43,7 @@ import { didYouMean } from "./Suggestion.ts"
 import { VERSION } from "./Version.ts"
 import * as WorkerFlags from "./WorkerFlags.ts"
 
-/** The variables for tuning, without their prefix. The contract has those that the platform sets. */
+/** The variables for tuning, without their prefix. The variables that the platform sets are defined in the contract. */
 const TuningVariable = {
   shutdownGrace: "SHUTDOWN_GRACE",
   unreachableLimit: "UNREACHABLE_LIMIT",
@@ -70,16 +71,19 @@ export interface PingConfig {
   readonly url: string
   /** Milliseconds. */
   readonly interval: number
-  /** The form of docs/spec/worker-protocol.md#heartbeat. `json`: a POST. `query`: a GET, when the variable has the prefix `RUNPOD_`. */
+  /**
+   * The form of the heartbeat (docs/spec/worker-protocol.md#heartbeat). `json`: a POST. `query`: a GET, used when the variable has the
+   * prefix `RUNPOD_`.
+   */
   readonly form: "json" | "query"
 }
 
-/** An address, split where the job's id belongs; `join` with the id completes it. */
+/** An address, split where the job's id belongs. Joining the parts with the id produces the complete address. */
 export type JobAddress = ReadonlyArray<string>
 
 /** How to reach the platform. `&key=value` can be appended to each address. */
 export interface Platform {
-  /** The prefix of the variable with the address of job-take: it tells which of the two platforms this is. */
+  /** The prefix of the variable with the address of job-take. It identifies which of the two platforms this is. */
   readonly prefix: EnvPrefix
   readonly take: string
   /** Undefined when the take address does not contain `/job-take/`: the platform then has no batch take. */
@@ -98,9 +102,9 @@ export interface Settings {
   readonly endpoint: string | undefined
   /** Undefined: local test mode. */
   readonly platform: Platform | undefined
-  /** Milliseconds that running jobs have after the shutdown request; undefined: until they have ended. */
+  /** Milliseconds that running jobs have to finish after the shutdown request. Undefined: no limit. */
   readonly shutdownGrace: number | undefined
-  /** Milliseconds without an answer to job-take after which the worker shuts down; undefined: never. */
+  /** Milliseconds without a response to job-take after which the worker shuts down. Undefined: never. */
   readonly unreachableLimit: number | undefined
   readonly log: LogLine.Style
   readonly flags: WorkerFlags.WorkerFlags
@@ -127,7 +131,7 @@ const find = (env: Environment, name: string): Variable | undefined => {
 }
 
 /**
- * The log format and level for these variables and this command line; invalid values count as unset. For code outside the runtime.
+ * The log format and level for these variables and this command line, for code outside the runtime. Invalid values count as unset.
  */
 export const logStyle = (env: Environment, argv: ReadonlyArray<string>): LogLine.Style => ({
   level: LogLine.parseLevel(
@@ -146,7 +150,10 @@ export const isLocal = (env: Environment, argv: ReadonlyArray<string>): boolean 
 
 const invalid = (variable: string, message: string) => new WorkerConfigError({ variable, message })
 
-/** Completes an address so that `&key=value` can be appended: some templates have no query (docs/spec/worker-protocol.md#addresses). */
+/**
+ * Completes an address so that `&key=value` can be appended, because some templates have no query string
+ * (docs/spec/worker-protocol.md#addresses).
+ */
 const withQuery = (url: string): string => url.includes("?") ? url : `${url}?`
 
 /** Appends a query parameter to an address of {@link Platform}. */
@@ -234,7 +241,7 @@ const levelOf = Effect.fnUntraced(function*(env: Environment, argv: ReadonlyArra
   )
 })
 
-/** Reads the settings from these variables and this command line. Fails for the first missing or invalid one. */
+/** Reads the settings from these variables and this command line. Fails on the first missing or invalid setting. */
 export const read = Effect.fnUntraced(function*(env: Environment, argv: ReadonlyArray<string>) {
   const log: LogLine.Style = { ...logStyle(env, argv), level: yield* levelOf(env, argv) }
   const workerId = find(env, WorkerVariable.podId)?.value ?? crypto.randomUUID()

@@ -5,13 +5,14 @@
  * |---|---|---|
  * | `--test_input JSON` | `test_input.json` | the one job to run |
  * | `--rp_serve_api` | off | serves the local API instead of running one job |
- * | `--rp_api_port N` | 8000 | its port; 0 takes a free one |
+ * | `--rp_api_port N` | 8000 | its port; 0 selects a free port |
  * | `--rp_api_host ADDRESS` | 127.0.0.1 | its listen address. The local API has no keys, so any other address exposes the handler to the network |
  * | `--rp_api_concurrency N` | 1, or the result of the handler's `concurrency_modifier` | the maximum number of concurrent jobs |
  * | `--rp_log_level LEVEL` | DEBUG | read together with the variables, by `WorkerConfig` |
  * | `--rp_debugger` | off | has an effect on a deployed endpoint only |
  *
- * A value follows its flag as the next word or after `=`; the last occurrence of a flag counts. Flags without our prefix belong to the program.
+ * A flag's value is the next word or follows `=`. If a flag occurs more than once, the last occurrence applies. Flags without our prefix
+ * belong to the program.
  */
 import * as Result from "effect/Result"
 import { didYouMean } from "./Suggestion.ts"
@@ -61,7 +62,7 @@ export const valueOf = (argv: ReadonlyArray<string>, name: (typeof VALUES)[numbe
 /** Whether the command line has this switch. */
 const hasFlag = (argv: ReadonlyArray<string>, name: (typeof SWITCHES)[number]): boolean => argv.includes(name)
 
-/** Whether the command line requests local test mode, whatever the variables are. */
+/** Whether the command line requests local test mode, regardless of the variables. */
 export const requestsLocalMode = (argv: ReadonlyArray<string>): boolean =>
   hasFlag(argv, "--rp_serve_api") || valueOf(argv, "--test_input") !== undefined
 
@@ -93,9 +94,9 @@ const host = (argv: ReadonlyArray<string>): Result.Result<string | undefined, Fl
   )
 }
 
-/** Fails for the first word with our prefix that is not a known flag. */
+/** Fails on the first word with our prefix that is not a known flag. */
 const unknownWord = (argv: ReadonlyArray<string>): Result.Result<void, FlagError> => {
-  // The word after a flag with a value is that value, whatever it looks like.
+  // The word after a flag that takes a value is always its value, even if it looks like a flag.
   let isValue = false
   for (const word of argv) {
     const name = word.split("=", 1)[0] ?? word
@@ -115,11 +116,11 @@ const unknownWord = (argv: ReadonlyArray<string>): Result.Result<void, FlagError
   return Result.succeed(undefined)
 }
 
-/** The maximum of `--rp_api_concurrency`; each concurrent job needs memory. */
+/** The maximum of `--rp_api_concurrency`, because each concurrent job needs memory. */
 const MAX_CONCURRENCY = 10_000
 
 /**
- * Reads the flags of this command line, or fails for the first invalid one.
+ * Reads the flags of this command line, or fails on the first invalid one.
  *
  * Unknown flags with our prefix are an error in local test mode only: the start command of a platform may contain flags of other SDKs.
  */

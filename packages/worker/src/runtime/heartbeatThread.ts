@@ -2,8 +2,8 @@
  * The program of the heartbeat thread.
  *
  * The thread evaluates the source text of this function, so it needs no separate file and works in a bundle. The function must therefore be
- * self-contained: no imports, no outer variables, and no syntax for which bundlers insert helpers. That is why its functions are methods of
- * one object (bundlers wrap named functions to keep their names) and why it uses no spread syntax.
+ * self-contained: it must not use imports, outer variables, or syntax for which bundlers insert helpers. That is why its functions are
+ * methods of one object (bundlers wrap named functions to keep their names) and why it uses no spread syntax.
  */
 
 /** The input of the thread. */
@@ -20,15 +20,15 @@ export interface ThreadData {
   readonly header: number
 }
 
-/** A message of the thread: heartbeats started to fail, or succeed again. */
+/** A message from the thread: heartbeats have started to fail, or succeed again. */
 export interface ThreadReport {
   /** Undefined: heartbeats succeed again. */
   readonly failure: string | undefined
 }
 
 /**
- * Sends a heartbeat at once, then once per interval. Retries a failed heartbeat after a quarter of the interval. When a heartbeat is still
- * unanswered at the next interval, it has that interval, too, and is then aborted (docs/spec/worker-protocol.md#heartbeat).
+ * Sends a heartbeat at once, then once per interval. Retries a failed heartbeat after a quarter of the interval. A heartbeat that has no
+ * response by the next interval may use that interval too, and is then aborted (docs/spec/worker-protocol.md#heartbeat).
  */
 export const heartbeatThread = (): void => {
   const { parentPort, workerData } = process.getBuiltinModule("node:worker_threads")
@@ -85,7 +85,7 @@ export const heartbeatThread = (): void => {
       let url = data.url
       let body: string | undefined
       if (data.form === "json") {
-        // JSON omits a key whose value is undefined: an idle worker sends no job_id.
+        // JSON omits a key whose value is undefined, so an idle worker sends no job_id.
         body = JSON.stringify({ job_id: jobs.length > 0 ? jobs : undefined, runpod_version: data.version })
         headers["content-type"] = "application/json"
         headers["content-length"] = Buffer.byteLength(body)

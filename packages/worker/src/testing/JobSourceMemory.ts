@@ -1,5 +1,5 @@
 /**
- * A transport in memory: a test submits jobs and stop requests, and reads results. `failNext` makes the next calls of one kind fail.
+ * A transport in memory. A test submits jobs and stop requests and reads the results. `failNext` makes the next calls of one kind fail.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -26,11 +26,11 @@ export class Memory extends Context.Service<Memory, {
   readonly submit: (job: ReceivedJob) => Effect.Effect<void>
   /** Requests that the worker stops a job. */
   readonly stop: (id: string) => Effect.Effect<void>
-  /** Makes the next `times` calls of this kind fail: with this status, or without an answer. */
+  /** Makes the next `times` calls of this kind fail, either with this status or with no response. */
   readonly failNext: (kind: CallKind, times: number, how: number | "unreachable") => Effect.Effect<void>
   /** Waits for the next accepted result, in order of arrival. */
   readonly nextDone: Effect.Effect<{ readonly id: string; readonly body: unknown }>
-  /** Every call so far, failed ones included. */
+  /** Every call so far, including failed calls. */
   readonly calls: () => ReadonlyArray<RecordedCall>
 }>()("@stint/worker/testing/JobSourceMemory") {}
 

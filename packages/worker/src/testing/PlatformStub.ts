@@ -1,13 +1,13 @@
 /**
- * A small platform in this process, for tests of real workers. Implements docs/spec/worker-protocol.md.
+ * A small platform in this process, for testing real workers. Implements docs/spec/worker-protocol.md.
  *
  * ```
  *   submit --> waiting --job-take--> running --job-done----> results, or the latest progress
  *   stop   --> job-stop (long poll)        \--job-stream--> chunks
  * ```
  *
- * It stores everything in memory and records every request. Its faults: `failNext`, `dropNext`, `holdNext`, `answerNext`, `down`, `up`.
- * Tests need no sleeps: `until` waits for a condition and checks it after each request.
+ * It stores everything in memory and records every request. Tests inject faults with `failNext`, `dropNext`, `holdNext`, `answerNext`,
+ * `down` and `up`. Tests need no sleeps: `until` waits for a condition and checks it after each request.
  */
 import { workerEnvironment } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"
@@ -48,7 +48,7 @@ export interface Options {
   readonly hold?: number
   /** The status of an empty take; both mean "no job". Default: 204. */
   readonly empty?: 204 | 400
-  /** Whether job-take-batch exists; if not, its status is 404. Default: true. */
+  /** Whether job-take-batch exists; if not, the stub responds with 404. Default: true. */
   readonly batch?: boolean
 }
 
@@ -114,7 +114,7 @@ export class PlatformStub {
     return `http://127.0.0.1:${this.#port}`
   }
 
-  /** The environment variables of a worker of this platform. */
+  /** The environment variables for a worker of this platform. */
   environment(options: { readonly prefix?: EnvPrefix; readonly worker?: string; readonly pingIntervalMs?: number } = {}) {
     return workerEnvironment({
       baseUrl: this.url,
@@ -126,7 +126,7 @@ export class PlatformStub {
     })
   }
 
-  /** Starts to listen, on the earlier port if there was one. */
+  /** Starts listening, on the same port as before if there was one. */
   up(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#server.once("error", reject)
@@ -139,7 +139,7 @@ export class PlatformStub {
     })
   }
 
-  /** Stops listening and drops all connections, like a killed platform. Keeps its state. */
+  /** Stops listening and drops all connections, like a killed platform. Its state is preserved. */
   down(): Promise<void> {
     return new Promise((resolve) => {
       this.#server.close(() => resolve())
@@ -164,12 +164,12 @@ export class PlatformStub {
     this.#handOut()
   }
 
-  /** Answers the next `times` requests of this route with this status. */
+  /** Responds to the next `times` requests of this route with this status. */
   failNext(route: Route, times: number, status: number): void {
     this.#addFaults(route, times, status)
   }
 
-  /** Drops the connection of the next `times` requests of this route. */
+  /** Drops the connections of the next `times` requests of this route. */
   dropNext(route: Route, times: number): void {
     this.#addFaults(route, times, "drop")
   }
@@ -187,17 +187,17 @@ export class PlatformStub {
     return release
   }
 
-  /** Answers the next request of this route with 200 and this body. */
+  /** Responds to the next request of this route with 200 and this body. */
   answerNext(route: Route, contentType: string, body: string): void {
     this.#addFaults(route, 1, { contentType, body })
   }
 
-  /** The requests of one route, in order; of one job if given. */
+  /** The requests of one route, in order, limited to one job if given. */
   of(route: Route, job?: string): ReadonlyArray<RecordedRequest> {
     return this.requests.filter((one) => one.route === route && (job === undefined || one.job === job))
   }
 
-  /** The accepted result of a job; undefined before that. */
+  /** The accepted result of a job; undefined until a result has been accepted. */
   result(id: string): Schema.Json | undefined {
     return this.#results.get(id)
   }
@@ -234,7 +234,7 @@ export class PlatformStub {
   }
 
   /**
-   * Calls the checks of `until` again, after a change without a request, such as in a handler in the same process.
+   * Calls the checks of `until` again. Use it after a change that involves no request, such as one made by a handler in the same process.
    */
   recheck(): void {
     for (const watcher of [...this.#watchers]) watcher()

@@ -1,5 +1,5 @@
 /**
- * A worker in a separate process, for tests of signals, exit codes, blocked threads and output.
+ * A worker in a separate process, for testing signals, exit codes, blocked threads and output.
  */
 import { spawn } from "node:child_process"
 

@@ -1,5 +1,5 @@
 /**
- * Runs a handler in a test like a worker does, without a platform, a process or a network.
+ * Runs a handler in a test as a worker would, without a platform, a separate process or a network.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -19,7 +19,7 @@ export interface Result {
   readonly status: "COMPLETED" | "FAILED"
   /** Undefined when the caller receives no `output`. */
   readonly output: Schema.Json | undefined
-  /** For an exception, the JSON text of six fields (docs/spec/handler.md#exceptions). */
+  /** For an exception, JSON text with six fields (docs/spec/handler.md#exceptions). */
   readonly error: string | undefined
   /** The chunks of the handler, in order. */
   readonly chunks: ReadonlyArray<Schema.Json>
@@ -31,7 +31,7 @@ const identity: Identity = { workerId: "test-worker", hostname: "test-host", ver
 
 /** Options of a run. */
 export interface Options<out Middleware extends ReadonlyArray<JobMiddleware.Any>> {
-  /** As in `Worker.layer`. Set up for this run alone. Default: none. */
+  /** As in `Worker.layer`, but set up for this run alone. Default: none. */
   readonly middleware?: Middleware
 }
 

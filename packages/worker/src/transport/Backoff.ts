@@ -1,5 +1,6 @@
 /**
- * The backoff of a worker's calls to the platform: one `Schedule`, exponential with jitter, for loops that also decide by the error.
+ * The backoff of a worker's calls to the platform: one `Schedule`, exponential with jitter, for loops whose reaction also depends on the
+ * error.
  *
  * ```
  *   failure   1           2             3             ...   n
@@ -22,8 +23,8 @@ export interface Limits {
 }
 
 /**
- * Doubles from `initial` to `max`, and draws each delay from the upper half of that, so that workers that lost the same platform do not
- * return at the same moment. Never ends.
+ * The limit doubles from `initial` to `max`, and each delay is drawn at random from the upper half of the limit, so that workers that lost
+ * the same platform do not all reconnect at the same moment. Never ends.
  */
 export const schedule = ({ initial, max }: Limits): Schedule.Schedule<Duration.Duration> =>
   Schedule.modifyDelay(
@@ -32,7 +33,7 @@ export const schedule = ({ initial, max }: Limits): Schedule.Schedule<Duration.D
       Effect.map(Random.next, (random) => Math.round(Math.min(max, Duration.toMillis(duration)) * (0.5 + random / 2)))
   )
 
-/** The backoff of one loop: it counts the failures in a row. */
+/** The backoff of one loop. It counts consecutive failures. */
 export interface Backoff {
   /** The delay after one more failure. Milliseconds. */
   readonly next: Effect.Effect<number>
@@ -42,13 +43,13 @@ export interface Backoff {
   readonly reset: () => void
 }
 
-/** A backoff without failures so far. */
+/** A backoff that has not counted any failure yet. */
 export const make = (limits: Limits): Backoff => {
   const start = Schedule.toStep(schedule(limits))
   let step: Effect.Success<typeof start> | undefined
   const next = Effect.gen(function*() {
     step ??= yield* start
-    // Dies only when the schedule ends, which it never does.
+    // Dies only if the schedule ends, and it never does.
     const [, delay] = yield* Effect.orDie(step(yield* Clock.currentTimeMillis, undefined))
     return Duration.toMillis(delay)
   })

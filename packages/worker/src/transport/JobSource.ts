@@ -9,14 +9,14 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type { ReceivedJob } from "../handlers/CurrentJob.ts"
 
-/** The platform did not answer: connection refused, reset or timed out, or unknown host. It may be restarting. */
+/** The platform did not respond: the connection was refused, reset or timed out, or the host is unknown. The platform may be restarting. */
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", {
   detail: Schema.String,
-  /** True when the connection was open but silent for the timeout of the call. */
+  /** True when the connection was open but received nothing for the duration of the call's timeout. */
   timedOut: Schema.Boolean
 }) {}
 
-/** An answer with an error status. `text` is the platform's message, shortened. */
+/** A response with an error status. `text` is the platform's message, truncated. */
 export class Refused extends Schema.TaggedError<Refused>()("Refused", {
   status: Schema.Int,
   text: Schema.String
@@ -35,9 +35,10 @@ export class JobSourceError extends Schema.TaggedError<JobSourceError>()("JobSou
 
 export class JobSource extends Context.Service<JobSource, {
   /**
-   * Takes up to `count` jobs; waits for the first for as long as the platform holds the request. Empty when there is none.
+   * Takes up to `count` jobs. Waits for the first job for as long as the platform holds the request. Returns an empty list when there is no
+   * job.
    *
-   * `hasJobs` false means that this worker holds no job at all; the platform may then requeue the jobs that it had assigned to the worker.
+   * When `hasJobs` is false, this worker holds no jobs, and the platform may requeue any job that it had assigned to the worker.
    */
   readonly take: (options: {
     readonly count: number
@@ -49,12 +50,15 @@ export class JobSource extends Context.Service<JobSource, {
   readonly deliverChunk: (job: ReceivedJob, body: string, number: number) => Effect.Effect<void, JobSourceError>
   /** Reports progress, which callers see in the status of the running job (docs/spec/worker-protocol.md#delivering-progress). */
   readonly progress: (job: ReceivedJob, output: unknown) => Effect.Effect<void, JobSourceError>
-  /** Ids of jobs to stop; waits for the first for as long as the platform holds the request. Empty when there is none. */
+  /**
+   * Returns the ids of jobs to stop. Waits for the first id for as long as the platform holds the request. Returns an empty list when there
+   * is none.
+   */
   readonly stopRequests: Effect.Effect<ReadonlyArray<string>, JobSourceError>
-  /** Sends a ping about the worker itself, such as its exit. Does not send the regular heartbeats. */
+  /** Sends a ping about the worker itself, such as its exit. Not used for the regular heartbeats. */
   readonly ping: (ping: Ping) => Effect.Effect<void, JobSourceError>
   /** False: the worker does not consume generators (local test mode without a flag). */
   readonly streaming: boolean
-  /** False: a result with `refresh_worker` does not end this worker, because nothing would start another. Default: true. */
+  /** False: a result with `refresh_worker` does not end this worker, because no new worker would be started. Default: true. */
   readonly recycles?: boolean
 }>()("@stint/worker/JobSource") {}

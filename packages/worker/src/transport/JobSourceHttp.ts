@@ -1,9 +1,10 @@
 /**
  * The HTTP transport to a platform (docs/spec/worker-protocol.md#overview).
  *
- * Requests are nearly the same for every platform: `Authorization` contains the raw key, `attempt` is returned if the job has one (our
- * platform fences with it, others ignore it), and results are JSON. Only the content type of results differs: with `RUNPOD_` variables, it is
- * the one that RunPod's own SDK sends (docs/spec/worker-protocol.md#headers), because no other is known to be accepted there.
+ * Requests are nearly the same for every platform: `Authorization` contains the raw key, the job's `attempt` is sent back if it has one
+ * (our platform uses it for fencing, others ignore it), and results are JSON. Only the content type of results differs: with `RUNPOD_`
+ * variables, it is the content type that RunPod's own SDK sends (docs/spec/worker-protocol.md#headers), because no other content type is
+ * known to be accepted there.
  */
 import { TakenJob } from "@stint/contract/WorkerProtocol"
 import type { Ping } from "@stint/contract/WorkerProtocol"
@@ -20,18 +21,18 @@ import type { JobAddress, Platform } from "../runtime/WorkerConfig.ts"
 import { JobSource, JobSourceError, Refused } from "./JobSource.ts"
 import * as NodeHttpClient from "./NodeHttpClient.ts"
 
-/** Timeout of a take or a stop poll; platforms answer earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
+/** Timeout of a take or a stop poll; platforms respond earlier. Milliseconds (docs/spec/worker-protocol.md#timings). */
 const POLL_TIMEOUT = 90_000
 
-/** Timeout of the answer to a result. Milliseconds. */
+/** Timeout of the response to a result. Milliseconds. */
 const RESPONSE_TIMEOUT = 30_000
 
-/** The most characters of the platform's error message in the log. */
+/** The maximum length of the platform's error message in the log, in characters. */
 const MAX_ERROR_TEXT = 500
 
 /**
- * The validated fields of a job. The input comes from JSON.parse, so it is JSON; validating it again would take time proportional to its
- * size.
+ * The validated fields of a job. The input comes from JSON.parse, so it is valid JSON, and validating it again would take time proportional
+ * to its size.
  */
 const Frame = Schema.Struct({
   id: TakenJob.fields.id,
@@ -62,7 +63,7 @@ const parse = (text: string): unknown => {
   }
 }
 
-/** The message of an error body, on one line and shortened. Problem bodies have it under `error`, `detail` or `message`. */
+/** The message of an error body, on one line and truncated. Problem bodies contain it under `error`, `detail` or `message`. */
 const errorText = (text: string): string => {
   const body = parse(text)
   const message = Predicate.isObject(body) ? body["error"] ?? body["detail"] ?? body["message"] : undefined
@@ -73,7 +74,7 @@ const errorText = (text: string): string => {
 const toJobSourceError = ({ status, text }: NodeHttpClient.HttpResponse) =>
   new JobSourceError({ reason: new Refused({ status, text: errorText(text) }) })
 
-/** Treats a poll that timed out as empty; that is not an error (docs/spec/worker-protocol.md#taking-a-job). */
+/** Treats a poll that timed out as empty, because a timeout is not an error here (docs/spec/worker-protocol.md#taking-a-job). */
 const emptyOnTimeout = <A>(
   poll: Effect.Effect<ReadonlyArray<A>, JobSourceError>
 ): Effect.Effect<ReadonlyArray<A>, JobSourceError> =>
@@ -105,7 +106,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     return Effect.flatMap(
       call({
         method: "POST",
-        // Parameters that only our platform knows are sent only for jobs with an attempt.
+        // Only our platform knows these parameters, so they are sent only for jobs that have an attempt.
         url: job.attempt === undefined ? url : appendQuery(
           chunk === undefined ? url : appendQuery(url, "chunk", chunk),
           "attempt",
@@ -119,7 +120,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     )
   }
 
-  /** Reads the jobs of an answer. Skips and logs values that are not jobs (docs/spec/worker-protocol.md#the-taken-job). */
+  /** Reads the jobs of a response. Skips and logs values that are not jobs (docs/spec/worker-protocol.md#the-taken-job). */
   const received = (answer: NodeHttpClient.HttpResponse): Effect.Effect<ReadonlyArray<ReceivedJob>, JobSourceError> => {
     if (answer.status === 204 || answer.status === 400) return Effect.succeed([])
     if (answer.status !== 200) return Effect.fail(toJobSourceError(answer))
@@ -144,7 +145,7 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
     )
   }
 
-  // After one 404, the platform has no batch route, and the worker takes jobs one by one.
+  // A 404 means that the platform has no batch route; from then on, the worker takes jobs one by one.
   let batches = platform.takeBatch
 
   const take: JobSource["Service"]["take"] = ({ count, hasJobs }) => {

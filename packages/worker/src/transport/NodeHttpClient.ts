@@ -1,10 +1,10 @@
 /**
- * A minimal HTTP client with kept-alive connections.
+ * A minimal HTTP client with keep-alive connections.
  *
- * Why `node:http` and not undici: undici adds about 55 ms to the start of a worker, `node:http` about 10 ms. A loop of takes and results
- * reaches about 0.85 of the throughput of undici over one connection and 0.65 over fifty, where batch takes save more calls than that
- * costs. `getBuiltinModule` loads it, because `import "node:http"` reads all its exports, including `WebSocket`, which loads Node's own
- * undici: 20 ms more.
+ * It uses `node:http` and not undici, because undici adds about 55 ms to the start of a worker and `node:http` about 10 ms. A loop of takes
+ * and results reaches about 0.85 times the throughput of undici over one connection and 0.65 times over fifty; with fifty, batch takes save
+ * more calls than are lost. `getBuiltinModule` loads the module, because `import "node:http"` reads all its exports, including `WebSocket`,
+ * which loads Node's own undici and takes another 20 ms.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -26,7 +26,7 @@ export interface HttpRequest {
   readonly url: string
   readonly body?: string
   readonly contentType?: string
-  /** How long the connection may be silent before the call fails. Milliseconds. */
+  /** How long the connection may be idle before the call fails. Milliseconds. */
   readonly idleTimeout: number
 }
 
@@ -51,12 +51,13 @@ const errorCodeOf = (error: NodeJS.ErrnoException): string => error.code ?? erro
  * A client that sends these headers, over a connection pool that closes with the scope.
  *
  * The platform may close a kept-alive connection at the moment when it is reused; the client then repeats the call once on a new
- * connection. Every call of a worker may be repeated: a take without an answer assigned no job, and results are fenced by their attempt.
+ * connection. Every call that a worker makes may be repeated: a take without a response assigned no job, and results are fenced by their
+ * attempt.
  */
 export const make = (headers: { readonly [name: string]: string }): Effect.Effect<NodeHttpClient, never, Scope.Scope> =>
   Effect.gen(function*() {
     /**
-     * One pool per origin and idle timeout: the timeout of the pool replaces a timer per call. Headers are a flat list, which Node writes
+     * One pool per origin and idle timeout: the pool's timeout replaces a timer for each call. Headers are a flat list, which Node writes
      * without conversion.
      */
     const open = (origin: string, idleTimeout: number) => {
@@ -129,7 +130,7 @@ export const make = (headers: { readonly [name: string]: string }): Effect.Effec
                 contentType: contentTypeOf(response.rawHeaders),
                 text: chunks.length === 1 ? String(chunks[0]) : Buffer.concat(chunks).toString()
               }
-              // The agent gets the connection back in the next tick. Resuming later lets the next call reuse it.
+              // The connection returns to the agent in the next tick. Resuming later lets the next call reuse it.
               process.nextTick(() => resume(Effect.succeed(answer)))
             })
           })

@@ -1,5 +1,5 @@
 /**
- * Delivers results and chunks. Retries until the platform accepts them or will certainly never accept them.
+ * Delivers results and chunks. Retries until the platform accepts them or it is certain that it never will.
  *
  * ```
  *  answer                      action
@@ -12,8 +12,8 @@
  *  other 3xx, 4xx              three attempts, then like 413
  * ```
  *
- * When the answer to an accepted delivery is lost, the worker delivers it again. Results are fenced and chunks are numbered, so our platform
- * stores both once. A platform without chunk numbers stores such a chunk twice.
+ * When the response to an accepted delivery is lost, the worker delivers the result or chunk again. Results are fenced and chunks are
+ * numbered, so our platform stores each of them once. A platform that does not support chunk numbers stores such a chunk twice.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -44,7 +44,7 @@ export type DeliveryError = JobLost | BodyRejected
 /** How long deliveries are retried during shutdown. Milliseconds. */
 const SHUTDOWN_RETRY_TIMEOUT = 30_000
 
-/** The backoff between attempts. It starts short, because most failures are one lost connection. */
+/** The backoff between attempts. It starts with a short delay, because most failures are a single lost connection. */
 const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 5_000 }
 
 /** The backoff while the platform rejects the key, which an operator must fix. */
@@ -55,8 +55,8 @@ const MAX_REJECTED_TRIES = 3
 
 export class ResultDelivery extends Context.Service<ResultDelivery, {
   /**
-   * Delivers the result; `stream` is true when chunks were delivered before it. Completes when the result is delivered or lost; a lost
-   * result is logged.
+   * Delivers the result; `stream` is true when chunks were delivered before it. Completes when the result has been delivered or is lost; a
+   * lost result is logged.
    */
   readonly deliverResult: (job: ReceivedJob, outcome: Outcome.Outcome, stream: boolean) => Effect.Effect<void>
   /**
@@ -89,8 +89,8 @@ const retryDecision = ({ reason }: JobSourceError): RetryDecision => {
 }
 
 /**
- * A platform may reject a larger result (docs/spec/worker-lifecycle.md#delivery-of-results). Compared with the number of characters, which is
- * never more than the number of bytes.
+ * A platform may reject a result larger than this (docs/spec/worker-lifecycle.md#delivery-of-results). It is compared with the number of
+ * characters, which never exceeds the number of bytes.
  */
 const LARGE_RESULT_BYTES = 20 * 1024 * 1024
 
@@ -110,7 +110,7 @@ const make = Effect.gen(function*() {
     Effect.forkScoped
   )
 
-  /** Whether shutdown leaves no time for another attempt after `wait`. */
+  /** Whether the shutdown leaves no time for another attempt after a delay of `wait`. */
   const isTimedOut = (started: number, now: number, wait: number) =>
     stoppingSince !== undefined && now + wait > Math.max(stoppingSince, started) + SHUTDOWN_RETRY_TIMEOUT
 
