@@ -99,7 +99,7 @@ export class JobPayloads extends Context.Service<JobPayloads, {
     text: JsonText,
     onOutage: OutagePolicy
   ) => Effect.Effect<ResolvedText, StoreError>
-  /** Fails with the error for a store that did not respond, if the effect takes longer than this. */
+  /** Fails, as if the store had not responded, if the effect takes longer than this. */
   readonly failTimedOut: (millis: number) => Effect.Effect<never, StoreError>
   /** Removes an object that nothing refers to. Never fails, because the sweep removes leftovers. */
   readonly discard: (key: PayloadKey | undefined) => Effect.Effect<void>

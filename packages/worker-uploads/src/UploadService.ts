@@ -50,7 +50,7 @@ export interface Options {
   readonly credentials?: Credentials | undefined
   /**
    * How long the URL is valid: 1 second to 7 days, the maximum of S3 and the default. A shorter time is safer, because anyone with the URL
-   * can read the object.
+   * can read the object. A URL that is valid for more than a day outlives the job's result, which is removed after a day.
    */
   readonly expires?: Duration.Input | undefined
 }
@@ -168,7 +168,7 @@ export const resolveObject = Effect.fnUntraced(
   }
 )
 
-/** Builds the service from its `upload` method. */
+/** Builds the service from its `store` method and its destination. */
 export const make = (
   store: Uploads["Service"]["store"],
   destination: Uploads["Service"]["destination"]
