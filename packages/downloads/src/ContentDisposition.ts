@@ -6,7 +6,7 @@
  *                                                    ^ wins
  * ```
  *
- * Servers send many forms that are not in the RFC. This parser reads what it can, and the name is made safe afterwards.
+ * Servers send many forms that are not in the RFC. This parser is lenient, and the name is made safe afterwards.
  */
 
 /** One parameter: a name, then a quoted text or everything up to the next semicolon. */
@@ -46,7 +46,7 @@ export const fileName = (header: string | undefined): string | undefined => {
   const found = new Map<string, string>()
   for (const [, name = "", quoted, bare = ""] of (header ?? "").matchAll(PARAMETER)) {
     const key = name.toLowerCase()
-    // A repeated parameter is an attempt to be read in two ways; the first one is used.
+    // A repeated parameter may be an attempt to make two parsers read different names. The first value is used.
     if (!found.has(key)) found.set(key, quoted === undefined ? bare.trim() : quoted.replaceAll(/\\(.)/gsu, "$1"))
   }
   const encoded = found.get("filename*")

@@ -1,5 +1,5 @@
 /**
- * `data:` URLs (RFC 2397): small files inside the input itself. They make no request, so only the size limit applies.
+ * `data:` URLs (RFC 2397): small files inside the input itself. They need no request, so only the size limit applies.
  */
 
 /** The file of a URL. */
@@ -11,7 +11,7 @@ export interface Data {
 const HEAD = /^data:([^,]*),/isu
 const BASE64 = /^[a-z0-9+/_-]*={0,2}$/iu
 
-/** Whether the text is a `data:` URL, even an invalid one. */
+/** Whether the text is a `data:` URL, which may be invalid. */
 export const isDataUrl = (url: string): boolean => /^\s*data:/iu.test(url)
 
 const percentDecoded = (text: string): Buffer =>

@@ -10,7 +10,7 @@ export class WriteFailed extends Schema.TaggedError<WriteFailed>()("WriteFailed"
   detail: Schema.String
 }) {}
 
-/** All files of the job together exceed the limit. */
+/** The files of the job together exceed the limit. */
 export class TotalSizeExceeded extends Schema.TaggedError<TotalSizeExceeded>()("TotalSizeExceeded", {
   /** Bytes. */
   limit: Schema.Number
@@ -34,7 +34,7 @@ const describe = (reason: Reason): string => {
 
 /** A download failed, after all attempts. Its partial file is removed. */
 export class DownloadError extends Schema.TaggedError<DownloadError>()("DownloadError", {
-  /** The URL without its query and password; after redirects, the one that failed. */
+  /** The URL without its query and password. After redirects, it is the URL that failed. */
   url: Schema.String,
   reason: Reason,
   /** The number of attempts. */

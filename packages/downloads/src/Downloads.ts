@@ -52,11 +52,11 @@ export interface DownloadedFile {
   readonly contentType: string | undefined
 }
 
-/** Options of one download, or of each of several. */
+/** Options of one download, or of each download in a list. */
 export interface Options {
   /** Request headers; only harmless ones are sent to another origin. Default: none. */
   readonly headers?: { readonly [name: string]: string }
-  /** The largest file. Bytes. Default: the layer's limit. */
+  /** The maximum size of a file. Bytes. Default: the layer's limit. */
   readonly maxBytes?: number
   /** How often a failed attempt is retried. Default: the layer's setting. */
   readonly retries?: number
@@ -64,15 +64,15 @@ export interface Options {
 
 /** Options of one download. */
 export interface FileOptions extends Options {
-  /** The name of the file; it is made safe and unique too. Default: from the server or the URL. */
+  /** The name of the file, which is also made safe and unique. Default: derived from the server's response or the URL. */
   readonly name?: string
 }
 
 /** Options of the layer. */
 export interface Settings extends GuardedHttp.Settings {
-  /** The largest file. Bytes. Default: 5 GiB, enough for most model files; the limit protects the disk. */
+  /** The maximum size of a file. Bytes. Default: 5 GiB, which is enough for most model files; the limit protects the disk. */
   readonly maxBytes?: number
-  /** The limit for all files of one job together. Bytes. Default: 20 GiB, the disk of a small container. */
+  /** The limit for all files of one job together. Bytes. Default: 20 GiB, the size of a small container's disk. */
   readonly maxTotalBytes?: number
   /** Concurrent downloads of one job. Default: 8. A higher number helps with many small files from a distant server. */
   readonly concurrency?: number
@@ -98,7 +98,7 @@ const DEFAULTS = {
 const INITIAL_RETRY_DELAY = 1000
 const MAX_RETRY_DELAY = 30_000
 
-/** The longest `Retry-After` that is waited for. Milliseconds. */
+/** The maximum `Retry-After` that is honoured. Milliseconds. */
 const MAX_RETRY_AFTER = 60_000
 
 /** Downloads files. */
@@ -114,8 +114,8 @@ export class Downloads extends Context.Service<Downloads, {
     options?: Options
   ) => Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Scope.Scope>
   /**
-   * Downloads several files into this folder, which is created if needed, and keeps them. If one fails, or the fiber is interrupted, the files of this
-   * call are removed.
+   * Downloads several files into this folder, which is created if needed. The files are not removed when the scope closes. If one fails,
+   * or the fiber is interrupted, the files of this call are removed.
    */
   readonly into: (
     folder: string,
@@ -264,7 +264,7 @@ export const files = (
 ): Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Downloads | Scope.Scope> =>
   Effect.flatMap(Downloads, (downloads) => downloads.files(urls, options))
 
-/** Downloads several files into a folder of the caller's, see {@link Downloads}. */
+/** Downloads several files into a folder that the caller specifies, see {@link Downloads}. */
 export const into = (
   folder: string,
   urls: ReadonlyArray<string | URL>,
@@ -272,7 +272,7 @@ export const into = (
 ): Effect.Effect<ReadonlyArray<DownloadedFile>, DownloadError, Downloads> =>
   Effect.flatMap(Downloads, (downloads) => downloads.into(folder, urls, options))
 
-/** Downloads over any HTTP client, such as a test's. The address settings belong to the client and are ignored here. */
+/** Downloads with any HTTP client, such as a test client. The address settings belong to the client and are ignored here. */
 export const layerNoDeps = (settings: Settings = {}): Layer.Layer<Downloads, never, GuardedHttp.GuardedHttp> =>
   Layer.effect(Downloads, make(settings))
 
@@ -311,5 +311,5 @@ const fromEnvironment = Effect.gen(function*() {
   return Layer.orDie(layerWith({}))
 })
 
-/** Downloads with the settings of the environment, see the head of this file. */
+/** Downloads with settings from the environment, see the top of this file. */
 export const layer: Layer.Layer<Downloads, DownloadsConfigError | Config.ConfigError> = Layer.unwrap(fromEnvironment)

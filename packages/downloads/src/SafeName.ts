@@ -6,17 +6,17 @@
  *   "a\0b\r\n.png"      -> "ab.png"        "-rf"      -> "_rf"            ""        -> "download"
  * ```
  *
- * A safe name is one path segment and never `.` or `..`. It is readable (no control characters, no bidirectional overrides), valid on Windows, not an
- * option for a program that gets it as an argument, and short enough for a number.
+ * A safe name is one path segment and never `.` or `..`. It is readable (no control characters, no bidirectional overrides), valid on
+ * Windows, cannot be mistaken for a command-line option, and leaves room for a numeric suffix.
  */
 
 /** The name of a file when nothing remains of the proposed one. */
 export const FALLBACK = "download"
 
-/** The longest name. Bytes of UTF-8; file systems allow 255, and `-12` may be appended. */
+/** The maximum length of a name. Bytes of UTF-8. File systems allow 255, and a suffix such as `-12` may be appended. */
 const MAX_BYTES = 200
 
-/** The longest extension that is kept when a name is shortened. Bytes. */
+/** The maximum length of an extension that is preserved when a name is shortened. Bytes. */
 const MAX_ENDING = 20
 
 /** Separators, and the text before the last of them. */
@@ -85,7 +85,7 @@ export const fromUrl = (url: URL): string | undefined => {
   }
 }
 
-/** Extensions of types that handlers often recognize by their extension. Text is not in it: `README` is not `README.txt`. */
+/** Extensions of types that handlers often recognize by their extension. Text is not included: `README` must not become `README.txt`. */
 const ENDINGS: { readonly [contentType: string]: string } = {
   "application/gzip": ".gz",
   "application/json": ".json",

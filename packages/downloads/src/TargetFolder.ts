@@ -63,7 +63,7 @@ interface Opened {
 /** A folder that exists. */
 const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): TargetFolder => {
   let left = maxTotalBytes
-  // The next number for a name, so that a thousand files of one name do not try a thousand names each.
+  // The next number for each name, so that a thousand files with the same name do not try a thousand names each.
   const counts = new Map<string, number>()
 
   const openNew = async (wanted: string): Promise<Opened> => {
@@ -74,7 +74,7 @@ const make = (path: string, { concurrency, maxTotalBytes }: FolderLimits): Targe
       const name = count === 0 ? wanted : `${stem}-${count}${ending}`
       const full = join(path, name)
       try {
-        // Exclusive: another process may write here, and the name may be a link.
+        // Open exclusively, because another process may write here, and the name may be a link.
         return { handle: await open(full, "wx", 0o600), path: full, name, size: 0 }
       } catch (error) {
         if (!isTaken(error)) throw error

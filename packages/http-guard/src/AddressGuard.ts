@@ -1,5 +1,5 @@
 /**
- * Decides which addresses a request may go to whose URL a stranger chose (docs/spec/downloads.md#address-guard; IANA IPv4 and IPv6
+ * Determines which addresses a request to an untrusted URL may connect to (docs/spec/downloads.md#address-guard; IANA IPv4 and IPv6
  * special-purpose registries).
  *
  * ```
@@ -11,11 +11,11 @@
  *         in a special-purpose range, or outside of 2000::/3 --> forbidden     else allowed
  * ```
  *
- * In doubt an address is forbidden: so is IPv6 space that IANA has not assigned, and every IPv4-mapped address (`::ffff:8.8.8.8`), because
- * legitimate URLs do not use that form.
+ * When in doubt, an address is forbidden. This includes IPv6 space that IANA has not assigned, and every IPv4-mapped address
+ * (`::ffff:8.8.8.8`), because legitimate URLs do not use that form.
  *
- * `effect/net` parses addresses and accepts only the canonical spellings (`127.0.0.1`, `fe80::1`). The other ones (`0177.1`, `2130706433`,
- * full-width digits) exist in URLs alone, and the URL parser has made them canonical before an address gets here.
+ * `effect/net` parses addresses and accepts only the canonical spellings (`127.0.0.1`, `fe80::1`). Other spellings (`0177.1`,
+ * `2130706433`, full-width digits) occur only in URLs, and the URL parser has already made them canonical before an address gets here.
  */
 import * as IpNetwork from "effect/net/IpNetwork"
 import * as NetAddress from "effect/net/NetAddress"
@@ -34,19 +34,19 @@ export class InvalidRange extends Schema.TaggedError<InvalidRange>()("InvalidRan
   }
 }
 
-/** What an operator changes about the guard. Ranges are written as `10.0.0.0/8`, `fd00::/8` or `192.168.1.7`. */
+/** The settings that an operator can change. Ranges are written as `10.0.0.0/8`, `fd00::/8` or `192.168.1.7`. */
 export interface Rules {
   /**
-   * Special-purpose ranges that requests may go to. Default: none. Whoever chooses the URLs can read every address in them: list single
-   * hosts, not networks.
+   * Special-purpose ranges that requests may connect to. Default: none. Anyone who can choose a URL can read from every address in these
+   * ranges, so list single hosts and not networks.
    */
   readonly allow?: ReadonlyArray<string>
   /**
-   * Whether requests may go to loopback, private, shared and unique local addresses. Link-local addresses, where clouds serve metadata and
-   * credentials, stay forbidden. Default: false. True is for tests and for networks where every service requires a password.
+   * Whether requests may connect to loopback, private, shared and unique local addresses. Link-local addresses, where clouds serve
+   * metadata and credentials, stay forbidden. Default: false. True is for tests and for networks where every service requires a password.
    */
   readonly allowPrivate?: boolean
-  /** Ranges that requests never go to, whatever the other rules allow: your own public ones, for example. Default: none. */
+  /** Ranges that requests never connect to, regardless of the other rules; for example, your own public ranges. Default: none. */
   readonly deny?: ReadonlyArray<string>
 }
 
@@ -59,8 +59,8 @@ export interface AddressGuard {
 }
 
 /**
- * Parses `10.0.0.0/8`, `fd00::/8`, or a single address. Rejects a range with host bits set: the author of `10.1.2.3/8` may have meant one
- * address, and would allow sixteen million.
+ * Parses `10.0.0.0/8`, `fd00::/8`, or a single address. Rejects a range with host bits set, because the author of `10.1.2.3/8` may have
+ * meant one address but would allow sixteen million.
  */
 const parseRange = (range: string): Result.Result<IpNetwork.IpNetwork, InvalidRange> => {
   const text = range.trim()
@@ -125,13 +125,13 @@ const SPECIAL: ReadonlyArray<Special> = [
   special("ff00::/8", "multicast")
 ]
 
-/** The ranges of IPv6 addresses that contain an IPv4 one, and the number of its first octet. */
+/** The ranges of IPv6 addresses that contain an IPv4 address, and the position of its first octet. */
 const EMBEDDED = [
   { ...special("64:ff9b::/96", "NAT64"), firstOctet: 12 },
   { ...special("2002::/16", "6to4"), firstOctet: 2 }
 ]
 
-/** The public IPv6 addresses that IANA assigns. */
+/** The range from which IANA assigns public IPv6 addresses. */
 const GLOBAL_UNICAST = special("2000::/3", "global unicast").range
 
 /** Makes a guard with these rules. Fails when a range cannot be parsed. */

@@ -1,6 +1,5 @@
 /**
- * An HTTP client for URLs that strangers choose: it cannot be used to reach the inside of a network
- * (docs/spec/downloads.md#address-guard).
+ * An HTTP client for untrusted URLs. It cannot be used to reach hosts inside the network (docs/spec/downloads.md#address-guard).
  *
  * ```
  *   URL --parse--> hop --resolve, check, pin--> answer --2xx..5xx--> status, headers, body (bounded)
@@ -8,7 +7,7 @@
  *                   +------- 3xx, at most 5 ------+   every hop is checked like the first one
  * ```
  *
- * It uses no proxy, whatever the environment specifies: a proxy would resolve the name again, without the guard.
+ * It never uses a proxy, even if the environment specifies one, because a proxy would resolve the name again, without the guard.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -47,9 +46,9 @@ export interface Options {
   /** Connection headers (`Host`, `Content-Length`, ...) are dropped. */
   readonly headers?: { readonly [name: string]: string }
   readonly body?: string | Uint8Array
-  /** The largest body, decoded. Bytes. Default: 64 MiB, which fits into memory; raise it for bodies that are written to disk. */
+  /** The maximum size of the decoded body. Bytes. Default: 64 MiB, which fits into memory; raise it for bodies that are written to disk. */
   readonly maxBytes?: number
-  /** The most redirects that are followed. Default: 5. With 0 the first one is an error, as for webhooks. */
+  /** The maximum number of redirects to follow. Default: 5. With 0, the first redirect is an error, as for webhooks. */
   readonly maxRedirects?: number
   /** Whether a redirect may lead from https to http. Default: false, because anyone on the network path can forge the http response. */
   readonly allowDowngrade?: boolean
@@ -58,8 +57,8 @@ export interface Options {
   /** How long the connection may be silent during the body, not counting a slow reader. Milliseconds. Default: 30 s. */
   readonly idleTimeout?: number
   /**
-   * Time limit of the whole request, with redirects, body and a slow reader. Milliseconds. Default: 15 minutes. It stops a server that sends
-   * a byte every few seconds for ever.
+   * Time limit of the whole request, including redirects, the body and a slow reader. Milliseconds. Default: 15 minutes. It stops a server
+   * that keeps sending a byte every few seconds forever.
    */
   readonly totalTimeout?: number
 }
@@ -71,7 +70,10 @@ export interface Response {
   readonly headers: { readonly [name: string]: string }
   /** The URL of the response, after redirects. */
   readonly url: URL
-  /** The decoded body; it can be read once. Nothing is read before the stream runs; it ends with the scope of the request. */
+  /**
+   * The decoded body, which can be read only once. Nothing is read before the stream runs, and the stream ends when the scope of the
+   * request closes.
+   */
   readonly body: Stream.Stream<Uint8Array, GuardedHttpError>
 }
 
@@ -256,7 +258,7 @@ export const request = (
 ): Effect.Effect<Response, GuardedHttpError, GuardedHttp | Scope.Scope> =>
   Effect.flatMap(GuardedHttp, (http) => http.request(url, options))
 
-/** Passes a 2xx response on. Fails otherwise with `UnexpectedStatus`, which has the delay that the server asks for. */
+/** Returns a 2xx response unchanged. Otherwise fails with `UnexpectedStatus`, which contains the delay that the server requests. */
 export const success = Effect.fnUntraced(function*(response: Response) {
   if (response.status >= 200 && response.status < 300) return response
   const now = yield* Clock.currentTimeMillis
@@ -266,7 +268,7 @@ export const success = Effect.fnUntraced(function*(response: Response) {
   })
 })
 
-/** The client with these settings, over any resolver. Fails when a range cannot be parsed. */
+/** The client with these settings and any resolver. Fails if a range cannot be parsed. */
 export const layerWith = (settings: Settings): Layer.Layer<GuardedHttp, AddressGuard.InvalidRange, Resolver.Resolver> =>
   Layer.effect(GuardedHttp, make(settings))
 

@@ -15,7 +15,7 @@ export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", {
   range: Schema.String
 }) {}
 
-/** No connection, or it was lost before the response began. */
+/** No connection could be made, or it was lost before the response began. */
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", { detail: Schema.String }) {}
 
 /** The certificate is not valid for the host. Nothing was sent. */
@@ -55,10 +55,10 @@ export class ConnectionLost extends Schema.TaggedError<ConnectionLost>()("Connec
 /** The response is not HTTP, or cannot be decoded. */
 export class Malformed extends Schema.TaggedError<Malformed>()("Malformed", { detail: Schema.String }) {}
 
-/** A status other than 2xx, where success is required. */
+/** A status other than 2xx, although success is required. */
 export class UnexpectedStatus extends Schema.TaggedError<UnexpectedStatus>()("UnexpectedStatus", {
   status: Schema.Int,
-  /** The delay that the server asks for (`Retry-After`). Milliseconds from now. */
+  /** The delay that the server requests (`Retry-After`). Milliseconds from now. */
   retryAfter: Schema.UndefinedOr(Schema.Number)
 }) {}
 

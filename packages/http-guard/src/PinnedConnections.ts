@@ -5,12 +5,12 @@
  *   host --Resolver--> addresses --AddressGuard--> all allowed --> pool of (origin, addresses) --lookup--> one of them
  * ```
  *
- * A name is resolved for every request, and its addresses select the pool. A new connection of the pool uses a `lookup` that knows only these
- * addresses, so a changed answer of the name server has no effect. A kept-alive connection is reused only for a request whose name still resolves to
- * the same checked addresses. TLS still verifies the name, and `Host` still contains it.
+ * A name is resolved for every request, and its addresses select the pool. A new connection of the pool uses a `lookup` that knows only
+ * these addresses, so a changed response from the name server has no effect. A kept-alive connection is reused only for a request whose
+ * name still resolves to the same checked addresses. TLS still verifies the name, and `Host` still contains it.
  *
- * One forbidden address forbids the whole host. Using its other addresses would be safe, because the connection is pinned; but a public name with a
- * private address is a mistake or an attack, and the error reports it.
+ * One forbidden address forbids the whole host. Using its other addresses would be safe, because the connection is pinned. But a public
+ * name with a private address is either a mistake or an attack, and the error reports it.
  */
 import * as Effect from "effect/Effect"
 import * as RcMap from "effect/RcMap"
@@ -24,10 +24,10 @@ import { hostOf, isLocalhost } from "./RequestUrl.ts"
 import { NotResolved } from "./Resolver.ts"
 import type { Resolver } from "./Resolver.ts"
 
-/** How long an unused pool is kept. A longer time saves handshakes and holds sockets. */
+/** How long an unused pool stays open. A longer time saves handshakes but occupies sockets. */
 const IDLE = "10 seconds"
 
-/** The largest response headers. Bytes; twice the limit of browsers and of Node's own client. */
+/** The maximum size of the response headers. Bytes. Twice the limit of browsers and of Node's own client. */
 const MAX_HEADERS = 32 * 1024
 
 /** The settings of the pools. */
@@ -71,7 +71,7 @@ const loadUndici = async () => {
   return undici
 }
 
-/** Connections that close with the scope. */
+/** Creates pools of connections that close with the scope. */
 export const make = ({ connectTimeout, guard, resolver }: Options): Effect.Effect<PinnedConnections, never, Scope.Scope> =>
   Effect.gen(function*() {
     const undici = yield* Effect.cached(Effect.promise(loadUndici))

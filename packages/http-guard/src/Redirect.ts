@@ -7,8 +7,8 @@
  * | 303 | GET | GET, HEAD stays |
  * | 307, 308 | stays | stay |
  *
- * Only harmless headers are sent to another origin. A list of known secrets (`Authorization`, `Cookie`) would miss the next `X-Api-Key`, so this is a
- * list of safe headers.
+ * Only harmless headers are sent to another origin. A list of headers with secrets (`Authorization`, `Cookie`) would miss others such as
+ * `X-Api-Key`, so this is a list of safe headers.
  */
 import * as Result from "effect/Result"
 import { BadRedirect } from "./GuardedHttpError.ts"
@@ -31,7 +31,7 @@ export const isRedirect = (status: number): boolean => STATUSES.has(status)
 const SAFE_ACROSS_ORIGINS = new Set(["accept", "accept-encoding", "accept-language", "content-type", "range", "user-agent"])
 const OF_THE_BODY = new Set(["content-type", "content-encoding", "content-language", "content-location"])
 
-/** Headers that the connection sets; a caller's own would break the framing or name another host than the checked one. */
+/** Headers that the connection sets. If a caller could set them, they could break the framing or name a host other than the checked one. */
 const OF_THE_CONNECTION = new Set([
   "connection",
   "content-length",
@@ -56,7 +56,7 @@ export const requestHeaders = (headers: { readonly [name: string]: string }): Ho
     (name) => !OF_THE_CONNECTION.has(name)
   )
 
-/** The request that a redirect asks for. Its target is not checked here: the guard checks every request. */
+/** The request that follows from a redirect. Its target is not checked here, because the guard checks every request. */
 export const next = (
   hop: Hop,
   status: number,

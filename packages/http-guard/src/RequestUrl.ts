@@ -4,10 +4,10 @@
 import * as Result from "effect/Result"
 import { InvalidUrl } from "./GuardedHttpError.ts"
 
-/** The longest URL; servers do not accept longer ones either. Characters. */
+/** The maximum length of a URL. Servers do not accept longer URLs either. Characters. */
 const MAX_LENGTH = 8192
 
-/** The longest path in a message. Characters. */
+/** The maximum length of a path in a message. Characters. */
 const MAX_SHOWN = 200
 
 /** Parses a URL that can be requested: http or https, with a host without empty labels. */
@@ -33,14 +33,14 @@ export const redactedUrl = (text: string | URL): string => {
   return `${url.origin}${path}${url.search === "" ? "" : "?..."}`
 }
 
-/** The host as the resolver and the guard take it: IPv6 without brackets, without a trailing dot. */
+/** The host in the form that the resolver and the guard accept: IPv6 without brackets, and no trailing dot. */
 export const hostOf = (url: URL): string => {
   const { hostname } = url
   if (hostname.startsWith("[")) return hostname.slice(1, -1)
   return hostname.endsWith(".") ? hostname.slice(0, -1) : hostname
 }
 
-/** Whether the name means this machine, whatever a name server answers (RFC 6761, 6.3). */
+/** Whether the name means this machine, regardless of what a name server returns (RFC 6761, 6.3). */
 export const isLocalhost = (host: string): boolean => host === "localhost" || host.endsWith(".localhost")
 
 const decoded = (text: string): string => {

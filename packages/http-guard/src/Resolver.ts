@@ -1,8 +1,8 @@
 /**
  * Resolves host names to addresses.
  *
- * It is a service of its own, so that tests can define what a name resolves to, and so that connections use exactly the checked addresses: no other code
- * resolves the name again.
+ * It is a separate service, so that tests can define what a name resolves to, and so that connections use exactly the checked addresses,
+ * because no other code resolves the name again.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -14,7 +14,7 @@ import { lookup } from "node:dns/promises"
 export class NotResolved extends Schema.TaggedError<NotResolved>()("NotResolved", {
   host: Schema.String,
   detail: Schema.String,
-  /** Whether a retry may succeed: the name server did not answer. */
+  /** Whether a retry may succeed, because the name server did not respond. */
   temporary: Schema.Boolean
 }) {}
 
@@ -27,7 +27,7 @@ export class Resolver extends Context.Service<Resolver, {
 const codeOf = (error: unknown): string =>
   error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : String(error)
 
-/** Resolves as every other program of this machine does: by its hosts file and its name servers. */
+/** Resolves names like every other program on this machine, with the hosts file and the configured name servers. */
 export const layer: Layer.Layer<Resolver> = Layer.succeed(Resolver, {
   resolve: (host) =>
     Effect.tryPromise({
@@ -42,7 +42,7 @@ export const layer: Layer.Layer<Resolver> = Layer.succeed(Resolver, {
     })
 })
 
-/** Resolves only names of this table, for tests; other names do not exist. */
+/** Resolves only the names in this table; other names do not exist. For tests. */
 export const layerTable = (table: { readonly [host: string]: ReadonlyArray<string> }): Layer.Layer<Resolver> =>
   Layer.succeed(Resolver, {
     resolve: (host) => {

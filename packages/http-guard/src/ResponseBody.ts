@@ -5,15 +5,15 @@
  *   socket -> [ count ] -> [ gunzip ] -> [ count ] -> consumer
  * ```
  *
- * Requests ask for `identity`, but servers send stored files in their stored encoding anyway. So gzip, deflate, br and zstd are decoded (one of them), and
- * the limit applies to the decoded bytes: a decompression bomb ends there. It also applies to the encoded bytes, because a stream can decode to nothing
- * for ever. Every stage holds one buffer and applies backpressure.
+ * Requests ask for `identity`, but servers send stored files in their stored encoding anyway. So gzip, deflate, br and zstd are decoded
+ * (at most one of them per response). The limit applies to the decoded bytes, which stops a decompression bomb. It also applies to the
+ * encoded bytes, because a stream can be endless and still decode to nothing. Every stage holds one buffer and applies backpressure.
  */
 import { pipeline } from "node:stream"
 import type { Readable, Transform } from "node:stream"
 import { Malformed, TooLarge } from "./GuardedHttpError.ts"
 
-/** How much larger than the decoded body the encoded one may be, for its framing. Bytes. */
+/** How much larger than the decoded body the encoded body may be, to allow for its framing. Bytes. */
 const FRAME = 64 * 1024
 
 /** The largest window of a zstd body by RFC 9659: 8 MiB, as a power of two. Node's own limit is 128 MiB. */
@@ -74,7 +74,7 @@ export const make = (source: Readable, encoding: string, limit: number): Respons
   if (decoder === undefined) {
     return new Malformed({ detail: `its content-encoding is ${JSON.stringify(encoding.slice(0, 80))}, which is not supported` })
   }
-  // Without the callback, the error of a stage would be uncaught. The reader of the decoder gets the error too.
+  // Without the callback, an error in a stage would be uncaught. The reader of the decoder also gets the error.
   pipeline(source, (from: AsyncIterable<Uint8Array>) => counted(from, { received: 0 }, limit + FRAME, limit), decoder, () => {})
   return { chunks: counted(decoder, counter, limit, limit), counter }
 }

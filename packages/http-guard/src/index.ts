@@ -1,5 +1,5 @@
 /**
- * Outbound HTTP that cannot be used to reach the inside of a network: for downloads and webhooks, whose URLs strangers choose.
+ * Outbound HTTP that cannot be used to reach hosts inside the network. For downloads and webhooks, whose URLs are untrusted.
  */
 export * as AddressGuard from "./AddressGuard.ts"
 export * as GuardedHttp from "./GuardedHttp.ts"

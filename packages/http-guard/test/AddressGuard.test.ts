@@ -34,7 +34,7 @@ for (const [base, bits] of [["2001::", 23], ["2001:db8::", 32], ["3fff::", 20]] 
 
 const dotted = (value: number) => [24, 16, 8, 0].map((shift) => value >>> shift & 255).join(".")
 const v4 = fc.integer({ min: 0, max: 0xffff_ffff })
-/** Addresses near the bounds of ranges, where an error of one bit shows. */
+/** Addresses near the bounds of ranges, where an error of one bit would be visible. */
 const edges = fc.tuple(
   fc.constantFrom(
     0x01000000,

@@ -1,4 +1,4 @@
-/** The corpus: URLs that lead inside a network, in spellings that have bypassed guards. `%P` is a port. */
+/** The corpus: URLs of hosts inside a network, in spellings that have bypassed guards. `%P` is a port. */
 export const FORBIDDEN: ReadonlyArray<string> = [
   // Loopback: plain, short, with a trailing dot, in other bases, and in mixtures of them.
   "http://127.0.0.1:%P/",
@@ -126,7 +126,7 @@ export const FORBIDDEN: ReadonlyArray<string> = [
   "http://4294967295:%P/"
 ]
 
-/** Texts that some programs read as an inside address, and that are not URLs here. They are rejected before a name is resolved. */
+/** Texts that some programs parse as an internal address, but that are not valid URLs here. They are rejected before a name is resolved. */
 export const UNREADABLE: ReadonlyArray<string> = [
   "http://[fe80::1%25eth0]:%P/",
   "http://[fe80::1%eth0]:%P/",

@@ -42,7 +42,7 @@ describe("forbidden addresses", () => {
   const radix = (value: number, base: number) =>
     base === 10 ? String(value) : base === 16 ? `0x${value.toString(16)}` : `0${value.toString(8)}`
   const radixes = fc.array(fc.constantFrom(8, 10, 16), { minLength: 4, maxLength: 4 })
-  /** An inside address in any spelling: how many parts, each in its base, then disguised. */
+  /** An internal address in any spelling: the number of parts, the base of each part, and the disguise vary. */
   const spelled = fc.record({
     value: fc.oneof(
       fc.integer({ min: 0x7f000000, max: 0x7fffffff }),
@@ -138,7 +138,7 @@ describe("the connection", () => {
       expect(bytes.toString()).toBe("outside")
       expect(asked).toBe(1)
       expect(outside.requests[0]).toMatchObject({ url: "/a?b=c", headers: { host: `rebind.example:${outside.port}` } })
-      // The second request does not reuse the first connection: its name leads inside now.
+      // The second request does not reuse the first connection, because its name now resolves to an internal address.
       expect(yield* reason(url)).toMatchObject({ _tag: "Forbidden", address: "127.0.0.1" })
       expect([outside.requests.length, inside.connections]).toEqual([1, 0])
     }).pipe(Effect.provide(GuardedHttp.layerWith({ allow: ["127.0.0.2"] }).pipe(Layer.provide(rebinding))))

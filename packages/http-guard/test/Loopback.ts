@@ -47,14 +47,14 @@ const listening = (server: Server | TcpServer, host: string, port: number) =>
       })
   )
 
-/** An HTTP server at this address; 127.0.0.2 stands for the public network, 127.0.0.1 for the inside. */
+/** An HTTP server at this address. 127.0.0.2 represents the public network, and 127.0.0.1 represents the internal network. */
 export const http = (listener: RequestListener, host = "127.0.0.2", port = 0) => listening(createServer(listener), host, port)
 
 /** An HTTPS server for secure.example. */
 export const https = (listener: RequestListener) =>
   listening(createHttpsServer({ cert: certificate, key }, listener), "127.0.0.2", 0)
 
-/** Trusts this certificate, and no other, while the scope is open. */
+/** Trusts only this certificate while the scope is open. */
 export const trusted = (certificate: string) =>
   Effect.acquireRelease(
     Effect.sync(() => {
@@ -82,7 +82,7 @@ export const attempts = Effect.acquireRelease(
   ({ listener }) => Effect.sync(() => void unsubscribe("undici:client:beforeConnect", listener))
 )
 
-/** The client of these tests: 127.0.0.2 counts as public, and a table resolves names. */
+/** The client for these tests: 127.0.0.2 is treated as public, and a table resolves names. */
 export const client = (
   table: { readonly [host: string]: ReadonlyArray<string> } = {},
   settings: GuardedHttp.Settings = { allow: ["127.0.0.2"] }

@@ -18,7 +18,7 @@ import * as Stream from "effect/Stream"
 /** The bucket, its key, and the limits of a request. */
 export interface Options {
   readonly bucket: string
-  /** Prepended to every key, with a slash between. Default: nothing. */
+  /** Prepended to every key, separated by a slash. Default: nothing. */
   readonly prefix?: string | undefined
   /** The address of the storage, such as `http://127.0.0.1:9000`. Default: AWS, in the region. */
   readonly endpoint?: string | undefined
@@ -26,7 +26,10 @@ export interface Options {
   readonly region?: string | undefined
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
-  /** Attempts of one request, the first included. Default: 4. More survive longer outages, and report a dead storage later. */
+  /**
+   * The number of attempts for one request, including the first. Default: 4. A higher number survives longer outages but reports a dead
+   * storage later.
+   */
   readonly attempts?: number | undefined
   /** Time limit for opening a connection. Default: 5 seconds. */
   readonly connectTimeout?: Duration.Input | undefined
@@ -34,7 +37,7 @@ export interface Options {
   readonly silenceTimeout?: Duration.Input | undefined
 }
 
-/** Concurrent requests. */
+/** The number of concurrent requests. */
 const MAX_REQUESTS = 32
 
 const isKey = Schema.is(PayloadKey)
@@ -60,7 +63,7 @@ const problemOf = (error: S3Error): string => {
 const isReadable = (body: unknown): body is AsyncIterable<unknown> =>
   typeof body === "object" && body !== null && Symbol.asyncIterator in body
 
-/** Reads a body of exactly `size` bytes. Undefined if it has more or less; calls `abort` at the first byte too many. */
+/** Reads a body of exactly `size` bytes. Returns undefined if the size differs, and calls `abort` as soon as the body is too long. */
 const read = async (body: unknown, size: number, abort: () => void): Promise<Uint8Array | undefined> => {
   const bytes = new Uint8Array(size)
   let length = 0

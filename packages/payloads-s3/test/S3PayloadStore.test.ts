@@ -1,5 +1,5 @@
 /**
- * A bucket as a payload store: against a real server, and against a hostile one.
+ * Tests a bucket as a payload store, with a real server and with a hostile server.
  */
 import { afterAll, beforeAll, describe, expect, it } from "@effect/vitest"
 import { payloadStoreSuite } from "@stint/payloads-testing"
@@ -34,7 +34,7 @@ const options = (changes: Partial<S3PayloadStore.Options> = {}): S3PayloadStore.
   ...changes
 })
 
-// Each test has its own prefix, and so an empty store.
+// Each test has its own prefix, so its store is empty.
 payloadStoreSuite(
   "bucket",
   Layer.unwrap(Effect.sync(() => S3PayloadStore.layer(options({ prefix: `of/${randomUUID()}`, attempts: 10 })))),
@@ -107,7 +107,7 @@ describe("a bucket of payloads", () => {
   })
 })
 
-/** A storage with the given answers, except to the request that opens it. */
+/** A storage that sends the given responses, except to the request that opens it. */
 const hostile = Effect.fnUntraced(function*(
   answer: (request: IncomingMessage, response: ServerResponse) => void,
   opening = /max-keys=1/
@@ -135,7 +135,7 @@ const hostile = Effect.fnUntraced(function*(
 })
 
 describe("a storage that misbehaves", () => {
-  it.live("is cut off when it sends more than the object has", () =>
+  it.live("is cut off when it sends more bytes than the object has", () =>
     Effect.scoped(Effect.gen(function*() {
       let sent = 0
       const settings = yield* hostile((_, response) => {
@@ -168,7 +168,7 @@ describe("a storage that misbehaves", () => {
       expect((yield* Effect.flip(using(broken, (store) => store.get(key, 10)))).reason._tag).not.toBe("Missing")
     })))
 
-  it.live("is unavailable when it never answers, or only with errors", () =>
+  it.live("is unavailable when it never responds, or responds only with errors", () =>
     Effect.scoped(Effect.gen(function*() {
       const silent = yield* hostile(() => {})
       const failing = yield* hostile((_, response) => {
@@ -193,14 +193,14 @@ describe("a storage that misbehaves", () => {
       expect(error.message).toContain("503 SlowDown: Please reduce your request rate")
     })), 30_000)
 
-  it.live("has not stored an object when it answers 200 to everything, as a web site does", () =>
+  it.live("has not stored an object when it returns 200 for everything, as a web site does", () =>
     Effect.scoped(Effect.gen(function*() {
       const site = yield* hostile((_, response) => response.end("<html>Welcome</html>"))
       const error = yield* Effect.flip(using(site, (store) => store.put(key, text("1"))))
       expect(error.message).toContain("web site")
     })))
 
-  it.live("has not lost its objects when its bucket is gone: it is unavailable", () =>
+  it.live("is unavailable when its bucket is gone, instead of reporting its objects as missing", () =>
     Effect.scoped(Effect.gen(function*() {
       const gone = yield* hostile((_, response) => {
         response.writeHead(404, { "content-type": "application/xml" })

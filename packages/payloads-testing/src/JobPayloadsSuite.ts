@@ -1,5 +1,6 @@
 /**
- * The conformance suite of payloads over a job store. A backend's test file needs a few lines. Needs `vitest`, `@effect/vitest` and `fast-check`.
+ * The conformance suite for payloads with a job store. A backend's test file needs only a few lines. Needs `vitest`, `@effect/vitest` and
+ * `fast-check`.
  *
  * ```ts
  * jobPayloadsSuite("sqlite", layerOfBothJobsAndWebhooks)
@@ -11,15 +12,18 @@ import { payloadFaultRules } from "./PayloadFaultRules.ts"
 import { payloadSweepRules } from "./PayloadSweepRules.ts"
 import { type RowStores, withPayloads } from "./TestPayloads.ts"
 
-/** How many random runs to make. */
+/** The number of random runs. */
 export interface SuiteOptions {
-  /** Random sequences of commands, checked against the model and the sweep. Default: 100. */
+  /** The number of random command sequences that are checked against the model and the sweep. Default: 100. */
   readonly sequences?: number
-  /** Random texts that are stored and read. Default: 100. */
+  /** The number of random texts that are stored and read. Default: 100. */
   readonly texts?: number
 }
 
-/** All rules of a job store whose every text moves, and the rules of payloads. The layer is built for each test. */
+/**
+ * Registers all rules of a job store, with every text moved to the payload store, and the rules of payloads. The layer is built for each
+ * test.
+ */
 export const jobPayloadsSuite = (name: string, stores: RowStores, { sequences = 100, texts = 100 }: SuiteOptions = {}): void => {
   jobStoreSuite(`${name} with payloads`, withPayloads(stores), { sequences })
   offloadRules(name, stores, texts)

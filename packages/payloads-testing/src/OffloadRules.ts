@@ -1,5 +1,5 @@
 /**
- * Which texts move, and that callers cannot see the difference.
+ * Tests which texts move, and that callers cannot see the difference.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { JsonText, toJsonText } from "@stint/contract/Json"
@@ -27,7 +27,7 @@ const keys = Effect.flatMap(PayloadStore, (store) => Stream.runCollect(store.lis
 const kindsOf = (all: ReadonlyArray<string>) =>
   all.map((key) => key.split("/")[3]?.split(".")[0] ?? key).toSorted((a, b) => a < b ? -1 : 1)
 
-/** Webhook bodies as they are sent, in place of the stored ones. */
+/** Replaces the stored webhook bodies with the bodies as they are sent. */
 const wholeWebhooks = Layer.effect(
   WebhookStore,
   Effect.gen(function*() {
@@ -119,7 +119,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual(gets(), 1)
       }).pipe(Effect.provide(world({ owner: "test", threshold: 0, cache: 1_000 }))))
 
-    it.effect("leaves no object behind for a submission that is a duplicate, rejected, or for a removed endpoint", () =>
+    it.effect("leaves no object behind when a submission is a duplicate, is rejected, or is for a removed endpoint", () =>
       Effect.gen(function*() {
         const { submit } = yield* Scenario.make()
         yield* submit({ idempotencyKey: "k", input: toJsonText("one") })
@@ -132,7 +132,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.strictEqual((yield* keys).length, 1)
       }).pipe(Effect.provide(world())))
 
-    it.effect("leaves no object behind for a result that is rejected, ignored, or of an attempt that is retried", () =>
+    it.effect("leaves no object behind when a result is rejected or ignored, or its attempt is retried", () =>
       Effect.gen(function*() {
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make({ retry: { onError: true } })
         const { id } = yield* submit()
@@ -151,7 +151,7 @@ export const offloadRules = (name: string, stores: RowStores, runs: number): voi
         assert.deepInclude(yield* queue.get(endpoint.id, id), { output: toJsonText("mine") })
       }).pipe(Effect.provide(world())))
 
-    it.live("returns every text unchanged wherever it is stored, even one that looks like a reference", () =>
+    it.live("returns every text unchanged wherever it is stored, even a text that looks like a reference", () =>
       Effect.gen(function*() {
         const store = yield* JobStore
         const secret = Scenario.record({ input: toJsonText("somebody else's, and none of yours") })

@@ -1,5 +1,6 @@
 /**
- * A payload store that is unavailable, slow, or has lost objects: nothing is acknowledged that is not stored, no job is lost, and no loop spins.
+ * Tests a payload store that is unavailable, slow, or has lost objects: nothing is acknowledged before it is stored, no job is lost, and
+ * no loop spins.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -62,14 +63,14 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
         assert.deepInclude(yield* queue.get(endpoint.id, id), { status: "COMPLETED", output: toJsonText("done") })
       }).pipe(Effect.provide(layer)))
 
-    it.effect("delays a job with an unavailable input without an attempt, and delays no job behind it", () =>
+    it.effect("delays a job with an unavailable input without charging an attempt, and does not delay the jobs behind it", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, take } = yield* Scenario.make()
         const large = yield* submit({ priority: 1 })
         const other = yield* submit({ input: toJsonText("other") })
         yield* faults.failNext("get", 1)
-        // The store failed just now, so the second job is delayed too.
+        // The store has just failed, so the second job is delayed too.
         assert.deepStrictEqual(yield* take("ann"), [])
         assert.strictEqual(count(faults, "get"), 1)
         for (const { id } of [large, other]) {
@@ -86,7 +87,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
       }).pipe(Effect.provide(layer)))
 
     it.effect(
-      "is called less and less often during an outage of an hour, and workers get their answers in time",
+      "is called less and less often during an outage of an hour, and workers get their responses in time",
       () =>
         Effect.gen(function*() {
           const faults = yield* PayloadFaults.PayloadFaults
@@ -111,7 +112,7 @@ export const payloadFaultRules = (name: string, stores: RowStores): void => {
       60_000
     )
 
-    it.effect("fails the read of an output as unavailable, and drains no chunk", () =>
+    it.effect("reports the output as unavailable when it is read, and drains no chunk", () =>
       Effect.gen(function*() {
         const faults = yield* PayloadFaults.PayloadFaults
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()

@@ -1,5 +1,5 @@
 /**
- * Fault verbs for a payload store: makes the wrapped store fail, hang, corrupt or lose objects.
+ * Fault injection for a payload store: makes the wrapped store fail, hang, corrupt or lose objects.
  */
 import { Missing, PayloadError, Unavailable } from "@stint/payloads/PayloadError"
 import { type PayloadKey, PayloadStore } from "@stint/payloads/PayloadStore"

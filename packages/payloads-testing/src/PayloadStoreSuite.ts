@@ -1,5 +1,5 @@
 /**
- * The conformance suite of payload stores. A backend's test file needs a few lines.
+ * The conformance suite for payload stores. A backend's test file needs only a few lines.
  *
  * ```ts
  * payloadStoreSuite("folder", layerOfAnEmptyStore)
@@ -23,7 +23,7 @@ const keysBelow = (path: string) =>
     Effect.map((keys) => [...keys].sort())
   )
 
-/** All rules of a payload store. `runs`: how many random contents are stored and read. Default: 30. */
+/** Registers all rules of a payload store. `runs`: the number of random contents that are stored and read. Default: 30. */
 export const payloadStoreSuite = <E>(
   name: string,
   store: Layer.Layer<PayloadStore, E>,
@@ -97,7 +97,7 @@ export const payloadStoreSuite = <E>(
         yield* payloads.remove(key("a/never/was"))
         yield* payloads.remove(key("a/job/output"))
         assert.deepStrictEqual(yield* keysBelow("a"), [])
-        // That was the last object of its path; the path can be used again.
+        // That was the last object under its path. Check that the path can be used again.
         yield* payloads.put(key("a/job/input"), text("in"))
         assert.deepStrictEqual(yield* keysBelow("a"), ["a/job/input"])
       }))

@@ -1,5 +1,5 @@
 /**
- * The sweep removes no object of a stored job, and every other object.
+ * Tests that the sweep removes every object except those of stored jobs.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -27,9 +27,9 @@ const keys = Effect.map(
   (all) => [...all]
 )
 
-/** The sweep as a service, run by the test, over the stores beneath the payloads. */
+/** The sweep as a service that the test runs, with the stores beneath the payloads. */
 class Sweep extends Context.Service<Sweep, {
-  /** Removes all orphans, however young. */
+  /** Removes all orphans, regardless of their age. */
   readonly now: Effect.Effect<number, unknown>
   /** Removes orphans as the duty does. */
   readonly usual: Effect.Effect<number, unknown>
@@ -40,7 +40,7 @@ const layerSweep = Layer.effect(
   Effect.gen(function*() {
     const context = yield* Effect.context<JobStore | WebhookStore | PayloadStore | JobPayloads.JobPayloads>()
     return Sweep.of({
-      // A key of this very millisecond is not older than the limit.
+      // A key from this same millisecond is not older than the limit.
       now: Effect.provideContext(PayloadSweep.sweep(-1), context),
       usual: Effect.provideContext(PayloadSweep.sweep("1 hour"), context)
     })
@@ -62,7 +62,7 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
   const layer = JobQueue.layer.pipe(Layer.provideMerge(Layer.merge(over(faulty), WorkerRegistry.layer)))
 
   describe(`the sweep over ${name}`, () => {
-    it.effect("removes the objects of a job when its retention ends, and no other's", () =>
+    it.effect("removes the objects of a job when its retention ends, and no other objects", () =>
       Effect.gen(function*() {
         const { now } = yield* Sweep
         const { endpoint, finish, queue, submit, takeOne } = yield* Scenario.make()
@@ -81,7 +81,7 @@ export const payloadSweepRules = (name: string, stores: RowStores, sequences: nu
         assert.strictEqual((yield* keys).filter((key) => key.includes(waiting.id)).length, 1)
       }).pipe(Effect.provide(layer)))
 
-    it.effect("keeps the objects of a webhook that may be resent, until its delivery is removed", () =>
+    it.effect("keeps the objects of a webhook that may be resent until its delivery is removed", () =>
       Effect.gen(function*() {
         const { now } = yield* Sweep
         const webhooks = yield* WebhookStore

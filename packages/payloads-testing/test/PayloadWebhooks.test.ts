@@ -1,5 +1,5 @@
 /**
- * The delivery of webhooks whose payloads are all in a payload store.
+ * Tests the delivery of webhooks whose payloads are all in a payload store.
  */
 import { TestPayloads } from "@stint/payloads-testing"
 import * as MemoryJobStore from "@stint/store/MemoryJobStore"
@@ -14,7 +14,7 @@ const stores = TestPayloads.withPayloads(
   Layer.mergeAll(MemoryJobStore.layerWithEndpoints, WebhookSecretStore.layerMemory, WebhookAttemptStore.layerMemory)
 )
 
-/** Bodies resolve without a time limit of their own, so that leases have the length that the suite expects. */
+/** Resolves bodies without a separate time limit, so that leases have the length that the suite expects. */
 const quick = Layer.effect(WebhookBodies, Effect.map(WebhookBodies, (bodies) => ({ ...bodies, limitMs: 0 })))
 
 webhookDeliverySuite("memory with payloads", quick.pipe(Layer.provideMerge(stores)), { jobs: 150, seeds: [21] })

@@ -1,12 +1,13 @@
 /**
- * Stores payloads as files of one folder.
+ * Stores payloads as files in one folder.
  *
  * ```
  *   FOLDER/.stint-payloads        marks the folder: without it the disk is not mounted, and objects are unavailable, not missing
  *   FOLDER/.parts/UUID  --sync, rename, sync of the folders--> FOLDER/a/key.of/an-object
  * ```
  *
- * An object appears under its key when it is complete and on disk. Opening the folder removes the incomplete files that a crash left.
+ * An object appears under its key only when it is complete and on disk. Opening the folder removes the incomplete files that a crash has
+ * left behind.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -21,14 +22,14 @@ import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 
 /** The folder. */
 export interface Options {
-  /** Created if it does not exist, readable by its owner only. */
+  /** Created if it does not exist. Only its owner can read it. */
   readonly folder: string
 }
 
 const MARKER = ".stint-payloads"
 const PARTS = ".parts"
 
-/** Attempts of a write. It is retried when a concurrent removal deletes the empty folder of its object. */
+/** The number of attempts for a write. A write is retried when a concurrent removal deletes the empty folder of its object. */
 const MAX_ATTEMPTS = 5
 
 const codeOf = (error: unknown): string | undefined =>
@@ -104,7 +105,7 @@ const write = async (root: string, target: string, bytes: Uint8Array): Promise<v
 
 const isAbsent = (error: unknown): boolean => codeOf(error) === "ENOENT" || codeOf(error) === "ENOTDIR"
 
-/** Reads the file. Returns its actual size if that is not `size`, and undefined if there is no file. */
+/** Reads the file. Returns its actual size if it differs from `size`, and undefined if the file does not exist. */
 const read = async (path: string, size: number): Promise<Uint8Array | number | undefined> => {
   let handle
   try {
@@ -148,7 +149,7 @@ const filesBelow = async function*(root: string, path: string): AsyncGenerator<s
     throw error
   }
   for (const entry of entries) {
-    // The marker and the folder of incomplete files.
+    // Skip the marker and the folder of incomplete files.
     if (entry.name.startsWith(".")) continue
     const below = `${path}/${entry.name}`
     if (entry.isDirectory()) yield* filesBelow(root, below)
@@ -166,7 +167,7 @@ const make = Effect.fnUntraced(function*({ folder }: Options) {
   const attempt = <A>(operation: Unavailable["operation"], run: () => Promise<A>): Effect.Effect<A, PayloadError> =>
     Effect.tryPromise({ try: run, catch: (error) => unavailable(operation, problemOf(error)) })
 
-  /** Fails if the folder itself is gone. */
+  /** Fails if the folder itself no longer exists. */
   const present = (operation: Unavailable["operation"]) =>
     Effect.tryPromise({
       try: () => access(join(root, MARKER)),

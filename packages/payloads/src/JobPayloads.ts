@@ -8,10 +8,11 @@
  *                         | Unavailable: StoreError, temporary
  * ```
  *
- * After a failure of the store, operations that can wait ({@link OutagePolicy}) fail at once until a delay has passed. The delay grows with the
- * outage, so that the platform spends its time on jobs without large payloads.
+ * After the store has failed, operations that can wait ({@link OutagePolicy}) fail at once until a delay has passed. The delay grows
+ * during the outage, so that the platform spends its time on jobs without large payloads.
  *
- * A job is pinned while its object is written and its row not yet committed: the sweep skips pinned jobs, however long the commit takes.
+ * A job is pinned from the time its object is written until its row is committed. The sweep skips pinned jobs, no matter how long the
+ * commit takes.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { JsonText } from "@stint/contract/Json"
@@ -30,35 +31,38 @@ import type { PayloadError } from "./PayloadError.ts"
 import * as PayloadReference from "./PayloadReference.ts"
 import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 
-/** Which payloads move, and the limits. */
+/** Which payloads move to the store, and the limits. */
 export interface Options {
   /**
-   * The platform's name in the store, the first segment of all its keys. Platforms that share a store need different names. A platform must keep its
-   * name: the sweep removes every object below the name that belongs to no job.
+   * The platform's name in the store, which is the first segment of all its keys. Platforms that share a store need different names. The
+   * name of a platform must not change. Under this name, the sweep removes all objects that belong to no job.
    */
   readonly owner: string
   /**
-   * Texts longer than this move. Characters. Default: 256 Ki. A lower threshold keeps the database and its backups smaller; a higher one saves requests
-   * to the store, which cost more than a row of that size.
+   * Texts longer than this move to the store. Characters. Default: 256 Ki. A lower threshold keeps the database and its backups smaller; a
+   * higher threshold saves requests to the store, which cost more than a row of that size.
    */
   readonly threshold?: number
-  /** The capacity of the cache of payloads written or read last. Characters. Default: 64 Mi. 0 disables the cache. */
+  /** The capacity of the cache of recently written or read payloads. Characters. Default: 64 Mi. 0 disables the cache. */
   readonly cache?: number
-  /** Time limit of one read or write. Default: 60 seconds. A worker's take waits less, see {@link CLAIM_LIMIT}. */
+  /** Time limit of one read or write. Default: 60 seconds. A worker's take waits for less time, see {@link CLAIM_LIMIT}. */
   readonly timeout?: Duration.Input
 }
 
 /** The time limit for the inputs of one take: the worker's client times out 30 s after the longest wait for a job. */
 export const CLAIM_LIMIT = Duration.seconds(20)
 
-/** The bounds of the delay after a failure. Milliseconds. */
+/** The minimum and maximum delay after a failure. Milliseconds. */
 const MIN_RETRY_DELAY = 1_000
 const MAX_RETRY_DELAY = 60_000
 
 /** Which payload of a job. */
 export type Kind = "input" | "s3config" | "output"
 
-/** What to do while the store is failing: `try` it, because a caller waits for the answer, or `wait` until the delay has passed. */
+/**
+ * What to do while the store is failing: `try` to call it, because a caller is waiting for the result, or `wait` until the delay has
+ * passed.
+ */
 export type OutagePolicy = "try" | "wait"
 
 /** A payload is permanently lost. `problem` is the cause, without a full stop, and is shown to the caller. */
@@ -79,12 +83,12 @@ export interface ResolvedText {
   readonly problems: ReadonlyArray<string>
 }
 
-/** Ids that are safe in a key. All ids that the platform creates are; payloads of other ids stay in their rows. */
+/** Ids that are safe in a key. All ids that the platform creates are safe; for any other id, the payloads stay in their rows. */
 const PLAIN_ID = /^[A-Za-z0-9][A-Za-z0-9._-]*$/
 
 export class JobPayloads extends Context.Service<JobPayloads, {
   readonly owner: PayloadKey
-  /** Whether the text is long enough to move. */
+  /** Whether the text is long enough to move to the store. */
   readonly isLarge: (text: string | null) => boolean
   /** Stores a large text and returns the text for the job's row. Fails with `PayloadUnavailable`; then nothing was stored. */
   readonly offload: (endpoint: EndpointId, job: JobId, kind: Kind, text: JsonText) => Effect.Effect<OffloadedText, StoreError>
@@ -95,14 +99,14 @@ export class JobPayloads extends Context.Service<JobPayloads, {
     text: JsonText,
     onOutage: OutagePolicy
   ) => Effect.Effect<ResolvedText, StoreError>
-  /** Fails with the error of a store that did not answer within this time. */
+  /** Fails, as if the store had not responded, if the effect takes longer than this. */
   readonly failTimedOut: (millis: number) => Effect.Effect<never, StoreError>
-  /** Removes an object without a reference. Never fails: the sweep removes leftovers. */
+  /** Removes an object that nothing refers to. Never fails, because the sweep removes leftovers. */
   readonly discard: (key: PayloadKey | undefined) => Effect.Effect<void>
   /** Runs the effect while the sweep skips the job's objects. */
   readonly withPin: <A, E, R>(job: JobId, effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
   readonly isPinned: (job: string) => boolean
-  /** The delay before the next attempt of an operation that waits. Milliseconds, at least 1,000. */
+  /** The delay before an operation that waits is tried again. Milliseconds, at least 1,000. */
   readonly retryDelayMillis: () => number
 }>()("@stint/payloads/JobPayloads") {}
 
@@ -214,7 +218,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     isLarge,
     offload: (endpoint, job, kind, text) =>
       Effect.suspend((): Effect.Effect<OffloadedText, StoreError> => {
-        // A lone surrogate has no UTF-8 encoding. Such a text is not JSON from a request, and stays in its row.
+        // A lone surrogate has no UTF-8 encoding. A text that contains one cannot be JSON from a request, and stays in its row.
         if (!isLarge(text) || !PLAIN_ID.test(job) || !text.isWellFormed()) {
           return Effect.succeed({ row: PayloadReference.toRow(text), key: undefined })
         }
@@ -264,5 +268,5 @@ const make = Effect.fnUntraced(function*(options: Options) {
   })
 })
 
-/** Payloads in the given store. */
+/** Job payloads in the given store. */
 export const layer = (options: Options): Layer.Layer<JobPayloads, never, PayloadStore> => Layer.effect(JobPayloads, make(options))

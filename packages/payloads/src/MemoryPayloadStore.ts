@@ -9,7 +9,7 @@ import { type PayloadKey, PayloadStore } from "./PayloadStore.ts"
 
 const description = "the payload store in memory"
 
-/** An empty store for each build of the layer. */
+/** Each build of the layer creates an empty store. */
 export const layer: Layer.Layer<PayloadStore> = Layer.sync(PayloadStore, () => {
   const objects = new Map<PayloadKey, Uint8Array>()
   return PayloadStore.of({

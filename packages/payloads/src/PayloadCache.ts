@@ -1,9 +1,9 @@
 /**
- * A cache of the payloads written or read last: most inputs are claimed, and most outputs read, right after they are stored. Objects never
- * change, so cached payloads are never stale.
+ * A cache of recently written or read payloads. It helps because most inputs are claimed, and most outputs are read, right after they are
+ * stored. Objects never change, so cached payloads are never stale.
  */
 
-/** Texts by key. Evicts the least recently used first. */
+/** Texts by key. Evicts the least recently used texts first. */
 export interface PayloadCache {
   readonly get: (key: string) => string | undefined
   readonly set: (key: string, text: string) => void
@@ -13,7 +13,7 @@ export interface PayloadCache {
 /** Texts longer than this fraction of the capacity are not cached. */
 const MAX_FRACTION = 4
 
-/** Makes a cache with this capacity, in characters. */
+/** Creates a cache with this capacity, in characters. */
 export const make = (characters: number): PayloadCache => {
   const texts = new Map<string, string>()
   let held = 0

@@ -3,18 +3,21 @@
  */
 import * as Schema from "effect/Schema"
 
-/** The store does not answer, is full, or rejects the operation; retrying may succeed. `problem` is its error text, without secrets. */
+/**
+ * The store does not respond, is full, or rejects the operation; a retry may succeed. `problem` is the store's error text, without
+ * secrets.
+ */
 export class Unavailable extends Schema.TaggedError<Unavailable>()("Unavailable", {
   operation: Schema.Literals(["put", "get", "remove", "list", "open"]),
   problem: Schema.String
 }) {}
 
-/** The store works and does not have the object. */
+/** The store works, but does not have the object. */
 export class Missing extends Schema.TaggedError<Missing>()("Missing", {
   key: Schema.String
 }) {}
 
-/** The object exists, and differs from the bytes that were put. */
+/** The object exists, but differs from the bytes that were put. */
 export class Damaged extends Schema.TaggedError<Damaged>()("Damaged", {
   key: Schema.String,
   problem: Schema.String

@@ -15,8 +15,9 @@
  *   get, drain, peek   resolve the references of the row; a job with a lost output is reported as FAILED with the cause
  * ```
  *
- * Only inputs and final outputs move. Progress and chunks stay in their rows: each has at most one megabyte, progress is overwritten often, and a chunk
- * is drained once, which a failure of another store must not undo. Lists, timers, counts and queue positions never call the payload store.
+ * Only inputs and final outputs move. Progress and chunks stay in their rows: each has at most one megabyte, progress is overwritten
+ * often, and a chunk is drained only once, so a failure of the payload store must not lose it. Lists, timers, counts and queue positions
+ * never call the payload store.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import { isTerminal } from "@stint/contract/Job"
@@ -41,16 +42,19 @@ import * as Random from "effect/Random"
 import { CLAIM_LIMIT, JobPayloads, type OutagePolicy, type PayloadLost } from "./JobPayloads.ts"
 import { isEncoded, toRow } from "./PayloadReference.ts"
 
-/** The least delay before a job with an unavailable input can be claimed again. Milliseconds. */
+/** The minimum delay before a job with an unavailable input can be claimed again. Milliseconds. */
 const MIN_REQUEUE_DELAY = 1_000
 
-/** Concurrent fetches of one claim. */
+/** The number of concurrent fetches for one claim. */
 const FETCH_CONCURRENCY = 4
 
-/** The most characters of fetched inputs in one claim, because all its jobs are one response. Further jobs return to the queue. */
+/**
+ * The maximum number of characters of fetched inputs in one claim, because all its jobs are sent in one response. Further jobs return to
+ * the queue.
+ */
 const MAX_CHARACTERS = 64 * 1024 * 1024
 
-/** The most characters of an error that are stored: errors are for people and stay in their rows. */
+/** The maximum number of characters of an error that are stored. Errors are for people and stay in their rows. */
 const MAX_ERROR_LENGTH = 1024 * 1024
 
 type Finish = Extract<JobMachineEvent, { readonly _tag: "Finish" }>
@@ -78,11 +82,11 @@ type FetchResult =
 /** The claim whose inputs are fetched. */
 interface ClaimContext {
   readonly worker: string
-  /** The time of the claim plus the time elapsed since. */
+  /** The time of the claim plus the time that has elapsed since then. */
   readonly now: () => number
 }
 
-/** A skipped job without a transition to report. */
+/** A job that is skipped without a transition to report. */
 const SKIPPED: FetchResult = { _tag: "Skipped", applied: { _tag: "Missing" } }
 
 const make = Effect.gen(function*() {
@@ -127,7 +131,7 @@ const make = Effect.gen(function*() {
   const resolvePeek = (seen: PeekResult): Effect.Effect<PeekResult, StoreError> =>
     Effect.map(Effect.all([resolveReport(seen.job), decodeChunks(seen.chunks)]), ([job, chunks]) => ({ ...seen, job, chunks }))
 
-  /** Always returns drained chunks: if only the output is unavailable, `more` tells the reader to ask again for it. */
+  /** Always returns the drained chunks: if only the output is unavailable, `more` makes the reader request it again. */
   const resolveDrain = (taken: DrainResult): Effect.Effect<DrainResult, StoreError> =>
     Effect.flatMap(decodeChunks(taken.chunks), (chunks) =>
       resolveReport(taken.job).pipe(
@@ -158,7 +162,7 @@ const make = Effect.gen(function*() {
     if (!isOffloaded(job)) return { _tag: "Duplicate", job }
     return {
       _tag: "Duplicate",
-      // The claim fails a job with a lost input; its submitter still gets the job.
+      // When a job's input is lost, the claim fails the job; its submitter still gets the job here.
       job: yield* Effect.catchTag(
         resolveInput(job, "try"),
         "PayloadLost",
@@ -197,7 +201,7 @@ const make = Effect.gen(function*() {
   /** Returns a job to the queue; workers can claim it after the delay. Milliseconds. */
   const requeue = Effect.fnUntraced(
     function*({ attempt, endpoint, id }: JobRecord, { now, worker }: ClaimContext, delay: number) {
-      // Jitter: jobs that fail together must not be claimed together.
+      // Add jitter, so that jobs that fail together are not claimed together.
       const jitter = (yield* Random.next) * delay * 0.2
       return yield* inner.apply(endpoint, id, {
         _tag: "Return",

@@ -1,5 +1,5 @@
 /**
- * The reference that a row holds in place of a payload in the payload store.
+ * The reference that a row contains when its payload is in the payload store.
  *
  * ```
  *   U+0001 KEY " " BYTES " " SHA-256 U+0001      the payload is the object KEY of the payload store
@@ -7,9 +7,9 @@
  *   anything without U+0001                      the payload itself
  * ```
  *
- * JSON never contains U+0001, neither between tokens nor in a string. A caller therefore cannot send a text that looks like a reference, and a
- * reference can be found inside a larger JSON text, such as the body of a webhook. A text that contains U+0001 is not JSON; it is stored in the
- * second form and read back unchanged.
+ * JSON never contains U+0001, neither between tokens nor in a string. A caller therefore cannot send a text that looks like a reference,
+ * and references can be found inside a larger JSON text, such as the body of a webhook. A text that contains U+0001 is not JSON; it is
+ * stored in the second form and read back unchanged.
  */
 import { JsonText } from "@stint/contract/Json"
 import * as Option from "effect/Option"
@@ -32,7 +32,7 @@ export interface PayloadReference {
 export type Parsed =
   | PayloadReference
   | { readonly _tag: "Text"; readonly text: string }
-  /** It has the mark and no known form. */
+  /** The part has the mark but no known form. */
   | { readonly _tag: "Broken" }
 
 const isKey = Schema.is(PayloadKey)

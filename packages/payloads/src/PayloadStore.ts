@@ -1,12 +1,12 @@
 /**
- * The seam of payload stores: byte objects by key, written once and never changed.
+ * The interface of payload stores: byte objects by key, written once and never changed.
  *
  * ```
  *   put ----> durable when it returns ----> get, any number of times ----> remove
  * ```
  *
- * A key is never put twice with different bytes, so callers may cache what they read. Keys are paths: `list` returns the keys below one. A new
- * backend implements this service and passes `payloadStoreSuite` of `@stint/payloads-testing`.
+ * A key is never put twice with different bytes, so callers may cache the objects that they read. Keys are paths: `list` returns the keys
+ * below one. A new backend implements this service and passes `payloadStoreSuite` of `@stint/payloads-testing`.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -33,14 +33,14 @@ export class PayloadStore extends Context.Service<PayloadStore, {
   readonly put: (key: PayloadKey, bytes: Uint8Array) => Effect.Effect<void, PayloadError>
 
   /**
-   * Reads an object of exactly `size` bytes. Fails with `Missing` if there is none, and with `Damaged` if its size differs. Never reads more than `size`
-   * bytes.
+   * Reads an object of exactly `size` bytes. Fails with `Missing` if the object does not exist, and with `Damaged` if its size differs.
+   * Never reads more than `size` bytes.
    */
   readonly get: (key: PayloadKey, size: number) => Effect.Effect<Uint8Array, PayloadError>
 
-  /** Removes an object. Succeeds if there is none. */
+  /** Removes an object. Succeeds if it does not exist. */
   readonly remove: (key: PayloadKey) => Effect.Effect<void, PayloadError>
 
-  /** The keys of all objects below a path, in no order. May or may not include objects that are put or removed meanwhile. */
+  /** The keys of all objects below a path, in no order. May or may not include objects that are put or removed during the call. */
   readonly list: (path: PayloadKey) => Stream.Stream<PayloadKey, PayloadError>
 }>()("@stint/payloads/PayloadStore") {}

@@ -1,5 +1,5 @@
 /**
- * The duty that removes orphaned objects: those that no row refers to.
+ * The duty that removes orphaned objects, which are objects that no row refers to.
  *
  * ```
  *   list OWNER/ --by job--> young?     kept: its commit may be in flight, even in another process
@@ -27,9 +27,12 @@ import { JobPayloads } from "./JobPayloads.ts"
 import type { PayloadKey } from "./PayloadStore.ts"
 import { PayloadStore } from "./PayloadStore.ts"
 
-/** How often, and which objects are exempt. */
+/** How often the sweep runs, and which objects are exempt. */
 export interface Options {
-  /** Default: 1 hour. A shorter interval frees space sooner and lists the store more often: one request per 1,000 objects of a bucket. */
+  /**
+   * Default: 1 hour. A shorter interval frees space sooner but lists the store more often, which takes one request per 1,000 objects in a
+   * bucket.
+   */
   readonly interval?: Duration.Input
   /** Younger objects are kept. Default: 1 hour. If several processes write, it must be longer than any commit takes. */
   readonly minAge?: Duration.Input
@@ -38,7 +41,7 @@ export interface Options {
 const isEndpointId = Schema.is(EndpointId)
 const isJobId = Schema.is(JobId)
 
-/** Keys checked at once, and concurrent removals. */
+/** The number of keys that are checked at once, and the number of concurrent removals. */
 const PAGE = 200
 const REMOVERS = 8
 
@@ -48,7 +51,7 @@ const readKey = (key: PayloadKey): { readonly endpoint: EndpointId; readonly job
   return isEndpointId(endpoint) && isJobId(job) ? { endpoint, job, at: Number(at) } : undefined
 }
 
-/** Removes the orphans once and returns their number. Requires the job store without payloads, so that it reads no object. */
+/** Removes the current orphans once and returns their number. Requires the job store without payloads, so that it reads no objects. */
 export const sweep = Effect.fn("PayloadSweep.sweep")(function*(minAge: Duration.Input) {
   const payloads = yield* JobPayloads
   const store = yield* PayloadStore
@@ -84,7 +87,7 @@ export const sweep = Effect.fn("PayloadSweep.sweep")(function*(minAge: Duration.
   return removed
 })
 
-/** The duty as a layer: it sweeps while the layer's scope is open. A failed sweep is retried after the interval. */
+/** The duty as a layer. It sweeps while the layer's scope is open. A failed sweep is retried after the interval. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, JobPayloads | PayloadStore | JobStore | WebhookStore> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const interval = options.interval ?? "1 hour"

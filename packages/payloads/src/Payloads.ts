@@ -1,5 +1,5 @@
 /**
- * Moves large inputs and outputs of jobs into a payload store, over any job store.
+ * Moves large inputs and outputs of jobs into a payload store. Works with any job store.
  */
 import type { JobStore } from "@stint/store/JobStore"
 import type { WebhookStore } from "@stint/store/WebhookStore"
@@ -10,7 +10,7 @@ import type { PayloadStore } from "./PayloadStore.ts"
 import * as PayloadSweep from "./PayloadSweep.ts"
 import * as PayloadWebhookBodies from "./PayloadWebhookBodies.ts"
 
-/** Which payloads move, and how orphans are removed. */
+/** Which payloads move to the store, and how orphans are removed. */
 export type Options = JobPayloads.Options & { readonly sweep?: PayloadSweep.Options }
 
 /** The job store with payloads, the webhook bodies, and the sweep of orphans. Requires the stores without payloads. */

@@ -1,5 +1,5 @@
 /**
- * A client of one S3-compatible storage.
+ * A client for one S3-compatible storage.
  *
  * `@aws-sdk/client-s3` signs, connects and retries. It is loaded when the first client is made: importing this module loads nothing of AWS.
  */
@@ -20,32 +20,34 @@ export interface Options {
   readonly pathStyle: boolean
   readonly accessKeyId: string
   readonly secretAccessKey: Redacted.Redacted
-  /** Attempts of one request, the first included. Lost connections, 5xx answers and "slow down" are retried with backoff. */
+  /**
+   * The number of attempts for one request, including the first. Lost connections, 5xx responses and "slow down" are retried with backoff.
+   */
   readonly attempts: number
-  /** Default: `standard`. `adaptive` also delays requests once the storage has asked for fewer. */
+  /** Default: `standard`. `adaptive` also delays requests once the storage has responded with "slow down". */
   readonly retryMode?: "standard" | "adaptive" | undefined
   /** Time limit for opening a connection. */
   readonly connectTimeout: Duration.Input
   /** How long a connection may transfer nothing before the attempt fails. */
   readonly silenceTimeout: Duration.Input
   /**
-   * Concurrent requests, each on its own connection. Further requests wait for a permit here, because the time that a request waits for
-   * a connection inside the SDK counts against `connectTimeout`.
+   * The number of concurrent requests, each on its own connection. Further requests wait here for a permit, because time spent waiting for
+   * a connection inside the SDK would count against `connectTimeout`.
    */
   readonly maxRequests: number
 }
 
-/** A client of one storage, with the SDK's module for its commands. */
+/** A client for one storage, with the SDK module that contains its commands. */
 export interface S3 {
   readonly client: Sdk.S3Client
   readonly sdk: typeof Sdk
-  /** Converts what the SDK threw, without any part of the key. */
+  /** Converts an error that the SDK threw. The result contains no part of the key. */
   readonly toError: (error: unknown) => S3Error
   /** Sends one request when a permit is free. Interruption aborts it. */
   readonly request: <A>(send: (client: Sdk.S3Client, abortSignal: AbortSignal) => Promise<A>) => Effect.Effect<A, S3Error>
 }
 
-/** Makes a client that closes its connections with the scope. Sends nothing. */
+/** Creates a client whose connections close with the scope. Sends nothing. */
 export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Return<S3, never, Scope.Scope> {
   const { accessKeyId, maxRequests, secretAccessKey } = options
   const sdk = yield* Effect.promise(() => import("@aws-sdk/client-s3"))
@@ -65,9 +67,9 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
           httpAgent: { keepAlive: true, maxSockets: maxRequests },
           httpsAgent: { keepAlive: true, maxSockets: maxRequests }
         },
-        // The SDK opens a new connection for each request with `Expect: 100-continue`, and some storages never answer it.
+        // The SDK opens a new connection for each request with `Expect: 100-continue`, and some storages never respond to that.
         expectContinueHeader: false,
-        // The SDK sends its own checksums as trailers, which many storages reject. The signature covers the content.
+        // By default, the SDK sends its own checksums as trailers, which many storages reject. The signature covers the content.
         requestChecksumCalculation: "WHEN_REQUIRED",
         responseChecksumValidation: "WHEN_REQUIRED",
         // Ignore the AWS settings of the machine: they must not redirect requests to another storage.
@@ -87,8 +89,8 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
 })
 
 /**
- * A field that every S3 storage returns: the ETag of a write. A web server that answers 200 to any request does not return it, and has stored
- * nothing: fails with `NotS3`.
+ * A field that every S3 storage returns, such as the ETag of a write. A web server that returns 200 for any request does not return the
+ * field and has stored nothing; this then fails with `NotS3`.
  */
 export const required = (value: string | undefined, name: string): Effect.Effect<string, S3Error> =>
   value === undefined

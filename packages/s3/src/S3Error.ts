@@ -8,7 +8,7 @@ import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 
-/** The longest message that is kept. Characters. */
+/** The maximum length of a message. Characters. */
 const MAX_TEXT = 300
 
 /** A request failed after all its attempts. */
@@ -26,10 +26,10 @@ export class S3Error extends Schema.TaggedError<S3Error>()("S3Error", {
   code: Schema.String,
   /** The storage's message, shortened, without a full stop; may be empty. */
   text: Schema.String,
-  /** Absent without an answer. */
+  /** Absent if there was no response. */
   status: Schema.optionalKey(Schema.Int),
   attempts: Schema.Int,
-  /** The region that the storage names as the bucket's; absent where it names none. */
+  /** The bucket's region according to the storage; absent if the storage does not name a region. */
   region: Schema.optionalKey(Schema.String)
 }) {
   /** Code and text, without a full stop. */
@@ -75,7 +75,7 @@ const kindOf = (code: string, status: number | undefined): S3Error["kind"] => {
   return status < 300 ? "NotS3" : "Rejected"
 }
 
-/** Converts what the SDK threw. The key is needed to remove it from the texts. */
+/** Converts an error that the SDK threw. The key is needed so that it can be removed from the texts. */
 export const fromSdkError = (
   { accessKeyId, secretAccessKey }: { readonly accessKeyId: string; readonly secretAccessKey: Redacted.Redacted }
 ) => {

@@ -47,7 +47,7 @@ describe("the error of an S3 request", () => {
     expect(JSON.stringify(error)).not.toMatch(/AKIDEXAMPLE|hunter2/)
   })
 
-  it("is made of anything that can be thrown", () => {
+  it("can be created from any thrown value", () => {
     expect(toError(undefined)).toMatchObject({ kind: "NoAnswer", code: "Error", text: "" })
     expect(toError(new Error("socket hang up")).message).toBe("socket hang up")
   })

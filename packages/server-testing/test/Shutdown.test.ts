@@ -55,7 +55,7 @@ describe("closing the server", () => {
       expect(yield* refused(server)).toBe(true)
     }))
 
-  it.live("ends started responses: events end without the end event, so that clients reconnect, and runsync returns the job's current state", () =>
+  it.live("ends started responses: events stop without the end event, so clients reconnect, and runsync returns the current state", () =>
     Effect.gen(function*() {
       const { closing, server } = yield* start()
       const endpoint = yield* server.endpoint()

@@ -1,5 +1,5 @@
 /**
- * A webhook receiver without a network: a test sets its answers and reads its requests.
+ * A webhook receiver that needs no network. A test sets its responses and reads the requests that it has received.
  */
 import type { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import type { GuardedHttpError } from "@stint/http-guard/GuardedHttpError"
@@ -18,21 +18,21 @@ export interface ReceivedRequest {
   readonly body: string
 }
 
-/** Answers a request. */
+/** Responds to a request. */
 export type Responder = (received: ReceivedRequest) => Effect.Effect<GuardedHttpTest.Answer, GuardedHttpError>
 
 export class TestReceiver extends Context.Service<TestReceiver, {
   /** All requests so far, in order. */
   readonly received: ReadonlyArray<ReceivedRequest>
-  /** Sets the answer to further requests. Default: 200. */
+  /** Sets the response to further requests. Default: 200. */
   readonly respondWith: (behaviour: Responder) => void
 }>()("@stint/webhooks-testing/TestReceiver") {}
 
-/** Answers with a status. */
+/** Responds with a status. */
 export const answer = (status: number, headers: { readonly [name: string]: string } = {}): Responder => () =>
   Effect.succeed({ status, headers })
 
-/** The receiver, and a client that sends every request to it, whatever the URL. */
+/** The receiver, and a client that sends every request to it, regardless of the URL. */
 export const layer: Layer.Layer<TestReceiver | GuardedHttp> = Layer.effectContext(Effect.gen(function*() {
   const received: Array<ReceivedRequest> = []
   let behaviour = answer(200)

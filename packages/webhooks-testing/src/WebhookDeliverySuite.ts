@@ -1,6 +1,6 @@
 /**
- * The rules of the webhook sender (R10, docs/spec/figures.md#reliability) over any stores: it delivers every committed event at least once,
- * however often the receiver fails and the sender is killed.
+ * Tests the rules of the webhook sender (R10, docs/spec/figures.md#reliability) with any stores: it delivers every committed event at
+ * least once, no matter how often the receiver fails or the sender is killed.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { EndpointId } from "@stint/contract/Ids"
@@ -34,7 +34,7 @@ export type Stores = JobStore | EndpointStore | WebhookStore | WebhookSecretStor
 /** The services that a test of the sender may use. */
 export type SuiteServices = Stores | JobQueue.JobQueue | TestReceiver.TestReceiver | GuardedHttp
 
-/** The services over these stores, on the test clock. */
+/** The services with these stores and the test clock. */
 export const layerServices = <E>(stores: Layer.Layer<Stores, E>) =>
   JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(stores, WorkerRegistry.layer, TestReceiver.layer)))
 
@@ -81,7 +81,7 @@ const decodeBody = Schema.decodeUnknownSync(Schema.fromJsonString(Schema.Struct(
 
 const HOSTS = ["a.example", "b.example", "c.example"]
 
-/** So many short delays that no delivery runs out of attempts at a receiver that fails half of the time. */
+/** The short delays are so numerous that no delivery uses up its attempts, although the receiver fails half of the time. */
 const MANY_RETRIES: WebhookSender.Options = {
   pauses: Array.from({ length: 60 }, () => "2 seconds" as const),
   timeout: "3 seconds"
@@ -95,7 +95,7 @@ const lost = (url: string, random: number) =>
       : new ConnectionLost({ received: 1, detail: "other side closed" })
   })
 
-/** A receiver that fails half of the time, in every possible way; sometimes it has processed the request before. */
+/** A receiver that fails half of the time, in every possible way. Sometimes it fails only after it has processed the request. */
 const failingResponder = (random: () => number): TestReceiver.Responder => ({ url }) => {
   const dice = random()
   if (dice < 0.5) return Effect.succeed({ status: 200 + Math.floor(random() * 5) })
@@ -112,7 +112,7 @@ const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
   const outbox = yield* WebhookStore
   const { endpoint, fail, finish, queue, submit, take } = yield* Scenario.make({ retentionMs: 86_400_000, ttlMs: 86_400_000 })
   const violations: Array<string> = []
-  /** The number of 2xx answers, by job. */
+  /** The number of 2xx responses for each job. */
   const accepted = new Map<string, number>()
 
   const behaviour = failingResponder(random)
@@ -184,12 +184,12 @@ const simulate = Effect.fnUntraced(function*(seed: number, jobs: number) {
   const { deliveries } = yield* outbox.list({ limit: jobs + 1 })
   assert.strictEqual(deliveries.length, jobs)
   assert.deepStrictEqual(deliveries.filter(({ state }) => state !== "delivered"), [])
-  // The faults happened: senders died, and deliveries needed more than one attempt.
+  // Check that the faults happened: senders died, and deliveries needed more than one attempt.
   assert.isAbove(deaths, 5)
   assert.isAbove(receiver.received.length, jobs * 1.5)
 })
 
-/** The rules that depend on the stores. The layer is built for each test. */
+/** Registers the rules that depend on the stores. The layer is built for each test. */
 export const webhookDeliverySuite = <E>(
   name: string,
   stores: Layer.Layer<Stores, E>,

@@ -1,4 +1,4 @@
-/** The sender's schedule, on the test clock and without a network. */
+/** Tests the sender's schedule with the test clock and without a network. */
 import { assert, describe, it } from "@effect/vitest"
 import { Scenario } from "@stint/store-testing"
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
@@ -23,7 +23,7 @@ const PLAN = [5 * SECOND, 30 * SECOND, 2 * MINUTE, 10 * MINUTE, 30 * MINUTE, HOU
 const rule = (title: string, body: () => Effect.Effect<void, unknown, SuiteServices>) =>
   it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(layerServices(memory))))
 
-/** A running sender, and jobs that end. It polls rarely unless it is notified: these tests cover days. */
+/** A running sender, and jobs that end. The sender polls rarely unless it is notified, because these tests cover days. */
 const makeWorld = Effect.fnUntraced(function*(interval: Duration.Input = "1 hour") {
   const receiver = yield* TestReceiver.TestReceiver
   const outbox = yield* WebhookStore
@@ -40,7 +40,7 @@ const makeWorld = Effect.fnUntraced(function*(interval: Duration.Input = "1 hour
     const [found] = (yield* outbox.list({ limit: 1 })).deliveries
     return found ?? assert.fail("there is no delivery")
   })
-  /** Advances the clock to the next attempt. Returns the time since the last one. */
+  /** Advances the clock to the next attempt. Returns the time since the previous attempt. */
   const next = Effect.gen(function*() {
     const last = receiver.received.at(-1)?.at ?? 0
     const { nextAt } = yield* delivery
@@ -76,7 +76,7 @@ describe("the webhook sender", () => {
       })
   )
 
-  scoped("sends the events that the job asks for, and none for a job without a webhook", () =>
+  scoped("sends the events that the job requests, and none for a job without a webhook", () =>
     Effect.gen(function*() {
       const { receiver, scenario } = yield* world
       const { finish, queue, submit, takeOne } = scenario
@@ -172,7 +172,7 @@ describe("when a receiver fails", () => {
       assert.isAtMost(yield* next, 3.6 * HOUR)
     }))
 
-  scoped("ends a delivery at a 410", () =>
+  scoped("ends a delivery after a 410", () =>
     Effect.gen(function*() {
       const { delivery, ended, receiver } = yield* world
       receiver.respondWith(TestReceiver.answer(410))
@@ -182,7 +182,7 @@ describe("when a receiver fails", () => {
       assert.include(yield* delivery, { state: "failed", lastStatus: 410 })
     }))
 
-  scoped("gives up an attempt without an answer after 15 s and retries it", () =>
+  scoped("gives up an attempt without a response after 15 s and retries it", () =>
     Effect.gen(function*() {
       const { delivery, ended, receiver } = yield* world
       receiver.respondWith(() => Effect.never)
@@ -196,7 +196,7 @@ describe("when a receiver fails", () => {
     }))
 
   scoped(
-    "fails a delivery to a forbidden address at once, with the reason, and retries one to a name that does not resolve",
+    "fails a delivery to a forbidden address at once, with the reason, and retries a delivery to a name that does not resolve",
     () =>
       Effect.gen(function*() {
         const { delivery, ended, receiver } = yield* world
@@ -211,7 +211,7 @@ describe("when a receiver fails", () => {
       })
   )
 
-  scoped("sends to other receivers while one hangs, however many deliveries wait for it", () =>
+  scoped("sends to other receivers while one receiver hangs, no matter how many deliveries wait for it", () =>
     Effect.gen(function*() {
       const { ended, receiver } = yield* world
       receiver.respondWith(({ url }) => url.includes("slow") ? Effect.never : Effect.succeed({ status: 200 }))
@@ -242,14 +242,14 @@ describe("a slow or dead host", () => {
         for (let n = 0; n < 1_000; n++) yield* ended("http://hangs.example/hook")
         for (let n = 0; n < 200; n++) yield* ended("http://gone.example/hook")
         for (let n = 0; n < 100; n++) yield* ended(`http://r${n}.example/hook`)
-        // The clock advances only as far as the sender sleeps.
+        // The clock advances only as far as the sender's next wake-up.
         for (let turn = 0; turn < 20; turn++) yield* Scenario.pass(50)
         const requestsTo = (host: string) => receiver.received.filter(({ url }) => url.includes(host)).length
         assert.strictEqual(new Set(receiver.received.filter(({ url }) => url.includes("//r")).map(({ url }) => url)).size, 100)
         assert.strictEqual((yield* outbox.list({ state: "delivered", limit: 500 })).deliveries.length, 100)
-        // The hanging receiver has 8 requests, however many deliveries wait for it.
+        // The hanging receiver has received 8 requests, no matter how many deliveries wait for it.
         assert.strictEqual(requestsTo("//hangs."), 8)
-        // A new delivery does not wait behind the deferred ones.
+        // A new delivery does not wait behind the deferred deliveries.
         yield* ended("http://new.example/hook")
         yield* Scenario.pass(0)
         assert.strictEqual(requestsTo("//new."), 1)
@@ -258,7 +258,7 @@ describe("a slow or dead host", () => {
 })
 
 describe("many due deliveries", () => {
-  scoped("go to one receiver 8 at a time, as fast as it answers", () =>
+  scoped("go to one receiver 8 at a time, as fast as it responds", () =>
     Effect.gen(function*() {
       const { outbox, receiver, scenario } = yield* world
       let open = 0
@@ -291,7 +291,7 @@ describe("many due deliveries", () => {
       for (let n = 0; n < 500; n++) yield* ended()
       for (let n = 0; n < 120; n++) yield* Scenario.pass(SECOND)
       receiver.respondWith(TestReceiver.answer(200))
-      // The longest deferral and a retry of the tried ones: 2 minutes and a fifth.
+      // The maximum deferral, plus a retry of the deliveries that had an attempt: 2 minutes and a fifth.
       for (let n = 0; n < 200; n++) yield* Scenario.pass(SECOND)
       assert.strictEqual((yield* outbox.list({ state: "delivered", limit: 500 })).deliveries.length, 500)
     }))

@@ -1,5 +1,5 @@
 /**
- * Sends a webhook once, signed, and interprets the answer.
+ * Sends a signed webhook once and interprets the response.
  *
  * | answer | result |
  * |---|---|
@@ -23,16 +23,19 @@ export interface AttemptResult {
   readonly status: number | null
   /** Null when delivered. */
   readonly error: string | null
-  /** The delay that the receiver asks for (`Retry-After`). Milliseconds from now. */
+  /** The delay that the receiver requests (`Retry-After`). Milliseconds from now. */
   readonly retryAfter: number | undefined
 }
 
 const USER_AGENT = "Stint-Webhooks/1"
 
-/** The most chunks, of up to 64 KiB, that are read of an answer. A connection is reused only after its answer has been read. */
+/**
+ * The maximum number of chunks, of up to 64 KiB each, to read from a response. A connection is reused only after its response has been
+ * read.
+ */
 const ANSWER_CHUNKS = 16
 
-/** How long to read an answer. A longer answer costs its connection, not the delivery. */
+/** How long to read a response. If it takes longer, the connection is closed, but the delivery still succeeds. */
 const ANSWER_WAIT = "1 second"
 
 const failed = (_tag: "Retry" | "Failed", status: number | null, error: string, retryAfter?: number): AttemptResult => ({
@@ -62,8 +65,8 @@ const ofError = ({ reason }: GuardedHttpError): AttemptResult => {
 }
 
 /**
- * Sends a delivery once, signed with each of the secrets. `timeoutMs` is for the whole attempt, from name resolution to the status. Never fails:
- * an error becomes the result.
+ * Sends a delivery once, signed with each of the secrets. `timeoutMs` covers the whole attempt, from name resolution to the status. Never
+ * fails: errors are returned as a result.
  */
 export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
   http: GuardedHttp["Service"],
@@ -79,13 +82,13 @@ export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
       "user-agent": USER_AGENT,
       ...headersOf(secrets, id, Math.floor(now / 1000), body),
       "webhook-event": event,
-      // The receiver's work belongs to the trace of the caller's request.
+      // The receiver's work becomes part of the trace of the caller's request.
       ...(traceparent === null ? {} : { traceparent }),
       ...(traceparent === null || tracestate === null ? {} : { tracestate })
     },
     body,
     maxRedirects: 0,
-    // A large answer is not an error. It is not read to its end.
+    // A large response is not an error. It is not read to its end.
     maxBytes: Number.MAX_SAFE_INTEGER,
     // The timeout below is shorter, and its error is clearer.
     headersTimeout: 2 * timeoutMs,
@@ -109,7 +112,7 @@ export const attemptDelivery = Effect.fn("Webhook.attempt")(function*(
             ))
       ),
       Effect.catch((error) => Effect.succeed(ofError(error))),
-      // An uncaught defect would retry the delivery for ever without counting the attempt.
+      // Because of an uncaught defect, the delivery would be retried forever without counting the attempt.
       Effect.catchDefect((defect) => Effect.succeed(failed("Retry", null, `The request could not be made: ${String(defect)}.`)))
     )
   )

@@ -6,7 +6,8 @@
  * ```
  *
  * An endpoint can be removed only after all its jobs have ended. Their pending webhooks are still sent, signed with the secret that the
- * receivers know. After that the log is unreachable, and the secret is removed because an unused secret can still leak.
+ * receivers know. After that, nobody can read the log any more, so it is removed. The secret is removed because even an unused secret can
+ * leak.
  *
  * Runs every ten minutes. An endpoint that is created again with the same id before the next run keeps both.
  */
@@ -18,7 +19,7 @@ import * as Layer from "effect/Layer"
 
 const INTERVAL = "10 minutes"
 
-/** The most rows that one write removes. */
+/** The maximum number of rows that one write removes. */
 const LIMIT = 500
 
 const make = Effect.gen(function*() {
@@ -48,5 +49,5 @@ const make = Effect.gen(function*() {
   )
 })
 
-/** The duty as a layer: it runs while the layer's scope is open. */
+/** The duty as a layer. It runs while the layer's scope is open. */
 export const layer: Layer.Layer<never, never, EndpointStore | WebhookStore | WebhookSecretStore> = Layer.effectDiscard(make)

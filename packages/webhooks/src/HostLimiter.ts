@@ -1,5 +1,5 @@
 /**
- * Limits the deliveries in hand for each host, so that a slow or dead receiver delays only its own deliveries.
+ * Limits the number of claimed deliveries for each host, so that a slow or dead receiver delays only its own deliveries.
  *
  * ```
  *   claimed --acquire--> sending, `perHost` at once
@@ -11,10 +11,10 @@
  */
 import * as Semaphore from "effect/Semaphore"
 
-/** The most characters of bodies in hand for one host, besides its first delivery. */
+/** The maximum number of characters in claimed bodies for one host, not counting its first delivery. */
 const MAX_HOST_CHARACTERS = 16 * 1024 * 1024
 
-/** The longest time after which a delivery to a full host is due again. Milliseconds. */
+/** The maximum delay before a delivery to a full host is due again. Milliseconds. */
 const MAX_DEFERRAL = 60_000
 
 interface Host {
@@ -27,20 +27,20 @@ interface Host {
   lastDueAt: number
 }
 
-/** A place for one delivery. */
+/** A slot for one delivery. */
 export interface Slot {
-  /** The permits of the host: the holder sends with one of them. */
+  /** The permits of the host. The slot's delivery is sent with one of them. */
   readonly permits: Semaphore.Semaphore
   /** Returns the slot. */
   readonly release: (now: number) => void
 }
 
 export interface HostLimiter {
-  /** A slot for a body of this length, or, for a full host, when to try again. Milliseconds since 1970. */
+  /** A slot for a body of this length, or, if the host is full, the time at which to try again. Milliseconds since 1970. */
   readonly acquire: (host: string, characters: number, now: number) => Slot | number
   /** The number of slots in use. */
   readonly held: () => number
-  /** The length of the bodies in hand. Characters. */
+  /** The total length of the claimed bodies. Characters. */
   readonly characters: () => number
 }
 
@@ -57,7 +57,8 @@ export const make = (perHost: number): HostLimiter => {
       const host = hosts.get(name) ??
         { permits: Semaphore.makeUnsafe(perHost), held: 0, characters: 0, lastReleaseAt: now, lastDueAt: 0 }
       if (host.held >= 2 * perHost || (host.held > 0 && host.characters + characters > MAX_HOST_CHARACTERS)) {
-        // The longer the host has released no slot, the further apart its deliveries are due: a host that hangs is not claimed for in vain.
+        // The longer the host has not released a slot, the further apart its deliveries are due, so that deliveries to a hung host are not
+        // claimed in vain.
         const turn = Math.max(1, (now - host.lastReleaseAt) / perHost)
         host.lastDueAt = Math.min(Math.max(host.lastDueAt, now) + turn, now + MAX_DEFERRAL)
         return Math.ceil(host.lastDueAt)

@@ -1,11 +1,11 @@
 /**
- * When a failed webhook is retried.
+ * Determines when a failed webhook is retried.
  */
 import * as Duration from "effect/Duration"
 
 /**
- * The delays between attempts: ten attempts over about a day. The first delays cover a restart of the receiver, the last ones an outage that
- * needs a person. Further attempts would deliver an outdated event.
+ * The delays between attempts: ten attempts over about a day. The first delays cover a restart of the receiver, and the last ones cover an
+ * outage that a person has to fix. Further attempts would deliver an outdated event.
  */
 export const PAUSES: ReadonlyArray<Duration.Input> = [
   "5 seconds",
@@ -22,17 +22,17 @@ export const PAUSES: ReadonlyArray<Duration.Input> = [
 /** Each delay varies randomly by up to a fifth, so that webhooks that failed together are not retried together. */
 const JITTER = 0.2
 
-/** The delays and their bound. */
+/** The delays and the limit for `Retry-After`. */
 export interface RetrySchedule {
   /** Milliseconds. */
   readonly pauses: ReadonlyArray<number>
-  /** The longest `Retry-After` that is respected. Milliseconds. */
+  /** The maximum `Retry-After` that is honoured. Milliseconds. */
   readonly longestRetryAfter: number
 }
 
 /**
- * The delay after attempt `tries` (counted from 1), in milliseconds. Undefined after the last attempt. A receiver's `Retry-After` makes the delay
- * longer, never shorter, so that it cannot use up the attempts of a day in a minute. `random` is between 0 and 1.
+ * The delay after attempt `tries` (counted from 1), in milliseconds. Undefined after the last attempt. A receiver's `Retry-After` can make
+ * the delay longer but never shorter, so that a receiver cannot use up a day's attempts in a minute. `random` is between 0 and 1.
  */
 export const retryDelay = (
   plan: RetrySchedule,

@@ -22,11 +22,11 @@ export const newSecret = (): string => SECRET_PREFIX + randomBytes(SECRET_BYTES)
 const keyOf = (secret: string): Buffer =>
   Buffer.from(secret.startsWith(SECRET_PREFIX) ? secret.slice(SECRET_PREFIX.length) : secret, "base64")
 
-/** The signature of one attempt: `v1,<base64>`. `timestamp` is in seconds since 1970; `body` is signed exactly as it is sent. */
+/** The signature for one attempt: `v1,<base64>`. `timestamp` is in seconds since 1970; `body` is signed exactly as it is sent. */
 export const sign = (secret: string, id: string, timestamp: number, body: string | Uint8Array): string =>
   `v1,${createHmac("sha256", keyOf(secret)).update(`${id}.${timestamp}.`).update(body).digest("base64")}`
 
-/** The headers of one attempt, signed with each secret. */
+/** The headers for one attempt, with one signature per secret. */
 export const headersOf = (
   secrets: ReadonlyArray<string>,
   id: string,

@@ -1,13 +1,13 @@
 /**
  * Verifies received webhooks.
  *
- * Depends only on `node:crypto` and works for every sender of Standard Webhooks. A receiver must also deduplicate by id, because webhooks are
- * delivered at least once.
+ * Depends only on `node:crypto` and works with every sender of Standard Webhooks. Receivers must also deduplicate webhooks by id, because
+ * webhooks are delivered at least once.
  */
 import { timingSafeEqual } from "node:crypto"
 import { sign } from "./Signature.ts"
 
-/** The headers of a request: those of Fetch or of `node:http`. Names are case-insensitive. */
+/** The headers of a request, in the form of Fetch or `node:http`. Names are case-insensitive. */
 export type ReceivedHeaders =
   | { readonly get: (name: string) => string | null }
   | { readonly [name: string]: string | ReadonlyArray<string> | undefined }
@@ -15,8 +15,8 @@ export type ReceivedHeaders =
 /** How to verify a webhook. */
 export interface Options {
   /**
-   * The most that the sender's clock may differ. Milliseconds. Default: 5 minutes, as in the standard. A longer tolerance allows recorded webhooks
-   * to be replayed for longer.
+   * The maximum difference between the webhook's timestamp and now. Milliseconds. Default: 5 minutes, as in the standard. With a longer
+   * tolerance, recorded webhooks can be replayed for longer.
    */
   readonly toleranceMs?: number
   /** Milliseconds since 1970. Default: now. */
@@ -63,10 +63,10 @@ const isSame = (left: string, right: string): boolean => {
 }
 
 /**
- * Verifies a webhook. Throws `InvalidWebhook` if it was not signed with the secret (any of them, if there are several), or if its timestamp
- * differs from now by more than the tolerance.
+ * Verifies a webhook. Throws `InvalidWebhook` if it was not signed with the secret (or, if there are several, with any of them), or if its
+ * timestamp differs from now by more than the tolerance.
  *
- * `body` is the raw body: JSON that was parsed and serialized again has other bytes and another signature.
+ * `body` is the raw body: if JSON is parsed and serialized again, its bytes may differ, and then the signature no longer matches.
  */
 export const verify = (
   secret: string | ReadonlyArray<string>,

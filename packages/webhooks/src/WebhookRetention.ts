@@ -1,8 +1,8 @@
 /**
  * Removes ended webhook deliveries and the log of their attempts.
  *
- * Runs every ten minutes. The default of seven days lets an operator inspect and resend webhooks after a long weekend's outage of a receiver.
- * Each delivery is stored with its body, so a longer retention needs proportionally more disk.
+ * Runs every ten minutes. The default of seven days lets an operator inspect and resend webhooks after a receiver was down over a long
+ * weekend. Each delivery is stored with its body, so a longer retention needs proportionally more disk space.
  */
 import { WebhookAttemptStore } from "@stint/store/WebhookAttemptStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
@@ -19,10 +19,10 @@ export interface Options {
 
 const INTERVAL = "10 minutes"
 
-/** The most rows that one write removes. */
+/** The maximum number of rows that one write removes. */
 const LIMIT = 500
 
-/** The duty as a layer: it runs while the layer's scope is open. */
+/** The duty as a layer. It runs while the layer's scope is open. */
 export const layer = (options: Options = {}): Layer.Layer<never, never, WebhookStore | WebhookAttemptStore> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const store = yield* WebhookStore
@@ -31,7 +31,7 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, WebhookS
     const sweep = Effect.gen(function*() {
       const before = (yield* Clock.currentTimeMillis) - keep
       while ((yield* store.removeBefore(before, LIMIT)) === LIMIT) yield* Effect.yieldNow
-      // A delivery that is still retried after this time loses its oldest attempts.
+      // If a delivery is still being retried after this time, its oldest attempts are removed from the log.
       while ((yield* attempts.removeBefore(before, LIMIT)) === LIMIT) yield* Effect.yieldNow
     })
     yield* sweep.pipe(

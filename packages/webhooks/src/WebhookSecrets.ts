@@ -1,5 +1,5 @@
 /**
- * The signing secret of each endpoint: created at first use, rotated with an overlap.
+ * The signing secret of each endpoint. It is created on first use and rotated with an overlap.
  *
  * ```
  *   first use ---> current --rotate--> previous, valid until its grace period ends ---> removed by the next rotation
@@ -16,7 +16,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import { newSecret } from "./Signature.ts"
 
-/** The secret of an endpoint. Creates it if there is none. */
+/** Returns the secret of an endpoint, and creates it if it does not exist. */
 export const current = Effect.fn("WebhookSecrets.current")(
   function*(endpoint: EndpointId): Effect.fn.Return<WebhookSecret, StoreError, WebhookSecretStore> {
     const store = yield* WebhookSecretStore
@@ -28,7 +28,7 @@ export const current = Effect.fn("WebhookSecrets.current")(
   }
 )
 
-/** Replaces the secret of an endpoint. The old one also signs for `graceMs`; 0 ends it at once, for a leaked secret. */
+/** Replaces the secret of an endpoint. The old secret also signs for `graceMs`; use 0 to end it at once if it has leaked. */
 export const rotate = Effect.fn("WebhookSecrets.rotate")(
   function*(endpoint: EndpointId, graceMs: number): Effect.fn.Return<WebhookSecret, StoreError, WebhookSecretStore> {
     const store = yield* WebhookSecretStore
@@ -43,7 +43,7 @@ export const rotate = Effect.fn("WebhookSecrets.rotate")(
   }
 )
 
-/** The secrets that sign at this time, the current one first. */
+/** The secrets that sign at this time, starting with the current one. */
 export const validAt = ({ previous, secret }: WebhookSecret, now: number): ReadonlyArray<string> => [
   Redacted.value(secret),
   ...(previous !== null && previous.until > now ? [Redacted.value(previous.secret)] : [])

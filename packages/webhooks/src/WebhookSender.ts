@@ -13,11 +13,12 @@
  *        +------- due again when its turn has probably come
  * ```
  *
- * A claim leases a delivery to this sender for two timeouts and a margin: one timeout for the wait at the host, one for the request. A sender
- * that shuts down returns its deliveries to the outbox. Those of a killed sender are claimed again when their leases expire. A receiver may
- * therefore get a delivery twice, with the same `webhook-id`.
+ * A claim leases a delivery to this sender for two timeouts and a margin: one timeout for the wait for a permit of the host, and one for
+ * the request. A sender that shuts down returns its deliveries to the outbox. The deliveries of a killed sender are claimed again when
+ * their leases expire. A receiver may therefore get a delivery twice, with the same `webhook-id`.
  *
- * Deliveries are not ordered: a slow or retried one does not delay the next. The job object in the body has the state at its event.
+ * Deliveries are not ordered, so a slow or retried delivery does not delay the next one. The job object in the body has the state that it
+ * had at the time of the event.
  */
 import { GuardedHttp } from "@stint/http-guard/GuardedHttp"
 import * as RequestUrl from "@stint/http-guard/RequestUrl"
@@ -45,35 +46,41 @@ import * as WebhookSecrets from "./WebhookSecrets.ts"
 /** How to send. */
 export interface Options {
   /**
-   * The time limit of one attempt. Default: 15 s. A longer one suits receivers that work before they answer. A hung receiver holds its slots this
-   * long, and the deliveries of a killed sender wait twice as long.
+   * The time limit of one attempt. Default: 15 s. A longer limit suits receivers that process a webhook before they respond. A hung
+   * receiver occupies its slots for this time, and the deliveries of a killed sender wait twice as long.
    */
   readonly timeout?: Duration.Input
-  /** The delays between attempts; there is one attempt more than delays. Default: {@link RetrySchedule.PAUSES}, ten attempts over a day. */
+  /**
+   * The delays between attempts. There is one more attempt than there are delays. Default: {@link RetrySchedule.PAUSES}, ten attempts over
+   * a day.
+   */
   readonly pauses?: ReadonlyArray<Duration.Input>
-  /** The longest `Retry-After` that is respected. Default: 6 hours. */
+  /** The maximum `Retry-After` that is honoured. Default: 6 hours. */
   readonly longestRetryAfter?: Duration.Input
-  /** Concurrent requests to one host. Default: 8. More requests empty the queue of a fast receiver sooner and load a slow one more. */
+  /**
+   * Concurrent requests to one host. Default: 8. A higher number empties the queue of a fast receiver sooner but puts more load on a slow
+   * one.
+   */
   readonly perHost?: number
-  /** Deliveries in hand at once, for all hosts. Default: 512. */
+  /** The number of deliveries claimed at the same time, for all hosts together. Default: 512. */
   readonly most?: number
   /** How often to check the outbox without a notification. Default: 1 s. */
   readonly interval?: Duration.Input
 }
 
-/** The most deliveries of one claim: few enough for bodies of 20 MB. */
+/** The maximum number of deliveries in one claim. It is small because bodies may have 20 MB. */
 const CLAIM_LIMIT = 16
 
-/** The most characters of bodies in hand. While they are exceeded, the sender claims nothing. */
+/** The maximum number of characters in claimed bodies. While it is exceeded, the sender claims nothing. */
 const MAX_CHARACTERS = 64 * 1024 * 1024
 
-/** Added to the lease for the writes before and after an attempt. Milliseconds. */
+/** Time added to the lease for the writes before and after an attempt. Milliseconds. */
 const LEASE_MARGIN = 5_000
 
-/** The delay after a body could not be read. Milliseconds. */
+/** The delay before a delivery whose body could not be read is due again. Milliseconds. */
 const BODY_RETRY_DELAY = 5_000
 
-/** The delay after a failure of the store. */
+/** The delay after the store has failed. */
 const STORE_RETRY_DELAY = "1 second"
 
 /** The origin of the URL: all its paths share one limit. */
@@ -136,7 +143,10 @@ const make = Effect.fnUntraced(function*(options: Options) {
       )
       : Effect.void
 
-  /** Resolves the body and reserves memory for it until it is sent. Undefined if the body cannot be read now; the delivery is then due later. */
+  /**
+   * Resolves the body and reserves memory for it until it is sent. Returns undefined if the body cannot be read now; the delivery is then
+   * due later.
+   */
   const withBody = (delivery: WebhookDelivery) =>
     bodies.resolve(delivery.body).pipe(
       Effect.tap((body) => body.length < BUDGET_THRESHOLD_BYTES ? Effect.void : memory.reserve(body.length)),
@@ -167,7 +177,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     const answer = yield* attemptDelivery(http, delivery, WebhookSecrets.validAt(secret, startedAt), timeout)
     const endedAt = yield* Clock.currentTimeMillis
     const outcome = yield* outcomeOf(delivery, answer, endedAt)
-    // The store may write both in one commit. If it cannot, the outbox decides.
+    // The store may write both in one commit. If it does not, the outbox is authoritative.
     yield* Effect.all([
       store.settle(delivery.endpoint, delivery.id, delivery.attempts, outcome),
       attempts.add({
@@ -210,7 +220,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
     else yield* FiberSet.run(sending, deliverInSlot(delivery, slot))
   })
 
-  /** Claims once. Returns whether there may be more. */
+  /** Claims once. Returns whether there may be more deliveries to claim. */
   const claim = Effect.gen(function*() {
     if (isFull()) return false
     const now = yield* Clock.currentTimeMillis
@@ -227,7 +237,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
 
   const once = Effect.gen(function*() {
     yield* recheck.close
-    // Subscribes before it checks, so that no notification between the check and the wait is lost.
+    // Subscribe before the check, so that no notification between the check and the wait is lost.
     const notification = yield* Effect.forkChild(queue.awaitDeliveries(interval), { startImmediately: true })
     if (!(yield* claim)) {
       const due = yield* untilDue
@@ -247,7 +257,7 @@ const make = Effect.fnUntraced(function*(options: Options) {
   )
 })
 
-/** The duty as a layer: it sends while the layer's scope is open, and returns its deliveries to the outbox when the scope closes. */
+/** The duty as a layer. It sends while the layer's scope is open, and returns its deliveries to the outbox when the scope closes. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<never, never, WebhookStore | WebhookAttemptStore | WebhookSecretStore | JobQueue | GuardedHttp> =>

@@ -1,5 +1,5 @@
 /**
- * Webhooks: the sender, its signing secrets, and the verification for receivers.
+ * Webhooks: the sender, the signing secrets, and verification for receivers.
  */
 export * as EndpointCleanup from "./EndpointCleanup.ts"
 export * as RetrySchedule from "./RetrySchedule.ts"

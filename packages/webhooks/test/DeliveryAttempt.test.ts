@@ -1,4 +1,4 @@
-/** Attempts over real sockets, to hostile receivers. */
+/** Tests attempts over real sockets, with hostile receivers. */
 import { assert, it } from "@effect/vitest"
 import { EndpointId, JobId } from "@stint/contract/Ids"
 import { toJsonText } from "@stint/contract/Json"
@@ -16,7 +16,7 @@ import { newSecret } from "../src/Signature.ts"
 
 const SECRET = newSecret()
 
-/** A receiver on loopback while the scope is open. */
+/** Runs a receiver on loopback while the scope is open. */
 const receiver = (listener: RequestListener) =>
   Effect.map(
     Effect.acquireRelease(
@@ -81,13 +81,13 @@ rule("sends the bytes that were signed", () =>
     assert.match(verified ?? "", /^[0-9a-f-]{36}$/)
   }))
 
-rule("ends at the timeout when the receiver does not answer", () =>
+rule("ends at the timeout when the receiver does not respond", () =>
   Effect.gen(function*() {
     const url = yield* receiver(() => {})
     assert.include(yield* attemptAt(url, 200), { _tag: "Retry", status: null, error: "No answer within 0.2 s." })
   }))
 
-rule("counts a 2xx as delivered, however large, endless or truncated its body is", () =>
+rule("counts a 2xx as delivered, even if its body is large, endless or truncated", () =>
   Effect.gen(function*() {
     const endings: ReadonlyArray<RequestListener> = [
       (_, response) => void response.end(Buffer.alloc(8 * 1024 * 1024)),
@@ -101,7 +101,7 @@ rule("counts a 2xx as delivered, however large, endless or truncated its body is
     }
   }))
 
-rule("is retried after a lost or refused connection and an answer that is not HTTP", () =>
+rule("is retried after a lost connection, a refused connection and a response that is not HTTP", () =>
   Effect.gen(function*() {
     const cut = yield* receiver((_, response) => void response.destroy())
     const garbled = yield* receiver((request) => void request.socket.end("220 mail.example ESMTP\r\n"))

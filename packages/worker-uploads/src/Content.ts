@@ -1,8 +1,8 @@
 /**
  * The content of an upload, read part by part: a file, bytes, or a stream.
  *
- * Only the parts in flight are in memory. A part is bytes and not a stream, so that its content can be signed and sent again after a lost
- * connection.
+ * Only the parts in flight are in memory. Each part is held as bytes instead of a stream, so that its content can be signed and sent again
+ * after a lost connection.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

@@ -1,5 +1,5 @@
 /**
- * Decides where an upload goes.
+ * Determines where an upload goes.
  *
  * ```
  *   credentials of the call          upload_file_to_bucket(..., bucket_creds)
@@ -11,8 +11,8 @@
  *   a folder in the working directory (docs/spec/uploads.md#upload-rule)
  * ```
  *
- * The first source that is present is used. It is never completed from the next one, so that a key is never sent to an address that it is not for.
- * An incomplete source is an error.
+ * The first source that is present is used. Missing settings are never filled in from the next source, so that a key is never sent to an
+ * address for which it is not intended. An incomplete source is an error.
  */
 import { S3Config } from "@stint/contract/Job"
 import { CurrentJob } from "@stint/worker/CurrentJob"
@@ -87,8 +87,8 @@ const variable = (name: string): Config.Config<string | undefined> =>
   })
 
 /**
- * Reads the variables. Fails if only some of the three are set: their author meant a bucket, and a worker that silently writes to its own disk
- * instead loses every result.
+ * Reads the variables. Fails if only some of the three are set: the operator wanted to use a bucket, and a worker that silently writes to
+ * its own disk instead would lose every result.
  */
 export const environment: Effect.Effect<Environment, UploadError | Config.ConfigError> = Effect.gen(function*() {
   const [endpointUrl, accessId, accessSecret] = [
@@ -154,8 +154,8 @@ export const settingsOf = (origin: Origin) => SETTINGS[origin]
 const BUCKET_NAME = /^[A-Za-z0-9][A-Za-z0-9._-]{1,254}$/
 
 /**
- * The bucket of the month, `MM-YY` in UTC: where the original SDK writes if no bucket is named. Kept for workers that rely on it; errors about it
- * explain how to name another bucket.
+ * The bucket of the month, `MM-YY` in UTC: the bucket to which the original SDK writes if no bucket is named. It is supported for workers
+ * that rely on it; errors about it explain how to name another bucket.
  */
 const monthOf = (millis: number): string => {
   const date = new Date(millis)
@@ -223,7 +223,7 @@ const jobCredentials = Effect.fnUntraced(
     const config = job["s3Config"]
     if (config === undefined || config === null) return undefined
     return yield* Effect.mapError(decodeJobConfig(config, { errors: "all" }), ({ issue }) => {
-      // The issues' own texts quote the values, one of which may be a misplaced secret.
+      // The messages of the issues quote the values, one of which may be a misplaced secret.
       const keys = issuesOf(issue).issues.map(({ path }) => ["s3Config", ...(path ?? []).map(String)].join("."))
       const wrong = [...new Set(keys)].join(" and ")
       return badConfig(

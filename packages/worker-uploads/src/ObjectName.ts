@@ -5,10 +5,10 @@
  * system interprets, and short enough for every file system. Letters of any script stay, because people read names.
  */
 
-/** The most bytes of one segment. File systems allow 255; the rest is for the suffixes of temporary files. */
+/** The maximum number of bytes in one segment. File systems allow 255; the rest is reserved for the suffixes of temporary files. */
 const MAX_SEGMENT = 200
 
-/** The most bytes of an object's key in S3. */
+/** The maximum number of bytes in an object's key in S3. */
 export const MAX_KEY = 1024
 
 const bytes = (text: string) => Buffer.byteLength(text)

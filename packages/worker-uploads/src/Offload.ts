@@ -5,8 +5,8 @@
  *   handler -> output of 31 MB -> uploaded as JSON -> {"output_url": ..., "size": ..., "content_type": ..., "expires_at": ...}
  * ```
  *
- * Callers see the difference, so it is opt-in. Nothing is lost: without a bucket, or if the upload fails, the output is delivered unchanged and the
- * platform decides.
+ * Callers see the difference, so it is opt-in. Nothing is lost: without a bucket, or if the upload fails, the output is delivered
+ * unchanged, and the platform accepts or rejects it.
  */
 import * as JobMiddleware from "@stint/worker/JobMiddleware"
 import type { Outcome } from "@stint/worker/Outcome"

@@ -8,7 +8,7 @@
  * Concurrent uploads share the line. It is written to standard error, only if that is a terminal and the log is not JSON: in a worker of a platform it
  * would be noise. It disappears when the last upload ends.
  *
- * Own code, because it is short, and the usual libraries are made for many bars and keep timers of their own.
+ * This does not use a library, because the code is short, and the usual libraries are made for many bars and run their own timers.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -33,7 +33,7 @@ export interface ProgressBar {
 /** Shows nothing. */
 export const none: ProgressBar = { show: () => Effect.succeed(() => Effect.void) }
 
-/** The least time between two updates. Milliseconds. */
+/** The minimum time between two updates. Milliseconds. */
 const REDRAW = 100
 
 const CELLS = 20

@@ -9,11 +9,11 @@
  *                                                               AbortMultipartUpload
  * ```
  *
- * A storage keeps the parts of an upload that is neither completed nor aborted, and charges for them. Interruption therefore cancels the parts in
- * flight and waits for the abort.
+ * A storage stores the parts of an upload until it is completed or aborted, and charges for them. Interruption therefore cancels the parts
+ * in flight and waits for the abort.
  *
- * The multipart upload is driven here and not by the SDK's `lib-storage`, whose `abort` lets requests in flight continue and does not wait for its own
- * cleanup, and which continues to send parts after one has failed.
+ * This file implements multipart uploads itself instead of using the SDK's `lib-storage`, whose `abort` lets requests in flight continue
+ * and does not wait for its own cleanup, and which continues to send parts after one has failed.
  */
 import type { S3Client } from "@aws-sdk/client-s3"
 import { S3 } from "@stint/s3"
@@ -39,8 +39,8 @@ export interface Tuning {
   /** Concurrent parts of one upload. Default: 4. More parts use a fast connection better and need more memory. */
   readonly concurrency: number
   /**
-   * Attempts of one request, the first included. Default: 5. Lost connections, 5xx answers and "slow down" are retried, with random delays that grow to
-   * 20 s; other errors are not.
+   * The number of attempts for one request, including the first. Default: 5. Lost connections, 5xx responses and "slow down" are retried,
+   * with random delays that grow to 20 s; other errors are not.
    */
   readonly attempts: number
   /**
@@ -64,16 +64,16 @@ export const DEFAULT_TUNING: Tuning = {
   silenceTimeout: "60 seconds"
 }
 
-/** The least size of a part, except the last. Bytes. */
+/** The minimum size of a part, except the last. Bytes. */
 export const MIN_PART_SIZE = 5 * 1024 * 1024
 
-/** The most parts of one object. */
+/** The maximum number of parts in one object. */
 const MAX_PARTS = 10_000
 
 /** The time limit for aborting an upload. The caller waits for it. */
 const ABORT_TIMEOUT = Duration.seconds(15)
 
-/** An unused client is closed after this time: the storage would close its connections anyway. */
+/** An unused client is closed after this time, because the storage would close its connections anyway. */
 const IDLE = Duration.seconds(60)
 
 /**
@@ -111,7 +111,7 @@ export interface S3Objects {
     content: Content<E, R>,
     advance: Advance
   ) => Effect.Effect<number, UploadError | E, R>
-  /** A URL that anyone can read the object with for this many seconds. Sends nothing. */
+  /** Returns a URL with which anyone can read the object for this number of seconds. Sends nothing. */
   readonly sign: (bucket: Bucket, key: string, seconds: number) => Effect.Effect<URL, UploadError>
 }
 

@@ -12,8 +12,8 @@
  *  https://gateway.example/s3                            bucket s3, or a base path, if another bucket is named
  * ```
  *
- * The consoles of storages show addresses in all of these forms, and people paste them. Buckets are addressed in the host at AWS, which requires it, and
- * in the path elsewhere, which always works.
+ * Storage providers' consoles show addresses in all of these forms, and people paste them. For AWS, the bucket is part of the host name,
+ * as AWS requires; elsewhere it is part of the path, which always works.
  */
 import * as Result from "effect/Result"
 
@@ -54,7 +54,7 @@ const PROVIDERS: ReadonlyArray<Provider> = [
   provider(String.raw`${BUCKET}s3(?:-fips)?(?:\.dualstack)?(?:[.-](?<region>${REGION}))?\.amazonaws\.com(?:\.cn)?`, {
     pathStyle: false
   }),
-  // The website endpoint of a bucket only serves it.
+  // The website endpoint of a bucket is read-only.
   provider(String.raw`${BUCKET}s3-website[.-](?<region>${REGION})\.amazonaws\.com(?:\.cn)?`, {
     pathStyle: false,
     api: (region, host) => `s3.${region}.amazonaws.com${host.endsWith(".cn") ? ".cn" : ""}`
@@ -127,7 +127,7 @@ export const parse = (address: string, named: string | undefined): Result.Result
       : inHost === undefined
       ? host
       : host.slice(inHost.length + 1)
-    // These hosts have no base paths: the path starts with the bucket, unless the host contains it.
+    // These hosts have no base paths, so the path starts with the bucket, unless the host contains it.
     const [inPath, prefix] = inHost === undefined ? [first, rest] : [undefined, first === undefined ? [] : [first, ...rest]]
     return Result.succeed({
       url: `${url.protocol}//${api}${port}`,

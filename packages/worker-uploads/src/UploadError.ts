@@ -46,7 +46,7 @@ export class WrongRegion extends Schema.TaggedError<WrongRegion>()("WrongRegion"
   hint: Schema.String
 }) {}
 
-/** No answer, or a lost connection, on every attempt. */
+/** On every attempt, there was no response or the connection was lost. */
 export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable", {
   endpoint: Schema.String,
   /** Without a full stop: "ECONNREFUSED". */
@@ -55,11 +55,11 @@ export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable"
   attempts: Schema.Int
 }) {}
 
-/** The storage answered with an error, or not as S3 does. */
+/** The storage returned an error, or a response that is not an S3 response. */
 export class Rejected extends Schema.TaggedError<Rejected>()("Rejected", {
   endpoint: Schema.String,
   bucket: Schema.String,
-  /** Absent if the answer was not that of S3. */
+  /** Absent if the response was not an S3 response. */
   status: Schema.optionalKey(Schema.Int),
   /** The storage's message, shortened, without a full stop. */
   problem: Schema.String

@@ -49,8 +49,8 @@ export interface Options {
   /** The storage of this upload, in place of the job's and the environment's. */
   readonly credentials?: Credentials | undefined
   /**
-   * How long the URL is valid: 1 second to 7 days, the maximum of S3 and the default. A shorter time is safer, because anyone with the URL can read the
-   * object; a longer one outlives the job's result, which is removed after a day.
+   * How long the URL is valid: 1 second to 7 days, the maximum of S3 and the default. A shorter time is safer, because anyone with the URL
+   * can read the object. A URL that is valid for more than a day outlives the job's result, which is removed after a day.
    */
   readonly expires?: Duration.Input | undefined
 }
@@ -72,7 +72,7 @@ export interface Uploaded {
 
 /** Uploads of this worker. */
 export class Uploads extends Context.Service<Uploads, {
-  /** Uploads a file, read part by part: its size does not matter. */
+  /** Uploads a file of any size, which is read part by part. */
   readonly file: (path: string | URL, options?: Options) => Effect.Effect<URL, UploadError>
   /** Uploads bytes, or a text as UTF-8. */
   readonly bytes: (data: Uint8Array | string, options?: Options) => Effect.Effect<URL, UploadError>
@@ -93,7 +93,7 @@ export class Uploads extends Context.Service<Uploads, {
 
 /** The properties of a content besides its bytes. */
 export interface ContentHints {
-  /** The name if the options contain none; undefined: a random one. Need not be safe. */
+  /** The name if the options contain none. If undefined, the name is random. The name does not have to be safe. */
   readonly name: string | undefined
   /** The type if the name has no known extension. */
   readonly contentType: string
@@ -168,7 +168,7 @@ export const resolveObject = Effect.fnUntraced(
   }
 )
 
-/** Builds the service from its one primitive. */
+/** Builds the service from its `store` method and its destination. */
 export const make = (
   store: Uploads["Service"]["store"],
   destination: Uploads["Service"]["destination"]

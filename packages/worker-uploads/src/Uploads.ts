@@ -1,8 +1,9 @@
 /**
- * Sends files, bytes and streams to S3-compatible storage and returns URLs that a caller can fetch (docs/spec/uploads.md#uploading-files).
+ * Uploads files, bytes and streams to S3-compatible storage and returns URLs from which a caller can download them
+ * (docs/spec/uploads.md#uploading-files).
  *
- * The destination is explained at the head of `Destination.ts`, the requests at the head of `S3Objects.ts`. Nothing of AWS is loaded before the first
- * upload.
+ * The top of `Destination.ts` explains the destination, and the top of `S3Objects.ts` explains the requests. No AWS code is loaded before
+ * the first upload.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import * as Clock from "effect/Clock"
@@ -156,7 +157,7 @@ const build = Effect.fnUntraced(function*(
 })
 
 /**
- * Uploads to the job's bucket, else to the bucket of the `BUCKET_*` variables, else to a local folder.
+ * Uploads to the job's bucket; without one, to the bucket of the `BUCKET_*` variables; without that, to a local folder.
  *
  * Fails when only some of the three variables of a bucket are set, or one is invalid.
  */

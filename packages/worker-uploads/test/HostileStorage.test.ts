@@ -166,7 +166,7 @@ describe("a multipart upload", () => {
       })
     ))
 
-  it.live("can be interrupted while its stream is idle", () =>
+  it.live("can be interrupted while its stream emits nothing", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         const closed = yield* Deferred.make<void>()
@@ -211,7 +211,7 @@ describe("a multipart upload", () => {
         yield* until(storage, () => storage.of("abort").every(({ abandoned }) => abandoned))
       }), { silenceTimeout: "30 seconds" }))
 
-  it.live("holds at most one part more than it sends at once", () =>
+  it.live("holds at most one more part in memory than it sends at once", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("part", "hang")

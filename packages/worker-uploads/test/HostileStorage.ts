@@ -1,5 +1,5 @@
 /**
- * A storage on loopback that answers as S3 does, except for requests that a test has set a fault for.
+ * A storage on loopback that responds as S3 does, except to requests for which a test has set a fault.
  */
 import { createServer } from "node:http"
 import type { IncomingMessage, ServerResponse } from "node:http"
@@ -90,7 +90,7 @@ export class HostileStorage {
     this.#always.set(operation, fault)
   }
 
-  /** Answers all delayed requests, and delays no more. */
+  /** Responds to all delayed requests, and stops delaying. */
   release(): void {
     for (const [operation, fault] of this.#always) if (fault === "hold") this.#always.delete(operation)
     for (const answer of this.#held.splice(0)) answer()

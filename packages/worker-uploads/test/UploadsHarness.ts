@@ -1,5 +1,5 @@
 /**
- * What the tests of uploads share: the service with an environment and a job, and distinguishable contents.
+ * Shared by the tests of uploads: the service with an environment and a job, and distinguishable contents.
  */
 import { S3Server } from "@stint/s3/testing"
 import { CurrentJob } from "@stint/worker/CurrentJob"
@@ -27,7 +27,7 @@ export const bucketEnvironment = (url: string, key: { readonly accessId: string;
 export const layer = (env: Record<string, string>, options: Uploads.LayerOptions = {}) =>
   Layer.provide(Uploads.layerWith(options), ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
 
-/** Runs with a current job. */
+/** Runs an effect with a current job. */
 export const withJob = (job: Partial<ReceivedJob>) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
   Effect.provideService(self, CurrentJob, { id: "job-1", input: {}, ...job })
 
@@ -44,7 +44,7 @@ export const folder = Effect.acquireRelease(
   (path) => Effect.promise(() => rm(path, { recursive: true, force: true }))
 )
 
-/** Bytes in which every position differs from its neighbours, and every part from the others. */
+/** Bytes in which every position differs from its neighbours, and every part differs from the other parts. */
 export const pattern = (size: number): Buffer => {
   const bytes = Buffer.allocUnsafe(size)
   let state = 0x2545f491 ^ size

@@ -1,5 +1,5 @@
 /**
- * Downloads without a network: the test provides the content of each URL. Names, limits, retries and the folder work as in production.
+ * Downloads that need no network: the test provides the content of each URL. Names, limits, retries and the folder work as in production.
  */
 import { GuardedHttpError } from "@stint/http-guard/GuardedHttpError"
 import { NotResolved } from "@stint/http-guard/Resolver"

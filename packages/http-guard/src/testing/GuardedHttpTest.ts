@@ -1,5 +1,5 @@
 /**
- * A client without a network: the test provides the answers.
+ * A client that needs no network. The test provides the responses.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -18,7 +18,7 @@ export interface Answer {
   readonly body?: Uint8Array | Stream.Stream<Uint8Array, GuardedHttpError>
 }
 
-/** Answers every request with this function. Does not apply limits or redirects: the caller gets the answer unchanged. */
+/** Responds to every request with this function. Does not apply limits or follow redirects: the caller gets the response unchanged. */
 export const layer = (
   answer: (url: URL, options: Options) => Effect.Effect<Answer, GuardedHttpError>
 ): Layer.Layer<GuardedHttp> =>

@@ -1,8 +1,8 @@
 /**
  * A real S3 server, in a child process, on a free local port.
  *
- * It is `@20minutes/s3rver`, the maintained fork of `s3rver`. The original accepts any secret for a known key, so tests could not show what
- * happens with a wrong one. The child process runs this same file.
+ * It is `@20minutes/s3rver`, the maintained fork of `s3rver`. The original accepts any secret for a known key, so tests could not show
+ * what happens with a wrong secret. The child process runs this same file.
  */
 import { spawn } from "node:child_process"
 import { once } from "node:events"
@@ -16,7 +16,7 @@ export const KEY = { accessKeyId: "S3RVER", secretAccessKey: "S3RVER" } as const
 /** A running server. */
 export interface S3Server {
   readonly url: string
-  /** Ends the server and removes its files. */
+  /** Stops the server and removes its files. */
   readonly stop: () => Promise<void>
 }
 
@@ -25,13 +25,13 @@ export interface Options {
   /** The names of its buckets. */
   readonly buckets: ReadonlyArray<string>
   /**
-   * Accept wrong signatures. Default: false. Needed to list a bucket: the server then checks the signature against the path without its
-   * last slash.
+   * Accept wrong signatures. Default: false. Needed to list a bucket: in that case the server checks the signature against the path
+   * without its trailing slash.
    */
   readonly allowMismatchedSignatures?: boolean
 }
 
-/** Starts a server. The caller stops it. */
+/** Starts a server. The caller must stop it. */
 export const start = async (options: Options): Promise<S3Server> => {
   const directory = await mkdtemp(join(tmpdir(), "stint-s3-"))
   const child = spawn(process.execPath, [import.meta.filename, directory, JSON.stringify(options)], {

@@ -323,7 +323,7 @@ const heartbeats = (it: ServerIt) => {
       }
     }))
 
-  it.effect("ping: when a worker exits, the jobs that it does not name return to the queue as not started, and it finishes the others", () =>
+  it.effect("ping: when a worker exits, the jobs that it does not name return to the queue unstarted, and it finishes the others", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint({ maxAttempts: 1 })
       const worker = yield* endpoint.worker()
