@@ -5,7 +5,7 @@ import { SmallWorkspace } from "./SmallWorkspace.ts"
 
 const command = [...checks.find(({ name }) => name === "unused")!.command, "--reporter", "json"]
 
-/** What the check names: `file: name`, and `file` for an unused file. */
+/** The problems that the check reports: `file: name`, or `file` for an unused file. */
 const foundIn = async (workspace: SmallWorkspace): Promise<ReadonlyArray<string>> => {
   const { output } = await workspace.run(command)
   const { issues }: { issues: ReadonlyArray<{ file: string; [kind: string]: unknown }> } = JSON.parse(output)

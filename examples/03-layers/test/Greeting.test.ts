@@ -1,5 +1,5 @@
 /**
- * Tests a handler with another layer, without mocks and without a running worker.
+ * Tests a handler with a different layer, without mocks and without a running worker.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { WorkerTest } from "@stint/worker/testing"

@@ -1,5 +1,5 @@
 /**
- * Tests the handler without a network and a bucket: the test provides other layers of the same services.
+ * Tests the handler without a network or a bucket: the test provides other layers for the same services.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { DownloadsTest } from "@stint/downloads/testing"

@@ -1,7 +1,7 @@
 // The negative type tests below are reported by the Effect language service as well as by the compiler.
 // @effect-diagnostics missingLayerContext:off missingEffectContext:off
 /**
- * Testing a plugin: the test runs a handler with the middleware and reads the ledger in memory.
+ * Tests a plugin: the tests run a handler with the middleware and read the in-memory ledger.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Handler, Worker } from "@stint/worker"

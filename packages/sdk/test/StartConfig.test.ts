@@ -45,7 +45,7 @@ describe("the config", () => {
   })
 
   it("start throws a TypeError for an invalid config", () => {
-    // @ts-expect-error TypeScript sees it, too
+    // @ts-expect-error TypeScript also rejects it
     expect(() => sdk.serverless.start({ handler: () => 1, hander: () => 2 })).toThrow(/Did you mean "handler"/)
   })
 

@@ -140,7 +140,7 @@ export const endpoints = Command.make("endpoints").pipe(
   Command.withSubcommands([list, create, show, remove])
 )
 
-/** `stint worker-env`. It prints the worker key on purpose. */
+/** `stint worker-env`. It prints the worker key intentionally. */
 export const workerEnv = Command.make(
   "worker-env",
   {

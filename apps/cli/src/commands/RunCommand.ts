@@ -1,5 +1,5 @@
 /**
- * `stint run`: submits a job. With --sync it waits for the result; with --stream it prints the chunks.
+ * `stint run` submits a job. With --sync, it waits for the result. With --stream, it prints the chunks.
  */
 import { isTerminal, type Job } from "@stint/contract/Job"
 import { Command, Flag } from "effect/cli"
@@ -59,7 +59,7 @@ const awaitEnd = Effect.fnUntraced(function*(endpoint: string, first: Job) {
   return job
 })
 
-/** Fails unless the job COMPLETED, so that the exit code is 1. */
+/** Fails unless the job is COMPLETED, so that the exit code is 1. */
 const requireCompleted = (job: Job): Effect.Effect<void, CliFailure> =>
   job.status === "COMPLETED"
     ? Effect.void
