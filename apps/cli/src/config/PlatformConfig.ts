@@ -13,7 +13,7 @@
  * | `STINT_CORS_ORIGINS` | none | web pages that may call the jobs API and the OpenAI route: `https://app.example.com, http://localhost:5173`, or `*` for all |
  * | `STINT_WEBHOOKS_ALLOW` | none | private addresses that webhooks may be sent to, comma-separated: `10.0.0.7, 192.168.1.0/24` |
  * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` allows webhooks to all private addresses and this machine; callers choose the address |
- * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | time limit for a receiver's response; with a longer limit, slow receivers occupy delivery slots longer |
+ * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | time limit for a receiver's response; a longer limit lets slow receivers occupy delivery slots longer |
  * | `STINT_BATCH_REQUESTS` | 5000 | maximum requests in one batch; larger batches make longer transactions |
  * | `STINT_BATCHES` | 10 | maximum batches of an endpoint that have not ended, including drafts |
  * | `STINT_BATCH_QUEUED` | 50000 | maximum waiting jobs of an endpoint when a batch is finalized, including the batch's jobs |
