@@ -64,7 +64,7 @@ export interface Options {
 /** An endpoint with a running loop. */
 interface ManagedEndpoint {
   readonly workers: EndpointWorkers.EndpointWorkers
-  /** The latest settings; undefined after the endpoint was deleted. */
+  /** The latest settings; undefined once the endpoint has been deleted. */
   endpoint: Endpoint | undefined
 }
 

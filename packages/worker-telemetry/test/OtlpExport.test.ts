@@ -177,7 +177,7 @@ describe("an unavailable collector", () => {
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const { close, log } = yield* start(stub, Square, {
-        // No collector listens on this port.
+        // No collector is listening on this port.
         OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1",
         OTEL_EXPORTER_OTLP_TIMEOUT: "300"
       })

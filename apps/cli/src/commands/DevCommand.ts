@@ -111,7 +111,7 @@ export const command = Command.make(
       const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
       yield* runUntilSignal(
         Layer.merge(announcement, reload).pipe(Layer.provide(Platform.layer({
-          // A developer who presses Ctrl-C does not want to wait for the full grace period.
+          // A shorter grace period, because a developer who presses Ctrl-C does not want to wait for the full one.
           settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
           apiKey: admin.key,
           store: "memory",

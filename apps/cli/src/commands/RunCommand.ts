@@ -16,7 +16,7 @@ import { endpoint, json } from "./SharedFlags.ts"
 
 const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
 
-/** How long one call waits on the server before the progress line is redrawn. Milliseconds. */
+/** How long the server holds one call before the progress line is redrawn. Milliseconds. */
 const POLL_MILLIS = "2000"
 
 const readInput = Effect.fnUntraced(function*(input: Option.Option<string>, file: Option.Option<string>) {

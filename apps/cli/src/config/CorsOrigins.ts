@@ -15,7 +15,7 @@ const originOf = (text: string): string | undefined => {
 
 const wordsOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
 
-/** `*`, or comma-separated origins. A trailing slash and upper case are accepted. */
+/** `*`, or comma-separated origins. A trailing slash and uppercase letters are accepted. */
 export const CorsOrigins = Schema.String.check(
   Schema.makeFilter((text) =>
     text.trim() === "*" || wordsOf(text).every((one) => originOf(one) !== undefined) || "comma-separated origins"

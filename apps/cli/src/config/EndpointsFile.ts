@@ -54,7 +54,7 @@ export interface EndpointsConfig {
   readonly endpoints: Readonly<Record<string, EndpointDefinition>>
 }
 
-/** Returns its argument; only adds types. */
+/** Returns its argument unchanged; it only adds types. */
 export const defineConfig = (config: EndpointsConfig): EndpointsConfig => config
 
 const TimeSpan = Schema.Union([Schema.DurationFromString, Schema.DurationFromMillis])

@@ -7,7 +7,7 @@
  * | `STINT_LIMIT_RUN` | 10 MiB, or 64 MiB with `STINT_PAYLOADS` | largest body of `/run`; larger bodies use more memory and delay other callers |
  * | `STINT_LIMIT_RUNSYNC` | 20 MiB, or 64 MiB | largest body of `/runsync` |
  * | `STINT_LIMIT_RESULT` | 20 MiB, or 64 MiB | largest result of a worker; a larger result fails the job |
- * | `STINT_LIMIT_CHUNK` | 1 MiB | largest streamed chunk or progress value; both stay in the database |
+ * | `STINT_LIMIT_CHUNK` | 1 MiB | largest streamed chunk or progress value; both are stored in the database |
  * | `STINT_LIMIT_BATCH` | 10 MiB | largest body of a batch call |
  * | `STINT_PAYLOADS` | none | store for large inputs and outputs: `dir:/srv/payloads` or `s3://bucket/prefix` |
  * | `STINT_PAYLOADS_THRESHOLD` | 256 KiB | payloads above this size move to the store; a lower value keeps the database smaller, a higher one saves round trips to the store |

@@ -140,7 +140,7 @@ export const layer = <A, E>(
       Effect.flatMap(
         PayloadStore,
         ({ description }) =>
-          Effect.logInfo(`Inputs and outputs of more than ${bytesInWords(threshold)} are kept in ${description}.`)
+          Effect.logInfo(`Inputs and outputs of more than ${bytesInWords(threshold)} are stored in ${description}.`)
       )
     )
     const payloads = Payloads.layer({ owner, threshold }).pipe(Layer.provideMerge(Layer.merge(stores, store)))

@@ -56,7 +56,7 @@ import type { PlatformConfig } from "../config/PlatformConfig.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
-/** Options of a platform. */
+/** Options of the platform. */
 export interface PlatformOptions {
   readonly settings: Pick<
     PlatformConfig,
