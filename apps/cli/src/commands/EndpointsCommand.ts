@@ -31,7 +31,10 @@ const details = (endpoint: Endpoint): string =>
   Output.table([
     ["id", endpoint.id],
     ["source", sourceText(endpoint)],
-    ["workers", `${endpoint.workers.min} to ${endpoint.workers.max}, idle for at most ${endpoint.workers.idleTimeoutMs / 1000} s`],
+    [
+      "workers",
+      `${endpoint.workers.min} to ${endpoint.workers.max}, idle for at most ${endpoint.workers.idleTimeoutMs / 1000} s`
+    ],
     ["scaling", scalerText(endpoint)],
     ["execution timeout", `${endpoint.executionTimeoutMs / 1000} s`],
     ["time to live", `${endpoint.ttlMs / 1000} s`],

@@ -78,7 +78,9 @@ const WebAddress = Schema.URL.check(
 
 /** Comma-separated addresses and CIDR ranges. */
 const Ranges = Schema.String.check(
-  Schema.makeFilter((text) => Result.isSuccess(AddressGuard.make({ allow: rangesOf(text) })) || "comma-separated addresses and ranges")
+  Schema.makeFilter((text) =>
+    Result.isSuccess(AddressGuard.make({ allow: rangesOf(text) })) || "comma-separated addresses and ranges"
+  )
 )
 
 const rangesOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
