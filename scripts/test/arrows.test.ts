@@ -48,7 +48,7 @@ test.each<[string, string, string, Kind?]>([
   expect(problemsOf(from, to, kind)).toEqual([expect.stringContaining(reason)])
 })
 
-test("a circle of dependencies of any kind is an error", () => {
+test("a dependency cycle of any kind is an error", () => {
   const one = (name: string, manifest: Partial<Manifest>) => ({
     name: `@stint/${name}`,
     path: `/${name}`,

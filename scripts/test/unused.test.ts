@@ -16,7 +16,7 @@ const foundIn = async (workspace: SmallWorkspace): Promise<ReadonlyArray<string>
   )
 }
 
-test("the unused check names an unused export and an unused file", async () => {
+test("the unused check reports an unused export and an unused file", async () => {
   using workspace = new SmallWorkspace()
   await workspace.run(["node", "scripts/check-manifests.ts", "--fix"])
   const before = await foundIn(workspace)

@@ -16,7 +16,7 @@ describe("greeting", () => {
       expect(result).toMatchObject({ status: "COMPLETED", output: { greeting: "Ahoy, Ada!" } })
     }).pipe(Effect.provide(pirate)))
 
-  it.effect("fails with the known languages for an unknown one", () =>
+  it.effect("fails with a list of the known languages for an unknown language", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Greeting, { name: "Ada", language: "fr" })
       expect(result.status).toBe("FAILED")
