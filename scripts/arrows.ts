@@ -96,7 +96,7 @@ export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<s
   }
   for (const circle of circlesOf(arrows)) {
     problems.push(
-      `The dependencies form a circle: ${circle}. Move shared code to the lower package, and a test that needs both packages to the upper one.`
+      `The dependencies form a cycle: ${circle}. Move shared code to the lower package, and a test that needs both packages to the upper one.`
     )
   }
   return problems
