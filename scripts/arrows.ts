@@ -1,5 +1,5 @@
 /**
- * Which package may depend on which.
+ * Checks which packages may depend on which other packages.
  *
  * ```
  *  apps/*, examples, benchmarks        composers: may depend on everything
@@ -13,15 +13,15 @@
  *                                    contract                         depends on no workspace package
  * ```
  *
- * `client` has no dependencies at all. `*-testing` packages are devDependencies, except of each other. A circle of dependencies of any kind is
- * an error, because turbo builds dependencies first.
+ * `client` has no dependencies at all. `*-testing` packages may only be devDependencies, except that they may depend on each other
+ * normally. A dependency cycle of any kind is an error, because turbo builds dependencies first.
  */
 import { isPublished, type Manifest, type Package } from "./workspace.ts"
 
 /** The seams. `<seam>-<x>` is an implementation of `<seam>`, or a plugin for it. */
 const SEAMS = ["store", "pool", "payloads", "worker"]
 
-/** Packages that may depend on the implementations of a seam, besides the composers. The SDK's facade includes the worker's plugins. */
+/** Packages, besides the composers, that may depend on the implementations of a seam. The SDK's facade includes the worker's plugins. */
 const ALSO_COMPOSE: Record<string, ReadonlyArray<string>> = { worker: ["sdk"] }
 
 const short = (name: string) => name.replace("@stint/", "")
@@ -36,7 +36,7 @@ const installedWith = (manifest: Manifest) => ({
   ...manifest.optionalDependencies
 })
 
-/** Returns each circle among the packages once, as `a -> b -> a`. */
+/** Returns each dependency cycle among the packages once, as `a -> b -> a`. */
 const circlesOf = (arrows: ReadonlyMap<string, ReadonlyArray<string>>): ReadonlyArray<string> => {
   const circles: Array<string> = []
   const done = new Set<string>()
@@ -96,7 +96,7 @@ export const arrowProblems = (packages: ReadonlyArray<Package>): ReadonlyArray<s
   }
   for (const circle of circlesOf(arrows)) {
     problems.push(
-      `The dependencies form a circle: ${circle}. Move shared code to the lower package, and a test that needs both packages to the upper one.`
+      `The dependencies form a cycle: ${circle}. Move shared code to the lower package, and a test that needs both packages to the upper one.`
     )
   }
   return problems

@@ -3,8 +3,8 @@
  *
  * `--declarations` writes only the declarations; `bundle.ts` writes the JavaScript.
  *
- * In the workspace, a package's `exports` point to its sources, so compiling one package would compile all its imports. Here the package
- * names resolve to the declarations in dist/ instead.
+ * In the workspace, a package's `exports` point to its sources, so compiling one package would compile all its imports. Therefore, in this
+ * script, package names resolve to the declarations in dist/ instead.
  */
 import { spawnSync } from "node:child_process"
 import { mkdirSync, rmSync, writeFileSync } from "node:fs"

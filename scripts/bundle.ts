@@ -2,11 +2,11 @@
  * Bundles the package in the current folder after `build.ts --declarations`: src/index.ts becomes dist/index.js, with one chunk per lazily
  * loaded module.
  *
- * It is for packages on the cold-start path: loading Effect's modules one by one costs a worker more than 100 ms, one tree-shaken file about
- * 10 ms. The bundle contains Stint's packages and Effect. All other packages stay external and must be in the package's own `dependencies`,
- * because Node resolves them from there once the package is installed.
+ * It is for packages on the cold-start path. Loading Effect's modules one by one takes a worker more than 100 ms, and loading one
+ * tree-shaken file takes about 10 ms. The bundle contains Stint's packages and Effect. All other packages stay external and must be in the
+ * package's own `dependencies`, because Node resolves them from that package once it is installed.
  *
- * dist/LICENSES.md has the licences of the bundled packages.
+ * dist/LICENSES.md contains the licences of the bundled packages.
  */
 import { build } from "esbuild"
 import type { Plugin } from "esbuild"
@@ -58,7 +58,7 @@ const { metafile } = await build({
 })
 const inputs = Object.keys(metafile.inputs)
 
-// Loaded by the chunk of worker-local, with an Effect of its own.
+// Loaded by worker-local's chunk, with its own copy of Effect.
 if (localApiServer !== undefined) {
   const { metafile } = await build({
     ...options,

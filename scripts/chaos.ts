@@ -1,5 +1,5 @@
 /**
- * `pnpm chaos --minutes N`: runs only the tests that look for rare faults, for about N minutes each instead of seconds.
+ * `pnpm chaos --minutes N`: runs only the tests that search for rare faults, each for about N minutes instead of a few seconds.
  *
  * Each test prints its random seed when it fails. `STINT_PROPERTY_SEED=<seed>` repeats that run.
  */
@@ -22,7 +22,7 @@ const vitest = await startVitest(
   {
     root,
     watch: false,
-    // The files of both tiers.
+    // The test files of both tiers.
     include: ["{packages,apps}/*/test/**/*.test.ts"],
     exclude: ["**/node_modules/**"],
     testNamePattern: "chaos",

@@ -1,8 +1,8 @@
 /**
- * Type-checks the TypeScript of the documentation: each block marked `ts` in the READMEs and in docs/.
+ * Type-checks the TypeScript in the documentation: each block marked `ts` in the READMEs and in docs/.
  * Also checks links: see doc-links.ts.
  *
- * doc-blocks.ts defines a block. Each line keeps its number, so the compiler's messages name lines of the page.
+ * doc-blocks.ts defines a block. Each line keeps its number, so the line numbers in the compiler's messages are those of the page.
  */
 import { spawnSync } from "node:child_process"
 import { existsSync, mkdirSync, readFileSync, rmSync, writeFileSync } from "node:fs"
@@ -11,7 +11,7 @@ import { blocksOf, pagesOf } from "./doc-blocks.ts"
 import { brokenLinks } from "./doc-links.ts"
 import { packages, readManifest, root } from "./workspace.ts"
 
-/** Ignored by git. Created from scratch on every run. */
+/** Ignored by git, and created from scratch on every run. */
 const folder = join(root, ".stint/docs")
 
 /** Writes the blocks of a page as modules and returns how many there are. */
@@ -28,8 +28,8 @@ const extract = (page: string): number => {
 }
 
 /**
- * Resolves imports to the `exports` of workspace packages, and to the dependencies of any of them: the documentation is not a package with
- * dependencies of its own.
+ * Resolves imports to the `exports` of workspace packages, and to the dependencies of any of them: the documentation is not a package and
+ * has no dependencies of its own.
  */
 const importPaths = (): Record<string, ReadonlyArray<string>> => {
   const paths: Record<string, ReadonlyArray<string>> = {}

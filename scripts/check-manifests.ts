@@ -2,7 +2,7 @@
  * Checks every package.json of the workspace: the fields for publishing, `exports` (public-paths.ts) and the dependencies (arrows.ts).
  *
  * `--fix` writes every field that can be derived: the version, `files`, `exports`, `publishConfig` and so on. It also makes a package's imports
- * of its own non-public paths relative. It never changes dependencies: which one to change is a decision.
+ * of its own non-public paths relative. It never changes dependencies, because a person must decide which dependency to change.
  */
 import { globSync, readFileSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
@@ -56,7 +56,8 @@ for (const { folder, path, manifest } of packages) {
   } else {
     const publishConfig: Manifest["publishConfig"] = {
       access: "public",
-      // Not at the top level: pnpm would check it against the Node that runs pnpm, before it has installed the pinned one.
+      // Not at the top level, because pnpm would check it against the Node version that runs pnpm, before it has installed the pinned
+      // version.
       engines: { node: ">=22.19" }
     }
     if (wanted.exports !== undefined) publishConfig.exports = built(wanted.exports)
@@ -105,7 +106,8 @@ for (const { folder, path, manifest } of packages) {
   }
 }
 
-// Files with generic names collect unrelated code. The SDK's facade has the names of docs/spec/handler.md#facade, `utils` among them.
+// Files with generic names collect unrelated code. The SDK's facade is exempt: it uses the names of docs/spec/handler.md#facade, which
+// include `utils`.
 for (const file of globSync("{packages,apps}/*/src/**/{utils,util,common,helpers,helper,misc}.ts", { cwd: root })) {
   if (file.startsWith("packages/sdk/")) continue
   problems.push(`${file}: the name is generic. Name the file after the one thing that it does.`)

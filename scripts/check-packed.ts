@@ -1,9 +1,9 @@
 /**
  * Checks the tarballs that would be published. Needs `pnpm build`.
  *
- * Packs every package and lints the tarballs with publint. Unpacks them into an empty folder outside the workspace, where each package
- * sees only its declared dependencies. There it type-checks a program that imports every public module, and runs one that imports every
- * package.
+ * Packs every package and lints the tarballs with publint. Unpacks them into an empty folder outside the workspace, where each package sees
+ * only its declared dependencies. In that folder, it type-checks a program that imports every public module, and runs a program that
+ * imports every package.
  */
 import { execFileSync, spawnSync } from "node:child_process"
 import { existsSync, globSync, mkdirSync, mkdtempSync, realpathSync, rmSync, symlinkSync, writeFileSync } from "node:fs"
@@ -17,10 +17,10 @@ const problems: Array<string> = []
 const folder = realpathSync(mkdtempSync(join(tmpdir(), "stint-packed-")))
 const tarballs = join(folder, "tarballs")
 
-/** The path where Node resolves a dependency of an unpacked package. */
+/** The path at which Node finds a dependency of an unpacked package. */
 const beside = (name: string, dependency: string) => join(folder, "installed", name.replace("/", "+"), "node_modules", dependency)
 
-/** The folder of an unpacked package, alone with its dependencies, as in the layout of pnpm. */
+/** The folder of an unpacked package, next to only its own dependencies, as in pnpm's layout. */
 const installed = (name: string) => beside(name, name)
 
 const link = (target: string, path: string) => {
@@ -88,7 +88,7 @@ try {
     "A module that is not found must be in `dependencies`. A test runner that a testing module imports must be in optional `peerDependencies`."
   run("Type check", hint, [join(root, "node_modules/typescript/bin/tsc"), "-p", "."])
 
-  // Entry points only: other modules may be programs, or need a test runner.
+  // Entry points only, because other modules may be programs, or may need a test runner.
   const entries = publishable.filter((one) => specifiersOf(one.name).includes(one.name)).map((one) => one.name)
   writeFileSync(join(folder, "run.js"), entries.map((one) => `await import("${one}")`).join("\n"))
   run("Import", hint, ["run.js"])

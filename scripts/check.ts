@@ -1,5 +1,5 @@
 /**
- * `pnpm check`: runs every check and no test.
+ * `pnpm check` runs every check but no tests.
  */
 import { runChecks } from "./checks.ts"
 

@@ -15,7 +15,7 @@ export interface Check {
   readonly command: ReadonlyArray<string>
   /** The check that must succeed before this one starts. */
   readonly after?: string
-  /** Printed after a failure when the output of the command does not say what to do. */
+  /** Printed after a failure, for commands whose output does not say what to do. */
   readonly hint?: string
 }
 
@@ -23,7 +23,7 @@ export interface Check {
 export const checks: ReadonlyArray<Check> = [
   { name: "build", command: ["turbo", "run", "build", "--output-logs=errors-only"] },
   { name: "types", command: ["tsc", "--noEmit", "-p", "tsconfig.json"] },
-  // The compiler does not report an Effect that is never run, or `any` among its requirements.
+  // The compiler does not report an Effect that is never run, or an Effect whose requirements include `any`.
   {
     name: "effects",
     command: [
@@ -93,8 +93,8 @@ export const line = (name: string, verdict: string, seconds: number): string =>
   `${name.padEnd(10)} ${verdict.padEnd(7)} ${seconds.toFixed(1).padStart(5)} s`
 
 /**
- * Runs every check, with one running per core, and prints a line for each. A failed check also prints its output. A failure stops only the
- * checks that come `after` it.
+ * Runs every check, at most one per core at a time, and prints a line for each. For a failed check, also prints its output. A failure
+ * prevents only the checks that must run `after` it.
  *
  * @returns the number of failed checks
  */

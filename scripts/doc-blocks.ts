@@ -1,8 +1,8 @@
 /**
- * The TypeScript blocks of the documentation: code blocks marked `ts`.
+ * Reads the TypeScript blocks of the documentation, which are code blocks marked `ts`.
  *
- * Each block is a separate module. Declarations that the block uses but does not show go into an HTML comment before it, which readers do
- * not see:
+ * Each block is a separate module. Declarations that the block uses but does not show are in an HTML comment before the block, which
+ * readers do not see:
  *
  * ```
  *   <!-- given
@@ -20,7 +20,7 @@ import { globSync } from "node:fs"
 export interface Block {
   /** All lines of the page. Lines outside the block are blank, so that each line keeps its number. */
   readonly lines: ReadonlyArray<string>
-  /** The line where the code starts, from 1. */
+  /** The number of the line on which the code starts, from 1. */
   readonly first: number
   readonly file: string | undefined
 }

@@ -1,6 +1,6 @@
 /**
- * Checks the links of the documentation: citations of pages in TypeScript, and relative links in Markdown. The linked file must exist, and so
- * must the heading that an anchor names.
+ * Checks the links of the documentation: citations of pages in TypeScript, and relative links in Markdown. The linked file must exist, and
+ * if the link has an anchor, the heading must exist too.
  */
 import { existsSync, globSync, readFileSync } from "node:fs"
 import { dirname, join, relative, resolve } from "node:path"
@@ -11,7 +11,7 @@ const FOLDERS = "{docs,packages,apps,examples,benchmarks,scripts}/**"
 const filesOf = (extension: string): ReadonlyArray<string> =>
   globSync([`*.${extension}`, `${FOLDERS}/*.${extension}`], {
     cwd: root,
-    // The tests of the scripts write pages of a workspace that does not exist.
+    // Excluded, because the tests of the scripts contain pages of a workspace that does not exist.
     exclude: ["**/node_modules", "**/dist", "**/.stint", "scripts/test"]
   })
 
@@ -62,7 +62,7 @@ interface Link {
   readonly from: string
 }
 
-/** Citations name a page by its path from the root, with an anchor when they cite a section. */
+/** A citation is the path of a page from the root, with an anchor when it cites a section. */
 const CITATION = /(?<![\w/.-])(?:\.{1,2}\/)*(docs\/[\w/-]+\.md(?:#[\w-]+)?)/g
 
 const citationsOf = (file: string): ReadonlyArray<Link> =>

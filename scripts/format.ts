@@ -7,7 +7,7 @@ import { execute } from "./checks.ts"
 
 await execute(["node", "scripts/check-manifests.ts", "--fix"])
 await execute(["oxlint", "--fix"])
-// Last, because the fixes above are not formatted.
+// Formatting runs last, because the fixes above are not formatted.
 const { ok, output } = await execute(["dprint", "fmt"])
 console.log(output.trim() || "No file changed.")
 process.exitCode = ok ? 0 : 1

@@ -38,7 +38,7 @@ interface Program {
   readonly body: ReadonlyArray<Node>
 }
 
-/** The names that a declaration introduces. Destructuring patterns yield none. */
+/** The names that a declaration introduces. Returns none for destructuring patterns. */
 const namesOf = (declaration: Node): ReadonlyArray<Name> =>
   (declaration.declarations ?? [declaration]).flatMap((one) => one.id ?? [])
 
@@ -49,7 +49,7 @@ const exportedDoc = {
     Program: (program: Program) => {
       // `export type Job = typeof Job.Type` and overloads share the comment of the first declaration of that name.
       const done = new Set<string | undefined>()
-      // The comment at the head of `JobQueue.ts` documents `JobQueue`, and its single layer, constructor or command.
+      // The comment at the top of `JobQueue.ts` documents `JobQueue` itself, and the module's only layer, constructor or command.
       const head = context.sourceCode.getAllComments()[0]
       if (isDoc(head) && head?.range[0] === 0) {
         for (const name of [basename(context.filename, ".ts"), "layer", "make", "command"]) done.add(name)

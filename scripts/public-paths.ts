@@ -1,12 +1,12 @@
 /**
- * The public paths of a package, from which its `exports` are derived.
+ * Determines the public paths of each package, from which its `exports` are derived.
  *
  * A path is public when a file outside the package imports it: another package, an example, a benchmark, or a block of the documentation.
- * `.` (src/index.ts) and `./testing` (src/testing.ts or src/testing/index.ts) are always public. The tests of a package import non-public
- * modules by their file.
+ * `.` (src/index.ts) and `./testing` (src/testing.ts or src/testing/index.ts) are always public. A package's tests import non-public
+ * modules by their file path.
  *
- * A path names the module, not the folder: `@stint/store/JobRecord` is src/jobs/JobRecord.ts. When two modules of a package have the same
- * name, the path includes the folder. `src/internal/` has no public paths.
+ * A path contains the name of the module, not its folder: `@stint/store/JobRecord` is src/jobs/JobRecord.ts. When two modules of a package
+ * have the same name, the path includes the folder. `src/internal/` has no public paths.
  */
 import { existsSync, globSync, readFileSync } from "node:fs"
 import { dirname, join, relative } from "node:path"
@@ -15,7 +15,7 @@ import { type Exports, isPublished, type Package } from "./workspace.ts"
 
 /** A file that imports a module of a package. */
 interface Import {
-  /** From the root. */
+  /** The path from the root. */
   readonly file: string
   readonly specifier: string
   /** The part after the package name: `JobRecord`; empty for the package itself. */
@@ -38,7 +38,7 @@ interface PublicPaths {
   readonly problems: ReadonlyArray<string>
 }
 
-/** `from "x"`, `import("x")`, `import.meta.resolve("x")`; also inside the text of a generated program. */
+/** Matches `from "x"`, `import("x")` and `import.meta.resolve("x")`, also inside the text of a generated program. */
 const IMPORT = /\b(?:from|import|resolve)\s*\(?\s*\\?["'`](@[\w-]+\/[\w-]+)((?:\/[\w.-]+)*)(?=\\?["'`])/g
 
 /** Examples in comments are not compiled, so their imports do not count. */
@@ -55,7 +55,7 @@ const importsOf = (root: string, packages: ReadonlyArray<Package>): ReadonlyMap<
   const folders = packages.map(({ folder }) => isPublished(folder) ? `${folder}/{src,test}` : folder)
   const sources = globSync([...folders, "scripts"].map((folder) => `${folder}/**/*.{ts,tsx,mts,js,mjs}`), {
     cwd: root,
-    // The tests of the scripts write modules of a workspace that does not exist.
+    // Excluded, because the tests of the scripts contain modules of a workspace that does not exist.
     exclude: ["**/node_modules", "**/dist", "**/.stint", "scripts/test"]
   })
   for (const file of [...new Set(sources)].toSorted()) add(file, withoutComments(readFileSync(join(root, file), "utf8")))
@@ -65,7 +65,7 @@ const importsOf = (root: string, packages: ReadonlyArray<Package>): ReadonlyMap<
   return found
 }
 
-/** The files that a path can refer to. More than one is ambiguous. `./verify` may refer to src/Verify.ts. */
+/** The files that a path can refer to. A path with more than one file is ambiguous. `./verify` may refer to src/Verify.ts. */
 const modulesOf = (files: ReadonlyArray<string>, path: string): ReadonlyArray<string> => {
   const names = [`${path}.ts`, `${path}.tsx`, `${path}/index.ts`]
   const lower = names.map((name) => `/${name.toLowerCase()}`)
@@ -134,7 +134,7 @@ export const publicPaths = (root: string, packages: ReadonlyArray<Package>): Rea
   )
 }
 
-/** Returns one line for each path where the `exports` of a package differ from its public paths. */
+/** Returns one line for each path in which the `exports` of a package differ from its public paths. */
 export const exportsProblems = (
   { folder, manifest }: Pick<Package, "folder" | "manifest">,
   { exports, importers }: PublicPaths

@@ -1,10 +1,10 @@
 /**
- * `pnpm test`: runs every check, then every test of the first tier. `pnpm test:long` (`--long`): runs the tests of the second tier,
+ * `pnpm test` runs every check, then every test of the first tier. `pnpm test:long` (`--long`) runs the tests of the second tier,
  * `*.long.test.ts`, without the checks. The last line is machine-readable: `N passed, N failed`, followed by `, N skipped` when tests were
  * skipped.
  *
- * The line counts tests. A failed check, a test file that cannot be loaded, and an error outside a test each count as one failure. In CI a
- * skipped test is a failure too: `.ci/run` installs everything that tests need, so a skip means that something is missing.
+ * The line counts tests. A failed check, a test file that cannot be loaded, and an error outside a test each count as one failure. In CI, a
+ * skipped test is a failure too: `.ci/run` installs everything that the tests need, so a skipped test means that something is missing.
  */
 import process from "node:process"
 import type { Reporter } from "vitest/node"
@@ -38,13 +38,13 @@ const counter: Reporter = {
 const start = performance.now()
 const failedBefore = counts.failed
 try {
-  // Loaded after the checks because loading takes a while.
+  // Loaded after the checks, because loading takes a while.
   const { startVitest } = await import("vitest/node")
   const vitest = await startVitest([], {
     root,
     watch: false,
     reporters: ["minimal", counter],
-    // The long tier measures times of real processes, and two files at once would slow each other down.
+    // The long tier measures durations of real processes, and two files that run at the same time would slow each other down.
     ...(isLong ? { maxWorkers: 1, passWithNoTests: false } : {})
   })
   await vitest.close()
@@ -56,5 +56,5 @@ console.log(
   line(isLong ? "long tests" : "tests", counts.failed === failedBefore ? "ok" : "FAILED", (performance.now() - start) / 1000)
 )
 console.log(`${counts.passed} passed, ${counts.failed} failed${counts.skipped === 0 ? "" : `, ${counts.skipped} skipped`}`)
-// Not `exitCode`: a handle left open by a test would keep this process alive.
+// Not `exitCode`, because a handle that a test leaves open would keep this process alive.
 process.exit(counts.failed === 0 ? 0 : 1)

@@ -1,5 +1,5 @@
 /**
- * The packages of this workspace, as their manifests describe them.
+ * Reads the packages of this workspace and their manifests.
  */
 import { globSync, readFileSync } from "node:fs"
 import { dirname, join, resolve } from "node:path"
@@ -39,7 +39,7 @@ export interface Package {
   readonly name: string
   /** Absolute. */
   readonly path: string
-  /** Relative to the root, as in messages: `packages/queue`. */
+  /** Relative to the root, as shown in messages: `packages/queue`. */
   readonly folder: string
   readonly manifest: Manifest
 }
@@ -50,7 +50,7 @@ export const root = resolve(import.meta.dirname, "..")
 /** Reads a package.json. Its shape is not decoded here; check-manifests.ts checks it. */
 export const readManifest = (file: string): Manifest => JSON.parse(readFileSync(file, "utf8"))
 
-/** The packages of the workspace in a folder, sorted by folder. pnpm-workspace.yaml lists the folders: `packages/*`, ... */
+/** The packages of the workspace in the folder `root`, sorted by folder. pnpm-workspace.yaml lists the folders: `packages/*`, ... */
 export const packagesOf = (root: string): ReadonlyArray<Package> => {
   const list = readFileSync(join(root, "pnpm-workspace.yaml"), "utf8").split(/^packages:$/m)[1]?.split(/^\S/m)[0] ?? ""
   const manifests = Array.from(list.matchAll(/^ *- *"?([^"\s]+)/gm), ([, pattern]) => `${pattern}/package.json`)

@@ -1,5 +1,5 @@
 /**
- * A stream: each `yield` sends a chunk to the caller.
+ * A streaming handler: each `yield` sends a chunk to the caller.
  *
  *   stint run countdown --input '{"from":3}' --stream
  */
@@ -9,6 +9,6 @@ sdk.serverless.start({
   handler: async function*(job: { input: { from: number } }) {
     for (let n = job.input.from; n > 0; n--) yield n
   },
-  // Also return the list of all numbers as the output, for /runsync and /status.
+  // Also returns the list of all numbers as the output, for /runsync and /status.
   return_aggregate_stream: true
 })

@@ -1,5 +1,5 @@
 /**
- * The handler, as an Effect program. Schemas define its input, output and failures. Its type lists the services that it requires.
+ * The handler as an Effect program. Schemas define its input, output and failures. Its type lists the services that it requires.
  */
 import { Handler } from "@stint/worker"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,6 @@
 /**
- * A service of the handler: greetings by language. The real layer reads them from a file when the worker starts; tests provide another
- * layer.
+ * A service that the handler uses: greetings by language. The real layer reads them from a file when the worker starts; tests provide
+ * another layer.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

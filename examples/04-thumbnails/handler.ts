@@ -4,7 +4,7 @@
  * Input:   `{ images: [...], width?, height?, fit?, format? }`. An image is an http(s) or data: URL, or base64 text.
  * Output:  `{ thumbnails: [{ image, width, height, bytes, type }] }`, `image` as a data: URL, in the order of the input.
  *
- * Reads images one at a time, up to 20 MB each, so that a malicious list cannot exhaust the memory. Rejects URLs in private networks, so that
+ * Reads images one at a time, up to 20 MB each, so that a malicious list cannot exhaust memory. Rejects URLs in private networks, so that
  * callers cannot use this worker to read internal servers.
  */
 import * as sdk from "@stint/sdk"
@@ -63,7 +63,7 @@ sdk.serverless.start({
     const thumbnails = []
     for (const image of images) {
       const photo = await read(job.id, image)
-      // `rotate` without an angle rotates the photo upright by its EXIF data, which the output does not contain.
+      // `rotate` without an angle turns the photo upright according to its EXIF data, because the output does not contain that data.
       const { data, info } = await sharp(photo).rotate().resize({ width, height, fit, withoutEnlargement: true })
         .toFormat(format).toBuffer({ resolveWithObject: true })
       const type = `image/${format}`

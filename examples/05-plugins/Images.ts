@@ -1,5 +1,5 @@
 /**
- * A service of the handler: resizes images.
+ * A service that the handler uses to resize images.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -14,7 +14,7 @@ export class UnreadableImage extends Schema.TaggedError<UnreadableImage>()("Unre
 
 /** Resizes images. */
 export class Images extends Context.Service<Images, {
-  /** Returns an upright JPEG of at most `width` pixels in width. */
+  /** Returns an upright JPEG that is at most `width` pixels wide. */
   readonly resize: (path: string, width: number) => Effect.Effect<Uint8Array, UnreadableImage>
 }>()("example-plugins/Images") {}
 
@@ -22,7 +22,7 @@ export class Images extends Context.Service<Images, {
 export const layer: Layer.Layer<Images> = Layer.succeed(Images, {
   resize: (path, width) =>
     Effect.tryPromise({
-      // `rotate` without an angle rotates the image upright by its EXIF data, which the output does not contain.
+      // `rotate` without an angle turns the image upright according to its EXIF data, because the output does not contain that data.
       try: () => sharp(path).rotate().resize({ width, withoutEnlargement: true }).jpeg().toBuffer(),
       catch: (cause) => new UnreadableImage({ problem: cause instanceof Error ? cause.message : String(cause) })
     })

@@ -1,5 +1,5 @@
 /**
- * The worker: the handler, its plugins, its own service.
+ * The worker: the handler, its plugins, and its own service.
  */
 import { Downloads } from "@stint/downloads"
 import { Worker } from "@stint/worker"

@@ -1,6 +1,6 @@
 /**
- * Calls the examples with Effect, typed by a handler: the client validates the input before it sends it, and fails with the failures that the
- * handler declares.
+ * Calls the examples with Effect, with types from a handler. The client validates the input before sending it, and fails with the failures
+ * that the handler declares.
  *
  *   STINT_API_KEY=... node caller-effect.ts
  */

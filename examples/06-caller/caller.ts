@@ -12,7 +12,7 @@ const client = createClient({
   apiKey: process.env["STINT_API_KEY"]
 })
 
-// Typed by the caller.
+// The caller specifies the types.
 const hello = client.endpoint<{ name: string }, { greeting: string }>("hello")
 console.log((await hello.runSync({ name: "Ada" })).greeting)
 
@@ -23,7 +23,7 @@ for await (const n of client.endpoint("countdown").stream({ from: 3 })) console.
 const job = await hello.run({ name: "Grace" })
 console.log((await hello.result(job.id)).greeting)
 
-// Typed by the type of the handler, in JSON.
+// The types come from the handler's type, as JSON values.
 const layers = client.endpoint<typeof Greeting>("layers")
 console.log((await layers.runSync({ name: "Ada", language: "fr" })).greeting)
 

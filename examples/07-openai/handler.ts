@@ -1,5 +1,5 @@
 /**
- * A model for OpenAI clients. It repeats the last message; all else is what a real model needs.
+ * A model for OpenAI clients. It repeats the last message; everything else is the same as for a real model.
  *
  *   baseURL http://127.0.0.1:4600/v2/echo/openai/v1, apiKey from the output of `pnpm start`, model "echo"
  */
@@ -17,7 +17,7 @@ interface Input {
 
 const MODEL = { id: "echo", object: "model", created: 1_790_000_000, owned_by: "stint" }
 
-/** An error in OpenAI's format. The client throws the exception for its `code`. */
+/** An error in OpenAI's format. The client throws the exception that matches its `code`. */
 const openAiError = (message: string, code: number, param: string | null = null) => ({
   error: { message, type: "invalid_request_error", param, code }
 })

@@ -1,5 +1,5 @@
 /**
- * A handler that counts: it returns the first words of a text, and each word of the text is one token.
+ * A handler that counts its usage: it returns the first words of a text, and counts each word of the text as one token.
  */
 import { Handler } from "@stint/worker"
 import * as Effect from "effect/Effect"

@@ -7,7 +7,7 @@ import { tmpdir } from "node:os"
 import { basename, delimiter, dirname, join } from "node:path"
 import { type Manifest, readManifest, root } from "../workspace.ts"
 
-/** The exit code and the output of a command. */
+/** The exit code and output of a command. */
 interface Ended {
   readonly code: number
   readonly output: string

@@ -4,7 +4,7 @@ import type { Manifest } from "../workspace.ts"
 
 type Kind = "dependencies" | "devDependencies" | "peerDependencies"
 
-/** The problems of a single dependency between packages in these folders. */
+/** The problems reported for a single dependency between packages in these folders. */
 const problemsOf = (from: string, to: string, kind: Kind = "dependencies"): ReadonlyArray<string> => {
   const manifests = new Map([from, to].map((folder): [string, Manifest] => [folder, { name: nameOf(folder) }]))
   manifests.get(from)![kind] = { [nameOf(to)]: "workspace:*" }
@@ -48,7 +48,7 @@ test.each<[string, string, string, Kind?]>([
   expect(problemsOf(from, to, kind)).toEqual([expect.stringContaining(reason)])
 })
 
-test("a circle of dependencies of any kind is an error", () => {
+test("a dependency cycle of any kind is an error", () => {
   const one = (name: string, manifest: Partial<Manifest>) => ({
     name: `@stint/${name}`,
     path: `/${name}`,

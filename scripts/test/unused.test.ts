@@ -5,7 +5,7 @@ import { SmallWorkspace } from "./SmallWorkspace.ts"
 
 const command = [...checks.find(({ name }) => name === "unused")!.command, "--reporter", "json"]
 
-/** What the check names: `file: name`, and `file` for an unused file. */
+/** The problems that the check reports: `file: name`, or `file` for an unused file. */
 const foundIn = async (workspace: SmallWorkspace): Promise<ReadonlyArray<string>> => {
   const { output } = await workspace.run(command)
   const { issues }: { issues: ReadonlyArray<{ file: string; [kind: string]: unknown }> } = JSON.parse(output)
@@ -16,7 +16,7 @@ const foundIn = async (workspace: SmallWorkspace): Promise<ReadonlyArray<string>
   )
 }
 
-test("the unused check names an unused export and an unused file", async () => {
+test("the unused check reports an unused export and an unused file", async () => {
   using workspace = new SmallWorkspace()
   await workspace.run(["node", "scripts/check-manifests.ts", "--fix"])
   const before = await foundIn(workspace)

@@ -16,7 +16,7 @@ import * as WebhooksCommand from "./commands/WebhooksCommand.ts"
 /** Commands that run a platform in this process. */
 const platform = [ServeCommand.command, DevCommand.command] as const
 
-/** Commands that talk to one. */
+/** Commands that call a running platform. */
 const client = [
   RunCommand.command.pipe(Command.provide(PlatformClient.layer)),
   StatusCommand.status.pipe(Command.provide(PlatformClient.layer)),

@@ -1,5 +1,6 @@
 /**
- * A command that failed for a reason its user can fix: one sentence, and a hint. Printed without a stack trace; the exit code is 1.
+ * The error of a command that failed for a reason that its user can fix. It consists of one sentence and a hint, and is printed without a
+ * stack trace. The exit code is 1.
  */
 import { CliError } from "effect/cli"
 import * as Schema from "effect/Schema"

@@ -53,7 +53,7 @@ export const runUntilSignal = Effect.fnUntraced(function*<A, E, R>(layer: Layer.
   })
 }, Effect.uninterruptible)
 
-/** The exit code of the process: `process.exitCode` where a signal ended the command in order, else Effect's default. */
+/** The exit code of the process: `process.exitCode` when a signal shut the command down in order, or else Effect's default. */
 export const teardown: Runtime.Teardown = (exit, onExit) =>
   Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause)
     ? onExit(typeof process.exitCode === "number" ? process.exitCode : 130)

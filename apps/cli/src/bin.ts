@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /**
- * Entry of the `stint` executable.
+ * The entry point of the `stint` executable.
  */
 import * as NodeRuntime from "@effect/platform-node/NodeRuntime"
 import * as NodeServices from "@effect/platform-node/NodeServices"

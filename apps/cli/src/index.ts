@@ -1,4 +1,4 @@
 /**
- * What programs use of the CLI: endpoints as code.
+ * The part of the CLI that programs import: endpoints as code.
  */
 export { defineConfig, type EndpointDefinition, type EndpointsConfig } from "./config/EndpointsFile.ts"

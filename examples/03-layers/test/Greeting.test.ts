@@ -1,5 +1,5 @@
 /**
- * Tests a handler with another layer, without mocks and without a running worker.
+ * Tests a handler with a different layer, without mocks and without a running worker.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { WorkerTest } from "@stint/worker/testing"
@@ -16,7 +16,7 @@ describe("greeting", () => {
       expect(result).toMatchObject({ status: "COMPLETED", output: { greeting: "Ahoy, Ada!" } })
     }).pipe(Effect.provide(pirate)))
 
-  it.effect("fails with the known languages for an unknown one", () =>
+  it.effect("fails with a list of the known languages for an unknown language", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Greeting, { name: "Ada", language: "fr" })
       expect(result.status).toBe("FAILED")

@@ -1,5 +1,5 @@
 /**
- * Tests the handler without a network and a bucket: the test provides other layers of the same services.
+ * Tests the handler without a network or a bucket: the test provides other layers for the same services.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { DownloadsTest } from "@stint/downloads/testing"
@@ -42,7 +42,7 @@ describe("thumbnail", () => {
       expect(yield* UploadsTest.uploaded).toEqual([])
     }).pipe(Effect.provide(layers)))
 
-  it.effect("rejects an invalid width, with its path", () =>
+  it.effect("rejects an invalid width with the path of the value", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.runJson(Thumbnail, { url: url.href, width: 0 })
       expect(result.error).toMatch(/input\.width: .*got 0/)

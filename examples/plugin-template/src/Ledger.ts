@@ -1,5 +1,5 @@
 /**
- * Where a plugin writes its sums. An ordinary service: a file here, a database in your plugin, a list in tests.
+ * Where a plugin writes its totals. It is an ordinary service: a file here, a database in your plugin, and a list in tests.
  */
 import * as Config from "effect/Config"
 import * as Context from "effect/Context"
@@ -18,14 +18,14 @@ class LedgerUnwritable extends Schema.TaggedError<LedgerUnwritable>()("LedgerUnw
   }
 }
 
-/** What one job used in total. */
+/** The total usage of one job. */
 export interface Entry {
   /** The job's id. */
   readonly job: string
   readonly used: { readonly [unit: string]: number }
 }
 
-/** Stores entries. Writing never fails a job: an entry that cannot be written is in the log. */
+/** Stores entries. Writing never fails a job: an entry that cannot be written is logged instead. */
 export class Ledger extends Context.Service<Ledger, {
   readonly write: (entry: Entry) => Effect.Effect<void>
 }>()("example-plugin-template/Ledger") {}

@@ -1,13 +1,13 @@
 /**
- * What a job uses: tokens, GPU seconds, pages. Handlers count, and the plugin writes each job's sums into a ledger.
+ * Counts what a job uses, such as tokens, GPU seconds or pages. Handlers add amounts, and the plugin writes each job's totals to a ledger.
  *
  * ```
  *   handler: Usage.add("tokens", 12) --+
  *   handler: Usage.add("tokens", 3)  --+--> the job's counts --job ends--> Ledger.write({ job, used: { tokens: 15 } })
  * ```
  *
- * The plugin is one middleware: it gives each job its own `Usage` and writes the sums when the job ends. `Usage` is in the type of every
- * handler that counts, so a worker without the middleware does not compile:
+ * The plugin is a single middleware: it provides each job with its own `Usage` and writes the totals when the job ends. `Usage` is part of
+ * the type of every handler that counts its usage, so a worker without the middleware does not compile:
  *
  * ```ts
  * Worker.layer(Summary, { middleware: [Usage.middleware] })
@@ -19,7 +19,7 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Ledger } from "./Ledger.ts"
 
-/** The job used more than it may. A handler may let this error fail the job, or catch it and return what it has. */
+/** The job exceeded a limit. A handler may let this error fail the job, or catch it and return a partial result. */
 export class LimitExceeded extends Schema.TaggedError<LimitExceeded>()("LimitExceeded", {
   unit: Schema.String,
   used: Schema.Number,
@@ -30,14 +30,14 @@ export class LimitExceeded extends Schema.TaggedError<LimitExceeded>()("LimitExc
   }
 }
 
-/** Counts what one job uses. Jobs that run at the same time never share one. */
+/** Counts what one job uses. Each job has its own instance. */
 export class Usage extends Context.Service<Usage, {
-  /** Adds to what the job has used. Fails when the sum exceeds the limit; the amount is counted anyway. */
+  /** Adds an amount to the job's usage. Fails when the total exceeds the limit; the amount is counted anyway. */
   readonly add: (unit: string, amount: number) => Effect.Effect<void, LimitExceeded>
 }>()("example-plugin-template/Usage") {}
 
 /**
- * Adds to what the current job has used. Fails when the sum exceeds the limit; the amount is counted anyway.
+ * Adds an amount to the current job's usage. Fails when the total exceeds the limit; the amount is counted anyway.
  *
  * @example
  * ```ts
@@ -49,7 +49,7 @@ export const add = (unit: string, amount: number): Effect.Effect<void, LimitExce
 
 /** Options of the middleware. */
 export interface Options {
-  /** The most that one job may use, by unit. Default: no limit, because only you know what a job of yours is worth. */
+  /** The maximum that one job may use, by unit. Default: no limit, because the right limit depends on your jobs. */
   readonly limits?: { readonly [unit: string]: number }
 }
 
@@ -64,7 +64,7 @@ export const middlewareWith = ({ limits = {} }: Options): JobMiddleware.JobMiddl
         const limit = limits[unit]
         if (limit !== undefined && sum > limit) return yield* new LimitExceeded({ unit, used: sum, limit })
       })
-      // Also when the job fails or is stopped.
+      // Writes the entry even when the job fails or is stopped.
       return Effect.ensuring(
         next(job, { add }),
         Effect.flatMap(Ledger, (ledger) =>
@@ -72,5 +72,5 @@ export const middlewareWith = ({ limits = {} }: Options): JobMiddleware.JobMiddl
       )
     }))
 
-/** Counts without limits, into the {@link file://./Ledger.ts} of the worker. */
+/** Counts without limits, and writes to the worker's {@link file://./Ledger.ts}. */
 export const middleware: JobMiddleware.JobMiddleware<Usage, Ledger> = middlewareWith({})

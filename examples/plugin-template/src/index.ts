@@ -1,5 +1,5 @@
 /**
- * A plugin for workers: records what each job used.
+ * A worker plugin that records what each job used.
  */
 export * as Ledger from "./Ledger.ts"
 export * as Usage from "./Usage.ts"

@@ -1,7 +1,7 @@
 // The negative type tests below are reported by the Effect language service as well as by the compiler.
 // @effect-diagnostics missingLayerContext:off missingEffectContext:off
 /**
- * Testing a plugin: the test runs a handler with the middleware and reads the ledger in memory.
+ * Tests a plugin: the tests run a handler with the middleware and read the in-memory ledger.
  */
 import { describe, expect, it } from "@effect/vitest"
 import { Handler, Worker } from "@stint/worker"
@@ -23,14 +23,14 @@ const text = "one two three four"
 const middleware = [Usage.middleware] as const
 
 describe("a job's usage", () => {
-  it.effect("is summed up and written when the job has ended", () =>
+  it.effect("is totalled and written when the job has ended", () =>
     Effect.gen(function*() {
       const result = yield* WorkerTest.run(Summary, { text, words: 2 }, { id: "j1" }, { middleware })
       expect(result).toMatchObject({ status: "COMPLETED", output: { summary: "one two" } })
       expect(yield* LedgerTest.entries).toEqual([{ job: "j1", used: { tokens: 4 } }])
     }).pipe(Effect.provide(LedgerTest.layer)))
 
-  it.effect("fails the job above the limit with an error that callers can tell apart, and is written all the same", () =>
+  it.effect("fails the job above the limit with an error that callers can distinguish, and is written anyway", () =>
     Effect.gen(function*() {
       const middleware = [Usage.middlewareWith({ limits: { tokens: 3 } })] as const
       const result = yield* WorkerTest.run(Summary, { text, words: 2 }, { id: "j1" }, { middleware })
@@ -38,7 +38,7 @@ describe("a job's usage", () => {
       expect(yield* LedgerTest.entries).toEqual([{ job: "j1", used: { tokens: 4 } }])
     }).pipe(Effect.provide(LedgerTest.layer)))
 
-  it.effect("is separate for jobs that run at the same time, and written for a job that is stopped", () =>
+  it.effect("is separate for concurrent jobs, and is written even for a job that is stopped", () =>
     Effect.gen(function*() {
       const begun = yield* Deferred.make<void>()
       const Endless = Handler.make("endless", {
@@ -80,7 +80,7 @@ describe("the ledger file", () => {
       expect(readFileSync(path, "utf8").trim().split("\n").map((line) => JSON.parse(line))).toEqual([entry, entry])
     }))
 
-  it.live("that cannot be written is an ERROR line with the variable and the entry", () => {
+  it.live("causes an ERROR line with the variable and the entry when it cannot be written", () => {
     const log = LogMemory.make()
     return write("/dev/null/usage.jsonl").pipe(
       Effect.andThen(Effect.sync(() => {

@@ -12,7 +12,7 @@
  * | option | default | |
  * |---|---|---|
  * | `reconcile` | 250 ms | how soon a new, changed or deleted endpoint is noticed; each check reads a list that stores cache in memory |
- * | `interval` | 1 s | time between checks without an event (five times longer while no job is waiting); a new waiting job triggers a check |
+ * | `interval` | 1 s | time between checks without an event (five times longer while no job is waiting); a new job triggers a check |
  * | `settle` | 50 ms | minimum time between checks of a busy endpoint; a longer time reduces the cost under load and delays scaling |
  * | `initLimit` | 7 min | a worker that has not called the platform by then is killed and counts as a failed start (docs/spec/endpoints.md#worker-supervision) |
  * | `stuckAfter` | 10 s | an idle worker that takes no waiting job for this long is replaced (see `WorkerHealth`) |
@@ -65,7 +65,7 @@ export interface Options {
 /** An endpoint with a running loop. */
 interface ManagedEndpoint {
   readonly workers: EndpointWorkers.EndpointWorkers
-  /** The latest settings; undefined after the endpoint was deleted. */
+  /** The latest settings; undefined once the endpoint has been deleted. */
   endpoint: Endpoint | undefined
 }
 

@@ -150,7 +150,7 @@ export const make = Effect.fnUntraced(function*(
     if (kind === "failedStart") return yield* failures.startFailed(life, "unhealthy", reason)
     yield* failures.exited
     if (cause !== undefined) yield* Effect.logWarning(`Endpoint ${id} lost a worker that was draining. ${reason}`)
-    else yield* Effect.logInfo(`Worker ${life.id} of endpoint ${id} has left.`)
+    else yield* Effect.logInfo(`Worker ${life.id} of endpoint ${id} has exited.`)
   })
 
   /** Runs one worker until it has exited and its exit has been processed. */
@@ -272,7 +272,9 @@ export const make = Effect.fnUntraced(function*(
     return externalWorkers
   }
 
-  /** Checks the endpoint and acts. Returns the time until the next scheduled change, and whether the endpoint is quiet. */
+  /**
+   * Checks the endpoint and starts or stops workers. Returns the time until the next scheduled change, and whether the endpoint is quiet.
+   */
   const reconcile = Effect.gen(function*() {
     if (lifecycles.size === 0 && (endpoint === undefined || !pool.supports.includes(endpoint.source.type))) {
       return { wakeIn: Infinity, resting: true }

@@ -165,7 +165,7 @@ const flush = (sendAll: () => Promise<void>): Effect.Effect<void> =>
     })
   )
 
-/** Starts an SDK with these processors and registers it for plain code. Flushes the last spans when the scope closes. */
+/** Starts an SDK with the given processors and registers it for plain code. Flushes the last spans when the scope closes. */
 export const start = Effect.fnUntraced(function*(options: {
   readonly processors: ReadonlyArray<SpanProcessor>
   readonly sampler?: Sampler

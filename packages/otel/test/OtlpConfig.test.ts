@@ -16,7 +16,7 @@ describe("the variables of OpenTelemetry", () => {
     ["OTEL_SDK_DISABLED is true", { ...on, OTEL_SDK_DISABLED: "TRUE" }],
     ["the exporter is none", { ...on, OTEL_TRACES_EXPORTER: "none" }],
     ["only variables other than the endpoint are set", { OTEL_SERVICE_NAME: "s", OTEL_EXPORTER_OTLP_PROTOCOL: "http/json" }]
-  ])("ask for no traces where %s", ([, env]) =>
+  ])("configure no traces when %s", ([, env]) =>
     Effect.gen(function*() {
       expect(yield* read(env)).toBeUndefined()
     }))
@@ -43,7 +43,7 @@ describe("the variables of OpenTelemetry", () => {
     ["an endpoint with a path", { OTEL_EXPORTER_OTLP_ENDPOINT: "https://c/otlp/" }, "https://c/otlp/v1/traces"],
     ["an address for traces", { ...on, OTEL_EXPORTER_OTLP_TRACES_ENDPOINT: "http://t:1/x" }, "http://t:1/x"],
     [
-      "the local collector, where an exporter is named and no address",
+      "the local collector, when only an exporter is named",
       { OTEL_TRACES_EXPORTER: "otlp" },
       "http://localhost:4318/v1/traces"
     ]
@@ -52,7 +52,7 @@ describe("the variables of OpenTelemetry", () => {
       expect((yield* read(env))?.url).toBe(url)
     }))
 
-  it.effect("prefer the variables for traces to the general ones", () =>
+  it.effect("for traces take precedence over the general variables", () =>
     Effect.gen(function*() {
       const settings = yield* read({
         ...on,
@@ -93,14 +93,14 @@ describe("the variables of OpenTelemetry", () => {
     ],
     ["an attribute", { ...on, OTEL_RESOURCE_ATTRIBUTES: "a=1,b" }, "Entry 2 of OTEL_RESOURCE_ATTRIBUTES is not key=value"]
   ])(
-    "stop the start when they are invalid, and name the variable, its value and the expected value: %s",
+    "prevent the start when invalid, with an error that names the variable, its value and the expected value: %s",
     ([, env, message]) =>
       Effect.gen(function*() {
         expect((yield* Effect.flip(read(env))).message).toContain(message)
       })
   )
 
-  it.effect("are not shown in errors when they may contain a key", () =>
+  it.effect("are not shown in errors when they may contain an API key", () =>
     Effect.gen(function*() {
       const wrong = yield* Effect.flip(read({ ...on, OTEL_EXPORTER_OTLP_HEADERS: "x-key=s3cret%" }))
       expect(wrong.message).toContain("Entry 1 of OTEL_EXPORTER_OTLP_HEADERS (x-key)")

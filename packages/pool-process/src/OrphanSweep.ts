@@ -76,16 +76,16 @@ export const make = (records: WorkerRecords, grace: Duration.Duration): OrphanSw
       if (record.identity === null) {
         records.remove(record.worker)
         yield* Effect.logWarning(
-          `Worker ${record.worker} of endpoint ${record.endpoint} may still run from before (pid ${record.pid}); this system cannot ` +
-            `tell whether that is still the same process, so Stint does not stop it. Stop it yourself if it is.`
+          `Worker ${record.worker} of endpoint ${record.endpoint} may still be running (pid ${record.pid}). This system cannot ` +
+            `determine whether the pid still belongs to the same process, so Stint does not stop it. If it does, stop it yourself.`
         )
       } else if (remainingProcessesOf(record).length === 0) records.remove(record.worker)
       else orphans.push(record)
     }
     if (orphans.length === 0) return
     yield* Effect.logInfo(
-      `${orphans.length} worker${orphans.length === 1 ? "" : "s"} of an earlier run still running: ` +
-        `${orphans.map(({ worker }) => worker).join(", ")}. They are asked to exit after finishing their jobs.`
+      `Found ${orphans.length} running worker${orphans.length === 1 ? "" : "s"} of an earlier run: ` +
+        `${orphans.map(({ worker }) => worker).join(", ")}. They receive a request to exit, and may finish their jobs first.`
     )
     yield* Effect.forEach(orphans, end, { concurrency: "unbounded", discard: true })
   })

@@ -66,7 +66,7 @@ const FINAL_OUTPUT_WAIT = "1 second"
 /** How long to wait for a killed worker to exit. Only a process that the kernel cannot terminate takes longer. */
 const KILL_WAIT = Duration.seconds(5)
 
-/** Time for workers of an earlier platform to exit when this one stops. Its own workers have had their grace period by then. */
+/** Time for workers of an earlier platform to exit when this one stops. By then, the grace period of its own workers has already passed. */
 const ORPHAN_SHUTDOWN_GRACE = Duration.seconds(5)
 
 /** The message of a line, without the logger's format. */

@@ -42,7 +42,7 @@ const loaderOf = (path: string): "tsx" | "ts" | "jsx" | "js" => {
  */
 const LOCAL_API_SERVER = /\/LocalApiServer\.[jt]s$/
 
-/** How {@link singleStartupChunk} treats files. */
+/** Options of {@link singleStartupChunk}. */
 export interface SingleStartupOptions {
   /**
    * Transforms the text of a file, which is needed because only one plugin can load a file. Returns undefined to leave the text unchanged.

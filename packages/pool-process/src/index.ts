@@ -1,3 +1,4 @@
 /**
- * Runs workers as child processes of the platform. */
+ * Runs workers as child processes of the platform.
+ */
 export * as ProcessPool from "./ProcessPool.ts"

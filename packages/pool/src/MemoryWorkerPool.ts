@@ -19,7 +19,7 @@ import type { WorkerExit } from "./WorkerExit.ts"
 import { maskOf, WorkerLog } from "./WorkerLog.ts"
 import { type StartRequest, WorkerPool } from "./WorkerPool.ts"
 
-/** What a worker's program can do in place of a real process. */
+/** The interface through which a worker's program acts as if it were a process. */
 export interface WorkerContext extends StartRequest {
   /** Prints a line. */
   readonly print: (line: string) => Effect.Effect<void>

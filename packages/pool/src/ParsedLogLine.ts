@@ -22,7 +22,7 @@ export interface ParsedLogLine {
   readonly level: LogLevel
   readonly source: LogSource
   readonly message: string
-  /** Whether an SDK's logger wrote it. False: plain text. */
+  /** Whether an SDK's logger wrote the line. False for plain text. */
   readonly isLogged: boolean
 }
 
@@ -30,7 +30,7 @@ const decodeLogged = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Str
   requestId: Schema.NullOr(Schema.String),
   message: Schema.String,
   level: Schema.String,
-  /** Set by our SDK for lines that the handler printed. */
+  /** Set by our SDK on lines that the handler printed. */
   source: Schema.optionalKey(Schema.Literals(["stdout", "stderr"]))
 })))
 

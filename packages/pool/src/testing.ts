@@ -30,9 +30,9 @@ const Behaviour = Schema.Struct({
     Schema.Struct({ _tag: Schema.tag("Exit"), code: Schema.Int }),
     /** Kills itself with this signal. */
     Schema.Struct({ _tag: Schema.tag("Signal"), signal: Schema.Literals(["SIGKILL", "SIGTERM", "SIGABRT"]) }),
-    /** Waits for a request to exit, and exits with code 0. */
+    /** Waits for an exit request, then exits with code 0. */
     Schema.Struct({ _tag: Schema.tag("Wait") }),
-    /** Ignores requests to exit. */
+    /** Ignores exit requests. */
     Schema.Struct({ _tag: Schema.tag("Stay") })
   ])
 })

@@ -1,6 +1,6 @@
 /**
- * The facade's functions in a real worker process, called by the names of docs/spec/handler.md#facade. The tests of each plugin are in its
- * package.
+ * Tests the facade's functions in a real worker process, under the names of docs/spec/handler.md#facade. The tests of each plugin are in
+ * the plugin's package.
  */
 import { PlatformStub, WorkerProcess } from "@stint/worker/testing"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, realpathSync, rmSync } from "node:fs"

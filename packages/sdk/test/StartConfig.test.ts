@@ -18,25 +18,25 @@ describe("the config", () => {
       jobs_fetcher: () => [],
       jobs_handler: () => 1
     }],
-    ["an optional key of undefined", { handler: () => 1, refresh_worker: undefined }]
+    ["an optional key with the value undefined", { handler: () => 1, refresh_worker: undefined }]
   ])("accepts %s", (_name, config) => {
     expect(problemOf(config)).toBeUndefined()
   })
 
   it.each<[string, unknown, RegExp]>([
     ["nothing", undefined, /needs an object with a handler/],
-    ["a function alone", () => 1, /needs an object with a handler/],
+    ["a function instead of an object", () => 1, /needs an object with a handler/],
     ["no handler", {}, /needs a function or a Handler.*"handler", not undefined/],
-    ["a handler that is none", { handler: "hello" }, /"handler", not string/],
+    ["a handler that is not a function", { handler: "hello" }, /"handler", not string/],
     [
       "a misspelt key",
       { handler: () => 1, returnAggregateStream: true },
       /does not know "returnAggregateStream".*Did you mean "return_aggregate_stream"/
     ],
-    ["a key from elsewhere", { handler: () => 1, timeout: 5 }, /does not know "timeout"\. It knows handler, /],
-    ["a number that should be a function", { handler: () => 1, concurrency_modifier: 5 }, /"concurrency_modifier", not number/],
+    ["an unknown key", { handler: () => 1, timeout: 5 }, /does not know "timeout"\. It knows handler, /],
+    ["a number instead of a function", { handler: () => 1, concurrency_modifier: 5 }, /"concurrency_modifier", not number/],
     [
-      "text that should be true or false",
+      "a string instead of a boolean",
       { handler: () => 1, refresh_worker: "yes" },
       /true or false under "refresh_worker", not string/
     ]
@@ -45,7 +45,7 @@ describe("the config", () => {
   })
 
   it("start throws a TypeError for an invalid config", () => {
-    // @ts-expect-error TypeScript sees it, too
+    // @ts-expect-error TypeScript also rejects it
     expect(() => sdk.serverless.start({ handler: () => 1, hander: () => 2 })).toThrow(/Did you mean "handler"/)
   })
 

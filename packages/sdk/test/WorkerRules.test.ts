@@ -13,7 +13,7 @@ interface Row {
   readonly heldBy: string
 }
 
-/** The cells of a row. `\|` is a bar within a cell. */
+/** The cells of a table row. `\|` is a literal bar within a cell. */
 const cellsOf = (line: string) => line.slice(1, -1).split(/(?<!\\)\|/).map((cell) => cell.trim())
 
 const rows = readFileSync(page, "utf8").split("\n").filter((line) => line.startsWith("|")).map((line): Row => {
@@ -21,7 +21,7 @@ const rows = readFileSync(page, "utf8").split("\n").filter((line) => line.starts
   return { section, rule, heldBy }
 }).filter(({ section }) => section !== "section" && !/^[-\s]*$/.test(section))
 
-/** A test in a cell: `[name](path) "title"`. */
+/** Matches a test reference in a cell: `[name](path) "title"`. */
 const REFERENCE = /\[[^\]]+\]\(([^)]+)\) "([^"]+)"/g
 
 const referencesOf = ({ heldBy }: Row) =>

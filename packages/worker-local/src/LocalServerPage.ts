@@ -21,9 +21,9 @@ const ROUTES = [
   [
     "POST",
     "/runsync",
-    "Runs a job and returns its result. Waits up to 90 s, or ?wait=MS; a longer job continues, and /status has it."
+    "Runs a job and returns its result. Waits up to 90 s, or ?wait=MS; a longer job continues, and /status returns its result."
   ],
-  ["POST", "/run", "Starts a job and returns its id. With \"webhook\" beside \"input\", the result is sent there."],
+  ["POST", "/run", "Starts a job and returns its id. Next to \"input\", \"webhook\" can contain a URL that receives the result."],
   [
     "POST",
     "/status/{id}",

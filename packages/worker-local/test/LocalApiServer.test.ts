@@ -72,7 +72,7 @@ const failingReceiver = Effect.acquireRelease(
 
 describe("the server of the local API", () => {
   // docs/spec/local-test-mode.md#webhooks
-  it.effect("tries a failing webhook three times and leaves the job as it is", () =>
+  it.effect("attempts a failing webhook three times and does not change the job", () =>
     Effect.gen(function*() {
       const hook = yield* failingReceiver
       const { run, status, take, worker } = yield* serve
@@ -101,7 +101,7 @@ describe("the server of the local API", () => {
     }))
 
   // docs/spec/jobs-api.md#request-body
-  it.effect("ends a job as TIMED_OUT after its executionTimeout, and tells the worker to stop it", () =>
+  it.effect("ends a job as TIMED_OUT after its executionTimeout, and requests that the worker stop it", () =>
     Effect.gen(function*() {
       const { run, status, take, worker } = yield* serve
       const { id } = yield* run(1, { policy: { executionTimeout: 5_000 } })
@@ -111,7 +111,7 @@ describe("the server of the local API", () => {
       expect(yield* worker.stopRequests).toEqual([id])
     }))
 
-  it.effect("leaves a job with its worker for hours without a heartbeat", () =>
+  it.effect("does not requeue a job after hours without a heartbeat", () =>
     Effect.gen(function*() {
       const { run, status, take, worker } = yield* serve
       const { id } = yield* run(1)
@@ -123,7 +123,7 @@ describe("the server of the local API", () => {
     }))
 
   // docs/spec/local-test-mode.md#local-limits
-  it.effect("keeps the newest ended jobs and every running job", () =>
+  it.effect("retains the newest ended jobs and every running job", () =>
     Effect.gen(function*() {
       const { call, run, status, take, worker } = yield* serve
       const running = yield* run("running")
@@ -141,7 +141,7 @@ describe("the server of the local API", () => {
       expect(yield* status(running.id)).toMatchObject({ status: "IN_PROGRESS" })
     }))
 
-  it.effect("refuses a job with 429 while 1,000 jobs wait", () =>
+  it.effect("rejects a job with 429 while 1,000 jobs are waiting", () =>
     Effect.gen(function*() {
       const { call, read, run, take } = yield* serve
       for (let n = 0; n < MAX_QUEUED_JOBS; n++) yield* run(n)

@@ -150,7 +150,7 @@ describe("the local API", () => {
     }))
 
   // docs/spec/handler.md#returned-values, docs/spec/handler.md#exceptions
-  it.live("a failed job is FAILED and has its error and the rest of the output", () =>
+  it.live("a failed job is FAILED and contains its error and the rest of the output", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction((job) => {
         if (job.input === "throw") throw new RangeError("far")
@@ -299,7 +299,7 @@ describe("the local API", () => {
         })
     }))
 
-  it.live("refresh_worker does not end the local API, and logs what a platform would do", () =>
+  it.live("refresh_worker does not end the local API, but logs what a platform would do", () =>
     Effect.gen(function*() {
       const api = yield* serve(Handler.fromFunction(() => ({ refresh_worker: true, done: true })), { refreshWorker: true })
       expect(yield* api.runsync(1)).toMatchObject({ status: "COMPLETED", output: { done: true } })
@@ -573,7 +573,7 @@ describe("requests that the local API refuses", () => {
       })
   )
 
-  it.live("a web page of another origin gets 403; a page of this machine may call", () =>
+  it.live("a web page of another origin receives 403; a page of this machine may call the API", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       for (const origin of ["https://example.com", "null", "http://localhost.example.com", "http://127.0.0.1.example.com"]) {
@@ -589,7 +589,7 @@ describe("requests that the local API refuses", () => {
 })
 
 describe("the start of the local API", () => {
-  it.live("one line has the address and a curl command to paste", () =>
+  it.live("logs one line with the address and a curl command to paste", () =>
     Effect.gen(function*() {
       const api = yield* serve(echo)
       const lines = api.log.lines.filter(({ level }) => level === "INFO").map(({ message }) => message)
@@ -605,7 +605,7 @@ describe("the start of the local API", () => {
       return error.message
     })
 
-  it.live("a port in use is an error that names the flag for another port", () =>
+  it.live("a port in use causes an error that names the flag for selecting another port", () =>
     Effect.gen(function*() {
       const { url } = yield* serve(echo)
       const { port } = new URL(url)
@@ -614,7 +614,7 @@ describe("the start of the local API", () => {
       )
     }))
 
-  it.live("an address of another machine is an error that names the flag", () =>
+  it.live("an address of another machine causes an error that names the flag", () =>
     Effect.gen(function*() {
       expect(yield* startError({ argv: ["--rp_api_host", "192.0.2.1"] })).toMatch(
         /^--rp_api_host is "192\.0\.2\.1", which is not an address/
@@ -636,7 +636,7 @@ describe("the start of the local API", () => {
 })
 
 describe("the end of the local API", () => {
-  it.live("running jobs finish, waiting jobs fail, and new jobs get 503", () =>
+  it.live("running jobs finish, waiting jobs fail, and new jobs receive 503", () =>
     Effect.gen(function*() {
       const { open, opened } = latch()
       const api = yield* serve(Handler.fromFunction((job) => Promise.resolve(opened).then(() => job.input)))

@@ -97,7 +97,7 @@ describe("a handler file with --rp_serve_api", () => {
     expect((await worker.ended).code).toBe(0)
   })
 
-  it("continues after a result that asks for a fresh worker", async () => {
+  it("continues after a result that requests a fresh worker", async () => {
     const { post, worker } = await serve("worker")
     expect(await post("/runsync", { input: { do: "refresh" } })).toMatchObject({ status: "COMPLETED", output: { done: true } })
     expect(await post("/runsync", { input: { do: "echo" } })).toMatchObject({ output: { do: "echo" } })
@@ -150,7 +150,7 @@ describe("one handler file in each place where it can run", () => {
   })
 
   it.each(["PLATFORM_", "RUNPOD_"] as const)(
-    "a platform streams and collects the same chunks, with variables under %s",
+    "a platform streams and collects the same chunks, with the variable prefix %s",
     async (prefix) => {
       const stub = await PlatformStub.start()
       opened.push(() => stub.down())
@@ -186,7 +186,7 @@ describe("local test mode without --rp_serve_api", () => {
     expect(stdout).toMatch(/^test-[0-9a-f-]{36}: COMPLETED\n/)
   })
 
-  it("a worker of a platform does not load the modules of the local API", async () => {
+  it("a worker on a platform does not load the modules of the local API", async () => {
     const stub = await PlatformStub.start()
     opened.push(() => stub.down())
     start("modules", { env: stub.environment() })

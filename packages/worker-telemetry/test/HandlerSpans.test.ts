@@ -35,7 +35,7 @@ const any = { input: Schema.Unknown, output: Schema.Unknown }
 const HANDLERS: ReadonlyArray<[string, Runnable]> = [
   ["a function", Handler.fromFunction(() => own("own", () => 1))],
   [
-    "a function that has waited",
+    "a function after an await",
     Handler.fromFunction(async () => {
       await setImmediate()
       return await own("own", async () => {
@@ -52,7 +52,7 @@ const HANDLERS: ReadonlyArray<[string, Runnable]> = [
     })
   ],
   [
-    "an async generator that has waited",
+    "an async generator after an await",
     Handler.fromFunction(async function*() {
       yield 1
       await setImmediate()
@@ -61,14 +61,14 @@ const HANDLERS: ReadonlyArray<[string, Runnable]> = [
   ],
   ["an Effect", Handler.make("effect", { ...any, run: () => Effect.sync(() => own("own", () => 1)) })],
   [
-    "an Effect that slept",
+    "an Effect after a sleep",
     Handler.make("effect", {
       ...any,
       run: () => Effect.andThen(Effect.sleep(1), Effect.sync(() => own("own", () => 1)))
     })
   ],
   [
-    "a promise in an Effect, after it has waited",
+    "a promise in an Effect, after an await",
     Handler.make("effect", {
       ...any,
       run: () =>
@@ -166,7 +166,7 @@ describe("spans in a test", () => {
       expect(named(spans, "fine").error).toBeUndefined()
     }).pipe(Effect.provide(TelemetryTest.layer)))
 
-  it.live("are empty when a layer opens", () =>
+  it.live("are empty when a layer is opened", () =>
     Effect.gen(function*() {
       const one = Effect.andThen(Effect.withSpan(Effect.void, "one"), TelemetryTest.spans).pipe(
         Effect.provide(TelemetryTest.layer, { local: true })

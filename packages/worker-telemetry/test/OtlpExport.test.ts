@@ -153,7 +153,7 @@ describe("a worker whose environment names a collector", () => {
 })
 
 describe("an unavailable collector", () => {
-  it.live("causes one WARN line for each outage and one INFO line after it, and fails no job", () =>
+  it.live("causes one WARN line for each outage and one INFO line after it, and does not fail any job", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make
@@ -173,11 +173,11 @@ describe("an unavailable collector", () => {
       expect(log.lines.filter(({ level }) => level === "WARN")).toHaveLength(1)
     }))
 
-  it.live("does not stop jobs, and delays the shutdown by one export attempt at most", () =>
+  it.live("does not stop jobs, and delays the shutdown by at most one export attempt", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const { close, log } = yield* start(stub, Square, {
-        // No collector listens on this port.
+        // No collector is listening on this port.
         OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:1",
         OTEL_EXPORTER_OTLP_TIMEOUT: "300"
       })
@@ -188,7 +188,7 @@ describe("an unavailable collector", () => {
       ])
     }))
 
-  it.effect("delays the shutdown by three seconds at most when it hangs", () =>
+  it.effect("delays the shutdown by at most three seconds when it hangs", () =>
     Effect.gen(function*() {
       const stub = yield* PlatformStub.make()
       const collector = yield* OtlpCollector.make

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import { resultOf, start, TRACE, traceparent } from "./TracedWorker.ts"
 
 describe("an SDK that the program has registered", () => {
-  it.live("receives the job's spans without any variable and is flushed at the end", () =>
+  it.live("receives the job's spans even when no variable is set, and is flushed at the end", () =>
     Effect.gen(function*() {
       const exporter = new InMemorySpanExporter()
       let flushes = 0

@@ -1,5 +1,5 @@
 /**
- * Reads the events of a job until it ends, and reconnects after the last event received.
+ * Reads the events of a job until it ends. After a lost connection, it resumes after the last event that it received.
  *
  * Effect's typed client fails on a `retry:` field, which the platform sends first, so this module parses the text with Effect's SSE parser.
  */
@@ -12,7 +12,7 @@ import { call } from "./PlatformClient.ts"
 
 const decodeEvent = Schema.decodeUnknownEffect(JobEvent)
 
-/** Reconnects without any event before the platform counts as unreachable. */
+/** The number of consecutive connections without any event after which the platform counts as unreachable. */
 const MAX_SILENT_CONNECTIONS = 30
 
 interface Job {
@@ -20,7 +20,9 @@ interface Job {
   readonly id: string
 }
 
-/** Reads one connection: calls `onEvent` for each event in order until the connection ends. Returns false after the last event of the job. */
+/**
+ * Reads one connection and calls `onEvent` for each event in order, until the connection ends. Returns false after the job's last event.
+ */
 const connect = Effect.fnUntraced(function*(
   params: Job,
   events: ReadonlyArray<JobEventKind>,
@@ -54,7 +56,7 @@ export const follow = Effect.fnUntraced(function*(
   events: ReadonlyArray<JobEventKind>,
   onEvent: (event: JobEvent) => Effect.Effect<void>
 ) {
-  // Fail early with a message when the job does not exist.
+  // Fail early, with a message, when the job does not exist.
   yield* call((api) => api.jobs.status({ params: job, query: {} }))
   const progress: { after: string | undefined; silent: number; ended: boolean } = { after: undefined, silent: 0, ended: false }
   while (!progress.ended && progress.silent < MAX_SILENT_CONNECTIONS) {

@@ -1,5 +1,5 @@
 /**
- * The CLI's client: typed calls to all three APIs, with failures as messages.
+ * The CLI's client. It makes typed calls to all three APIs and turns failures into messages.
  */
 import { Api } from "@stint/contract/Api"
 import * as Context from "effect/Context"
@@ -19,7 +19,7 @@ export class PlatformClient extends Context.Service<PlatformClient, {
   readonly api: HttpApiClient.ForApi<typeof Api>
 }>()("@stint/cli/PlatformClient") {}
 
-/** Connects to `STINT_URL` with `STINT_API_KEY`, or to the platform of this machine with its stored key. */
+/** Connects to `STINT_URL` with `STINT_API_KEY`, or to the platform on this machine with its stored key. */
 export const layer = Layer.effect(
   PlatformClient,
   Effect.gen(function*() {
@@ -40,7 +40,7 @@ export const layer = Layer.effect(
   })
 ).pipe(Layer.provide(FetchHttpClient.layer))
 
-/** Message of a failed call: the platform's error and hint, or the connection error. */
+/** Fails with the message of a failed call: the platform's error and hint, or the connection error. */
 const explain = (url: string) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, CliFailure, R> =>
   Effect.mapError(effect, (error) => {
     if (error instanceof CliFailure) return error

@@ -17,7 +17,7 @@ import { endpoint, json } from "./SharedFlags.ts"
 
 const batchId = Argument.String("batch").pipe(Argument.withDescription("Id of the batch"))
 
-/** Limits of one call: characters (well below the platform's 10 MiB) and requests. */
+/** The limits of one call, in characters (well below the platform's 10 MiB) and in requests. */
 const CALL_CHARACTERS = 2 * 1024 * 1024
 const CALL_REQUESTS = 1_000
 
@@ -25,7 +25,7 @@ const decodeRequest = Schema.decodeUnknownEffect(Schema.fromJsonString(BatchRequ
 
 type Request = (typeof BatchRequest)["Type"]
 
-/** The requests of a file, split into calls. All lines are read before the first call, so that a bad line sends nothing. */
+/** The requests of a file, split into calls. All lines are read before the first call, so that nothing is sent when a line is invalid. */
 const readCalls = Effect.fnUntraced(function*(file: string) {
   const fs = yield* FileSystem.FileSystem
   const text = yield* fs.readFileString(file).pipe(
@@ -58,7 +58,7 @@ const readCalls = Effect.fnUntraced(function*(file: string) {
 const time = (millis: number | undefined): string =>
   millis === undefined ? "-" : new Date(millis).toISOString().slice(0, 19).replace("T", " ")
 
-/** A batch as text. */
+/** Formats a batch as text. */
 const text = (batch: Batch): string =>
   Output.table([
     ["batch", batch.id],
@@ -96,7 +96,7 @@ const create = Command.make(
     )
     for (const requests of calls) {
       yield* call((api) => api.batches.addRequests({ params: { endpoint, id }, payload: { requests } })).pipe(
-        // A half-filled batch is useless: cancel it.
+        // A batch with only some of its requests is useless, so it is cancelled.
         Effect.tapError(() => Effect.ignore(call((api) => api.batches.cancelBatch({ params: { endpoint, id } }))))
       )
     }

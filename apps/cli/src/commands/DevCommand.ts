@@ -1,5 +1,6 @@
 /**
- * `stint dev`: the platform and one worker for one handler file, reloaded on every change of the files beside it.
+ * `stint dev` runs the platform and one worker for one handler file. It reloads the handler whenever the file, or a file next to it,
+ * changes.
  *
  * Jobs are in memory and are discarded when the command ends. Running jobs finish on the worker that started them; the next job runs the new
  * code.
@@ -24,13 +25,13 @@ import * as Platform from "../platform/Platform.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
 import { runUntilSignal } from "../Signals.ts"
 
-/** Changes within this time of each other count as one: editors write a file in several steps. */
+/** Changes within this time of each other count as one change, because editors write a file in several steps. */
 const DEBOUNCE = Duration.millis(150)
 
 /** Paths whose changes do not restart the worker. */
 const IGNORED = /(^|[/\\])(node_modules|\.git|\.stint|dist)([/\\]|$)|~$|\.sw[a-z]$|\.log$/
 
-/** The endpoint's name for a file: the folder's name for `handler.ts` and `index.ts`, else the file's name. */
+/** The endpoint's name for a file: the folder's name for `handler.ts` and `index.ts`, or else the file's name. */
 const endpointNameOf = (file: string, path: Path.Path): string => {
   const base = path.basename(file).replace(/\.[^.]+$/, "")
   const name = base === "handler" || base === "index" ? path.basename(path.dirname(file)) : base
@@ -61,7 +62,7 @@ export const command = Command.make(
       }
       const settings = yield* PlatformConfig.load
       const directory = path.dirname(file)
-      // The stored key: `stint run` in another terminal of this folder reads the same one.
+      // The stored key, because `stint run` in another terminal reads the same key when it runs in this folder.
       const admin = yield* AdminKey.obtain(settings)
 
       /** The endpoint. Each revision changes its environment, which makes the autoscaler replace the workers. */
@@ -110,7 +111,7 @@ export const command = Command.make(
       const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
       yield* runUntilSignal(
         Layer.merge(announcement, reload).pipe(Layer.provide(Platform.layer({
-          // A developer who presses Ctrl-C does not want to wait for the full grace period.
+          // A shorter grace period, because a developer who presses Ctrl-C does not want to wait for the full one.
           settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
           apiKey: admin.key,
           store: "memory",

@@ -24,14 +24,17 @@ const scalerText = ({ scaler }: Endpoint): string =>
 const limitText = ({ rateLimit }: Endpoint): string => {
   if (rateLimit === undefined) return "none"
   const open = rateLimit.concurrent === undefined ? "" : `, ${rateLimit.concurrent} open at once`
-  return `${rateLimit.limit} calls of each kind in ${rateLimit.perMs / 1000} s a key${open}`
+  return `${rateLimit.limit} calls of each kind in ${rateLimit.perMs / 1000} s per key${open}`
 }
 
 const details = (endpoint: Endpoint): string =>
   Output.table([
     ["id", endpoint.id],
     ["source", sourceText(endpoint)],
-    ["workers", `${endpoint.workers.min} to ${endpoint.workers.max}, idle ones kept ${endpoint.workers.idleTimeoutMs / 1000} s`],
+    [
+      "workers",
+      `${endpoint.workers.min} to ${endpoint.workers.max}, idle for at most ${endpoint.workers.idleTimeoutMs / 1000} s`
+    ],
     ["scaling", scalerText(endpoint)],
     ["execution timeout", `${endpoint.executionTimeoutMs / 1000} s`],
     ["time to live", `${endpoint.ttlMs / 1000} s`],
@@ -140,7 +143,7 @@ export const endpoints = Command.make("endpoints").pipe(
   Command.withSubcommands([list, create, show, remove])
 )
 
-/** `stint worker-env`. It prints the worker key on purpose. */
+/** `stint worker-env`. It prints the worker key intentionally. */
 export const workerEnv = Command.make(
   "worker-env",
   {

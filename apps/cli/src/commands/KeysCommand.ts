@@ -30,7 +30,7 @@ const timeText = (millis: number | undefined): string =>
 const endText = ({ expiresAt, revokedAt }: AccessKey): string =>
   revokedAt === undefined ? (expiresAt === undefined ? "never" : timeText(expiresAt)) : timeText(revokedAt)
 
-/** The key argument. A full secret is accepted too, and its id is used, because pasting one is an easy mistake. */
+/** The key argument. A full secret is also accepted, and its id is used, because it is easy to paste the secret by mistake. */
 const keyId = Argument.String("key").pipe(
   Argument.withDescription("Id of the key: the 16 characters after stint_"),
   Argument.map((text) => /^stint_([0-9a-f]{16})(?:_|$)/.exec(text)?.[1] ?? text)
@@ -97,7 +97,7 @@ const rateLimitOf = Effect.fnUntraced(function*(
   }
 })
 
-/** The endpoints of a key, from its flags. A key without any endpoint is refused. */
+/** The endpoints of a key, from the flags. Fails when the flags specify no endpoint. */
 const endpointsOf = Effect.fnUntraced(function*(names: ReadonlyArray<string>, all: boolean, isAdmin: boolean) {
   if (all && names.length === 0) return { endpoints: "all" }
   if (names.length > 0 && !all) return { endpoints: [...new Set(names)] }
@@ -145,7 +145,7 @@ const expiryOf = Effect.fnUntraced(function*(expiresIn: Option.Option<Duration.D
   return { expiresAt: (yield* Clock.currentTimeMillis) + Math.ceil(Duration.toMillis(expiresIn.value)) }
 })
 
-/** Scopes, endpoints, expiry and rate limit of a key in one line. */
+/** Formats the scopes, endpoints, expiry and rate limit of a key on one line. */
 const opensText = (key: AccessKey): string =>
   `${key.scopes.join(", ")} of ${key.endpoints === "all" ? "every endpoint" : endpointsText(key)}, ${
     key.expiresAt === undefined ? "without end" : `until ${timeText(key.expiresAt)} UTC`

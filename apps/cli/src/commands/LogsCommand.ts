@@ -1,5 +1,5 @@
 /**
- * `stint logs`: prints the log of a job; with `-f` it follows the log until the job ends.
+ * `stint logs` prints the log of a job. With `-f`, it follows the log until the job ends.
  */
 import { isLevelEnabled, type JobLogLine, LOG_LEVELS, type LogLevel, parseLogLevel } from "@stint/contract/JobLogLine"
 import { LOG_PAGE_LIMIT } from "@stint/contract/LogsApi"

@@ -1,5 +1,5 @@
 /**
- * `stint run`: submits a job. With --sync it waits for the result; with --stream it prints the chunks.
+ * `stint run` submits a job. With --sync, it waits for the result. With --stream, it prints the chunks.
  */
 import { isTerminal, type Job } from "@stint/contract/Job"
 import { Command, Flag } from "effect/cli"
@@ -16,7 +16,7 @@ import { endpoint, json } from "./SharedFlags.ts"
 
 const decodeJson = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Json))
 
-/** How long one call waits on the server before the progress line is redrawn. Milliseconds. */
+/** How long the server holds one call before the progress line is redrawn. Milliseconds. */
 const POLL_MILLIS = "2000"
 
 const readInput = Effect.fnUntraced(function*(input: Option.Option<string>, file: Option.Option<string>) {
@@ -59,7 +59,7 @@ const awaitEnd = Effect.fnUntraced(function*(endpoint: string, first: Job) {
   return job
 })
 
-/** Fails unless the job COMPLETED, so that the exit code is 1. */
+/** Fails unless the job is COMPLETED, so that the exit code is 1. */
 const requireCompleted = (job: Job): Effect.Effect<void, CliFailure> =>
   job.status === "COMPLETED"
     ? Effect.void

@@ -1,5 +1,5 @@
 /**
- * `stint status` and `stint cancel`: show or cancel one job.
+ * `stint status` shows one job, and `stint cancel` cancels one.
  */
 import type { Explanation } from "@stint/contract/Explanation"
 import type { ExplainedJob } from "@stint/contract/JobsApi"
@@ -30,7 +30,7 @@ const formatWorkers = ({ draining, idle, initializing, max, running, throttled, 
 
 const time = (millis: number): string => new Date(millis).toISOString()
 
-/** A job as text, with the explanation of its state. */
+/** Formats a job as text, with an explanation of its state. */
 const formatJob = (job: ExplainedJob): string => {
   const { explain } = job
   if (explain === undefined) return Output.job(job)
@@ -55,7 +55,7 @@ export const status = Command.make(
   })
 ).pipe(Command.withDescription("Show a job; --explain says why it is in its state"))
 
-/** `stint cancel`. A job that has already ended is unchanged, and the command says so. */
+/** `stint cancel`. Does not change a job that has already ended, and prints that it had ended. */
 export const cancel = Command.make(
   "cancel",
   { endpoint, jobId, json },

@@ -112,7 +112,7 @@ const resend = Command.make(
       ({ id, url }) => `Sending ${id} to ${url} again.\nSee its outcome: stint webhooks show ${endpoint} ${id}`
     )
   })
-).pipe(Command.withDescription("Send a delivery again, whatever its state"))
+).pipe(Command.withDescription("Send a delivery again, regardless of its state"))
 
 const secret = Command.make(
   "secret",

@@ -1,5 +1,6 @@
 /**
- * The platform's API key: `STINT_API_KEY`, else generated once and stored in the data folder, readable only by its owner.
+ * The platform's API key. It is `STINT_API_KEY`, or else a key that is generated once and stored in the data folder, readable only by its
+ * owner.
  */
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
@@ -22,7 +23,7 @@ const read = Effect.fnUntraced(function*(dataDir: string) {
   return Option.filter(Option.map(text, (key) => key.trim()), (key) => key !== "")
 })
 
-/** The key for clients on this machine: the variable, else the stored key; undefined where neither exists. */
+/** The key for clients on this machine: the variable, or else the stored key. Undefined when neither exists. */
 export const find = Effect.fnUntraced(function*(config: PlatformConfig) {
   if (Option.isSome(config.apiKey)) return config.apiKey
   return Option.map(yield* read(config.dataDir), (key) => Redacted.make(key))
@@ -31,11 +32,11 @@ export const find = Effect.fnUntraced(function*(config: PlatformConfig) {
 /** The platform's key. */
 export interface AdminKey {
   readonly key: Redacted.Redacted
-  /** Where the key comes from, as text. */
+  /** The origin of the key, as text. */
   readonly origin: string
 }
 
-/** The platform's key and where it comes from. Generates and stores one where none exists. */
+/** Returns the platform's key and its origin. Generates and stores a key when none exists. */
 export const obtain = Effect.fn("AdminKey.obtain")(function*(config: PlatformConfig): Effect.fn.Return<
   AdminKey,
   CliFailure,

@@ -4,18 +4,18 @@
 import type { AllowedOrigins } from "@stint/server/Cors"
 import * as Schema from "effect/Schema"
 
-/** A text as an origin in the form that browsers send; undefined when it is not exactly one origin. */
+/** Parses a string to an origin in the form that browsers send; undefined when the string is not exactly one origin. */
 const originOf = (text: string): string | undefined => {
   if (!URL.canParse(text)) return undefined
   const { hash, host, origin, pathname, search, username } = new URL(text)
   if (host === "" || hash !== "" || search !== "" || username !== "" || !/^\/?$/.test(pathname)) return undefined
-  // `URL.origin` is "null" for browser extensions; browsers send scheme and host.
+  // For browser extensions, `URL.origin` is "null", but browsers send the scheme and the host.
   return origin === "null" ? text.replace(/\/$/, "") : origin
 }
 
 const wordsOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
 
-/** `*`, or comma-separated origins. A trailing slash and upper case are accepted. */
+/** `*`, or comma-separated origins. A trailing slash and uppercase letters are accepted. */
 export const CorsOrigins = Schema.String.check(
   Schema.makeFilter((text) =>
     text.trim() === "*" || wordsOf(text).every((one) => originOf(one) !== undefined) || "comma-separated origins"

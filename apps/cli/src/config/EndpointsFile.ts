@@ -1,5 +1,5 @@
 /**
- * Endpoints as code: the file that `stint serve --config FILE` reads.
+ * Endpoints as code: defines the file that `stint serve --config FILE` reads.
  *
  * ```ts
  * import { defineConfig } from "@stint/cli"
@@ -26,7 +26,7 @@ import { CliFailure } from "../CliFailure.ts"
 /** A duration: text such as `"5 seconds"`, or milliseconds. */
 export type DurationInput = Duration.Input
 
-/** One endpoint of the file. Omitted members have the platform's defaults (see `EndpointSpec`). */
+/** One endpoint of the file. Omitted members have the platform's default values (see `EndpointSpec`). */
 export interface EndpointDefinition {
   /** A file that calls `serverless.start` or launches a `Worker`. */
   readonly handler?: string
@@ -44,7 +44,7 @@ export interface EndpointDefinition {
   readonly maxAttempts?: number
   readonly retention?: DurationInput
   readonly errorTraceback?: "full" | "none"
-  /** Rate limit of each key, per kind of operation. */
+  /** The rate limit for each key and kind of operation. */
   readonly rateLimit?: { readonly limit: number; readonly per: DurationInput; readonly concurrent?: number }
   readonly env?: Readonly<Record<string, string>>
 }
@@ -54,7 +54,7 @@ export interface EndpointsConfig {
   readonly endpoints: Readonly<Record<string, EndpointDefinition>>
 }
 
-/** Returns its argument; only adds types. */
+/** Returns its argument unchanged; it only adds types. */
 export const defineConfig = (config: EndpointsConfig): EndpointsConfig => config
 
 const TimeSpan = Schema.Union([Schema.DurationFromString, Schema.DurationFromMillis])
@@ -123,7 +123,7 @@ const scalerOf = (scaler: Definition["scaler"]) => {
     : { scaler: { type: scaler.type, value: scaler.perWorker } }
 }
 
-/** The `EndpointSpec` of one definition. Paths are resolved against `directory`. */
+/** Converts one definition to an `EndpointSpec`. Paths are resolved against `directory`. */
 export const toSpec = Effect.fnUntraced(function*(id: string, definition: Definition, directory: string) {
   const path = yield* Path.Path
   const { errorTraceback, env, maxAttempts, rateLimit, workers } = definition

@@ -1,11 +1,12 @@
 /**
- * Settings of job logs: how many lines and bytes are stored. An invalid value stops the start and names the variable.
+ * Settings for job logs: how many lines and bytes are stored. On an invalid value, the platform does not start, and the error names the
+ * variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
- * | `STINT_LOGS_LINES` | 10000 | newest log lines stored per job; more lines help with jobs that log a lot and cost disk space |
+ * | `STINT_LOGS_LINES` | 10000 | newest log lines stored per job; more lines help with jobs that log a lot but take disk space |
  * | `STINT_LOGS_SIZE` | 1 MiB | newest bytes of log stored per job |
- * | `STINT_LOGS_TOTAL` | 256 MiB | bytes of all stored log lines; above it the oldest lines of all jobs are deleted. Bounds the disk space of logs |
+ * | `STINT_LOGS_TOTAL` | 256 MiB | bytes of all stored log lines; above it, the oldest lines are deleted. Bounds the logs' disk space |
  */
 import { defaultLogQuotas, type LogQuotas } from "@stint/store/JobLogStore"
 import * as Config from "effect/Config"
@@ -17,10 +18,10 @@ import { setting } from "./Setting.ts"
 
 const KIBIBYTE = 1024
 
-/** Bounds of the settings: fewer lines would be useless, more would be slow to read. */
+/** The bounds of the settings. Fewer lines would be useless, and more would be slow to read. */
 const Lines = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 100, maximum: 10_000_000 }))
 
-/** Reads the settings; fails with the first invalid one. */
+/** Reads the settings. Fails on the first invalid setting. */
 export const load: Effect.Effect<LogQuotas, CliFailure> = Effect.all({
   lines: setting(
     "STINT_LOGS_LINES",

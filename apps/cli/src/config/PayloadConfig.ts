@@ -1,19 +1,20 @@
 /**
- * Settings of payloads: size limits, and the store for large ones. An invalid value stops the start and names the variable.
+ * Settings for payloads: size limits, and the store for large payloads. On an invalid value, the platform does not start, and the error
+ * names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `STINT_LIMIT_RUN` | 10 MiB, or 64 MiB with `STINT_PAYLOADS` | largest body of `/run`; larger bodies use more memory and delay other callers |
  * | `STINT_LIMIT_RUNSYNC` | 20 MiB, or 64 MiB | largest body of `/runsync` |
  * | `STINT_LIMIT_RESULT` | 20 MiB, or 64 MiB | largest result of a worker; a larger result fails the job |
- * | `STINT_LIMIT_CHUNK` | 1 MiB | largest streamed chunk or progress value; both stay in the database |
+ * | `STINT_LIMIT_CHUNK` | 1 MiB | largest streamed chunk or progress value; both are stored in the database |
  * | `STINT_LIMIT_BATCH` | 10 MiB | largest body of a batch call |
  * | `STINT_PAYLOADS` | none | store for large inputs and outputs: `dir:/srv/payloads` or `s3://bucket/prefix` |
  * | `STINT_PAYLOADS_THRESHOLD` | 256 KiB | payloads above this size move to the store; a lower value keeps the database smaller, a higher one saves round trips to the store |
  * | `STINT_PAYLOADS_ENDPOINT` | AWS | URL of the S3 service, for example `http://127.0.0.1:9000` |
  * | `STINT_PAYLOADS_REGION` | us-east-1 | region of the bucket |
- * | `STINT_PAYLOADS_ACCESS_KEY_ID`, `STINT_PAYLOADS_SECRET_ACCESS_KEY` | | credentials of the bucket; they need list, put, get and delete |
- * | `STINT_PAYLOADS_MEMORY` | 512 MiB | memory for bodies and responses of 1 MiB and more; above it the server answers 503 with Retry-After |
+ * | `STINT_PAYLOADS_ACCESS_KEY_ID`, `STINT_PAYLOADS_SECRET_ACCESS_KEY` | | credentials that may list, put, get and delete in the bucket |
+ * | `STINT_PAYLOADS_MEMORY` | 512 MiB | memory for bodies and responses of 1 MiB or more; above it, the response is 503 with Retry-After |
  */
 import { bytesInWords, defaults } from "@stint/server/Limits"
 import * as ByteSize from "effect/ByteSize"
@@ -26,7 +27,7 @@ import { resolve } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import { secretSetting, setting } from "./Setting.ts"
 
-/** The store of large payloads. */
+/** The store for large payloads. */
 export type PayloadLocation =
   | { readonly _tag: "Directory"; readonly folder: string }
   | {
@@ -39,7 +40,7 @@ export type PayloadLocation =
     readonly secretAccessKey: Redacted.Redacted
   }
 
-/** Size limits in bytes, and the store of large payloads. */
+/** Size limits in bytes, and the store for large payloads. */
 export interface PayloadSettings {
   readonly runBytes: number
   readonly runsyncBytes: number
@@ -57,8 +58,8 @@ const KIBIBYTE = 1024
 const MEBIBYTE = 1024 * KIBIBYTE
 
 /**
- * Upper bound of every limit: a body is a string in memory, a string has at most 512 million characters, and a webhook may contain an input
- * and an output.
+ * The upper bound of every limit. A body is a string in memory, a string can have at most 512 million characters, and a webhook may contain
+ * both an input and an output.
  */
 const LARGEST = 200 * MEBIBYTE
 
@@ -160,7 +161,7 @@ const location = Effect.gen(function*() {
   )
 })
 
-/** Reads the settings; fails with the first invalid one. */
+/** Reads the settings. Fails on the first invalid setting. */
 export const load: Effect.Effect<PayloadSettings, CliFailure> = Effect.gen(function*() {
   const where = yield* location
   const limit = (name: string, without: number) => size(name, Option.isSome(where) ? WITH_STORE : without)

@@ -1,21 +1,22 @@
 /**
- * Settings of `stint serve`, read from the environment once at the start. An invalid value stops the start and names the variable.
+ * Settings of `stint serve`, read from the environment once at startup. On an invalid value, the platform does not start, and the error
+ * names the variable.
  *
  * | variable | default | meaning and trade-off |
  * |---|---|---|
  * | `PORT` | 4600 | port to listen on; 0 chooses a free one |
- * | `STINT_HOST` | 127.0.0.1 | address to bind; 0.0.0.0 opens the platform to the network |
+ * | `STINT_HOST` | 127.0.0.1 | address to bind; 0.0.0.0 exposes the platform to the network |
  * | `STINT_DATA_DIR` | .stint | folder of the database, the API key and the compile cache |
  * | `STINT_API_KEY` | generated once | the admin key; at least 16 characters |
- * | `STINT_DURABILITY` | D2 | `D2` survives power loss; `D1` survives only the process being killed and writes faster |
- * | `STINT_PUBLIC_URL` | from host and port | address of the platform for callers and workers, for example behind a proxy |
+ * | `STINT_DURABILITY` | D2 | `D2`: jobs survive a power failure; `D1`: they survive a killed process only, and writes are faster |
+ * | `STINT_PUBLIC_URL` | from host and port | address at which callers and workers reach the platform, for example behind a proxy |
  * | `STINT_CORS_ORIGINS` | none | web pages that may call the jobs API and the OpenAI route: `https://app.example.com, http://localhost:5173`, or `*` for all |
  * | `STINT_WEBHOOKS_ALLOW` | none | private addresses that webhooks may be sent to, comma-separated: `10.0.0.7, 192.168.1.0/24` |
- * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` allows webhooks to every private address, including this machine; callers choose the address |
- * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | time limit for a receiver's response; a longer limit tolerates slow receivers, which then occupy delivery slots for longer |
+ * | `STINT_WEBHOOKS_ALLOW_PRIVATE` | false | `true` allows webhooks to all private addresses and this machine; callers choose the address |
+ * | `STINT_WEBHOOKS_TIMEOUT` | 15 seconds | time limit for a receiver's response; a longer limit lets slow receivers occupy delivery slots longer |
  * | `STINT_BATCH_REQUESTS` | 5000 | maximum requests in one batch; larger batches make longer transactions |
  * | `STINT_BATCHES` | 10 | maximum batches of an endpoint that have not ended, including drafts |
- * | `STINT_BATCH_QUEUED` | 50000 | maximum waiting jobs of an endpoint when a batch is finalized, including the batch's |
+ * | `STINT_BATCH_QUEUED` | 50000 | maximum waiting jobs of an endpoint when a batch is finalized, including the batch's jobs |
  * | `STINT_SHUTDOWN_GRACE` | 30 seconds | time for running jobs to finish during shutdown |
  */
 import * as AddressGuard from "@stint/http-guard/AddressGuard"
@@ -42,7 +43,7 @@ export interface WebhookSettings {
   readonly timeout: Duration.Duration
 }
 
-/** Limits of batches; documented in the server's `Limits.ts`. */
+/** The limits of batches, which the server's `Limits.ts` documents. */
 export interface BatchSettings {
   readonly batchRequests: number
   readonly openBatches: number
@@ -60,10 +61,10 @@ export interface PlatformConfig {
   readonly corsOrigins: AllowedOrigins
   readonly shutdownGrace: Duration.Duration
   readonly webhooks: WebhookSettings
-  /** Variables: PayloadConfig.ts. */
+  /** See PayloadConfig.ts for the variables. */
   readonly payloads: PayloadConfig.PayloadSettings
   readonly batches: BatchSettings
-  /** Variables: LogConfig.ts. */
+  /** See LogConfig.ts for the variables. */
   readonly logs: LogQuotas
 }
 
@@ -77,12 +78,14 @@ const WebAddress = Schema.URL.check(
 
 /** Comma-separated addresses and CIDR ranges. */
 const Ranges = Schema.String.check(
-  Schema.makeFilter((text) => Result.isSuccess(AddressGuard.make({ allow: rangesOf(text) })) || "addresses and ranges by commas")
+  Schema.makeFilter((text) =>
+    Result.isSuccess(AddressGuard.make({ allow: rangesOf(text) })) || "comma-separated addresses and ranges"
+  )
 )
 
 const rangesOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
 
-/** Long enough for one request, short enough to keep delivery slots moving. */
+/** Long enough for one request, but short enough that slow receivers do not block the delivery slots. */
 const RequestTimeout = Schema.DurationFromString.check(
   Schema.makeFilter((duration) => {
     const millis = Duration.toMillis(duration)
@@ -104,7 +107,7 @@ const count = (name: string, fallback: number, maximum: number): Effect.Effect<n
 const webAddress = (name: string): Config.Config<Option.Option<string>> =>
   Config.option(Config.map(Config.schema(WebAddress, name), (url) => url.href.replace(/\/+$/, "")))
 
-/** Reads all settings; fails with the first invalid one. */
+/** Reads all settings. Fails on the first invalid setting. */
 export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
   port: setting(
     "PORT",
@@ -172,7 +175,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
   )
 })
 
-/** URL of the platform for client commands: `STINT_URL`, else the default address. */
+/** The platform's URL for client commands: `STINT_URL`, or else the default address. */
 export const clientUrl: Effect.Effect<string, CliFailure> = setting(
   "STINT_URL",
   "an http or https address, for example http://127.0.0.1:4600",

@@ -1,14 +1,14 @@
 /**
- * Reads one environment variable; an invalid value fails with the value and its required form.
+ * Reads one environment variable. For an invalid value, it fails with the value and the required form.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import { CliFailure } from "../CliFailure.ts"
 
-/** Longer values are cut in messages. Characters. */
+/** Longer values are truncated in messages. Characters. */
 const SHOWN_CHARACTERS = 80
 
-/** The first line of a ConfigError: what was expected. The lines after it name the variable, which the message does anyway. */
+/** The first line of a ConfigError, which states what was expected. The other lines name the variable, which the message already does. */
 const reasonOf = ({ cause }: Config.ConfigError): string => cause.message.split("\n")[0] ?? cause.message
 
 const invalid = (name: string, value: string, shape: string, error: Config.ConfigError) =>
@@ -26,6 +26,6 @@ export const setting = <A>(name: string, shape: string, config: Config.Config<A>
         Effect.fail(invalid(name, JSON.stringify(value.slice(0, SHOWN_CHARACTERS)), shape, error)))
   )
 
-/** As {@link setting}, for a variable whose value must not be shown. */
+/** Like {@link setting}, for a variable whose value must not be shown. */
 export const secretSetting = <A>(name: string, shape: string, config: Config.Config<A>): Effect.Effect<A, CliFailure> =>
   Effect.catch(config, (error) => Effect.fail(invalid(name, "invalid", shape, error)))

@@ -1,6 +1,6 @@
 /**
- * The platform's log on a terminal. One line per event: time, level, message, annotations. Lines of workers start with their endpoint and
- * worker and are otherwise unchanged.
+ * Formats the platform's log for a terminal. Each event is one line with its time, level, message and annotations. Lines from workers start
+ * with the endpoint and the worker and are otherwise unchanged.
  *
  * ```
  *   04:12:09 INFO   hello w-3f9a | loading the model
@@ -36,10 +36,10 @@ const write = (text: string): void => {
   process.stderr.write(`${text}\n`)
 }
 
-/** The log goes to standard error: standard output is for results. */
+/** The log goes to standard error, because standard output is for results. */
 export const layer = Logger.layer([Logger.map(format, write)])
 
-/** A line of a worker. Plain text is unchanged; a line of the SDK's logger is prefixed with its level and job. */
+/** Writes a line from a worker. Plain text is unchanged; a line from the SDK's logger is prefixed with its level and job. */
 export const writeWorkerLine = (
   { endpoint, text, worker }: Pick<WorkerLine, "endpoint" | "text" | "worker">,
   { isLogged, job, level, message }: ParsedLogLine
@@ -52,6 +52,6 @@ export const writeWorkerLine = (
   )
 }
 
-/** One line of a job's log, for `stint logs`. */
+/** Formats one line of a job's log for `stint logs`. */
 export const jobLine = ({ level, message, time, workerId }: JobLogLine): string =>
   line(new Date(time), level, `${workerId ?? "platform"} | ${message}`)

@@ -1,16 +1,16 @@
 /**
- * Output of commands: text, or one JSON document with `--json`, and a progress line on a terminal.
+ * The output of commands: text, or one JSON document with `--json`, and a progress line when the output is a terminal.
  */
 import type { Job } from "@stint/contract/Job"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import process from "node:process"
 
-/** Prints a value as JSON, or as text by `human`. */
+/** Prints a value as JSON, or as text formatted by `human`. */
 export const print = <A>(json: boolean, value: A, human: (value: A) => string): Effect.Effect<void> =>
   Console.log(json ? JSON.stringify(value, null, 2) : human(value))
 
-/** Draws the progress line, which the next one overwrites. Only when standard error is a terminal. */
+/** Draws the progress line, which the next progress line overwrites. Does nothing unless standard error is a terminal. */
 export const progress = (line: string): Effect.Effect<void> =>
   Effect.sync(() => {
     if (process.stderr.isTTY) process.stderr.write(`\r\u001b[2K${line}`)
@@ -21,7 +21,7 @@ export const clearProgress: Effect.Effect<void> = progress("")
 
 const seconds = (millis: number | undefined): string => millis === undefined ? "-" : `${(millis / 1000).toFixed(2)} s`
 
-/** A job as text. */
+/** Formats a job as text. */
 export const job = (value: Job): string => {
   const lines = [`job      ${value.id}`, `status   ${value.status}`]
   if (value.delayTime !== undefined) lines.push(`waited   ${seconds(value.delayTime)}`)

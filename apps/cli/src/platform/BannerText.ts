@@ -1,5 +1,5 @@
 /**
- * The startup banner: address, key and a curl line for the first request.
+ * The startup banner: the address, the key and a curl command for the first request.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Durability } from "@stint/store/JobStore"
@@ -11,22 +11,22 @@ const durabilityInWords: Record<Durability, string> = {
   none: "none: jobs are in memory and are lost when the platform stops"
 }
 
-/** Content of the banner. */
+/** The banner's content. */
 export interface BannerFields {
   readonly baseUrl: string
   /** The listening address, when `baseUrl` is derived from it and may be wrong. */
   readonly guessedFrom?: string | undefined
   readonly apiKey: Redacted.Redacted
-  /** Where the key comes from. */
+  /** The origin of the key. */
   readonly apiKeySource: string
   readonly durability: Durability
   readonly dataDir: string | undefined
   readonly endpoints: ReadonlyArray<Endpoint>
-  /** Input of the curl line. */
+  /** Input for the curl command. */
   readonly sample: { readonly endpoint: string; readonly input: unknown } | undefined
 }
 
-/** The key is printed on purpose: the operator copies it from here. */
+/** The key is printed intentionally, so that the operator can copy it. */
 export const text = (facts: BannerFields): string => {
   const key = Redacted.value(facts.apiKey)
   const lines = [

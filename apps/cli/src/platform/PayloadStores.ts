@@ -1,8 +1,9 @@
 /**
- * The stores, with large payloads in the configured payload store.
+ * The stores, which put large payloads into the configured payload store.
  *
- * `payloads.json` in the data folder records the location of this platform's large payloads and its owner name there. Rows refer to these
- * payloads. Without the store, or with a different one, jobs could be neither run nor shown, so the platform refuses to start.
+ * `payloads.json` in the data folder records the location of this platform's large payloads and the owner name under which they are stored.
+ * Database rows refer to these payloads. Without the payload store, or with a different one, the platform could neither run nor show the
+ * jobs, so it refuses to start.
  */
 import { DirectoryPayloadStore } from "@stint/payloads"
 import { S3PayloadStore } from "@stint/payloads-s3"
@@ -28,7 +29,7 @@ const Record = Schema.Struct({ owner: PayloadKey, location: Schema.String })
 
 const RecordText = Schema.fromJsonString(Record)
 
-/** A location for comparison, without the parts that may change while the objects stay in place. */
+/** The name of a location for comparison, without the parts that may change while the objects stay in the same place. */
 const nameOf = (location: PayloadLocation): string =>
   location._tag === "Directory"
     ? `dir:${location.folder}`
@@ -40,7 +41,7 @@ const unreadable = (file: string, problem: string) =>
     hint: "It records the location of this platform's large payloads. Restore it from a backup of the data folder."
   })
 
-/** The text of a file; undefined when it does not exist. */
+/** The text of a file; undefined when the file does not exist. */
 const textOf = async (file: string): Promise<string | undefined> => {
   try {
     return await readFile(file, "utf8")
@@ -74,7 +75,7 @@ const write = (file: string, record: typeof Record.Type): Effect.Effect<void, Cl
     catch: (error) => unreadable(file, String(error))
   })
 
-/** The platform's owner name in its payload store: the recorded one, or a new one. */
+/** The platform's owner name in its payload store: the recorded name, or a new one. */
 const ownerOf = Effect.fnUntraced(function*(file: string, location: PayloadLocation) {
   const known = yield* read(file)
   const name = nameOf(location)
@@ -91,7 +92,7 @@ const ownerOf = Effect.fnUntraced(function*(file: string, location: PayloadLocat
   })
 })
 
-/** Refuses to start without a payload store while rows may refer to one. */
+/** Refuses to start without a payload store while rows may refer to payloads in one. */
 const layerWithoutStore = (file: string) =>
   Layer.effectDiscard(Effect.flatMap(
     read(file),
@@ -109,7 +110,7 @@ const layerWithoutStore = (file: string) =>
 const layerStore = (location: PayloadLocation): Layer.Layer<PayloadStore, PayloadError> =>
   location._tag === "Directory" ? DirectoryPayloadStore.layer(location) : S3PayloadStore.layer(location)
 
-/** A platform in memory deletes its objects when it stops. */
+/** An in-memory platform deletes its objects when it stops. */
 const layerRemoveOnClose = (owner: PayloadKey) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const store = yield* PayloadStore
@@ -123,7 +124,7 @@ const layerRemoveOnClose = (owner: PayloadKey) =>
     )
   }))
 
-/** The stores, with a payload store where one is configured. */
+/** The stores, with a payload store if one is configured. */
 export const layer = <A, E>(
   stores: Layer.Layer<A | JobStore | WebhookStore, E>,
   { location, threshold }: PayloadSettings,
@@ -139,7 +140,7 @@ export const layer = <A, E>(
       Effect.flatMap(
         PayloadStore,
         ({ description }) =>
-          Effect.logInfo(`Inputs and outputs of more than ${bytesInWords(threshold)} are kept in ${description}.`)
+          Effect.logInfo(`Inputs and outputs of more than ${bytesInWords(threshold)} are stored in ${description}.`)
       )
     )
     const payloads = Payloads.layer({ owner, threshold }).pipe(Layer.provideMerge(Layer.merge(stores, store)))

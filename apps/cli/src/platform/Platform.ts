@@ -9,8 +9,8 @@
  *        WebhookSender --> GuardedHttp --> receivers
  * ```
  *
- * Layers close in reverse order of their construction. On shutdown the autoscaler drains the workers while the server still accepts their
- * results; then the server ends its long polls and closes; then the store closes.
+ * Layers close in the reverse order of their construction. On shutdown the autoscaler drains the workers while the server still accepts
+ * their results; then the server ends its long polls and closes; then the store closes.
  */
 import * as Autoscaler from "@stint/autoscaler/Autoscaler"
 import { WorkerConnection } from "@stint/autoscaler/WorkerConnection"
@@ -56,7 +56,7 @@ import type { PlatformConfig } from "../config/PlatformConfig.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
-/** Options of a platform. */
+/** Options of the platform. */
 export interface PlatformOptions {
   readonly settings: Pick<
     PlatformConfig,
@@ -65,13 +65,13 @@ export interface PlatformOptions {
   readonly apiKey: Redacted.Redacted
   /** `memory`: jobs are lost when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
-  /** Folder of the job store, the pool's records and the workers' compile cache. */
+  /** The folder for the job store, the pool's records and the workers' compile cache. */
   readonly dataDir: string
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
 }
 
-/** Every store of a platform. */
+/** All stores of a platform. */
 type Stores =
   | JobStore
   | JobLogStore
@@ -92,14 +92,14 @@ const layerRows = ({ dataDir, store }: PlatformOptions): Layer.Layer<Stores, Sql
     )
     : Sqlite.layer({ file: join(dataDir, "stint.db"), durability: store.durability })
 
-/** The stores, with a payload store where one is configured. */
+/** The stores, with a payload store if one is configured. */
 const layerStores = (options: PlatformOptions) =>
   PayloadStores.layer(layerRows(options), options.settings.payloads, {
     dataDir: options.dataDir,
     isPersistent: options.store !== "memory"
   })
 
-/** Sends webhooks from the outbox through the address guard, and deletes old deliveries. */
+/** Sends webhooks from the outbox through the address guard, and deletes old delivery records. */
 const layerWebhooks = ({ allow, allowPrivate, timeout }: PlatformOptions["settings"]["webhooks"]) =>
   Layer.mergeAll(WebhookSender.layer({ timeout }), WebhookRetention.layer(), EndpointCleanup.layer).pipe(
     Layer.provide(GuardedHttp.layerWith({ allow, allowPrivate }).pipe(Layer.provide(Resolver.layer), Layer.orDie))
@@ -131,7 +131,7 @@ const layerPublicAddress = ({ publicUrl }: PlatformOptions["settings"]) =>
     })
   )
 
-/** Workers of the local pool call the listening address, whatever the public URL is. */
+/** Workers of the local pool call the listening address, regardless of the public URL. */
 const layerWorkerAddress = Layer.effect(
   WorkerConnection,
   Effect.gen(function*() {
@@ -141,7 +141,7 @@ const layerWorkerAddress = Layer.effect(
   })
 )
 
-/** Turns a start failure into a message. The operator can fix every one of them. */
+/** Turns a start failure into a message. The operator can fix each of these failures. */
 const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
 (
   error: { readonly message: string; readonly cause?: unknown }
@@ -167,7 +167,7 @@ const failureOf = ({ host, port }: PlatformOptions["settings"]) =>
   }
 }
 
-/** The running platform. Its services stay available to the caller. */
+/** The running platform. Its services remain available to the caller. */
 export const layer = (options: PlatformOptions) => {
   const { host, port, shutdownGrace } = options.settings
   const queue = BatchQueue.layer.pipe(

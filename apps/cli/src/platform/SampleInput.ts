@@ -1,5 +1,5 @@
 /**
- * Sample input of an endpoint: the `test_input.json` beside its handler.
+ * Finds the sample input of an endpoint: the `test_input.json` next to its handler.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import * as Effect from "effect/Effect"
@@ -10,10 +10,10 @@ import * as Schema from "effect/Schema"
 
 const decode = Schema.decodeUnknownOption(Schema.fromJsonString(Schema.Struct({ input: Schema.Json })))
 
-/** Longer inputs do not fit into a command line. Characters. */
+/** The longest input that fits into a command line. Characters. */
 const MAX_LENGTH = 200
 
-/** The oldest endpoint with a short test input. */
+/** Finds the oldest endpoint that has a short test input. */
 export const findSampleInput = Effect.fnUntraced(function*(endpoints: ReadonlyArray<Endpoint>) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path

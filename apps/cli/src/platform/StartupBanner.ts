@@ -11,12 +11,12 @@ import type { AdminKey } from "../config/AdminKey.ts"
 import * as BannerText from "./BannerText.ts"
 import { findSampleInput } from "./SampleInput.ts"
 
-/** Values that the platform's services do not have. */
+/** Values that are not available from the platform's services. */
 export interface Options {
   readonly admin: AdminKey
-  /** The data folder; undefined in memory. */
+  /** The data folder; undefined when the stores are in memory. */
   readonly dataDir: string | undefined
-  /** Input of the curl line when no endpoint has a short test input. */
+  /** Input for the curl command when no endpoint has a short test input. */
   readonly sample?: BannerText.BannerFields["sample"]
 }
 

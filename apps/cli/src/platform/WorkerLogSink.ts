@@ -1,5 +1,5 @@
 /**
- * Routes workers' output lines to the platform's log and to the log of the job they belong to.
+ * Routes workers' output lines to the platform's log and to the log of the job that each line belongs to.
  */
 import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
 import { WorkerLog } from "@stint/pool/WorkerLog"
@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { writeWorkerLine } from "../output/LogFormat.ts"
 
-/** The sink for the lines of a pool. */
+/** The sink for a pool's lines. */
 export const layer: Layer.Layer<never, never, JobLogs> = Layer.effect(
   WorkerLog,
   Effect.map(JobLogs, (logs) => ({

@@ -1,4 +1,4 @@
 /**
- * Test support for handlers that count.
+ * Test support for handlers that count their usage.
  */
 export * as LedgerTest from "./LedgerTest.ts"

@@ -1,6 +1,6 @@
 /**
- * Handlers that are plain functions (docs/spec/handler.md#generators, docs/spec/handler.md#start-configuration): sync, async, generator and async
- * generator.
+ * Makes handlers from plain functions (docs/spec/handler.md#generators, docs/spec/handler.md#start-configuration): sync, async, generator
+ * and async generator.
  *
  * ```
  *   fn(job, { signal }) --> value                 the result

@@ -77,7 +77,7 @@ const findJobs = Effect.fnUntraced(function*(options: Options) {
       catch: (thrown) => problem(`jobs_fetcher failed: ${Outcome.messageOf(thrown)}`)
     })
     const list = Array.isArray(fetched) ? fetched : [fetched]
-    return yield* Effect.forEach(list, (value: unknown) => toJob(value, "What jobs_fetcher returned"))
+    return yield* Effect.forEach(list, (value: unknown) => toJob(value, "The value that jobs_fetcher returned"))
   }
   const given = flags.testInput === undefined ? yield* readTestInput : { from: "--test_input", text: flags.testInput }
   const value = yield* Effect.try({

@@ -60,7 +60,7 @@ const truncateReason = (text: string) => {
 const reasonOf = (cause: Cause.Cause<unknown>): string => {
   if (Cause.hasInterruptsOnly(cause)) return "it was interrupted"
   const failure = Cause.squash(cause)
-  // The rejection of a promise that the check did not map to an error of its own.
+  // The original rejection of a promise, when the check did not map it to an error of its own.
   const thrown = Cause.isUnknownError(failure) && failure.cause !== undefined ? failure.cause : failure
   const text = messageOf(thrown).replaceAll(/\s+/g, " ").trim().replace(/\.$/, "")
   return text !== "" ? text : thrown instanceof Error ? thrown.name : "it failed without a reason"

@@ -7,9 +7,9 @@
  *                +------------- stop, end of grace --------+--> removed, nothing is sent
  * ```
  *
- * The worker holds a job from `start` until its delivery has ended. A job occupies a slot only while it runs, so the worker takes the next
- * job while a result is in flight. When the platform accepts no results, the worker stops taking jobs once the number of undelivered
- * results equals its number of slots.
+ * The worker holds a job from `start` until the delivery of its result has ended. A job occupies a slot only while it runs, so the worker
+ * takes the next job while a result is in flight. When the platform accepts no results, the worker stops taking jobs once the number of
+ * undelivered results equals its number of slots.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -30,7 +30,7 @@ export interface Style {
 /** The level with this name, ignoring case; undefined when there is none. */
 export const parseLevel = (name: string): Level | undefined => LEVELS.find((level) => level === name.trim().toUpperCase())
 
-/** Whether a line of that level is shown. */
+/** Whether lines of this level are shown. */
 export const isLevelEnabled = (style: Style, level: LineLevel): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
 
 /** One line without its line feed. `requestId` is the job's id; plain text omits it. */

@@ -39,7 +39,7 @@ export const withSpan = (name: string, attributes?: Record<string, unknown>) => 
  * An annotation for spans in which only the runtime's own code runs. A tracer does not need to make such a span active for plain code,
  * which saves work at every step. Default: false.
  *
- * The job's span has it. Middleware runs in that span too, but with {@link PluginCode}.
+ * The job's span has this annotation. Middleware also runs in that span, but with {@link PluginCode}.
  */
 export const RuntimeOnly = Context.Reference<boolean>("@stint/worker/Spans/RuntimeOnly", { defaultValue: () => false })
 

@@ -127,7 +127,7 @@ const onSignals = Effect.gen(function*() {
   }
 })
 
-/** Runs the worker until its shutdown is complete. Returns the exit code of the process. */
+/** Runs the worker until it has shut down completely. Returns the exit code of the process. */
 const program = <A, E>(worker: Layer.Layer<A, E, Services>): Effect.Effect<number, E, Services> =>
   Effect.scoped(Effect.gen(function*() {
     const { endpoint, identity, platform } = yield* WorkerConfig.WorkerConfig

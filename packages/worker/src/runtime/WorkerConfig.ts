@@ -1,5 +1,6 @@
 /**
- * The settings of a worker, from its environment (docs/spec/environment.md#set-by-the-platform, docs/spec/worker-protocol.md#addresses).
+ * Reads the settings of a worker from its environment (docs/spec/environment.md#set-by-the-platform,
+ * docs/spec/worker-protocol.md#addresses).
  *
  * Each variable has the prefix `PLATFORM_` or, when that is unset or empty, `RUNPOD_` (docs/spec/rulings.md#prefix). Without
  * `WEBHOOK_GET_JOB`, or with `--test_input` or `--rp_serve_api`, the process is in local test mode
@@ -25,7 +26,7 @@
  * expire.
  *
  * Without `UNREACHABLE_LIMIT`, a worker retries for as long as the platform is down, which suits a supervised worker. The process pool sets
- * one hour, so that the workers of a platform that was killed do not run for ever.
+ * one hour, so that the workers of a platform that was killed do not run forever.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import type { EnvPrefix } from "@stint/contract/WorkerProtocol"

@@ -1,5 +1,5 @@
 /**
- * The command line of local test mode (docs/spec/local-test-mode.md#flags).
+ * Parses the command line of local test mode (docs/spec/local-test-mode.md#flags).
  *
  * | flag | default | effect |
  * |---|---|---|

@@ -24,7 +24,7 @@ export interface RecordedCall {
 export class Memory extends Context.Service<Memory, {
   /** Makes a job available. */
   readonly submit: (job: ReceivedJob) => Effect.Effect<void>
-  /** Requests that the worker stops a job. */
+  /** Requests that the worker stop a job. */
   readonly stop: (id: string) => Effect.Effect<void>
   /** Makes the next `times` calls of this kind fail, either with this status or with no response. */
   readonly failNext: (kind: CallKind, times: number, how: number | "unreachable") => Effect.Effect<void>

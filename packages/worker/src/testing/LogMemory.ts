@@ -20,7 +20,7 @@ export interface LogMemory {
   readonly lines: ReadonlyArray<Line>
   /** Waits for a matching line; returns at once if there is one already. */
   readonly until: (message: RegExp) => Effect.Effect<Line>
-  /** Logs into the list, instead of all other loggers. */
+  /** A layer that replaces all other loggers and adds each line to the list. */
   readonly layer: Layer.Layer<never>
 }
 

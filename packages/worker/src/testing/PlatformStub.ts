@@ -46,7 +46,7 @@ export interface Options {
   readonly key?: string
   /** How long an empty take or stop poll is held. Default: 30 s. Milliseconds. */
   readonly hold?: number
-  /** The status of an empty take; both mean "no job". Default: 204. */
+  /** The status of the response to an empty take. Both values mean "no job". Default: 204. */
   readonly empty?: 204 | 400
   /** Whether job-take-batch exists; if not, the stub responds with 404. Default: true. */
   readonly batch?: boolean
@@ -157,7 +157,7 @@ export class PlatformStub {
     return id
   }
 
-  /** Requests that the worker which holds the job stops it. */
+  /** Requests that the worker that holds the job stop it. */
   stop(id: string): void {
     const worker = this.#owner.get(id) ?? ""
     this.#stops.set(worker, [...this.#stops.get(worker) ?? [], id])
@@ -336,7 +336,7 @@ export class PlatformStub {
         return this.#handOut()
       }
       case "job-done": {
-        // Ignores later bodies, like the platform.
+        // Ignores later bodies, as the platform does.
         const body = decodeJson(text)
         if (this.#results.has(job)) return answer(200)
         const progress = decodeProgress(body)

@@ -14,7 +14,7 @@ import type { JobServices } from "../runtime/JobRunner.ts"
 import { VERSION } from "../runtime/Version.ts"
 import type { Identity } from "../runtime/WorkerConfig.ts"
 
-/** The job's outcome as its caller sees it. Values are JSON. */
+/** The job's outcome, as the caller sees it. Values are JSON. */
 export interface Result {
   readonly status: "COMPLETED" | "FAILED"
   /** Undefined when the caller receives no `output`. */

@@ -45,7 +45,7 @@ const decodeStops = Schema.decodeUnknownOption(Schema.Struct({ jobsToStop: Schem
 
 /**
  * Reads a job from a JSON value; undefined when the value is not a job. A missing `input` becomes `{}`: RunPod drops an empty input, and its
- * callers would wait for ever (docs/spec/rulings.md#empty-input).
+ * callers would wait forever (docs/spec/rulings.md#empty-input).
  */
 const readJob = (value: unknown): ReceivedJob | undefined => {
   if (!Predicate.isObject(value)) return undefined
@@ -199,6 +199,6 @@ const make = Effect.fnUntraced(function*(platform: Platform, workerId: string) {
   })
 })
 
-/** The transport to this platform. */
+/** The HTTP transport to the given platform. */
 export const layerOf = (platform: Platform): Layer.Layer<JobSource, never, WorkerConfig> =>
   Layer.effect(JobSource, Effect.flatMap(WorkerConfig, ({ identity }) => make(platform, identity.workerId)))

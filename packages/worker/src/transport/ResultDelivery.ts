@@ -28,7 +28,7 @@ import * as Backoff from "./Backoff.ts"
 import { JobSource } from "./JobSource.ts"
 import type { JobSourceError } from "./JobSource.ts"
 
-/** This worker no longer holds the job, so its further work is obsolete. */
+/** This worker no longer holds the job, so any further work on it is obsolete. */
 export class JobLost extends Schema.TaggedError<JobLost>()("JobLost", {
   detail: Schema.String
 }) {}
