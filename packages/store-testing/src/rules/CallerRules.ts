@@ -1,5 +1,5 @@
 /**
- * Rules of the callers' operations on a job: cancel, retry, purge.
+ * Rules for the callers' operations on jobs: cancel, retry, purge.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"

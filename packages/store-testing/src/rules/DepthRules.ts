@@ -1,5 +1,5 @@
 /**
- * Rules of the gauges that the autoscaler uses.
+ * Rules for the job counts that the autoscaler uses.
  */
 import { assert } from "@effect/vitest"
 import type { Depth } from "@stint/store/JobStore"

@@ -1,5 +1,5 @@
 /**
- * Rules of lists: selection, order and pages.
+ * Rules for lists: selection, order and pages.
  */
 import { assert } from "@effect/vitest"
 import type { ListOptions } from "@stint/queue/JobQueue"
@@ -54,7 +54,7 @@ export const listRules = (rule: Rule): void => {
         }
       })
       const ids: Array<string> = []
-      // Several jobs have the same submission time.
+      // Give several jobs the same submission time.
       for (let n = 0; n < 23; n++) {
         ids.unshift((yield* submit({ tags: ["all"] })).id)
         if (n % 4 === 0) yield* TestClock.adjust(1)

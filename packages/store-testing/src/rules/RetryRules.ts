@@ -1,5 +1,5 @@
 /**
- * Rules of retries: which attempts are retried, how often, and when.
+ * Rules for retries: which attempts are retried, how often, and when.
  */
 import { assert } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
@@ -13,7 +13,7 @@ import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
-/** Errors are retried, the first time after 8 s. */
+/** A retry rule that retries errors, for the first time after 8 s. */
 const patient = { onError: true, backoff: { initialMs: 8_000, factor: 2, maxMs: 60_000 } } as const
 
 /** Registers the rules. */
@@ -70,7 +70,7 @@ export const retryRules = (rule: Rule): void => {
           maxAttempts: 3,
           retry: { onError: false, backoff: own.retry.backoff }
         })
-        // Endpoints stored before retry rules existed.
+        // An endpoint that was stored before retry rules existed.
         const { retry: _, ...old } = Schema.encodeSync(Endpoint)(plain.endpoint)
         assert.strictEqual(Schema.decodeUnknownSync(Endpoint)(old).maxAttempts, 7)
       })
@@ -101,7 +101,7 @@ export const retryRules = (rule: Rule): void => {
         yield* queue.tick
         const [job] = yield* Fiber.join(taking)
         assert.strictEqual(job?.id, id)
-        // A backoff does not count as queue delay.
+        // The backoff is not part of the queue delay.
         assert.strictEqual(job?.queuedAt, notBefore)
       })
   )

@@ -1,5 +1,5 @@
 /**
- * Rules of submission: the stored job is what the caller sent.
+ * Rules for submissions: the stored job equals what the caller sent.
  */
 import { assert } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"

@@ -1,5 +1,5 @@
 /**
- * Rules of taking: which worker receives which job, and when.
+ * Rules for takes: which worker receives which job, and when.
  */
 import { assert } from "@effect/vitest"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -136,7 +136,7 @@ export const takeRules = (rule: Rule): void => {
       yield* Fiber.interrupt(interrupted)
       const job = yield* Fiber.join(submitting)
       const exit = interrupted.pollUnsafe()
-      // If the interruption came first, the next worker was woken; if the job did, ann has it.
+      // If the interruption came first, the next worker was woken. If the job came first, ann has it.
       if (exit?._tag === "Success") {
         assert.deepStrictEqual(ids(exit.value), [job.id])
         yield* Fiber.interrupt(next)
@@ -153,7 +153,7 @@ export const takeRules = (rule: Rule): void => {
       assert.strictEqual(again.id, job.id)
       assert.strictEqual(again.attempt, 2)
       assert.strictEqual(again.retries, 1)
-      // It receives no stop signal for the job that it has just taken again.
+      // The worker does not receive a stop signal for the job that it has just taken again.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
       assert.deepStrictEqual(yield* take("ann", { holding: false }), [])
       const ended = yield* queue.get(endpoint.id, job.id)

@@ -1,5 +1,5 @@
 /**
- * Rules of time: leases, limits and retention. The store fires due work in `tick`; the queue's timers call it.
+ * Rules for timers: leases, limits and retention. The store does due work in `tick`, which the queue's timers call.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"

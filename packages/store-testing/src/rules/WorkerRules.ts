@@ -1,5 +1,5 @@
 /**
- * Rules of workers: their stop signals, and their jobs when they exit.
+ * Rules for workers: their stop signals, and their jobs when they exit.
  */
 import { assert } from "@effect/vitest"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"

@@ -1,5 +1,5 @@
 /**
- * The conformance suite of batches, over the store of batches and their jobs.
+ * The conformance suite for a store of batches and their jobs.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { Endpoint } from "@stint/contract/Endpoint"
@@ -59,7 +59,7 @@ const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encod
   }
 })
 
-/** Registers the rules of a batch store. The layer is built for every test. */
+/** Registers the rules for a batch store. The layer is built for every test. */
 export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, { sequences = 300 } = {}): void => {
   const world = BatchQueue.layer.pipe(
     Layer.provideMerge(JobQueue.layer),

@@ -1,5 +1,5 @@
 /**
- * The conformance suite of log lines: their store, and their path from a worker to a follower.
+ * The conformance suite for log lines: how they are stored, and how they pass from a worker to a follower.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { JobId } from "@stint/contract/Ids"
@@ -76,7 +76,7 @@ const storeRules = (rule: LogRule): void => {
         more = page.more
       }
       assert.deepStrictEqual(seen, entries(1, 700).map((line) => line.message))
-      // One read of long lines returns few of them.
+      // A single read returns only a few long lines.
       yield* store.append([{
         endpoint: ENDPOINT,
         job: id,
@@ -257,7 +257,7 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("ann", "still here", job.id)
         yield* write("bob", "taking over", job.id)
         yield* queue.workerGone(endpoint.id, "ann", "killed")
-        // The registry does not remember the worker's jobs.
+        // The registry no longer remembers the worker's jobs.
         assert.isFalse(yield* write("ann", "after its exit", job.id))
         yield* logs.flush
         const { lines } = yield* logs.read(job.endpoint, job.id)
@@ -323,7 +323,7 @@ const writtenRules = (rule: LogRule): void => {
       )
       assert.deepStrictEqual(rest.map((line) => line.message), rest.map((line) => `line ${line.number}`))
       assert.deepStrictEqual([all.cursor, all.more], [300, false])
-      // A reader that received some of the dropped lines receives the number of those it missed.
+      // A reader that received some of the dropped lines receives the number of lines that it missed.
       const later = yield* logs.read(ENDPOINT, id, { after: 50, limit: 1 })
       assert.match(later.lines[0]?.message ?? "", new RegExp(`^${300 - rest.length - 50} lines dropped`))
     }), { lines: 100 })
@@ -371,7 +371,7 @@ const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { le
     }))
   ).pipe(Layer.provideMerge(store))
 
-/** Registers the rules of log lines. The layer is built for every test. */
+/** Registers the rules for log lines. The layer is built for every test. */
 export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | JobLogStore, E>): void => {
   const worldOver = (stores: Layer.Layer<JobStore | JobLogStore, E>, quotas: Partial<LogQuotas> = {}) =>
     JobQueue.layer.pipe(
