@@ -36,7 +36,7 @@ const tamper = (sql: string) =>
 
 describe("damage", () => {
   rule(
-    "R5: a row that cannot be read stops neither the timers nor the workers of the others, and is named once",
+    "R5: an unreadable row does not stop the timers and workers of other jobs, and is reported once",
     Effect.gen(function*() {
       const { lines, layer } = logged()
       yield* Effect.gen(function*() {
@@ -72,7 +72,7 @@ describe("damage", () => {
   )
 
   rule(
-    "R10: a delivery that cannot be read holds up no other, is named once, and is sent when it is mended",
+    "R10: an unreadable delivery does not delay others, is reported once, and is sent once repaired",
     Effect.gen(function*() {
       const { lines, layer } = logged()
       yield* Effect.gen(function*() {
@@ -109,7 +109,7 @@ describe("damage", () => {
   )
 
   rule(
-    "R10: a change and what is told of it are one commit: neither is kept without the other",
+    "R10: stores a change and its delivery in one commit, never one without the other",
     Effect.gen(function*() {
       const outbox = yield* WebhookStore
       const { queue, endpoint, finish, status, submit, takeOne } = yield* Scenario.make()
@@ -131,7 +131,7 @@ describe("damage", () => {
   )
 
   rule(
-    "a crash between the statements of a submission leaves nothing of it, its key and its tags neither",
+    "leaves no trace of a submission, not even its key and tags, after a crash between its statements",
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       yield* tamper(`CREATE TEMP TRIGGER trap BEFORE INSERT ON main.tags BEGIN SELECT RAISE(ABORT, 'the trap snapped'); END`)

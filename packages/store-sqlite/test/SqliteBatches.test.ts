@@ -41,7 +41,7 @@ const life = <A, E>(
   return Effect.provide(body, world)
 }
 
-it.effect("R1: a batch goes on where it stopped: half fed, half run, half cancelled", () =>
+it.effect("R1: continues a batch after a restart, whether it was partly enqueued, partly run or partly cancelled", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     const requests = Array.from(
@@ -120,7 +120,7 @@ it.effect("R1: a batch goes on where it stopped: half fed, half run, half cancel
     )
   }))
 
-it.effect("R11: a result whose transaction is rolled back and run again is counted once", () =>
+it.effect("R11: counts a result once when its transaction is rolled back and run again", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     yield* life(

@@ -102,7 +102,7 @@ describe("WaitList", () => {
       assert.isTrue(yield* Fiber.join(second!))
     }))
 
-  it.effect("loses and adds no wake-up, whatever waiters register and cancel", () =>
+  it.effect("neither loses nor adds a wake-up, whichever waiters register and cancel", () =>
     Effect.promise(() =>
       fc.assert(fc.asyncProperty(
         fc.array(fc.constantFrom("register", "register", "wake", "cancel", "cancelWoken"), { maxLength: 40 }),

@@ -119,7 +119,7 @@ interface Trace {
   /** When the highest attempt was observed. */
   highestAt: number
   last: EventOf<"Seen"> | EventOf<"Unknown"> | undefined
-  /** When the submission or the latest retry of the job was observed. */
+  /** When the latest retry by a caller was observed; -Infinity before the first one. */
   bornAt: number
   /** The first webhook that delivered an end. */
   notified: EventOf<"Notified"> | undefined

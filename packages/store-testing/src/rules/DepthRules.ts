@@ -77,7 +77,7 @@ export const depthRules = (rule: Rule): void => {
       assert.strictEqual(yield* oldest, null)
     }))
 
-  rule("wakes watchers of the demand for new, returned and ended jobs only", () =>
+  rule("wakes callers that wait for demand only for new, returned and ended jobs", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, submit, take } = yield* Scenario.make()
       const neighbour = yield* Scenario.make({ id: "numbers" })

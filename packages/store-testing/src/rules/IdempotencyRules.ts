@@ -28,7 +28,7 @@ export const idempotencyRules = (rule: Rule): void => {
       })
   )
 
-  rule("refuses a used key with a different request, and names the job of the key", () =>
+  rule("refuses a key that was used with a different request, and names the key's job", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const job = yield* submit({ idempotencyKey: "order 17", tags: ["a"] })

@@ -150,7 +150,7 @@ export const jobEventRules = (rule: Rule): void => {
       assert.deepStrictEqual([...events].map(summarize), ["IN_PROGRESS 1", "progress 49"])
     }))
 
-  rule("refuses to follow a missing job, and decodes no invalid cursor", () =>
+  rule("refuses to follow a missing job, and rejects an invalid cursor", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const { id } = yield* submit()

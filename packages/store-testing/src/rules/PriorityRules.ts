@@ -37,7 +37,7 @@ export const priorityRules = (rule: Rule): void => {
       })
   )
 
-  rule("counts a job of low priority as starting no worker, whatever its position", () =>
+  rule("counts a low-priority job as one for which no worker is started, whatever its position", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make()
       const plain = yield* submit()
@@ -71,7 +71,7 @@ export const priorityRules = (rule: Rule): void => {
   )
 
   rule(
-    "times out a job whose ttl has ended instead of handing it out, and hands out the next",
+    "times out a job whose ttl has ended instead of returning it to a worker, and returns the next job",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, submit, take } = yield* Scenario.make()

@@ -19,7 +19,7 @@ const patient = { onError: true, backoff: { initialMs: 8_000, factor: 2, maxMs: 
 /** Registers the rules. */
 export const retryRules = (rule: Rule): void => {
   rule(
-    "retries an error when the request asks for it, keeps its text, and fails the job after the last attempt",
+    "retries an error when the request enables it, keeps the error text, and fails the job after the last attempt",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make()
@@ -77,7 +77,7 @@ export const retryRules = (rule: Rule): void => {
   )
 
   rule(
-    "hides a retried job until its backoff ends, starts no worker for it, and then wakes one",
+    "does not offer a retried job or start workers for it until its backoff ends, and then wakes a worker",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({ retry: patient })

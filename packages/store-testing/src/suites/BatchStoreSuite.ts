@@ -72,7 +72,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
 
   describe(`batches: ${name}`, () => {
     rule(
-      "runs no request of a draft, and makes each request of a finalized batch one job, in order, under its id",
+      "runs no requests of a draft, and turns each request of a finalized batch into one job with its id, in order",
       () =>
         Effect.gen(function*() {
           const { batches, draft, endpoint, ids, queue, take } = yield* make()
@@ -164,7 +164,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
     )
 
     rule(
-      "prefers a request's policy to the batch's and the endpoint's, and lets all requests wait for a week",
+      "applies a request's policy before the batch's and the endpoint's, and lets all requests wait for a week",
       () =>
         Effect.gen(function*() {
           const { batches, draft, endpoint, take } = yield* make({ executionTimeoutMs: 50_000 })
@@ -385,7 +385,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         })
     )
 
-    rule("cancels a draft that is not changed for a week, and delivers its end", () =>
+    rule("cancels a draft that has not changed for a week, and delivers its end", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const { batches, draft, endpoint, read } = yield* make({ retentionMs: 30 * 86_400_000 })
@@ -424,7 +424,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         })
     )
 
-    rule("lists an endpoint's batches newest first, without those of other endpoints", () =>
+    rule("lists an endpoint's batches newest first, without the batches of other endpoints", () =>
       Effect.gen(function*() {
         const { batches, draft, endpoint } = yield* make()
         const made: Array<string> = []

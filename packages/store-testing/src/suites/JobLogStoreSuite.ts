@@ -60,7 +60,7 @@ const storeRules = (rule: LogRule): void => {
       })
     }))
 
-  rule("reads on after any line number, and reports whether more lines follow", () =>
+  rule("continues reading after any line number, and reports whether more lines follow", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -88,7 +88,7 @@ const storeRules = (rule: LogRule): void => {
       assert.isBelow(long.lines.length, 80)
     }))
 
-  rule("records with each line how many chunks of its attempt came before it", () =>
+  rule("records with each line the number of chunks that preceded it in its attempt", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { queue, started } = yield* Scenario.make()
@@ -99,7 +99,7 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
     }))
 
-  rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the others", () =>
+  rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the remaining lines", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -161,7 +161,7 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual((yield* store.read(ENDPOINT, quiet.id, 0, 9)).lines.map((line) => line.number), [4])
     }), { totalBytes: 100_000 })
 
-  rule("leaves the numbers of lines that could not be stored unused", () =>
+  rule("does not reuse the numbers of lines that could not be stored", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -205,7 +205,7 @@ const messages = Effect.fnUntraced(function*(job: JobId, options: JobLogs.ReadOp
 
 const writtenRules = (rule: LogRule): void => {
   rule(
-    "assigns a line to the job it names, and refuses jobs of other workers and endpoints",
+    "attributes a line to the job it names, and refuses jobs of other workers and endpoints",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs.JobLogs
@@ -222,7 +222,7 @@ const writtenRules = (rule: LogRule): void => {
       })
   )
 
-  rule("assigns a line without a job to the worker's job when the worker runs exactly one", () =>
+  rule("attributes a line that names no job to the worker's job when the worker runs exactly one job", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { finish, started } = yield* Scenario.make()

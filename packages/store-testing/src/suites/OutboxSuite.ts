@@ -134,7 +134,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
     )
 
     rule(
-      "gives a delivery the span of the submission, or none when the submission had none",
+      "gives a delivery the submission's span, or no span when the submission had none",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
