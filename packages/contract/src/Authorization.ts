@@ -1,8 +1,8 @@
 /**
  * Declares the authorization of each API. The server implements it.
  *
- * All read the `Authorization` header: `Bearer KEY`, or the raw key, which workers and the examples of RunPod's documentation send
- * (docs/spec/authentication.md#keys-in-requests).
+ * All of them read the `Authorization` header. It contains `Bearer KEY` or the raw key, which workers and the examples in RunPod's
+ * documentation send (docs/spec/authentication.md#keys-in-requests).
  */
 import * as Context from "effect/Context"
 import { HttpApiMiddleware, HttpApiSecurity } from "effect/http-api"
@@ -13,7 +13,7 @@ import { EndpointNotFound, Forbidden, TooManyRequests, Unauthorized, Unavailable
 export const security = { key: HttpApiSecurity.apiKey({ in: "header", key: "authorization" }) }
 const error = [Unauthorized, Forbidden] as const
 
-/** The endpoint of a caller's request. The server reads it once, after it has checked the key. */
+/** The endpoint that a caller's request addresses. The server reads it once, after it has checked the key. */
 export class CurrentEndpoint extends Context.Service<CurrentEndpoint, Endpoint>()("@stint/contract/CurrentEndpoint") {}
 
 /** Callers need a key with the scope `jobs` for the endpoint, or an admin key. Enforces rate limits. */
@@ -22,7 +22,7 @@ export class JobsAuthorization extends HttpApiMiddleware.Service<JobsAuthorizati
   { security, error: [...error, TooManyRequests, EndpointNotFound, Unavailable] }
 ) {}
 
-/** Workers need a worker key of the endpoint. */
+/** Workers need a worker key for the endpoint. */
 export class WorkerAuthorization extends HttpApiMiddleware.Service<WorkerAuthorization>()(
   "@stint/contract/WorkerAuthorization",
   { security, error }

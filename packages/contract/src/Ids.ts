@@ -17,14 +17,14 @@ export const EndpointId = Schema.String.check(
 export type EndpointId = typeof EndpointId.Type
 
 /**
- * The id of a job: a UUID for `/run`, `sync-` and a UUID for `/runsync` (docs/spec/jobs-api.md#job-ids).
+ * The id of a job: a UUID for `/run`, or `sync-` followed by a UUID for `/runsync` (docs/spec/jobs-api.md#job-ids).
  */
 export const JobId = Schema.String.check(Schema.isBetweenLength(1, 128)).pipe(Schema.brand("JobId"))
 export type JobId = typeof JobId.Type
 
 /**
- * The id of a worker. The pool chooses it, or the worker itself if the platform did not start it
- * (docs/spec/environment.md#set-by-the-platform). Any string of 1 to 256 characters, because other SDKs choose freely.
+ * The id of a worker. The pool chooses the id, or the worker itself does if the platform did not start it
+ * (docs/spec/environment.md#set-by-the-platform). Any string of 1 to 256 characters, because other SDKs use ids of any form.
  */
 export const WorkerId = Schema.String.check(Schema.isBetweenLength(1, 256)).pipe(Schema.brand("WorkerId"))
 export type WorkerId = typeof WorkerId.Type

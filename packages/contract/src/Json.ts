@@ -9,8 +9,8 @@ export type Json = Schema.Json
 /**
  * A JSON document as text.
  *
- * The platform does not interpret payloads. The server parses each one once, to validate it, and passes its text on: to the store, to the
- * worker and to the caller (docs/decisions/0001-payloads-stay-text.md).
+ * The platform does not interpret payloads. The server parses each payload once, to validate it, and passes its text on to the store, the
+ * worker and the caller (docs/decisions/0001-payloads-stay-text.md).
  */
 export const JsonText = Schema.String.pipe(Schema.brand("JsonText"))
 export type JsonText = typeof JsonText.Type

@@ -20,10 +20,12 @@ import { type ExtraParameter, idempotencyKey, operationDocs } from "./OpenApiOpe
 /** The path after `/v2/{endpoint}`. */
 const OPENAI_PREFIX = "/openai"
 
-/** The header that OpenAI clients show as the id of a request (`_request_id`, `error.requestID`): the job's id, if there is a job. */
+/**
+ * The header that OpenAI clients show as the id of a request (`_request_id`, `error.requestID`). Contains the job's id, if there is a job.
+ */
 export const REQUEST_ID_HEADER = "x-request-id"
 
-/** `false` tells OpenAI clients not to retry. They retry every 5xx twice by default. */
+/** The value `false` makes OpenAI clients not retry. By default, they retry every 5xx response twice. */
 export const SHOULD_RETRY_HEADER = "x-should-retry"
 
 /** The members of an OpenAI error. */
@@ -38,7 +40,7 @@ export const OpenAiErrorBody = Schema.Struct({
 })
 export type OpenAiErrorBody = typeof OpenAiErrorBody.Type
 
-/** An error body in OpenAI's format. Errors of handlers may have further members. */
+/** An error body in OpenAI's format. Errors from handlers may have additional members. */
 export const OpenAiError = Schema.Struct({
   error: Schema.StructWithRest(OpenAiErrorBody, [Schema.Record(Schema.String, Schema.Json)])
 }).annotate({ identifier: "OpenAiError" })
@@ -63,7 +65,7 @@ const errors = {
 
 const openAiError = (status: keyof typeof errors) => OpenAiError.annotateKey({ httpApiStatus: status })
 
-/** Callers of the OpenAI route need the same keys as for the jobs API. Errors have OpenAI's format. */
+/** Callers of the OpenAI route need the same keys as callers of the jobs API. Errors have OpenAI's format. */
 export class OpenAiAuthorization extends HttpApiMiddleware.Service<OpenAiAuthorization, { provides: CurrentEndpoint }>()(
   "@stint/contract/OpenAiAuthorization",
   { security, error: [openAiError(401), openAiError(403), openAiError(429)] }
@@ -108,10 +110,10 @@ const HandlerOutput = Schema.Json.annotate({ description: "The handler's output.
 
 const path = `/:endpoint${OPENAI_PREFIX}/v1/*` as const
 
-/** The path in the OpenAPI document, which has no wildcards. */
+/** The path as it appears in the OpenAPI document, which does not support wildcards. */
 const documentedPath = (path: string): string => path.replace(`${OPENAI_PREFIX}/v1/*`, `${OPENAI_PREFIX}/v1/{route}`)
 
-/** Replaces the wildcard of the paths by a parameter. */
+/** Replaces the wildcard in the paths with a parameter. */
 export const documentWildcards = (document: Record<string, unknown>): Record<string, unknown> => ({
   ...document,
   paths: Object.fromEntries(Object.entries(document["paths"] ?? {}).map(([path, item]) => [documentedPath(path), item]))

@@ -1,5 +1,6 @@
 /**
- * Documents an operation in the OpenAPI document: texts, examples, and parameters and headers that the HttpApi does not declare.
+ * Adds documentation for an operation to the OpenAPI document: texts, examples, and the parameters and headers that the HttpApi does not
+ * declare.
  */
 import { OpenApi } from "effect/http-api"
 
@@ -12,7 +13,7 @@ export interface ExtraParameter {
   readonly example?: unknown
 }
 
-/** The header `Idempotency-Key` of operations that create a job. */
+/** The header `Idempotency-Key`, for operations that create a job. */
 export const idempotencyKey: ExtraParameter = {
   name: "Idempotency-Key",
   in: "header",
@@ -31,15 +32,15 @@ export interface OperationDocs {
   readonly parameters?: ReadonlyArray<ExtraParameter>
   /** An example of the request body. */
   readonly request?: unknown
-  /** The request body is optional. */
+  /** Whether the request body is optional. */
   readonly bodyOptional?: boolean
   /** Examples of success responses, by status. */
   readonly responses?: Readonly<Record<number, unknown>>
-  /** Descriptions of error responses, by status. Set when handlers may return errors too. */
+  /** Descriptions of error responses, by status. Set these when handlers may return errors too. */
   readonly errors?: Readonly<Record<number, string>>
   /** Descriptions of the headers of every success response. */
   readonly headers?: Readonly<Record<string, string>>
-  /** The operation has no rate limit, unlike the others of its group. */
+  /** Whether the operation is exempt from the rate limit of its group. */
   readonly unlimited?: boolean
 }
 
@@ -66,7 +67,7 @@ const limitHeaders: Readonly<Record<string, ResponseHeader>> = {
   }
 }
 
-/** The headers of responses with this status. `required`: the server, not a handler, produces every such response. */
+/** The headers of responses with this status. `required`: whether the server, not a handler, produces every such response. */
 const headersOf = (status: string, isLimited: boolean, required: boolean): Readonly<Record<string, ResponseHeader>> => {
   if (status === "401") {
     return {
@@ -90,7 +91,7 @@ const headersOf = (status: string, isLimited: boolean, required: boolean): Reado
       ...Object.fromEntries(all)
     }
   }
-  // Requests without a valid key are not counted.
+  // Requests without a valid key do not count towards the rate limit.
   return isLimited && status !== "403" ? limitHeaders : {}
 }
 

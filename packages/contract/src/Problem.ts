@@ -26,7 +26,7 @@ export class Unauthorized extends HttpApiError.Problem<Unauthorized>()("Unauthor
   title: "Unauthorized"
 }, members) {}
 
-/** 403: the key is valid, but not for this scope or endpoint. */
+/** 403: the key is valid, but does not permit this operation or endpoint. */
 export class Forbidden extends HttpApiError.Problem<Forbidden>()("Forbidden", {
   type: "/problems/forbidden",
   status: 403,
@@ -76,8 +76,8 @@ export class PayloadTooLarge extends HttpApiError.Problem<PayloadTooLarge>()("Pa
 }, { ...members, limit: Schema.Int }) {}
 
 /**
- * 429: the calls exceed the rate limit. `retryAfter` is in seconds, like the header `Retry-After`. It is exact when the rate was exceeded: one
- * call succeeds after it. It is an estimate when too many calls were open at once.
+ * 429: the calls exceed the rate limit. `retryAfter` is in seconds, like the header `Retry-After`. It is exact when the rate limit was
+ * exceeded: after this time, one call succeeds. It is an estimate when too many calls were open at once.
  */
 export class TooManyRequests extends HttpApiError.Problem<TooManyRequests>()("TooManyRequests", {
   type: "/problems/too-many-requests",
@@ -85,14 +85,14 @@ export class TooManyRequests extends HttpApiError.Problem<TooManyRequests>()("To
   title: "Too many requests"
 }, { ...members, retryAfter: Schema.Int }) {}
 
-/** 503: the platform cannot store the request (disk full, store unreachable). It accepted nothing. */
+/** 503: the platform cannot store the request (disk full, store unreachable) and has not accepted any part of it. */
 export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailable", {
   type: "/problems/unavailable",
   status: 503,
   title: "Temporarily unavailable"
 }, members) {}
 
-/** The members that every problem shares, from a sentence about the error and a hint. */
+/** Builds the members that every problem has, from a sentence about the error and a hint. */
 export const problemMembers = (
   error: string,
   hint: string

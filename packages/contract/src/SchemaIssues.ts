@@ -1,5 +1,5 @@
 /**
- * Lists the issues of a value that does not match its Schema, for messages and error bodies.
+ * Lists the issues with a value that does not match its Schema, for messages and error bodies.
  */
 import type * as Schema from "effect/Schema"
 import * as SchemaIssue from "effect/SchemaIssue"

@@ -8,7 +8,7 @@
  *   tracestate:  vendor data of the tracing systems, passed on unread
  * ```
  *
- * Invalid headers are ignored: broken tracing never fails a submission.
+ * Invalid headers are ignored, so that broken tracing never causes a submission to fail.
  */
 
 /** The caller's span. Both headers are valid. */
@@ -23,16 +23,16 @@ export interface TraceParent {
   readonly traceId: string
   /** 16 hexadecimal digits in lower case, not all zero. */
   readonly spanId: string
-  /** Whether the caller records this trace. Spans that join it follow this flag. */
+  /** Whether the caller records this trace. Spans that join the trace are recorded only if this is true. */
   readonly sampled: boolean
 }
 
 const TRACEPARENT = /^([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-([0-9a-f]{2})(-.*)?$/
 
-/** The longest accepted `traceparent`: leaves room for fields of later versions. Characters. */
+/** The maximum length of a `traceparent` in characters, which leaves room for fields that later versions add. */
 const MAX_TRACEPARENT = 256
 
-/** The longest accepted `tracestate`: the length that the standard requires to be passed on. Characters. */
+/** The maximum length of a `tracestate` in characters: the length up to which the standard requires it to be passed on. */
 const MAX_TRACESTATE = 512
 
 /** Parses a `traceparent`. Returns undefined if it is invalid. */
@@ -50,8 +50,8 @@ export const parseTraceparent = (traceparent: string): TraceParent | undefined =
 const TRACESTATE = /^[\x20-\x7e]*=[\x20-\x7e]*$/
 
 /**
- * Reads the caller's span from request headers. Returns undefined without a valid `traceparent`. Drops a `tracestate` that is too long or
- * not printable.
+ * Reads the caller's span from request headers. Returns undefined if there is no valid `traceparent`. Drops a `tracestate` that is too long
+ * or not printable.
  */
 export const traceContextOf = (headers: { readonly [name: string]: string | undefined }): TraceContext | undefined => {
   const traceparent = headers["traceparent"]

@@ -36,7 +36,7 @@ const tamper = (sql: string) =>
 
 describe("damage", () => {
   rule(
-    "R5: an unreadable row does not delay timers or claims of other jobs and is logged once",
+    "R5: an unreadable row does not stop the timers and workers of other jobs, and is reported once",
     Effect.gen(function*() {
       const { lines, layer } = logged()
       yield* Effect.gen(function*() {
@@ -72,7 +72,7 @@ describe("damage", () => {
   )
 
   rule(
-    "R10: an unreadable delivery does not delay others, is logged once, and is sent after its repair",
+    "R10: an unreadable delivery does not delay others, is reported once, and is sent once repaired",
     Effect.gen(function*() {
       const { lines, layer } = logged()
       yield* Effect.gen(function*() {
@@ -109,7 +109,7 @@ describe("damage", () => {
   )
 
   rule(
-    "R10: a change and its webhook delivery are one commit, and neither is stored without the other",
+    "R10: stores a change and its delivery in one commit, never one without the other",
     Effect.gen(function*() {
       const outbox = yield* WebhookStore
       const { queue, endpoint, finish, status, submit, takeOne } = yield* Scenario.make()
@@ -131,7 +131,7 @@ describe("damage", () => {
   )
 
   rule(
-    "a crash between the statements of a submission leaves no part of it, including its key and tags",
+    "leaves no trace of a submission, not even its key and tags, after a crash between its statements",
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       yield* tamper(`CREATE TEMP TRIGGER trap BEFORE INSERT ON main.tags BEGIN SELECT RAISE(ABORT, 'the trap snapped'); END`)

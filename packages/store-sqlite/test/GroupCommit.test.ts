@@ -97,7 +97,7 @@ describe("GroupCommit", () => {
     assert.deepStrictEqual(committed(), [4, 5])
   })
 
-  it("a transaction that cannot begin fails its command and no other", async () => {
+  it("fails only the commands of a transaction that cannot begin", async () => {
     const { add, committed, failing, transactions } = numbers()
     failing.begin = 1
     const settled = await all(GroupCommit.make(transactions), [1, 2].map(add))

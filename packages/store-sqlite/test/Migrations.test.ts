@@ -13,7 +13,7 @@ import * as SqliteEndpointStore from "../src/SqliteEndpointStore.ts"
 import * as SqliteJobStore from "../src/SqliteJobStore.ts"
 import { tempFile } from "./TestDatabase.ts"
 
-it.live("R1: a file of the first version keeps its jobs and endpoints and accepts new ones", () =>
+it.live("R1: migrates a file of the first version with its jobs and endpoints, and accepts new ones", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     mkdirSync(dirname(file), { recursive: true })

@@ -26,7 +26,7 @@ const statements = Effect.gen(function*() {
 /** The tables that grow with the number of ended jobs. */
 const LARGE = /\b(jobs|inputs|outcomes|chunks|tags|deliveries|delivery_bodies|batch_requests)\b/
 
-it.live("P5: no statement scans the history or sorts rows that an index returns in order", () =>
+it.live("P5: no statement scans ended jobs, and none sorts rows that an index already orders", () =>
   Effect.gen(function*() {
     const db = yield* SqliteDatabase.SqliteDatabase
     const texts = yield* statements

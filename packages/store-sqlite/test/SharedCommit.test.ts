@@ -33,7 +33,7 @@ describe("a worker that waits", () => {
       assert.strictEqual((yield* commits) - before, 1)
     }).pipe(Effect.provide(world)))
 
-  it.effect("receives no job that could not be stored, and receives the next job at once", () =>
+  it.effect("does not receive a job that could not be stored, and receives the next job at once", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       yield* tamper(`CREATE TEMP TRIGGER trap BEFORE INSERT ON main.inputs BEGIN SELECT RAISE(ABORT, 'the trap snapped'); END`)
@@ -47,7 +47,7 @@ describe("a worker that waits", () => {
       assert.strictEqual((yield* Fiber.join(taking))[0]?.id, id)
     }).pipe(Effect.provide(world)))
 
-  it.effect("shares no job with other waiting workers", () =>
+  it.effect("never receives a job that another waiting worker received", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const taking = yield* Effect.forEach(Array.from({ length: 8 }), (_, n) =>

@@ -41,7 +41,7 @@ const lived = Effect.fnUntraced(function*(size: number) {
 })
 
 describe("R15: space", () => {
-  it.effect("leaves no row of a removed job", () =>
+  it.effect("deletes every row of a removed job", () =>
     Effect.gen(function*() {
       const store = yield* JobStore
       const { by, id, text } = yield* lived(10)
@@ -62,7 +62,7 @@ describe("R15: space", () => {
       assert.deepStrictEqual({ lastError, progress }, { lastError: "Gone.", progress: null })
     }).pipe(Effect.provide(world)))
 
-  it.effect("pages of removed jobs are reused, and pages beyond a reserve are freed step by step", () =>
+  it.effect("reuses the pages of removed jobs, and returns the pages beyond a reserve in steps", () =>
     Effect.gen(function*() {
       const store = yield* JobStore
       const fill = Effect.forEach(Array.from({ length: 40 }), () => lived(200_000), { discard: true })

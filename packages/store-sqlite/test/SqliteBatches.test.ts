@@ -41,7 +41,7 @@ const life = <A, E>(
   return Effect.provide(body, world)
 }
 
-it.effect("R1: a batch continues after a restart while it is being enqueued, run or cancelled", () =>
+it.effect("R1: continues a batch after a restart, whether it was partly enqueued, partly run or partly cancelled", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     const requests = Array.from(
@@ -65,8 +65,12 @@ it.effect("R1: a batch continues after a restart while it is being enqueued, run
         })
         yield* batches.create(batch, requests, limits)
         yield* batches.finalize(endpoint.id, id, 0, 100)
-        yield* batches.enqueue(endpoint.id, id, 4, (batch, { id, input }) =>
-          toJobRecord({ endpoint, id, input, batchId: batch.id }, 0))
+        yield* batches.enqueue(
+          endpoint.id,
+          id,
+          4,
+          (batch, { id, input }) => toJobRecord({ endpoint, id, input, batchId: batch.id }, 0)
+        )
       })
     )
 
@@ -81,12 +85,8 @@ it.effect("R1: a batch continues after a restart while it is being enqueued, run
         assert.deepInclude(yield* batches.get(endpoint.id, id), { status: "FINALIZED", total: 10, notEnqueued: 0 })
         const taken = yield* queue.take({ endpoint: endpoint.id, worker: "ann", limit: 6, waitMs: 0, holding: true })
         assert.deepStrictEqual(
-          taken.map((job) =>
-            job.id
-          ),
-          requests.slice(0, 6).map((one) =>
-            one.id
-          )
+          taken.map((job) => job.id),
+          requests.slice(0, 6).map((one) => one.id)
         )
         const [first] = taken
         yield* queue.finish(Scenario.holderOf(first ?? assert.fail()), { output: toJsonText("done"), error: null })
@@ -120,7 +120,7 @@ it.effect("R1: a batch continues after a restart while it is being enqueued, run
     )
   }))
 
-it.effect("R11: a result whose transaction is rolled back and run again is counted once", () =>
+it.effect("R11: counts a result once when its transaction is rolled back and run again", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     yield* life(

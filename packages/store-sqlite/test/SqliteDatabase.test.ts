@@ -47,7 +47,7 @@ describe("opening", () => {
       }
     }))
 
-  it.live("syncs every commit for D2, and not for D1", () =>
+  it.live("syncs every commit with D2, but not with D1", () =>
     Effect.gen(function*() {
       for (const [durability, level] of [["D2", 2], ["D1", 1]] as const) {
         const found = yield* Effect.gen(function*() {
@@ -140,7 +140,7 @@ describe("opening", () => {
       assert.include(error.message, "occupied/stint.db cannot be used: ")
     }))
 
-  it.live("names a directory in place of the file", () =>
+  it.live("names the path when it is a directory instead of a file", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       mkdirSync(file, { recursive: true })
@@ -194,7 +194,7 @@ const records = (count: number) => Array.from({ length: count }, () => Scenario.
 
 describe("group commit", () => {
   rule(
-    "concurrent submissions share a commit",
+    "commits concurrent submissions in one transaction",
     Effect.gen(function*() {
       const store = yield* JobStore
       assert.strictEqual(yield* commitsOf(store.insert(Scenario.record())), 1)
@@ -205,7 +205,7 @@ describe("group commit", () => {
   )
 
   rule(
-    "operations that change nothing commit nothing",
+    "commits nothing when an operation finds no work",
     Effect.gen(function*() {
       const store = yield* JobStore
       const { id: endpoint } = Scenario.endpoint()
@@ -225,7 +225,7 @@ describe("group commit", () => {
   )
 
   rule(
-    "a job that cannot be stored does not affect the other jobs of its commit",
+    "rejects only the job that cannot be stored when several jobs share a commit",
     Effect.gen(function*() {
       const store = yield* JobStore
       const db = yield* SqliteDatabase.SqliteDatabase
@@ -245,7 +245,7 @@ describe("group commit", () => {
   )
 
   rule(
-    "reports a failed commit to every caller and keeps the counts correct",
+    "reports a failed commit to every caller, and keeps the counts correct",
     Effect.gen(function*() {
       const store = yield* JobStore
       const db = yield* SqliteDatabase.SqliteDatabase
@@ -284,7 +284,7 @@ const leavePages = (pages: number) =>
 
 describe("R11: a full disk", () => {
   rule(
-    "rejects new jobs, keeps the stored ones, and works again when there is space",
+    "rejects jobs that it cannot store, keeps the stored ones, and recovers when space becomes available",
     Effect.gen(function*() {
       const store = yield* JobStore
       const { id: endpoint } = Scenario.endpoint()
@@ -313,7 +313,7 @@ describe("R11: a full disk", () => {
   )
 
   rule(
-    "does not return an endpoint that is not on disk",
+    "does not cache an endpoint that could not be written to disk",
     Effect.gen(function*() {
       const store = yield* EndpointStore
       yield* store.put(Scenario.endpoint({ leaseMs: 1_000 }))

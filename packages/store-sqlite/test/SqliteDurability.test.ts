@@ -72,7 +72,7 @@ const reopening = Effect.fnUntraced(function*(file: string) {
 
 describe("durability", () => {
   it.live(
-    "R1: closing and reopening the file loses no part of a job's state, at any stage of the job",
+    "R1: keeps the complete state of a job when the file is closed and reopened at any point of its life",
     () =>
       Effect.promise(() =>
         fc.assert(
@@ -112,7 +112,7 @@ describe("durability", () => {
     }))
 
   for (const durability of ["D1", "D2"] as const) {
-    it.live(`R1: after kill -9 every acknowledged job is there (${durability})`, () =>
+    it.live(`R1: keeps every acknowledged job after kill -9 (${durability})`, () =>
       Effect.gen(function*() {
         const file = yield* tempFile
         const acknowledged: Array<string> = []
@@ -147,7 +147,7 @@ describe("durability", () => {
       }))
   }
 
-  it.live("R12: a WAL that is cut anywhere after a commit keeps all that was acknowledged up to it", () =>
+  it.live("R12: keeps every acknowledged job when the WAL is cut off anywhere after the job's commit", () =>
     Effect.gen(function*() {
       const file = yield* tempFile
       const copy = yield* tempFile

@@ -1,5 +1,5 @@
 /**
- * A scenario for one test: an endpoint, its callers and its workers, over the queue under test.
+ * A scenario for one test: an endpoint, its callers and its workers, which use the queue under test.
  */
 import { Endpoint } from "@stint/contract/Endpoint"
 import { EndpointId, JobId } from "@stint/contract/Ids"
@@ -42,10 +42,10 @@ export const endpoint = (settings: Partial<typeof Endpoint.Encoded> = {}): Endpo
 /** A payload. */
 export const text = toJsonText
 
-/** A fresh job id. All have the time 0 and one slot, so they sort in the order in which they were made. */
+/** A new job id. All of these ids have the time 0 and the same slot, so they sort in the order in which they were created. */
 export const jobId = (): JobId => JobId.make(uuidV7At(0, 0))
 
-/** A job as it is after its submission at time 0, for tests of a store without a queue. */
+/** A job record as it is after submission at time 0, for tests of a store without a queue. */
 export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
   ...submitted({
     id: jobId(),
@@ -65,7 +65,7 @@ export const record = (changes: Partial<JobRecord> = {}): JobRecord => ({
   ...changes
 })
 
-/** The holder of a job that a worker took. */
+/** The lease holder of a job that a worker took. */
 export const holderOf = ({ attempt, endpoint, id, worker }: JobHead): LeaseHolder => ({
   endpoint,
   worker: worker ?? "",
@@ -73,7 +73,7 @@ export const holderOf = ({ attempt, endpoint, id, worker }: JobHead): LeaseHolde
   attempt
 })
 
-/** The tag of an effect's error, or of its reason for a `StoreError`; undefined when the effect succeeds. */
+/** The tag of an effect's error, or for a `StoreError` the tag of its reason; undefined when the effect succeeds. */
 export const reasonOf = <A, E extends { readonly _tag: string }, R>(
   effect: Effect.Effect<A, E | StoreError, R>
 ): Effect.Effect<string | undefined, never, R> =>
@@ -87,8 +87,8 @@ export const resumeAfter = (event: JobEvent | undefined): JobEventCursor =>
   (event === undefined ? undefined : decodeEventCursor(encodeEventCursor(event.cursor))) ?? START_CURSOR
 
 /**
- * Runs every fiber that can run without time passing. Tests do not depend on its length: it only makes it likely that a forked fiber waits
- * by now, which is the interesting case.
+ * Runs every fiber that can run without time passing. The correctness of a test does not depend on how long this takes: it only makes it
+ * likely that a forked fiber is already waiting, which is the interesting case.
  */
 export const settle: Effect.Effect<void> = Effect.promise(async () => {
   for (let turn = 0; turn < 20; turn++) await new Promise((resolve) => setImmediate(resolve))
@@ -124,7 +124,7 @@ export interface Scenario {
     readonly idempotencyKey?: string
     readonly id?: JobId
   }) => Effect.Effect<JobRecord, SubmitError>
-  /** Takes jobs. Default: at most one, without waiting, for a worker that runs other jobs. */
+  /** Takes jobs. By default, takes at most one job, without waiting, for a worker that runs other jobs. */
   readonly take: (worker: string, options?: {
     readonly limit?: number
     readonly waitMs?: number

@@ -2,7 +2,7 @@
  * Reproducible randomness: tests print their seed, and a seed determines the run.
  */
 
-/** Numbers from 0 (inclusive) to 1 (exclusive) that depend only on the seed (mulberry32). */
+/** Generates numbers in [0, 1) that depend only on the seed (mulberry32). */
 export const seededRandom = (seed: number): () => number => {
   let state = seed
   return () => {
@@ -13,7 +13,7 @@ export const seededRandom = (seed: number): () => number => {
   }
 }
 
-/** The seed of this run: `STINT_PROPERTY_SEED` to repeat a failed run; a new seed otherwise. */
+/** The seed of this run: `STINT_PROPERTY_SEED` if it is set, to repeat a failed run; otherwise a new seed. */
 export const runSeed = (): number => Number(process.env["STINT_PROPERTY_SEED"] ?? Date.now() % 2 ** 31)
 
 /** `STINT_CHAOS_MINUTES`: how many minutes the tests for rare faults may run. Undefined in an ordinary run, which takes seconds. */

@@ -21,7 +21,7 @@ export class StoreFaults extends Context.Service<StoreFaults, {
   readonly dropNextAnswers: (count: number) => Effect.Effect<void>
   /**
    * From now on, the share `failed` of all writes fails before it reaches the store, and the share `lost` is stored but returns an error.
-   * `random` decides for each write.
+   * The outcome of each write is drawn with `random`.
    */
   readonly failRandomly: (shares: { readonly failed: number; readonly lost: number }, random: () => number) => Effect.Effect<void>
   /** From now on, every operation reaches the store, but its result is delayed until {@link thaw}. */

@@ -1,5 +1,6 @@
 /**
- * Conformance suites, models and fault injection for stores, the queue and its users. Needs `vitest`, `@effect/vitest` and `fast-check`.
+ * Conformance suites, models and fault injection for stores, for the queue and for code that uses the queue. Requires `vitest`,
+ * `@effect/vitest` and `fast-check`.
  */
 export * as History from "./history/History.ts"
 export * as JobCommands from "./models/JobCommands.ts"

@@ -20,7 +20,7 @@ const world = JobQueue.layer.pipe(
 )
 
 describe("JobTimers", () => {
-  it.effect("fires due work within the interval, repeatedly", () =>
+  it.effect("does due work within each interval", () =>
     Effect.gen(function*() {
       const { started, status } = yield* Scenario.make()
       const first = yield* started("ann")
@@ -32,7 +32,7 @@ describe("JobTimers", () => {
       assert.strictEqual(yield* status(first.id), "TIMED_OUT")
     }).pipe(Effect.provide(Layer.provideMerge(JobTimers.layer({ interval: 500 }), world))))
 
-  it.effect("fires all due work without waiting in between", () =>
+  it.effect("does all due work without waiting in between", () =>
     Effect.gen(function*() {
       const { endpoint, queue, submit } = yield* Scenario.make()
       yield* Effect.replicateEffect(submit(), 3_000, { discard: true })

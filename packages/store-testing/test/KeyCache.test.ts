@@ -1,4 +1,4 @@
-/** The cache of keys over rows that other processes change as well. */
+/** Tests the key cache with rows that other processes change as well. */
 import { assert, it } from "@effect/vitest"
 import { KeyId } from "@stint/contract/AccessKey"
 import { keyStoreSuite } from "@stint/store-testing"

@@ -13,7 +13,7 @@ const waiter = (list: WaitList.WaitList, key: string, millis = 60_000) =>
     return yield* Effect.forkChild(ticket.wait(millis))
   })
 
-/** Forks waiters, and lets each register. */
+/** Forks waiters and lets each of them register. */
 const waiters = (list: WaitList.WaitList, count: number) =>
   Effect.tap(Effect.replicateEffect(waiter(list, "key"), count), () => Scenario.settle)
 
@@ -95,14 +95,14 @@ describe("WaitList", () => {
       const list = WaitList.make()
       const [first, second] = yield* waiters(list, 2)
       list.wake("key", 1)
-      // Woken, but not running yet.
+      // The first waiter is woken but is not running yet.
       yield* Fiber.interrupt(first!)
       const woken = first!.pollUnsafe()
       if (woken?._tag === "Success") return assert.isTrue(woken.value)
       assert.isTrue(yield* Fiber.join(second!))
     }))
 
-  it.effect("loses and adds no wake-up, whatever waiters register and cancel", () =>
+  it.effect("neither loses nor adds a wake-up, whichever waiters register and cancel", () =>
     Effect.promise(() =>
       fc.assert(fc.asyncProperty(
         fc.array(fc.constantFrom("register", "register", "wake", "cancel", "cancelWoken"), { maxLength: 40 }),
@@ -119,7 +119,7 @@ describe("WaitList", () => {
                 woken = [...woken, ...waiting.slice(0, 1)]
                 waiting = waiting.slice(1)
               }
-              // Cancels a waiter; a woken one passes its wake-up on.
+              // Cancels a waiter. A waiter that was woken passes its wake-up on to the next one.
               const cancelled = operation === "cancel" ? waiting.at(-1) : operation === "cancelWoken" ? woken[0] : undefined
               if (cancelled !== undefined) {
                 yield* cancelled.cancel

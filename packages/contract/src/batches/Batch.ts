@@ -1,5 +1,5 @@
 /**
- * Batches: many requests of one endpoint under one id (docs/spec/batches.md#batch-object).
+ * Batches group many requests to one endpoint under one id (docs/spec/batches.md#batch-object).
  */
 import * as Schema from "effect/Schema"
 import { Job, Policy, RunRequest, WebhookUrl } from "../jobs/Job.ts"
@@ -19,24 +19,24 @@ import { Job, Policy, RunRequest, WebhookUrl } from "../jobs/Job.ts"
  *   [ CANCELLED ] <---------------------+    waiting requests are cancelled, running ones finish
  * ```
  *
- * In every status, all requests have ended when `requestCompleted + requestFailed == requestTotal`. Clients of RunPod check this, because
- * RunPod has neither COMPLETED nor FAILED here. A batch without requests is COMPLETED as soon as it is finalized.
+ * In every status, all requests have ended when `requestCompleted + requestFailed == requestTotal`. RunPod's clients check this condition,
+ * because batches on RunPod have neither the status COMPLETED nor FAILED. A batch without requests is COMPLETED as soon as it is finalized.
  */
 export const BatchStatus = Schema.Literals(["DRAFT", "FINALIZED", "COMPLETED", "FAILED", "CANCELLED"])
 export type BatchStatus = typeof BatchStatus.Type
 
-/** The id of a batch: `batch_` and a UUID. */
+/** The id of a batch: `batch_` followed by a UUID. */
 export const BatchId = Schema.String.check(Schema.isPattern(/^batch_[A-Za-z0-9-]{1,64}$/)).pipe(Schema.brand("BatchId"))
 export type BatchId = typeof BatchId.Type
 
-/** The event of a batch's webhook, sent once at its end as the header `webhook-event`. */
+/** The event of a batch's webhook. It is sent once, when the batch ends, in the header `webhook-event`. */
 export const BatchWebhookEvent = Schema.Literals(["batch.completed", "batch.failed", "batch.cancelled"])
 export type BatchWebhookEvent = typeof BatchWebhookEvent.Type
 
 /** A display name: 1 to 256 characters. Not unique. */
 const BatchName = Schema.String.check(Schema.isBetweenLength(1, 256))
 
-/** A batch, and the body of its webhook. Times are milliseconds since 1970. Keys that do not apply are absent. */
+/** A batch, and the body of its webhook. Times are in milliseconds since 1970. Keys that do not apply are absent. */
 export const Batch = Schema.Struct({
   id: Schema.String,
   endpointId: Schema.String,
@@ -47,12 +47,12 @@ export const Batch = Schema.Struct({
   requestCompleted: Schema.Int,
   /** The number of FAILED, TIMED_OUT and CANCELLED requests. */
   requestFailed: Schema.Int,
-  /** The number of CANCELLED requests, which `requestFailed` includes. An extension of Stint. */
+  /** The number of CANCELLED requests, which `requestFailed` also counts. An extension of Stint. */
   requestCancelled: Schema.Int,
   createdAt: Schema.Int,
   /** This key and all keys below are extensions of Stint. */
   finalizedAt: Schema.optionalKey(Schema.Int),
-  /** When the last request ended. For a cancelled batch: when its running requests have ended. */
+  /** When the last request ended. For a cancelled batch, this is when the last running request ended. */
   completedAt: Schema.optionalKey(Schema.Int),
   name: Schema.optionalKey(Schema.String),
   webhook: Schema.optionalKey(Schema.String)
@@ -84,13 +84,13 @@ export const BatchDraft = Schema.Struct({
 /** The body of `POST /batch/{id}/requests`. The short form is an array of requests. */
 export const BatchRequests = Schema.Struct({ requests: Schema.Array(BatchRequest) })
 
-/** The body of `PUT /batch/{id}`. Missing keys do not change; null removes a value. */
+/** The body of `PUT /batch/{id}`. Missing keys stay unchanged; null removes a value. */
 export const BatchChanges = Schema.Struct({
   name: Schema.optionalKey(Schema.NullOr(BatchName)),
   webhook: Schema.optionalKey(Schema.NullOr(WebhookUrl))
 })
 
-/** A request of a batch: its job and when the job ran. IN_QUEUE while the batch is a draft. */
+/** A request in a batch: its job, and when the job ran. The status is IN_QUEUE while the batch is a draft. */
 export const BatchResult = Schema.Struct({
   ...Job.fields,
   /** When the last attempt started. Milliseconds since 1970. */
@@ -99,7 +99,7 @@ export const BatchResult = Schema.Struct({
 })
 export type BatchResult = typeof BatchResult.Type
 
-/** One page of a batch's requests, in the order of their addition. */
+/** One page of a batch's requests, in the order in which they were added. */
 export const BatchResults = Schema.Struct({
   requests: Schema.Array(BatchResult),
   total: Schema.Int,

@@ -28,7 +28,7 @@ export class BatchNotFound extends HttpApiError.Problem<BatchNotFound>()("BatchN
   title: "Batch not found"
 }, { error: Schema.String, hint: Schema.String }) {}
 
-/** The largest page. Batches or requests. */
+/** The maximum number of batches or requests in a page. */
 export const BATCH_PAGE_LIMIT = 200
 
 const numberBetween = (minimum: number, maximum: number, description: string) =>

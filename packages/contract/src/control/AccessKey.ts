@@ -24,7 +24,7 @@ import { RateLimit } from "./RateLimit.ts"
 export const KeyScope = Schema.Literals(["jobs", "worker", "admin"])
 export type KeyScope = typeof KeyScope.Type
 
-/** The id of a key: 16 hexadecimal digits. Secrets contain it, to look up the key. */
+/** The id of a key: 16 hexadecimal digits. The secret contains the id, so that the server can look up the key. */
 export const KeyId = Schema.String.check(Schema.isPattern(/^[0-9a-f]{16}$/)).pipe(Schema.brand("KeyId"))
 export type KeyId = typeof KeyId.Type
 
@@ -38,7 +38,7 @@ const KeyName = Schema.String.check(
 /** One or more distinct scopes. */
 const KeyScopes = Schema.NonEmptyArray(KeyScope).check(Schema.isUnique())
 
-/** The endpoints that a key permits. `all` includes future endpoints. */
+/** The endpoints that a key gives access to. `all` includes future endpoints. */
 export const KeyEndpoints = Schema.Union([
   Schema.Literal("all"),
   Schema.NonEmptyArray(EndpointId).check(Schema.isMaxLength(1_000), Schema.isUnique())
@@ -55,20 +55,20 @@ export const AccessKey = Schema.Struct({
   status: Schema.Literals(["ACTIVE", "EXPIRED", "REVOKED"]),
   scopes: KeyScopes,
   endpoints: KeyEndpoints,
-  /** The beginning of the current secret, to recognize it. */
+  /** The beginning of the current secret, by which operators can recognize it. */
   prefix: Schema.String,
   /** Milliseconds since 1970, like all times here. */
   createdAt: TimestampMillis,
   /** When the secret was last rotated. */
   rotatedAt: Schema.optionalKey(TimestampMillis),
-  /** Until when the previous secret is accepted. Absent if it is not. */
+  /** When the previous secret stops being accepted. Absent if no previous secret is accepted. */
   previousUntil: Schema.optionalKey(TimestampMillis),
-  /** When the key expires. Absent: never. */
+  /** When the key expires. Absent if it never expires. */
   expiresAt: Schema.optionalKey(TimestampMillis),
   revokedAt: Schema.optionalKey(TimestampMillis),
   /** When the key was last used, with a resolution of one minute. */
   lastUsedAt: Schema.optionalKey(TimestampMillis),
-  /** Applies in addition to the endpoints' limits. */
+  /** The key's rate limit, which applies in addition to the endpoints' limits. */
   rateLimit: Schema.optionalKey(RateLimit)
 })
 export type AccessKey = typeof AccessKey.Type
@@ -78,7 +78,7 @@ export const KeySpec = Schema.Struct({
   name: KeyName,
   /** Default: `["jobs"]`. */
   scopes: Schema.optionalKey(KeyScopes),
-  /** Required, so that a forgotten member does not permit every endpoint. Keys with the scope `admin` have `all`. */
+  /** Required, so that omitting it by mistake does not give access to every endpoint. Keys with the scope `admin` always have `all`. */
   endpoints: Schema.optionalKey(KeyEndpoints),
   /** A time in the future. Default: the key never expires. */
   expiresAt: Schema.optionalKey(TimestampMillis),
@@ -99,8 +99,8 @@ export const KeySpec = Schema.Struct({
 export type KeySpec = typeof KeySpec.Type
 
 /**
- * The body of `PATCH /api/v1/keys/{key}`. Missing members do not change; null removes a limit; unknown members are rejected. Removing the
- * scope `admin` requires `endpoints`, for the same reason as for a new key.
+ * The body of `PATCH /api/v1/keys/{key}`. Missing members stay unchanged; null removes a limit; unknown members are rejected. Removing the
+ * scope `admin` requires `endpoints`, for the same reason as creating a key does.
  */
 export const KeyPatch = Schema.Struct({
   name: Schema.optionalKey(KeyName),
@@ -111,7 +111,7 @@ export const KeyPatch = Schema.Struct({
 })
 export type KeyPatch = typeof KeyPatch.Type
 
-/** The default grace period of a rotation: a day, to switch all callers. */
+/** The default grace period of a rotation: one day, which leaves time to switch all callers. */
 export const DEFAULT_ROTATION_GRACE_MILLIS = 86_400_000
 
 /** The body of `POST /api/v1/keys/{key}/rotate`, which may be empty. */

@@ -8,7 +8,7 @@ import { MAX_JOB_MILLIS, Retry } from "../jobs/Job.ts"
 import { RateLimit } from "./RateLimit.ts"
 
 /**
- * The program that workers of the endpoint run.
+ * The program that the endpoint's workers run.
  *
  * - `handler`: a TypeScript or JavaScript file that calls `serverless.start`. The platform runs it with Node.
  * - `command`: any program that implements the worker protocol, for example a Python worker.
@@ -27,12 +27,12 @@ export const EndpointSource = Schema.Union([
 export type EndpointSource = typeof EndpointSource.Type
 
 /**
- * When to add workers (docs/spec/endpoints.md#scaling). Both types start a worker at once for the first waiting job of an endpoint without
- * workers, and no workers for `lowPriority` jobs.
+ * When to add workers (docs/spec/endpoints.md#scaling). When an endpoint has no workers, both types start a worker at once for the first
+ * waiting job. Neither type starts workers for `lowPriority` jobs.
  */
 export const Scaler = Schema.Union([
   Schema.Struct({
-    /** Adds a worker while a job has waited longer than `value` seconds. */
+    /** Adds workers as long as a job has been waiting for more than `value` seconds. */
     type: Schema.tag("QUEUE_DELAY"),
     value: Schema.Finite.check(Schema.isBetween({ minimum: 0.1, maximum: 3600 }))
   }),
@@ -49,13 +49,15 @@ const withDefault = <S extends Schema.Constraint>(schema: S, value: S["Encoded"]
 
 const millis = (minimum: number, maximum: number) => Schema.Int.check(Schema.isBetween({ minimum, maximum }))
 
-/** The number of workers, and the lifetime of idle ones. */
+/** The number of workers, and the lifetime of idle workers. */
 export const WorkerLimits = Schema.Struct({
-  /** Workers that always run. Default 0: no cost while idle, but a cold start for the next job. */
+  /** The number of workers that always run. Default 0: an idle endpoint costs nothing, but its next job requires a cold start. */
   min: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 10_000 })), 0),
   /** The maximum number of workers. Default 3. 0 pauses the endpoint: jobs wait. */
   max: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 10_000 })), 3),
-  /** How long an idle worker above `min` keeps running, 0 s to 1 h. Default 5 s. Longer avoids cold starts, but uses memory. */
+  /**
+   * How long an idle worker in excess of `min` keeps running, 0 s to 1 h. Default 5 s. A longer time avoids cold starts but uses memory.
+   */
   idleTimeoutMs: withDefault(millis(0, 3_600_000), 5_000)
 }).check(
   Schema.makeFilter((limits) => limits.min <= limits.max || "workers.min must not be above workers.max")
@@ -73,22 +75,22 @@ export const EndpointSpec = Schema.Struct({
   /** How long a job may exist, from its submission, before it is TIMED_OUT. Default 1 day. */
   ttlMs: withDefault(millis(10_000, MAX_JOB_MILLIS), 86_400_000),
   /**
-   * How long a silent worker keeps its jobs. Default 30 s. Shorter detects lost workers sooner, but needs more heartbeats: workers send three
-   * per lease.
+   * How long a worker keeps its jobs without sending a heartbeat. Default 30 s. A shorter lease detects lost workers sooner but requires
+   * more heartbeats: workers send three per lease.
    */
   leaseMs: withDefault(millis(1_000, 3_600_000), 30_000),
-  /** The number of attempts before a job with a lost worker is FAILED. Default 2, which existing clients expect. */
+  /** The number of attempts after which a job whose worker is lost becomes FAILED. Default 2, which existing clients expect. */
   maxAttempts: withDefault(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 })), 2),
   /**
    * How failed attempts are retried, unless the submission overrides it. `retry.maxAttempts` takes precedence over `maxAttempts`. Default:
-   * lost workers are retried at once, errors are not retried.
+   * a job is retried at once after its worker is lost, and is not retried after an error.
    */
   retry: Schema.optionalKey(Retry),
   /** How long an ended job is stored. Default 1 day; RunPod stores jobs for 1 to 30 minutes (docs/spec/job-lifecycle.md#retention). */
   retentionMs: withDefault(millis(1_000, 30 * 86_400_000), 86_400_000),
   /** `none` hides `error_traceback` from callers (docs/spec/rulings.md#error-on-the-wire). Default `full`. */
   errorTraceback: withDefault(Schema.Literals(["full", "none"]), "full"),
-  /** The rate limit of each key, per kind of operation. Default: no limit. A key's own limit applies in addition. */
+  /** The rate limit for each key, per kind of operation. Default: no limit. A key's own limit applies as well. */
   rateLimit: Schema.optionalKey(RateLimit),
   /** Additional environment variables of the workers. */
   env: withDefault(Schema.Record(Schema.String, Schema.String), {})

@@ -26,11 +26,11 @@ export class DeliveryNotFound extends HttpApiError.Problem<DeliveryNotFound>()("
   title: "Delivery not found"
 }, { error: Schema.String, hint: Schema.String }) {}
 
-/** The state of a delivery: another attempt is due, it was delivered, or all attempts failed. */
+/** The state of a delivery: another attempt is scheduled, it was delivered, or all attempts failed. */
 export const WebhookDeliveryState = Schema.Literals(["pending", "delivered", "failed"])
 export type WebhookDeliveryState = typeof WebhookDeliveryState.Type
 
-/** An entry of the delivery log. Times are milliseconds since 1970. */
+/** An entry in the delivery log. Times are in milliseconds since 1970. */
 export const WebhookDeliveryLine = Schema.Struct({
   /** Sent to receivers as `webhook-id`. */
   id: Schema.String,
@@ -42,7 +42,7 @@ export const WebhookDeliveryLine = Schema.Struct({
   state: WebhookDeliveryState,
   /** When the event occurred. */
   createdAt: Schema.Int,
-  /** When the next attempt is due; during an attempt, when the attempt counts as lost. Null once the delivery has ended. */
+  /** When the next attempt is due. During an attempt: when the attempt is considered lost. Null once the delivery has ended. */
   nextAt: Schema.NullOr(Schema.Int),
   /** The number of attempts. */
   attemptCount: Schema.Int,
@@ -77,17 +77,17 @@ export const WebhookSigningSecret = Schema.Struct({
   /** `whsec_` and the key in base64. */
   secret: Schema.String,
   createdAt: Schema.Int,
-  /** Until when the previous secret also signs. Absent if it does not. */
+  /** When requests stop being signed with the previous secret as well. Absent if only the current secret is used. */
   previousUntil: Schema.optionalKey(Schema.Int)
 })
 export type WebhookSigningSecret = typeof WebhookSigningSecret.Type
 
-/** The default grace period of a rotation: a day, to update all receivers. */
+/** The default grace period of a rotation: one day, which leaves time to update all receivers. */
 export const DEFAULT_SECRET_GRACE_MILLIS = 86_400_000
 
 /** The body of `POST .../secret/rotate`, which may be empty. */
 export const WebhookSecretRotation = Schema.Struct({
-  /** How long the previous secret also signs: 0 (for a leaked secret) to 90 days. Default: 24 hours. */
+  /** For how long requests are signed with the previous secret as well: 0 (for a leaked secret) to 90 days. Default: 24 hours. */
   graceMs: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 90 * 86_400_000 })))
 })
 export type WebhookSecretRotation = typeof WebhookSecretRotation.Type

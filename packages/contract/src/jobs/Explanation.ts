@@ -6,19 +6,12 @@ import * as Schema from "effect/Schema"
 /**
  * What a job waits for.
  *
- * | | |
- * |---|---|
- * | `ended` | nothing: the job has ended |
- * | `running` | its worker |
- * | `backoff` | the time of its next attempt |
- * | `paused` | an operator to raise `workers.max` above 0 |
- * | `external` | an external worker: the platform starts no workers for this endpoint |
- * | `failing` | workers that fail to start, or crash |
- * | `throttled` | capacity for another worker |
- * | `low-priority` | a worker that another job starts: this job starts none |
- * | `behind` | the jobs before it: every worker is busy, and `workers.max` is reached |
- * | `starting` | a worker that is starting |
- * | `next` | nothing: an idle worker will take it, or the platform will start one |
+ * | | | |---|---| | `ended` | nothing, because the job has ended | | `running` | its worker | | `backoff` | the time of its next attempt |
+ * | `paused` | a change of `workers.max` to a value above 0, which an operator must make | | `external` | an external worker, because the
+ * platform does not start workers for this endpoint | | `failing` | a worker, but workers fail to start or crash | | `throttled` | capacity
+ * for another worker | | `low-priority` | a worker that is started for another job, because no worker is started for this job | | `behind`
+ * | the jobs ahead of it: every worker is busy, and `workers.max` is reached | | `starting` | a worker that is starting | | `next` |
+ * nothing else: an idle worker will take it, or the platform will start a worker |
  */
 export const WaitReason = Schema.Literals([
   "ended",
@@ -35,19 +28,19 @@ export const WaitReason = Schema.Literals([
 ])
 export type WaitReason = typeof WaitReason.Type
 
-/** Why a job has its status. Times are milliseconds since 1970. */
+/** Why a job has its current status. Times are in milliseconds since 1970. */
 export const Explanation = Schema.Struct({
   reason: WaitReason,
   /** The reason in one or two sentences, with numbers and what to do. */
   words: Schema.String,
-  /** Its place among the jobs that are ready to run, from 1. Absent if the job is not ready. */
+  /** The job's position among the jobs that are ready to run, starting at 1. Absent if the job is not ready. */
   position: Schema.optionalKey(Schema.Struct({
     place: Schema.Int,
     of: Schema.Int,
-    /** The count was cut off: more jobs are before it. */
+    /** True if counting stopped at the limit: more jobs are ahead of this job. */
     more: Schema.Boolean
   })),
-  /** The endpoint's workers by state, and their maximum number (`null` if the platform starts none). */
+  /** The endpoint's workers by state, and the maximum number of workers (`null` if the platform does not start workers). */
   workers: Schema.Struct({
     max: Schema.NullOr(Schema.Int),
     idle: Schema.Int,
@@ -60,9 +53,9 @@ export const Explanation = Schema.Struct({
   /** The worker that runs the job, and when its lease expires unless it sends a heartbeat. IN_PROGRESS jobs only. */
   lease: Schema.optionalKey(Schema.Struct({ worker: Schema.String, expiresAt: Schema.Int, attempt: Schema.Int })),
   attempts: Schema.Struct({ made: Schema.Int, most: Schema.Int }),
-  /** When the next attempt may start: after a backoff of the job, or of failed worker starts. */
+  /** When the next attempt may start, after the job's own backoff or after the backoff for failed worker starts. */
   nextRetryAt: Schema.optionalKey(Schema.Int),
-  /** Why the last attempt failed, or the last worker did not start. */
+  /** Why the last attempt failed, or why the last worker did not start. */
   cause: Schema.optionalKey(Schema.String),
   /** When the job becomes TIMED_OUT. Absent once the job has ended. */
   expiresAt: Schema.optionalKey(Schema.Int)

@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 
 const Count = Schema.Natural
 
-/** The endpoint's jobs by state. `completed`, `failed` and `retried` count the jobs within their retention. */
+/** The endpoint's jobs by state. `completed`, `failed` and `retried` count only jobs whose retention has not ended. */
 const JobCounts = Schema.Struct({
   completed: Count,
   failed: Count,

@@ -26,7 +26,7 @@ export const JobStatus = Schema.Literals([
 ])
 export type JobStatus = typeof JobStatus.Type
 
-/** Whether a job with this status has ended. Only `retry` leads out of a terminal status, from FAILED and TIMED_OUT. */
+/** Whether a job with this status has ended. A job can leave a terminal status only by `retry`, from FAILED or TIMED_OUT. */
 export const isTerminal = (status: JobStatus): boolean => status !== "IN_QUEUE" && status !== "IN_PROGRESS"
 
 /**
@@ -43,9 +43,9 @@ export const Job = Schema.Struct({
   executionTime: Schema.optionalKey(Schema.Int),
   /** The handler's output; the latest progress while IN_PROGRESS. Absent when the handler returned `{}` (docs/spec/handler.md#returned-values). */
   output: Schema.optionalKey(Schema.Json),
-  /** Why the job failed. For an exception: JSON text with six fields (docs/spec/handler.md#exceptions). */
+  /** Why the job failed. For an exception, this is JSON text with six fields (docs/spec/handler.md#exceptions). */
   error: Schema.optionalKey(Schema.String),
-  /** How often the job returned to the queue after a failed attempt. Absent while 0. */
+  /** How often the job has returned to the queue after a failed attempt. Absent if 0. */
   retries: Schema.optionalKey(Schema.Int),
   /** The worker of the last attempt. */
   workerId: Schema.optionalKey(Schema.String)
@@ -74,14 +74,15 @@ export const Backoff = Schema.Struct({
 export type Backoff = typeof Backoff.Type
 
 /**
- * How a failed attempt is retried (docs/spec/job-lifecycle.md#retries). Missing keys use the endpoint's `retry`, then the defaults: the
- * endpoint's `maxAttempts`, no retry of errors, and no wait.
+ * How a failed attempt is retried (docs/spec/job-lifecycle.md#retries). For missing keys, the endpoint's `retry` applies, and then the
+ * defaults: the endpoint's `maxAttempts`, no retry after errors, and no wait.
  */
 export const Retry = Schema.Struct({
   /** The number of attempts: 1 to 100. */
   maxAttempts: Schema.optionalKey(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 100 }))),
   /**
-   * Also retry after an error of the handler. Default: false, an error fails the job. A lost worker is always retried.
+   * Whether to retry after an error of the handler as well. Default: false, so that an error fails the job. A job is always retried after
+   * the loss of its worker.
    */
   onError: Schema.optionalKey(Schema.Boolean),
   /** The wait before the next attempt. Default: no wait. */
@@ -89,13 +90,13 @@ export const Retry = Schema.Struct({
 })
 export type Retry = typeof Retry.Type
 
-/** Limits of one job, which override the endpoint's settings (docs/spec/jobs-api.md#request-body). Milliseconds. */
+/** Limits of one job in milliseconds, which override the endpoint's settings (docs/spec/jobs-api.md#request-body). */
 export const Policy = Schema.Struct({
   /** How long one attempt may run. 5 s to 7 days. */
   executionTimeout: Schema.optionalKey(millis(5_000, MAX_JOB_MILLIS)),
-  /** How long the job may exist, waiting included. 10 s to 7 days. */
+  /** How long the job may exist, including the time it waits. 10 s to 7 days. */
   ttl: Schema.optionalKey(millis(10_000, MAX_JOB_MILLIS)),
-  /** The autoscaler starts no worker for this job. */
+  /** If true, the autoscaler does not start a worker for this job. */
   lowPriority: Schema.optionalKey(Schema.Boolean),
   /** How often and when the job is retried. An extension of Stint. */
   retry: Schema.optionalKey(Retry)
@@ -112,7 +113,7 @@ export const S3Config = Schema.Struct({
 })
 export type S3Config = typeof S3Config.Type
 
-/** The priority of a job, -100 to 100. Higher priorities run first; equal ones in order of submission. */
+/** The priority of a job, -100 to 100. Jobs with a higher priority run first; jobs with equal priority run in order of submission. */
 export const Priority = Schema.Int.check(Schema.isBetween({ minimum: -100, maximum: 100 }))
 
 /** The maximum number of tags of a job. */
@@ -125,8 +126,8 @@ export const Tag = Schema.String.check(Schema.isBetweenLength(1, 64))
 export const Tags = Schema.Array(Tag).check(Schema.isMaxLength(MAX_TAGS))
 
 /**
- * Identifies a submission: as long as the job exists, the same key on the same endpoint returns the same job. 1 to 255 printable ASCII
- * characters, so that a header can contain it.
+ * Identifies a submission: as long as the job exists, a submission with the same key to the same endpoint returns that job. 1 to 255
+ * printable ASCII characters, so that the key can be sent in a header.
  */
 export const IdempotencyKey = Schema.String.check(
   Schema.isPattern(/^[\x20-\x7e]{1,255}$/, { message: "an idempotency key is 1 to 255 printable ASCII characters" })
@@ -138,7 +139,7 @@ export const IdempotencyKey = Schema.String.check(
  * - `completed`: the job has ended, in any terminal status.
  * - `start`: a worker took the job; sent for each attempt.
  * - `output`: the job streamed a chunk.
- * - `progress`: the latest progress; values that were replaced before they were sent are skipped.
+ * - `progress`: the job reported progress. Only the latest value is sent; a value that is replaced before it is sent is skipped.
  */
 export const WebhookEvent = Schema.Literals(["start", "output", "progress", "completed"])
 export type WebhookEvent = typeof WebhookEvent.Type
@@ -164,8 +165,8 @@ export type Webhook = typeof Webhook.Type
 /**
  * The body of `/run` and `/runsync`.
  *
- * `input` is required and may be any JSON value, including `{}` (docs/spec/rulings.md#empty-input). Unknown keys are ignored, because
- * existing clients send some.
+ * `input` is required and may be any JSON value, including `{}` (docs/spec/rulings.md#empty-input). Unknown keys are ignored, because some
+ * existing clients send additional keys.
  */
 export const RunRequest = Schema.Struct({
   input: Schema.Json,
@@ -176,7 +177,7 @@ export const RunRequest = Schema.Struct({
   /** Default: 0. */
   priority: Schema.optionalKey(Priority),
   tags: Schema.optionalKey(Tags),
-  /** Like the header `Idempotency-Key`, which takes precedence. */
+  /** Has the same effect as the header `Idempotency-Key`, which takes precedence. */
   idempotencyKey: Schema.optionalKey(IdempotencyKey)
 })
 export type RunRequest = typeof RunRequest.Type

@@ -23,12 +23,13 @@
  *   data: {"id":"...","status":"COMPLETED","output":...}
  * ```
  *
- * A reader that resumes receives every chunk and log line after its position, in order and once. Statuses and progress are states: a reader
- * may miss intermediate statuses, but always receives the status of an attempt before its first chunk, and only the latest progress. After
- * the end, a reader that resumes receives 204, which makes browsers stop.
+ * A reader that resumes receives every chunk and log line after its position exactly once and in order. Status and progress events report
+ * the current state: a reader may miss intermediate statuses, but always receives the status of an attempt before the attempt's first
+ * chunk, and receives only the latest progress. A reader that resumes after the end receives 204, which makes browsers stop reconnecting.
  *
- * Log lines arrive through the worker's pipes, not with its chunks and results. A line follows the chunk that was the latest when the line
- * arrived. The end waits up to half a second for lines that the worker wrote before it; readers that resume receive later lines.
+ * Log lines arrive through the worker's pipes, separately from its chunks and results. A line follows the chunk that was the latest one
+ * when the line arrived. The end event is delayed by up to half a second to wait for lines that the worker wrote before the end. Lines that
+ * arrive even later are sent only to readers that resume.
  *
  * `?events=status,chunk` selects the kinds of events. The end is always sent.
  */
@@ -59,13 +60,13 @@ export type JobChunkEvent = typeof JobChunkEvent.Type
 const event = <Name extends string, Data extends Schema.Constraint>(name: Name, data: Data) =>
   Schema.Struct({ id: Schema.String, event: Schema.tag(name), data: Schema.fromJsonString(data) })
 
-/** One event of a job. */
+/** A job event. */
 export const JobEvent = Schema.Union([
   event("status", JobStatusEvent),
   event("progress", JobProgressEvent),
   event("chunk", JobChunkEvent),
   event("log", JobLogLine),
-  /** The job has ended: the job object. */
+  /** The job has ended. Contains the job object. */
   event("end", Job)
 ])
 export type JobEvent = typeof JobEvent.Type
@@ -82,7 +83,7 @@ const isKind = Schema.is(JobEventKind)
 const splitKinds = (text: string): ReadonlyArray<string> =>
   text.split(",").map((kind) => kind.trim()).filter((kind) => kind !== "")
 
-/** Comma-separated kinds. */
+/** Comma-separated kinds of events. */
 export const JobEventKinds = Schema.String.annotate({
   description: `The kinds of events to send, separated by commas: ${
     JOB_EVENT_KINDS.join(", ")
@@ -98,7 +99,7 @@ export const JobEventKinds = Schema.String.annotate({
   })
 )
 
-/** The interval of heartbeat comments. Most proxies close silent connections after 30 to 60 s. */
+/** The interval between heartbeat comments. Most proxies close idle connections after 30 to 60 s. */
 export const HEARTBEAT_MILLIS = 15_000
 
 /** The reconnection delay that the server sends to readers. */

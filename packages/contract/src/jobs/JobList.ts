@@ -6,7 +6,7 @@ import * as SchemaGetter from "effect/SchemaGetter"
 import * as SchemaTransformation from "effect/SchemaTransformation"
 import { JobStatus, Tag } from "./Job.ts"
 
-/** The largest page. Jobs. */
+/** The maximum number of jobs in a page. */
 const LIST_LIMIT = 200
 
 const parseTime = (text: string): number => {
@@ -44,7 +44,9 @@ export const ListQuery = {
   cursor: Schema.optionalKey(Schema.String.annotate({ description: "The `cursor` of the previous page." }))
 }
 
-/** A job in a list, without payloads. Times are milliseconds since 1970, durations milliseconds. Keys that do not apply are absent. */
+/**
+ * A job in a list, without payloads. Times are in milliseconds since 1970, durations in milliseconds. Keys that do not apply are absent.
+ */
 export const ListedJob = Schema.Struct({
   id: Schema.String,
   status: JobStatus,
@@ -69,7 +71,7 @@ export type ListedJob = typeof ListedJob.Type
 
 /** One page of jobs, newest first. */
 export const JobPage = Schema.Struct({
-  /** May hold fewer jobs than `limit`, even none, although more follow: check `cursor`. */
+  /** May contain fewer jobs than `limit`, or none, even though more pages follow: check `cursor`. */
   requests: Schema.Array(ListedJob),
   /** The cursor of the next page. Null at the end of the list. */
   cursor: Schema.NullOr(Schema.String)

@@ -11,7 +11,7 @@
  */
 import * as Schema from "effect/Schema"
 
-/** The log levels, by ascending severity. */
+/** The log levels, in ascending order of severity. */
 export const LOG_LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
 
 /** The level of a line. */
@@ -22,15 +22,15 @@ export type LogLevel = typeof LogLevel.Type
 export const isLogLevel = Schema.is(LogLevel)
 
 /**
- * The source of a line. `log`: the logger of the worker SDK. `stdout`, `stderr`: the handler printed the line. `platform`: the line stands for
- * dropped lines.
+ * The source of a line. `log`: the worker SDK's logger. `stdout`, `stderr`: the handler printed the line. `platform`: the platform inserted
+ * the line in place of dropped lines.
  */
 export const LogSource = Schema.Literals(["log", "stdout", "stderr", "platform"])
 export type LogSource = typeof LogSource.Type
 
 /** One line. */
 export const JobLogLine = Schema.Struct({
-  /** Its number within the job, from 1. */
+  /** The line's number within the job, starting at 1. */
   number: Schema.Int,
   /** When the platform received it. Milliseconds since 1970. */
   time: Schema.Int,
@@ -40,7 +40,7 @@ export const JobLogLine = Schema.Struct({
   /** The attempt that logged it. */
   attempt: Schema.Int,
   source: LogSource,
-  /** The worker that logged it. Absent for lines of the platform. */
+  /** The worker that logged the line. Absent for lines with the source `platform`. */
   workerId: Schema.optionalKey(Schema.String)
 })
 export type JobLogLine = typeof JobLogLine.Type
@@ -50,7 +50,7 @@ export const JobLogPage = Schema.Struct({
   lines: Schema.Array(JobLogLine),
   /** The number of the last line that was read. Pass it as `after` to read the next lines, now or later. */
   cursor: Schema.Int,
-  /** More lines are available now. */
+  /** Whether more lines are available now. */
   more: Schema.Boolean
 })
 export type JobLogPage = typeof JobLogPage.Type
@@ -68,7 +68,7 @@ const LEVELS_BY_NAME: Readonly<Record<string, LogLevel>> = {
   FATAL: "ERROR"
 }
 
-/** Maps a level name of any logger to a level. Unknown names map to `INFO`. */
+/** Maps the level name of any logger to a log level. Unknown names map to `INFO`. */
 export const parseLogLevel = (name: string): LogLevel => LEVELS_BY_NAME[name.trim().toUpperCase()] ?? "INFO"
 
 /** Whether `level` is at least `minimum`. */

@@ -50,7 +50,7 @@ const explain = {
 const submitErrors = [EndpointNotFound, InvalidRequest, PayloadTooLarge, Conflict, Unavailable] as const
 const jobErrors = [EndpointNotFound, JobNotFound, InvalidRequest, Unavailable] as const
 
-/** The header with the job's id, on every response to a request that created a job. */
+/** The header with the job's id, which is set on every response to a request that created a job. */
 export const JOB_ID_HEADER = "x-job-id"
 
 const ID = "0f8fad5b-d9cb-469f-a165-70867728950e"

@@ -1,18 +1,18 @@
 /**
- * Limits the length of log messages. Our workers truncate their messages, and the platform truncates those of other workers.
+ * Limits the length of log messages. Our workers truncate their own messages, and the platform truncates messages from other workers.
  *
  * Every worker loads this module, so it imports nothing.
  */
 
-/** The longest log message (docs/spec/logging.md#long-messages). Characters. */
+/** The maximum length of a log message, in characters (docs/spec/logging.md#long-messages). */
 export const MAX_LOG_MESSAGE = 4_096
 
 const isHighSurrogate = (code: number) => code >= 0xd800 && code <= 0xdbff
 const isLowSurrogate = (code: number) => code >= 0xdc00 && code <= 0xdfff
 
 /**
- * Removes the middle of a message of more than {@link MAX_LOG_MESSAGE} characters, and notes its length there: the beginning and the end are
- * the most useful parts. The result, with the note, has at most that length. Never splits a surrogate pair.
+ * Shortens a message of more than {@link MAX_LOG_MESSAGE} characters: replaces the middle with a note, because the beginning and the end
+ * are the most useful parts. The result, including the note, has at most {@link MAX_LOG_MESSAGE} characters. Never splits a surrogate pair.
  */
 export const truncateMessage = (message: string): string => {
   if (message.length <= MAX_LOG_MESSAGE) return message

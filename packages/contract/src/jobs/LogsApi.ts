@@ -1,5 +1,5 @@
 /**
- * Reads the log lines of a job (docs/spec/logging.md#reading-a-jobs-lines). Job events contain them live (`JobEvents.ts`).
+ * Reads the log lines of a job (docs/spec/logging.md#reading-a-jobs-lines). Job events deliver the lines live (`JobEvents.ts`).
  *
  * ```
  *   /v2/{endpoint}/logs/{id}      GET    the job's log lines
@@ -14,7 +14,7 @@ import { operationDocs } from "../OpenApiOperation.ts"
 import { EndpointNotFound, InvalidRequest, JobNotFound, Unavailable } from "../Problem.ts"
 import { isLogLevel, JobLogPage, LOG_LEVELS, LogLevel } from "./JobLogLine.ts"
 
-/** The largest page. Lines. */
+/** The maximum number of lines in a page. */
 export const LOG_PAGE_LIMIT = 1_000
 
 const integer = (description: string, minimum: number, maximum: number) =>
@@ -24,7 +24,7 @@ const integer = (description: string, minimum: number, maximum: number) =>
     )
   )
 
-/** The name of a level, in any case. */
+/** The name of a log level, in upper or lower case. */
 const level = Schema.String.annotate({
   description: `The lowest level to return: ${LOG_LEVELS.join(", ")}, in any case. Default: all levels.`
 }).check(

@@ -1,8 +1,9 @@
 /**
- * The worker API (docs/spec/worker-protocol.md#overview). `WorkerProtocol.ts` has its messages.
+ * The worker API (docs/spec/worker-protocol.md#overview). `WorkerProtocol.ts` defines its messages.
  *
- * Existing SDKs append `&key=value` to the configured URLs. If a URL has no `?`, the text becomes part of the last path segment, so
- * `:worker` and `:id` may end with it. The server splits the segment at its first `&` (docs/spec/worker-protocol.md#appended-queries).
+ * Existing SDKs append `&key=value` to the configured URLs. If a URL has no `?`, the appended text becomes part of the last path segment,
+ * so the values of `:worker` and `:id` may end with it. The server splits the segment at its first `&`
+ * (docs/spec/worker-protocol.md#appended-queries).
  */
 import { HttpApiEndpoint, HttpApiGroup, HttpApiSchema, OpenApi } from "effect/http-api"
 import * as Schema from "effect/Schema"

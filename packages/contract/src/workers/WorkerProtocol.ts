@@ -14,7 +14,7 @@
  *    | GET|POST ping/{worker}   every interval    |   renews the leases of the listed jobs
  * ```
  *
- * Every worker loads this module, so it contains only constants and small Schemas, and nothing of HTTP.
+ * Every worker loads this module, so it contains only constants and small Schemas, and no HTTP code.
  */
 import * as Schema from "effect/Schema"
 
@@ -41,7 +41,7 @@ export interface WorkerEnvironment {
   /** The platform's URL, without a trailing slash: `http://127.0.0.1:4600`. */
   readonly baseUrl: string
   readonly endpoint: string
-  /** The worker's id. Absent if the worker chooses its own. */
+  /** The worker's id. Absent if the worker chooses its own id. */
   readonly worker?: string
   readonly key: string
   readonly pingIntervalMs: number
@@ -50,10 +50,10 @@ export interface WorkerEnvironment {
 }
 
 /**
- * The variables that make a process a worker of an endpoint.
+ * The environment variables with which a process runs as a worker of an endpoint.
  *
- * The worker's SDK replaces the placeholders `$ID` and `$RUNPOD_POD_ID`: `$ID` is the worker in job-take and the job in all other URLs
- * (docs/spec/worker-protocol.md#addresses). Every URL has a query, because SDKs append `&key=value` to it.
+ * The worker's SDK replaces the placeholders `$ID` and `$RUNPOD_POD_ID`: `$ID` stands for the worker's id in the job-take URL and for the
+ * job's id in all other URLs (docs/spec/worker-protocol.md#addresses). Every URL has a query, because SDKs append `&key=value` to it.
  */
 export const workerEnvironment = (options: WorkerEnvironment): Record<string, string> => {
   const base = `${options.baseUrl}/v2/${options.endpoint}`
@@ -77,7 +77,7 @@ export const workerEnvironment = (options: WorkerEnvironment): Record<string, st
   return result
 }
 
-/** The heartbeat interval for a lease: a third of it, at least 250 ms. Milliseconds. */
+/** The heartbeat interval in milliseconds: a third of the lease, but at least 250 ms. */
 export const pingIntervalOf = (leaseMs: number): number => Math.max(250, Math.floor(leaseMs / 3))
 
 /**
@@ -88,8 +88,8 @@ export const TakenJob = Schema.Struct({
   input: Schema.Json,
   delayTime: Schema.optionalKey(Schema.Int),
   /**
-   * The number of this attempt, from 1. An extension of Stint: a worker that sends it back as `attempt=` is fenced by it, so that a late
-   * result of an earlier attempt is rejected (docs/spec/worker-protocol.md#fencing).
+   * The number of this attempt, from 1. An extension of Stint: when a worker sends it back as `attempt=`, its writes are fenced by attempt,
+   * so that a late result from an earlier attempt is rejected (docs/spec/worker-protocol.md#fencing).
    */
   attempt: Schema.optionalKey(Schema.Int),
   s3Config: Schema.optionalKey(Schema.Json),
@@ -105,12 +105,12 @@ export type TakenJob = typeof TakenJob.Type
  * The body of job-done: a result or, with `status: "IN_PROGRESS"`, progress
  * (docs/spec/worker-protocol.md#result-bodies, docs/spec/worker-protocol.md#delivering-progress). Unknown keys are ignored.
  *
- * `error` is a string. Other SDKs send other JSON values, which the server stores as JSON text.
+ * `error` is a string in our SDKs. Other SDKs send other JSON values, which the server stores as JSON text.
  */
 export const JobDone = Schema.Struct({
   output: Schema.optionalKey(Schema.Json),
   error: Schema.optionalKey(Schema.Json),
-  /** Asks the platform to restart the worker (docs/spec/handler.md#returned-values). */
+  /** Requests that the platform restart the worker (docs/spec/handler.md#returned-values). */
   stopPod: Schema.optionalKey(Schema.Json),
   status: Schema.optionalKey(Schema.Json)
 })

@@ -1,5 +1,5 @@
 /**
- * Records the history of a sequence of commands, including what each job's reader receives over connections that are cut between reads.
+ * Records the history of a command sequence, including what each job's reader receives over connections that are cut between reads.
  */
 import type { JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"
@@ -20,7 +20,7 @@ import * as History from "./History.ts"
 interface Reader {
   cursor: JobEventCursor
   progress: JsonText | null
-  /** The text of its last cursor: all that remains when the connection is cut. */
+  /** The text of the reader's last cursor, which is all that the reader has after its connection is cut. */
   encodedCursor: string | undefined
 }
 
@@ -37,7 +37,7 @@ export const recordReads = (
       const { attempt, number, output } = one
       history.record({ _tag: "ChunkRead", at: at(), job, reader, attempt, number, output })
     }
-    // A job that ended while it waited has lost the chunks of its last attempt.
+    // A job that ended while waiting no longer has the chunks of its last attempt.
     if (one._tag === "End") {
       history.record({ _tag: "EndRead", at: at(), job, reader, attempt: one.job.startedAt === null ? 0 : one.attempt })
     }
@@ -106,7 +106,7 @@ export const make = () => {
       history.record({ _tag: "Seen", at: at(), job: id, status, attempt, output })
     },
 
-    /** The cursor of a job's reader. `cut`: the reader resumes over a new connection. */
+    /** The cursor of a job's reader. `cut`: whether the reader resumes over a new connection. */
     cursorOf: (id: JobId, cut: boolean): JobEventCursor => {
       const reader = readerOf(id)
       if (cut) {
@@ -118,7 +118,7 @@ export const make = () => {
       return reader.cursor
     },
 
-    /** The reader receives the result of its read. True when there may be more. */
+    /** Records that the reader received the result of its read. Returns true when there may be more to read. */
     read: (id: JobId, peeked: PeekResult): boolean => {
       const reader = readerOf(id)
       const { done, cursor, progress, events } = diff(reader.cursor, reader.progress, peeked)

@@ -1,19 +1,19 @@
 /**
- * Records what happened to jobs as seen from outside, and checks it against the invariants of the queue.
+ * Records what outside observers see of jobs, and checks it against the invariants of the queue.
  *
  * ```
  *   callers, workers, readers, webhooks --record--> events, in the order observed --check--> violations of R1 to R5, R8 to R10
  * ```
  *
- * The checker depends on no store, clock or process, so that one checker serves model tests, simulations and tests that kill real processes.
- * The invariants: docs/spec/figures.md#reliability.
+ * The checker does not depend on a store, clock or process, so the same checker works for model tests, simulations and tests that kill real
+ * processes. The invariants are defined in docs/spec/figures.md#reliability.
  */
 import { isTerminal, type JobStatus } from "@stint/contract/Job"
 import * as StreamReads from "./StreamReads.ts"
 
 /**
- * One observation. `at` is when the observer received it, by any monotonic clock. `askedAt` is when the request was sent, if the response
- * took time. The observation was true at some time between the two.
+ * An observation. `at` is the time at which the observer received it, according to any monotonic clock. `askedAt` is the time at which the
+ * request was sent, if the response took time. The observation was true at some time between the two.
  */
 export type HistoryEvent =
   /** The submission was acknowledged. */
@@ -23,9 +23,9 @@ export type HistoryEvent =
     readonly job: string
     /** The idempotency key, if any: one job per key (R3). */
     readonly key?: string
-    /** Errors are retried: the number of attempts that may fail. Absent: an error ends the job. */
+    /** The number of attempts that may fail when errors are retried. Absent: an error ends the job. */
     readonly attempts?: number
-    /** A webhook receives its end (R10). */
+    /** Whether a webhook receives the job's end (R10). */
     readonly webhook?: boolean
   }
   /** A worker took the job. */
@@ -38,9 +38,9 @@ export type HistoryEvent =
     readonly worker: string
     readonly attempt: number
     readonly askedAt?: number
-    /** `answered`: over HTTP, whose response does not show whether the result was accepted or ignored. */
+    /** `answered`: the result was delivered over HTTP, where the response does not show whether it was accepted or ignored. */
     readonly verdict: "accepted" | "answered" | "ignored" | "refused"
-    /** An error was delivered, with or without an output. */
+    /** Whether an error was delivered, with or without an output. */
     readonly failed?: boolean
     readonly output: string | null
   }
@@ -48,9 +48,9 @@ export type HistoryEvent =
   | { readonly _tag: "Cancelled"; readonly at: number; readonly job: string }
   /** A running handler received the signal to stop. */
   | { readonly _tag: "Interrupted"; readonly at: number; readonly job: string }
-  /** A retry was acknowledged: the job starts a new life. */
+  /** A retry was acknowledged: the job starts over. */
   | { readonly _tag: "Retried"; readonly at: number; readonly job: string }
-  /** A caller read the job. `attempt`: if the observer can see it. */
+  /** A caller read the job. `attempt` is set if the observer can see it. */
   | {
     readonly _tag: "Seen"
     readonly at: number
@@ -62,7 +62,7 @@ export type HistoryEvent =
   }
   /** A caller read the job, and it did not exist. */
   | { readonly _tag: "Unknown"; readonly at: number; readonly job: string }
-  /** A webhook delivered the job's end. `accepted`: the receiver acknowledged it. */
+  /** A webhook delivered the job's end. `accepted`: whether the receiver acknowledged it. */
   | {
     readonly _tag: "Notified"
     readonly at: number
@@ -73,24 +73,24 @@ export type HistoryEvent =
   }
   | StreamReads.StreamReadEvent
 
-/** What to expect of a history. */
+/** What the checker requires of a history. */
 export interface Expectations {
-  /** The work is done: every job must have ended. Default: true. */
+  /** Whether all work is done, so that every job must have ended. Default: true. */
   readonly ended?: boolean
-  /** Nothing failed and nothing was cancelled: every job must have started exactly once (R4). Default: false. */
+  /** Whether there were no failures and no cancels, so that every job must have started exactly once (R4). Default: false. */
   readonly faultless?: boolean
-  /** Retention may have removed jobs. Default: false. */
+  /** Whether jobs may have been removed after their retention. Default: false. */
   readonly mayForget?: boolean
   /**
-   * How long after the response to a cancel a start may still be observed, in units of `at`: the worker's response may have been in flight.
-   * Default: 0, for observers inside the process.
+   * For how long after the response to a cancel a start may still be observed, in units of `at`, because the worker's response may have
+   * been in flight. Default: 0, which suits observers inside the process.
    */
   readonly cancelGrace?: number
-  /** When every job must have been observed as ended (R5), in units of `at`. Default: no limit. */
+  /** The time by which every job must have been observed as ended (R5), in units of `at`. Default: no limit. */
   readonly endedBy?: number
   /** How long after the response to a cancel a running handler may continue (R8), in units of `at`. Default: no limit. */
   readonly interruptWithin?: number
-  /** A receiver must have accepted the end of every job with a webhook (R10). Default: false. */
+  /** Whether a receiver must have accepted the end of every job that has a webhook (R10). Default: false. */
   readonly notified?: boolean
 }
 
@@ -110,23 +110,23 @@ export interface History {
 
 type EventOf<Tag extends HistoryEvent["_tag"]> = Extract<HistoryEvent, { readonly _tag: Tag }>
 
-/** What the checker has seen of a job. */
+/** What the checker knows about a job so far. */
 interface Trace {
   submitted: EventOf<"Submitted"> | undefined
-  /** Attempts that workers took, in all lives of the job. */
+  /** The attempts that workers took, including those before a retry by a caller. */
   readonly attempts: Set<number>
   highestAttempt: number
   /** When the highest attempt was observed. */
   highestAt: number
   last: EventOf<"Seen"> | EventOf<"Unknown"> | undefined
-  /** When the current life was observed to have started. */
+  /** When the latest retry by a caller was observed; -Infinity before the first one. */
   bornAt: number
   /** The first webhook that delivered an end. */
   notified: EventOf<"Notified"> | undefined
   hasNotified: boolean
   /** The outputs that workers delivered over HTTP, by attempt. */
   readonly answered: Map<number, string | null>
-  /** From here on: of the current life. */
+  /** This field and the fields below describe the time since the latest retry by a caller. */
   starts: number
   /** Attempts whose errors were accepted and are retried. */
   readonly errors: Set<number>
@@ -154,7 +154,7 @@ const newTrace = (): Trace => ({
   cancelled: undefined
 })
 
-/** Checks events in the order in which they were observed. Empty when no rule is broken. */
+/** Checks events in the order in which they were observed. The result is empty when no rule is broken. */
 export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expectations = {}): ReadonlyArray<Violation> => {
   const { cancelGrace = 0, ended = true, endedBy, faultless = false, interruptWithin, mayForget = false, notified = false } =
     expectations
@@ -162,7 +162,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
   const traces = new Map<string, Trace>()
   /** The job of each idempotency key. */
   const keys = new Map<string, string>()
-  /** Collected first: a worker may deliver before the caller receives the response to its submission. */
+  /** Collected in advance, because a worker may deliver a result before the caller receives the response to its submission. */
   const allowed = new Map(
     events.flatMap((event) => event._tag === "Submitted" && event.attempts !== undefined ? [[event.job, event.attempts]] : [])
   )
@@ -207,7 +207,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     keys.set(event.key, event.job)
   }
 
-  /** An accepted error of a job whose errors are retried: it ends the attempt, not the job. */
+  /** Handles an accepted error of a job whose errors are retried. The error ends the attempt, not the job. */
   const erred = (trace: Trace, { attempt, job }: EventOf<"Delivered">, most: number) => {
     if (trace.errors.has(attempt)) violate("R2", job, `the error of attempt ${attempt} was accepted twice`)
     trace.errors.add(attempt)
@@ -236,7 +236,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     else trace.accepted = event
   }
 
-  /** Compares an observed status with the status that a webhook delivered before. Retried jobs are skipped: they end more than once. */
+  /** Compares an observed status with the status that a webhook delivered earlier. Skips retried jobs, because they end more than once. */
   const agrees = (trace: Trace, { at, job }: HistoryEvent, status: JobStatus, askedAt = at) => {
     const { notified } = trace
     if (notified === undefined || trace.bornAt !== -Infinity) return
@@ -256,7 +256,7 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
 
   const seen = (trace: Trace, event: EventOf<"Seen">) => {
     const { askedAt = event.at, attempt, job, output, status } = event
-    // Requested before the response to a retry: the answer may be of either life.
+    // The request was sent before the response to a retry arrived, so its response may describe the job before or after the retry.
     if (askedAt < trace.bornAt) return
     const { accepted, cancelled, ended } = trace
     const state = `${status} with ${output}`

@@ -1,5 +1,5 @@
 /**
- * Checks in the store that every job that has not ended has a next event (R5, docs/spec/figures.md#reliability): a position in the queue, a
+ * Checks that every job in the store that has not ended has a next event (R5, docs/spec/figures.md#reliability): a position in the queue, a
  * timer, or a lease that expires.
  *
  * ```
@@ -41,7 +41,7 @@ const all = Effect.fnUntraced(function*(
   }
 })
 
-/** The jobs of an endpoint without a next event. Empty when every job has one. */
+/** The jobs of an endpoint that have no next event. Empty when every job has a next event. */
 export const violations = Effect.fnUntraced(function*(
   store: JobStore["Service"],
   endpoint: EndpointId,
@@ -51,7 +51,7 @@ export const violations = Effect.fnUntraced(function*(
   const { delayed, running, waiting } = yield* store.depth(endpoint)
   const queued = yield* all(store, endpoint, "IN_QUEUE")
   const inProgress = yield* all(store, endpoint, "IN_PROGRESS")
-  // No worker is started for a job that is not counted.
+  // The autoscaler does not start a worker for a job that is missing from the counts.
   if (queued.length !== waiting + delayed) found.push(`${queued.length} jobs are IN_QUEUE, and ${waiting + delayed} are counted`)
   if (inProgress.length !== running) found.push(`${inProgress.length} jobs are IN_PROGRESS, and ${running} are counted`)
   for (const job of queued) {

@@ -1,6 +1,7 @@
 /**
- * Checks what the readers of a job's stream received against what its workers wrote: every chunk of the attempt that ended, once and in
- * order, over any number of connections (R9, docs/spec/figures.md#reliability). A part of {@link History.check}.
+ * Compares what the readers of a job's stream received with what its workers wrote. Each reader must receive every chunk of the attempt
+ * that ended exactly once and in order, over any number of connections (R9, docs/spec/figures.md#reliability). Used by {@link
+ * History.check}.
  */
 
 /** An event of a job's stream. `reader` reads from the beginning, over any number of connections. */
@@ -24,18 +25,18 @@ export type StreamReadEvent =
     readonly number: number
     readonly output: string
   }
-  /** A reader received the end, which `attempt` led to; 0: the job ended before its first attempt. */
+  /** A reader received the job's end. `attempt` is the attempt that ended the job; 0: the job ended before its first attempt. */
   | { readonly _tag: "EndRead"; readonly at: number; readonly job: string; readonly reader: string; readonly attempt: number }
 
-/** What a reader has received of one job. */
+/** What a reader has received of one job so far. */
 interface ReaderState {
   readonly job: string
   readonly reader: string
   attempt: number
   number: number
-  /** Ends received in the job's current life. */
+  /** Number of ends received since the job was last retried by a caller. */
   ends: number
-  /** The attempts whose end it received, and how many of their chunks it had received by then. */
+  /** The attempts whose end the reader received, and how many of each attempt's chunks it had received by then. */
   readonly ended: Map<number, number>
 }
 
@@ -45,7 +46,7 @@ interface StreamViolation {
   readonly text: string
 }
 
-/** The checker of the reads of one history. */
+/** Checks the reads of one history. */
 export interface StreamReads {
   readonly record: (event: StreamReadEvent) => void
   /** The job was retried: it may end once more. */
@@ -62,7 +63,7 @@ export const make = (): StreamReads => {
   /** The stored chunks, and the number of chunks of each attempt. */
   const written = new Map<string, string>()
   const counts = new Map<string, number>()
-  /** The chunks that were read. They are checked last: a worker's acknowledgement may be recorded after the read. */
+  /** The chunks that were read. They are checked at the end, because the acknowledgement to a worker may be recorded after the read. */
   const read: Array<{ readonly job: string; readonly reader: string; readonly key: string; readonly output: string }> = []
   const violations: Array<StreamViolation> = []
 

@@ -1,7 +1,7 @@
 /**
- * Model testing of batches: after each random command, the counts of every batch must equal the counts of its requests.
+ * Model tests for batches: after each random command, the counts of every batch must match its requests.
  *
- * Each command is one operation of the store, so that a sequence may end between any two, as a crash does.
+ * Each command is one store operation, so that a sequence may end between any two operations, as it does in a crash.
  */
 import { it } from "@effect/vitest"
 import { BatchId } from "@stint/contract/Batch"
@@ -73,13 +73,13 @@ const command: fc.Arbitrary<Command> = fc.oneof(
   { weight: 2, arbitrary: fc.record({ _tag: fc.constant("Pass" as const), millis: fc.constantFrom(1, 900, 2_500, 6_000) }) }
 )
 
-/** What the test knows of a batch in addition to the store. */
+/** What the test knows about a batch beyond what the store contains. */
 interface Known {
   readonly id: BatchId
   /** Every request that was added and not removed, in order. */
   requests: Array<JobId>
   started: boolean
-  /** The batch was cancelled, and none of its jobs waits. */
+  /** Whether the batch was cancelled and none of its jobs is waiting. */
   cancelled: boolean
   /** How often its end should have been delivered. */
   deliveries: number
@@ -330,7 +330,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
     yield* checkAll
   }
 
-  // R5: the sweep continues every interrupted batch to its end, and time removes it.
+  // R5: sweeps continue every interrupted batch to its end and remove it after its retention.
   for (let round = 0; round < 200 && live().length > 0; round++) {
     for (const { id, started } of live()) {
       if (!started) yield* batches.cancel(ENDPOINT, id, now, 100)
@@ -345,7 +345,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
     yield* store.tick({ _tag: "Tick", now }, 1_000)
   }
   assert.deepEqual(live().map(({ id }) => id), [], "R5: batches that do not end")
-  // Jobs without a batch: the longest sequence is lease, ttl, retention.
+  // Then jobs without a batch end. Their longest sequence is lease, ttl, retention.
   for (let round = 0; round < 4; round++) {
     now += DRAFT_MILLIS
     yield* store.tick({ _tag: "Tick", now }, 1_000)
@@ -353,7 +353,7 @@ const run = Effect.fnUntraced(function*(sequence: ReadonlyArray<Command>) {
   for (const id of jobs) assert.equal(yield* store.get(ENDPOINT, id), undefined, `job ${id} still exists after its batch`)
 })
 
-/** How many sequences to run, and the seed: as for the model of the job store. */
+/** How many sequences to run, and the seed, as for the model tests of the job store. */
 const runsOf = (asked: number): number => Number(process.env["STINT_PROPERTY_RUNS"] ?? asked)
 const seed = process.env["STINT_PROPERTY_SEED"]
 

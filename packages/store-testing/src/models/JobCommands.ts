@@ -1,5 +1,5 @@
 /**
- * Model testing of a job store: runs random commands against the store and against {@link JobStoreModel}, and compares their answers.
+ * Model tests for a job store: run random commands against the store and against {@link JobStoreModel}, and compare the results.
  *
  * ```
  *   command --> model answer == store answer? --> rules of every change --> Liveness --> at the end: History.check, and time ends all jobs
@@ -24,12 +24,12 @@ import * as Liveness from "../history/Liveness.ts"
 import * as JobStoreModel from "./JobStoreModel.ts"
 
 const ENDPOINTS = [EndpointId.make("red"), EndpointId.make("blue")] as const
-/** The same worker names on both endpoints, on purpose. */
+/** Both endpoints deliberately use the same worker names. */
 const WORKERS = ["ann", "bob"] as const
 
 const TAGS = ["urgent", "nightly"]
 
-/** Selects a job by number: among the jobs the command applies to if `applicable`, or else among all jobs ever submitted. */
+/** Selects a job by number: if `applicable`, among the jobs that the command applies to; otherwise among all jobs ever submitted. */
 interface JobSelector {
   readonly job: number
   readonly applicable: boolean
@@ -50,7 +50,7 @@ export type JobCommand =
     /** The retry rule's backoff in milliseconds; undefined: no backoff. */
     readonly backoff: number | undefined
     readonly onError: boolean
-    /** Few keys and two requests, so that submissions collide. */
+    /** There are few keys and only two requests, so that submissions collide. */
     readonly key: number | undefined
     readonly request: number
     readonly tags: ReadonlyArray<string>
@@ -65,7 +65,7 @@ export type JobCommand =
     readonly writer: "holder" | "stranger" | "namesake"
     readonly attempt: "none" | "current" | "earlier"
     readonly fails: boolean
-    /** The number of a chunk: the next, a repeated one, one after a gap, or none. */
+    /** The number of a chunk: the next number, a repeated number, a number after a gap, or no number. */
     readonly number: "next" | "none" | "repeated" | "gap"
     readonly random: number
   }
@@ -78,7 +78,7 @@ export type JobCommand =
     readonly earlier: boolean
     readonly chunk: number
   }
-  /** The job's reader reads once. `cut`: over a new connection. */
+  /** The job's reader reads once. `cut`: whether it reads over a new connection. */
   | { readonly _tag: "Follow"; readonly selector: JobSelector; readonly limit: number; readonly cut: boolean }
   | {
     readonly _tag: "List"
@@ -96,7 +96,7 @@ export type JobCommand =
   | { readonly _tag: "Pass"; readonly millis: number }
   | { readonly _tag: "Tick"; readonly limit: number }
 
-/** An arbitrary that yields the first value five times out of six. */
+/** An arbitrary that generates the first value five times out of six. */
 const usually = <A>(usual: A, ...others: ReadonlyArray<A>): fc.Arbitrary<A> =>
   fc.oneof({ weight: 5, arbitrary: fc.constant(usual) }, { weight: 1, arbitrary: fc.constantFrom(...others) })
 
@@ -104,7 +104,7 @@ const worker = fc.nat({ max: WORKERS.length - 1 })
 const limit = fc.integer({ min: 1, max: 4 })
 const selector: fc.Arbitrary<JobSelector> = fc.record({ job: fc.nat({ max: 30 }), applicable: usually<boolean>(true, false) })
 
-/** One random command. Durations are short and few, so that they coincide. */
+/** A random command. There are only a few short durations, so that different timers coincide. */
 const command: fc.Arbitrary<JobCommand> = fc.oneof(
   {
     weight: 5,
@@ -198,14 +198,14 @@ const command: fc.Arbitrary<JobCommand> = fc.oneof(
   { weight: 4, arbitrary: fc.record({ _tag: fc.constant("Tick" as const), limit }) }
 )
 
-/** Random sequences of commands. */
+/** Random command sequences. */
 export const commands: fc.Arbitrary<ReadonlyArray<JobCommand>> = fc.array(command, {
   minLength: 1,
   maxLength: 100,
   size: "max"
 })
 
-/** Sorts answers by job: for operations on several jobs, the contract leaves the order open. */
+/** Sorts results by job, because the store contract does not specify the order for operations on several jobs. */
 const byJob = (all: ReadonlyArray<ApplyResult>): ReadonlyArray<ApplyResult> => {
   const key = (one: ApplyResult) => one._tag === "Rejected" ? one.job.id : one._tag === "Missing" ? "" : one.before.id
   return [...all].sort((a, b) => (key(a) < key(b) ? -1 : 1))
@@ -237,9 +237,9 @@ const assertRules = (applied: ApplyResult, event: JobMachineEvent) => {
 }
 
 /**
- * Runs a sequence against an empty store. Fails with an `AssertionError` when the store and the model answer differently, when a change or
- * the history breaks a rule, when a job has no next event after a step (`everyStep: false` skips this check, which reads much), and when
- * time alone does not end and remove every job.
+ * Runs a sequence against an empty store. Fails with an `AssertionError` when the store and the model return different results, when a
+ * change or the history breaks a rule, when a job has no next event after a step (`everyStep: false` skips this check, which reads a lot of
+ * data), or when the passage of time alone does not end and remove every job.
  */
 export const run = Effect.fnUntraced(function*(
   store: JobStore["Service"],
@@ -257,7 +257,7 @@ export const run = Effect.fnUntraced(function*(
   let now = 1_700_000_000_000
   let steps = 0
 
-  /** Runs an operation on both stores and compares the answers. */
+  /** Runs an operation on both stores and compares the results. */
   const both = Effect.fnUntraced(function*<A>(
     title: string,
     ask: (store: JobStore["Service"]) => Effect.Effect<A, StoreError>,
@@ -271,7 +271,7 @@ export const run = Effect.fnUntraced(function*(
 
   const applyOne = Effect.fnUntraced(function*(endpoint: EndpointId, id: JobId, event: JobMachineEvent) {
     const title = `${event._tag} of ${id}`
-    // Each chunk is different, so that a wrong chunk is noticed.
+    // Each chunk is different, so that a wrong chunk is detected.
     const body = JsonText.make(`"chunk ${steps}"`)
     const applied = event._tag === "Chunk"
       ? yield* both(title, (store) => store.append(endpoint, id, event, body))
@@ -337,7 +337,7 @@ export const run = Effect.fnUntraced(function*(
     )
   }
 
-  /** Reads once for a job's reader. True when there may be more to read. */
+  /** Reads once for a job's reader. Returns true when there may be more to read. */
   const follow = Effect.fnUntraced(function*(id: JobId, limit: number, cut: boolean) {
     const cursor = history.cursorOf(id, cut)
     const peeked = yield* both(`follow ${id}`, (store) => store.peek(endpointOf(id), id, cursor, limit))
@@ -373,7 +373,7 @@ export const run = Effect.fnUntraced(function*(
     }
   }
 
-  /** All pages of a list. Each store uses its own cursors. */
+  /** Reads all pages of a list. Each store uses its own cursors. */
   const listAll = ({ blue, limit, status, tag, window }: Extract<JobCommand, { readonly _tag: "List" }>) => {
     const times = window?.map((job) => created[job % created.length])
     const query = { status, tag, createdAfter: times?.[0], createdBefore: times?.[1], limit }
@@ -483,7 +483,7 @@ export const run = Effect.fnUntraced(function*(
   }
   for (const id of history.readers()) while (yield* follow(id, 4, false));
 
-  // R5: time alone ends and removes every job. The longest sequence is lease, backoff, ttl, retention.
+  // R5: the passage of time alone ends and removes every job. The longest sequence is lease, backoff, ttl, retention.
   for (let round = 0; round < 4 && model.heads().length > 0; round++) {
     now = Math.max(now, ...model.heads().map(dueAt))
     yield* tick(1_000)

@@ -1,6 +1,6 @@
 /**
- * The simplest correct job store: an array of jobs that every operation scans. Model tests compare all stores with it, including the memory
- * store.
+ * The simplest correct job store: an array of jobs that every operation scans. Model tests compare every store with this model, including
+ * the memory store.
  */
 import type { EndpointId, JobId } from "@stint/contract/Ids"
 import type { JsonText } from "@stint/contract/Json"

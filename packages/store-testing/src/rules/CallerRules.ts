@@ -1,5 +1,5 @@
 /**
- * Rules of the callers' operations on a job: cancel, retry, purge.
+ * Rules for the callers' operations on jobs: cancel, retry, purge.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -11,7 +11,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const callerRules = (rule: Rule): void => {
-  rule("R8: never hands out a waiting job that was cancelled", () =>
+  rule("R8: never gives a worker a waiting job that was cancelled", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make()
       const job = yield* submit()

@@ -1,9 +1,9 @@
 /**
- * A long run of the queue over a failing store: callers, workers, timers and readers work concurrently while a share of the writes fails and
- * a share is stored but reported as failed. Then the faults stop, and every job must end.
+ * A long run of the queue with a failing store: callers, workers, timers and readers run concurrently while some of the writes fail and
+ * others are stored but reported as failed. Then the faults stop, and every job must end.
  *
- * Unlike SimulationRules, time passes on its own (the queue's timers run), workers wait in long polls, and every request is repeated until it
- * is answered, as in production.
+ * Unlike in SimulationRules, time passes on its own (the queue's timers run), workers wait in long polls, and every request is repeated
+ * until it receives a response, as in production.
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -30,13 +30,13 @@ const ATTEMPTS = 3
 
 const WORKERS = ["ann", "bob", "cid", "dee"]
 
-/** The share of all writes that fail, and that are stored but reported as failed. */
+/** The share of writes that fail, and the share of writes that are stored but reported as failed. */
 const SHARES = { failed: 0.04, lost: 0.04 }
 
-/** How long to wait before a failed request is repeated. Milliseconds. */
+/** How long to wait before a failed request is repeated, in milliseconds. */
 const RETRY_DELAY_MILLIS = 50
 
-/** Repeats a request until the store answers. */
+/** Repeats a request until the store responds. */
 const retryUntilAnswered = <A, E extends { readonly _tag: string }, R>(
   effect: Effect.Effect<A, E | StoreError, R>
 ): Effect.Effect<A, E | StoreError, R> =>
@@ -142,7 +142,7 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     }
     // The worker stops sending heartbeats.
     if (chance < 0.88) return
-    // The worker is frozen past its lease, and then continues.
+    // The worker is frozen for longer than its lease, and then continues.
     if (chance < 0.94) return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
     for (let sent = 0; sent < 6; sent++) {
       yield* Effect.sleep(LEASE / 4)
@@ -159,7 +159,7 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     }
   })
 
-  /** A violation counts if it is found twice: a single check may see a change between two reads of the store. */
+  /** A violation counts only if it is found twice, because a single check may read the store before and after a change. */
   const checkLiveness = Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     const first = yield* Liveness.violations(store, endpoint.id, now)
@@ -174,14 +174,14 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
   for (let step = 0; step < steps; step++) {
     for (let count = Math.floor(random() * 3); count > 0; count--) {
       const n = submitted++
-      // Now and then two callers submit the same order concurrently.
+      // Occasionally, two callers submit the same order concurrently.
       for (let times = random() < 0.3 ? 2 : 1; times > 0; times--) yield* Effect.forkChild(submit(n))
     }
     yield* Scenario.pass(Math.floor(random() * 400))
     yield* checkLiveness
   }
 
-  // The faults stop. A lease is the longest time that a job can be without a worker.
+  // The faults stop. A job can be without a worker for at most one lease.
   yield* failRandomly({ failed: 0, lost: 0 }, random)
   injectFaults = false
   for (let passed = 0; passed < LEASE + 5_000; passed += 250) {

@@ -1,5 +1,5 @@
 /**
- * Rules of the gauges that the autoscaler uses.
+ * Rules for the job counts that the autoscaler uses.
  */
 import { assert } from "@effect/vitest"
 import type { Depth } from "@stint/store/JobStore"
@@ -77,7 +77,7 @@ export const depthRules = (rule: Rule): void => {
       assert.strictEqual(yield* oldest, null)
     }))
 
-  rule("wakes watchers of the demand for new, returned and ended jobs only", () =>
+  rule("wakes callers that wait for demand only for new, returned and ended jobs", () =>
     Effect.gen(function*() {
       const { queue, endpoint, finish, submit, take } = yield* Scenario.make()
       const neighbour = yield* Scenario.make({ id: "numbers" })

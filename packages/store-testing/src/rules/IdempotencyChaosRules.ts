@@ -1,5 +1,5 @@
 /**
- * Thousands of idempotency keys, each submitted concurrently on two queues over one store that loses answers: one job per key
+ * Submits thousands of idempotency keys, each one concurrently to two queues on one store that loses responses. Each key must have one job
  * (R3, docs/spec/figures.md#reliability).
  */
 import { assert, it } from "@effect/vitest"
@@ -16,7 +16,7 @@ import * as Scenario from "../Scenario.ts"
 import { chaosMinutes, runSeed, seededRandom } from "../SeededRandom.ts"
 import * as StoreFaults from "../StoreFaults.ts"
 
-/** The share of all writes that fail, and that are stored but reported as failed. */
+/** The share of writes that fail, and the share of writes that are stored but reported as failed. */
 const SHARES = { failed: 0.01, lost: 0.01 }
 
 /** The number of concurrent submissions per key. */
@@ -25,10 +25,10 @@ const CALLERS = 4
 /** The number of keys in flight. */
 const WIDTH = 32
 
-/** The number of keys in a long run: the figure of R3 (docs/spec/figures.md#reliability). */
+/** The number of keys in a long run, as specified for R3 (docs/spec/figures.md#reliability). */
 const MANY = 100_000
 
-/** Repeats a submission until it is answered. */
+/** Repeats a submission until it receives a response. */
 const retryUntilAnswered = <E extends { readonly _tag: string }>(
   submit: Effect.Effect<JobRecord, E | StoreError>
 ): Effect.Effect<JobRecord, E | StoreError> =>

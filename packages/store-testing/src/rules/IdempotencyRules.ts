@@ -1,5 +1,5 @@
 /**
- * Rules of idempotency keys: one key, one job.
+ * Rules for idempotency keys: each key has one job.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -19,7 +19,7 @@ export const idempotencyRules = (rule: Rule): void => {
         assert.strictEqual(new Set(jobs.map((job) => job.id)).size, 1)
         assert.strictEqual((yield* queue.depth(endpoint.id)).waiting, 1)
         assert.strictEqual((yield* take("ann", { limit: 10 })).length, 1)
-        // Also while the job runs, and after its end.
+        // The same holds while the job runs and after its end.
         const again = yield* submit({ idempotencyKey: "order 17" })
         assert.strictEqual(again.id, jobs[0]?.id)
         assert.deepInclude(again, { status: "IN_PROGRESS", input: toJsonText({ text: "hello" }) })
@@ -28,7 +28,7 @@ export const idempotencyRules = (rule: Rule): void => {
       })
   )
 
-  rule("refuses a used key with a different request, and names the job of the key", () =>
+  rule("refuses a key that was used with a different request, and names the key's job", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const job = yield* submit({ idempotencyKey: "order 17", tags: ["a"] })

@@ -1,5 +1,5 @@
 /**
- * Rules of `follow`: every event once and in order, also across connections.
+ * Rules for `follow`: readers receive every event once and in order, also across connections.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -11,7 +11,7 @@ import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
-/** An event in short form. */
+/** A short description of an event. */
 const summarize = (event: JobEvent): string => {
   switch (event._tag) {
     case "Status":
@@ -78,7 +78,7 @@ export const jobEventRules = (rule: Rule): void => {
       }))
       const events: Array<JobEvent> = []
       for (let cut = 0; events.at(-1)?._tag !== "End"; cut++) {
-        // Each connection receives a few events and is lost.
+        // Each connection receives a few events and is then lost.
         const connection = queue.follow(endpoint.id, job.id, Scenario.resumeAfter(events.at(-1))).pipe(
           Stream.take(1 + (cut * 5) % 17)
         )
@@ -117,7 +117,7 @@ export const jobEventRules = (rule: Rule): void => {
       yield* finish(second)
       const expected = ["IN_PROGRESS 2", `2.1 "kept"`, "COMPLETED"]
       assert.deepStrictEqual([...yield* Fiber.join(following)].map(summarize), ["IN_QUEUE 1", ...expected])
-      // A reader that was disconnected receives the new attempt too.
+      // A reader that was disconnected in the meantime receives the new attempt too.
       const away = yield* Stream.runCollect(queue.follow(endpoint.id, id, Scenario.resumeAfter(before.at(-1))))
       assert.deepStrictEqual([...away].map(summarize), expected)
     }))
@@ -150,7 +150,7 @@ export const jobEventRules = (rule: Rule): void => {
       assert.deepStrictEqual([...events].map(summarize), ["IN_PROGRESS 1", "progress 49"])
     }))
 
-  rule("refuses to follow a missing job, and decodes no invalid cursor", () =>
+  rule("refuses to follow a missing job, and rejects an invalid cursor", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const { id } = yield* submit()

@@ -1,5 +1,5 @@
 /**
- * Rules of lists: selection, order and pages.
+ * Rules for lists: selection, order and pages.
  */
 import { assert } from "@effect/vitest"
 import type { ListOptions } from "@stint/queue/JobQueue"
@@ -54,7 +54,7 @@ export const listRules = (rule: Rule): void => {
         }
       })
       const ids: Array<string> = []
-      // Several jobs have the same submission time.
+      // Give several jobs the same submission time.
       for (let n = 0; n < 23; n++) {
         ids.unshift((yield* submit({ tags: ["all"] })).id)
         if (n % 4 === 0) yield* TestClock.adjust(1)
@@ -79,7 +79,7 @@ export const listRules = (rule: Rule): void => {
       for (const key of ["input", "output", "progress", "s3Config"]) assert.notProperty(jobs[0], key)
     }))
 
-  rule("returns pages of 50 jobs by default and of 200 at most", () =>
+  rule("returns 50 jobs per page by default, and at most 200", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       yield* Effect.replicateEffect(submit(), 210, { concurrency: "unbounded", discard: true })
@@ -96,7 +96,7 @@ export const listRules = (rule: Rule): void => {
       }
     }))
 
-  rule("omits removed jobs from lists, also when filtered by tag", () =>
+  rule("omits removed jobs from lists, including lists filtered by tag", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const { id } = yield* submit({ tags: ["red"] })

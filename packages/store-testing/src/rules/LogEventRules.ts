@@ -1,6 +1,6 @@
 /**
- * Rules of following a job that logs: every line once and in order among the other events, also across connections
- * (R9, docs/spec/figures.md#reliability).
+ * Rules for following a job that logs: readers receive every line once and in order among the other events, also across connections (R9,
+ * docs/spec/figures.md#reliability).
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -124,7 +124,7 @@ export const logEventRules = (rule: LogRule): void => {
       const job = yield* started("ann")
       const following = yield* Effect.forkChild(all(queue.follow(endpoint.id, job.id)))
       yield* Scenario.settle
-      // Time does not pass: only the follower's wait for the end writes these lines.
+      // Time does not pass, so these lines are written only because the follower waits for the end.
       yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: job.id, level: "INFO", source: "log", message: "last word" })
       yield* finish(job)
       yield* logs.write({ endpoint: endpoint.id, worker: "ann", job: job.id, level: "INFO", source: "log", message: "came late" })

@@ -1,5 +1,5 @@
 /**
- * Registers the rules of log lines as tests.
+ * Registers the rules for log lines as tests.
  */
 import type { JobLogs } from "@stint/queue/JobLogs"
 import type { JobQueue } from "@stint/queue/JobQueue"
@@ -8,7 +8,7 @@ import type { JobLogStore, LogQuotas } from "@stint/store/JobLogStore"
 import type { JobStore } from "@stint/store/JobStore"
 import type * as Effect from "effect/Effect"
 
-/** The services that a rule of log lines may use. */
+/** The services that a rule for log lines may use. */
 export type LogWorld = JobStore | JobLogStore | JobLogs | JobQueue | WorkerRegistry
 
 /** Registers one rule as a test, optionally with quotas that differ from the defaults. */

@@ -1,5 +1,5 @@
 /**
- * Compares the store under test with a model, on random sequences of commands.
+ * Compares the store under test with a model, using random command sequences.
  */
 import { it } from "@effect/vitest"
 import { JobStore } from "@stint/store/JobStore"
@@ -9,8 +9,8 @@ import * as fc from "fast-check"
 import * as JobCommands from "../models/JobCommands.ts"
 
 /**
- * How many sequences to run; `STINT_PROPERTY_RUNS` overrides it. More sequences find rarer faults and take longer. Stores that write to disk
- * run fewer: faults of the state machine show in memory in a tenth of the time.
+ * How many sequences to run; `STINT_PROPERTY_RUNS` overrides it. More sequences find rarer faults and take longer. Stores that write to
+ * disk run fewer sequences, because faults in the state machine also show up with the memory store, in a tenth of the time.
  */
 const runsOf = (asked: number): number => Number(process.env["STINT_PROPERTY_RUNS"] ?? asked)
 

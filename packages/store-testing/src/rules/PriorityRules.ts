@@ -1,5 +1,5 @@
 /**
- * Rules of priority and of positions in the queue.
+ * Rules for priorities and for positions in the queue.
  */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -37,7 +37,7 @@ export const priorityRules = (rule: Rule): void => {
       })
   )
 
-  rule("counts a job of low priority as starting no worker, whatever its position", () =>
+  rule("counts a low-priority job as one for which no worker is started, whatever its position", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit, take } = yield* Scenario.make()
       const plain = yield* submit()
@@ -71,7 +71,7 @@ export const priorityRules = (rule: Rule): void => {
   )
 
   rule(
-    "times out a job whose ttl has ended instead of handing it out, and hands out the next",
+    "times out a job whose ttl has ended instead of returning it to a worker, and returns the next job",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, submit, take } = yield* Scenario.make()
@@ -79,7 +79,7 @@ export const priorityRules = (rule: Rule): void => {
         const next = yield* submit()
         const ending = yield* Effect.forkChild(queue.awaitEnd(endpoint.id, old[7]?.id ?? "", 600_000))
         yield* Scenario.settle
-        // The timers have not swept it yet.
+        // The timers have not handled the expired job yet.
         yield* TestClock.adjust(10_000)
         assert.deepStrictEqual(ids(yield* take("ann", { limit: 3 })), [next.id])
         assert.strictEqual((yield* Fiber.join(ending)).status, "TIMED_OUT")

@@ -1,5 +1,5 @@
 /**
- * Rules of delivery: which worker's writes count, and until when.
+ * Rules for results: which worker's writes are accepted, and for how long.
  */
 import { assert } from "@effect/vitest"
 import { type JsonText, toJsonText } from "@stint/contract/Json"
@@ -39,7 +39,7 @@ export const resultRules = (rule: Rule): void => {
       assert.strictEqual(ended.status, "FAILED")
       assert.strictEqual(ended.error, "no such city")
       assert.strictEqual(ended.output, `{"rest":1}`)
-      // Without a retry rule, only lost workers are retried, never errors.
+      // Without a retry rule, a job is retried only after its worker is lost, never after an error.
       assert.strictEqual(ended.retries, 0)
     }))
 
@@ -134,7 +134,7 @@ export const resultRules = (rule: Rule): void => {
         worker: "bob"
       })
       yield* queue.finish(Scenario.holderOf(fresh), { output: toJsonText("fresh"), error: null })
-      // Also after the end: the result is bob's, and ann's is not a repetition of it.
+      // The same holds after the end: the stored result is bob's, so ann's result is not a repetition of it.
       assert.strictEqual(
         yield* Scenario.reasonOf(queue.finish(Scenario.holderOf(stale), { output: toJsonText("stale"), error: null })),
         "LeaseLost"
@@ -189,7 +189,7 @@ export const resultRules = (rule: Rule): void => {
       assert.isFalse(waiting.some(Scenario.isDone))
       yield* finish(job, 42)
       for (const fiber of waiting) assert.strictEqual((yield* Fiber.join(fiber)).output, "42")
-      // After the end the call returns at once.
+      // After the job's end, the call returns at once.
       assert.strictEqual((yield* queue.awaitEnd(endpoint.id, job.id, 60_000)).output, "42")
     }))
 

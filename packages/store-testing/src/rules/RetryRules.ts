@@ -1,5 +1,5 @@
 /**
- * Rules of retries: which attempts are retried, how often, and when.
+ * Rules for retries: which attempts are retried, how often, and when.
  */
 import { assert } from "@effect/vitest"
 import { Endpoint } from "@stint/contract/Endpoint"
@@ -13,13 +13,13 @@ import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
-/** Errors are retried, the first time after 8 s. */
+/** A retry rule that retries errors, for the first time after 8 s. */
 const patient = { onError: true, backoff: { initialMs: 8_000, factor: 2, maxMs: 60_000 } } as const
 
 /** Registers the rules. */
 export const retryRules = (rule: Rule): void => {
   rule(
-    "retries an error when the request asks for it, keeps its text, and fails the job after the last attempt",
+    "retries an error when the request enables it, keeps the error text, and fails the job after the last attempt",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, fail, finish, submit, takeOne } = yield* Scenario.make()
@@ -70,14 +70,14 @@ export const retryRules = (rule: Rule): void => {
           maxAttempts: 3,
           retry: { onError: false, backoff: own.retry.backoff }
         })
-        // Endpoints stored before retry rules existed.
+        // An endpoint that was stored before retry rules existed.
         const { retry: _, ...old } = Schema.encodeSync(Endpoint)(plain.endpoint)
         assert.strictEqual(Schema.decodeUnknownSync(Endpoint)(old).maxAttempts, 7)
       })
   )
 
   rule(
-    "hides a retried job until its backoff ends, starts no worker for it, and then wakes one",
+    "does not offer a retried job or start workers for it until its backoff ends, and then wakes a worker",
     () =>
       Effect.gen(function*() {
         const { queue, endpoint, fail, submit, take, takeOne } = yield* Scenario.make({ retry: patient })
@@ -101,7 +101,7 @@ export const retryRules = (rule: Rule): void => {
         yield* queue.tick
         const [job] = yield* Fiber.join(taking)
         assert.strictEqual(job?.id, id)
-        // A backoff does not count as queue delay.
+        // The backoff is not part of the queue delay.
         assert.strictEqual(job?.queuedAt, notBefore)
       })
   )

@@ -1,5 +1,5 @@
 /**
- * A simulation of the queue: callers, workers, timers and faults, interleaved at random. Afterwards the recorded history is checked.
+ * A simulation of the queue: callers, workers, timers and faults are interleaved at random. Afterwards, the recorded history is checked.
  */
 import { assert } from "@effect/vitest"
 import { isTerminal } from "@stint/contract/Job"
@@ -142,7 +142,7 @@ export const simulationRules = (rule: Rule): void => {
           })
           yield* TestClock.adjust(passes)
         }
-        // R5: no worker is left. A next timer always exists, and in the end every job has ended.
+        // R5: no worker is left, but a next timer always exists, so in the end every job has ended.
         for (let sweep = 0; sweep < 10; sweep++) {
           const jobs = yield* Effect.forEach(ids, observe)
           const next = Math.min(...jobs.filter((job) => !isTerminal(job.status)).map(dueAt))

@@ -1,5 +1,5 @@
 /**
- * Rules for a store that is slow or fails, and for callers that disconnect meanwhile.
+ * Rules for a store that is slow or fails, and for callers that disconnect in the meantime.
  */
 import { assert, it } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -169,7 +169,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(finish(job)), "StoreUnavailable")
       assert.strictEqual((yield* Fiber.join(ending)).status, "COMPLETED")
       yield* Fiber.join(following)
-      // The worker repeats the result. From then on it is idle, and can be drained.
+      // The worker repeats the result. It is then idle and can be drained.
       assert.strictEqual(yield* finish(job), "ignored")
       const [worker] = yield* (yield* WorkerRegistry.WorkerRegistry).list(endpoint.id)
       assert.deepInclude(worker, { state: "idle", jobs: [] })
@@ -213,7 +213,7 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(yield* Scenario.reasonOf(queue.cancel(endpoint.id, job.id)), "StoreUnavailable")
       assert.strictEqual((yield* queue.cancel(endpoint.id, job.id)).status, "CANCELLED")
       assert.deepStrictEqual(yield* Fiber.join(stopping), [job.id])
-      // Once only: the next cancel finds no worker that runs the job.
+      // The stop signal is sent only once, because the next cancel finds no worker that runs the job.
       yield* queue.cancel(endpoint.id, job.id)
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
     })
@@ -235,15 +235,15 @@ export const storeFaultRules = <E>(store: Layer.Layer<JobStore, E>): void => {
       assert.strictEqual(retried.retries, 1)
       assert.strictEqual(yield* fail(job, "busy"), "ignored")
       assert.deepStrictEqual(yield* queue.get(endpoint.id, id), retried)
-      // Any other result of that attempt is refused: the attempt has ended.
+      // Any other result of that attempt is refused, because the attempt has ended.
       assert.strictEqual(yield* Scenario.reasonOf(fail(job, "another error")), "LeaseLost")
       assert.strictEqual(yield* Scenario.reasonOf(finish(job, 1)), "LeaseLost")
-      // Also while the next attempt runs, without effect on it.
+      // While the next attempt runs, the repeated error is ignored as well and does not affect that attempt.
       const next = yield* takeOne("bob")
       assert.strictEqual(yield* fail(job, "busy"), "ignored")
       assert.strictEqual(yield* Scenario.reasonOf(fail({ ...next, worker: "ann" }, "busy")), "LeaseLost")
       assert.strictEqual(yield* finish(next, 2), "accepted")
-      // A lost attempt is not a delivered one.
+      // An error of an attempt that was lost is refused, not ignored.
       yield* submit()
       const frozen = yield* takeOne("ann")
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")

@@ -14,7 +14,7 @@ export type World = JobStore | JobQueue.JobQueue | WorkerRegistry.WorkerRegistry
 /** Registers one rule as a test. */
 export type Rule = (title: string, body: () => Effect.Effect<void, unknown, World>) => void
 
-/** Registers rules over stores of this layer, on the test clock. */
+/** Registers rules that run on the test clock with stores from this layer. */
 export const storeRule = <E>(store: Layer.Layer<JobStore, E>): Rule => {
   const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(store, WorkerRegistry.layer)))
   return (title, body) => it.effect(title, () => Effect.suspend(body).pipe(Effect.provide(world)))

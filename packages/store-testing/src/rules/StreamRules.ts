@@ -1,5 +1,5 @@
 /**
- * Rules of streams: every chunk once and in order, and none of a lost attempt.
+ * Rules for streams: readers receive every chunk once and in order, and no chunks of a lost attempt.
  */
 import { assert } from "@effect/vitest"
 import { JsonText, toJsonText } from "@stint/contract/Json"
@@ -126,14 +126,14 @@ export const streamRules = (rule: Rule): void => {
       assert.deepInclude(gap, { _tag: "ChunkGap", chunk: 4, expected: 3 })
       assert.strictEqual(yield* Scenario.reasonOf(append(0)), "ChunkGap")
       assert.deepStrictEqual(yield* queue.get(endpoint.id, job.id), before)
-      // Concurrently, as a client that timed out and sent the chunk again.
+      // Sends the chunk concurrently, like a client that timed out and sent it again.
       yield* Effect.all([append(3), append(3), append(3)], { concurrency: "unbounded" })
       assert.deepStrictEqual((yield* queue.drain(endpoint.id, job.id, 0)).chunks.map(String), [
         `"chunk 1"`,
         `"chunk 2"`,
         `"chunk 3"`
       ])
-      // Chunk numbers are per attempt.
+      // Chunk numbers start again with each attempt.
       yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
       const again = yield* takeOne("bob")
       assert.strictEqual(yield* queue.append(Scenario.holderOf(again), toJsonText("new"), 1), "accepted")

@@ -1,5 +1,5 @@
 /**
- * Rules of submission: the stored job is what the caller sent.
+ * Rules for submissions: the stored job equals what the caller sent.
  */
 import { assert } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"
@@ -14,7 +14,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const submitRules = (rule: Rule): void => {
-  rule("reports the durability of its store", () =>
+  rule("reports the store's durability", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* JobQueue).durability, (yield* JobStore).durability)
     }))
@@ -120,7 +120,7 @@ export const submitRules = (rule: Rule): void => {
       assert.isNull(untraced?.traceparent)
     }))
 
-  rule("finds a job on its own endpoint only", () =>
+  rule("finds a job only on its own endpoint", () =>
     Effect.gen(function*() {
       const { queue, endpoint, submit } = yield* Scenario.make()
       const job = yield* submit()

@@ -1,5 +1,5 @@
 /**
- * Rules of taking: which worker receives which job, and when.
+ * Rules for takes: which worker receives which job, and when.
  */
 import { assert } from "@effect/vitest"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -41,7 +41,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(workers.map(({ jobs, state }) => ({ jobs, state })), [{ jobs: [job.id], state: "running" }])
     }))
 
-  rule("gives a worker jobs of its own endpoint only", () =>
+  rule("gives a worker only jobs of its own endpoint", () =>
     Effect.gen(function*() {
       const { queue, submit } = yield* Scenario.make()
       yield* submit()
@@ -125,7 +125,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(ids(yield* take("bob", { waitMs: 60_000 })), [job.id])
     }))
 
-  rule("passes a wake-up that meets an interruption to the next waiting take", () =>
+  rule("passes a wake-up that coincides with an interruption to the next waiting take", () =>
     Effect.gen(function*() {
       const { submit, take } = yield* Scenario.make()
       const interrupted = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
@@ -136,7 +136,7 @@ export const takeRules = (rule: Rule): void => {
       yield* Fiber.interrupt(interrupted)
       const job = yield* Fiber.join(submitting)
       const exit = interrupted.pollUnsafe()
-      // If the interruption came first, the next worker was woken; if the job did, ann has it.
+      // If the interruption came first, the next worker was woken. If the job came first, ann has it.
       if (exit?._tag === "Success") {
         assert.deepStrictEqual(ids(exit.value), [job.id])
         yield* Fiber.interrupt(next)
@@ -145,7 +145,7 @@ export const takeRules = (rule: Rule): void => {
       }
     }))
 
-  rule("counts a job as lost when its worker reports that it runs none", () =>
+  rule("treats a job as lost when its worker reports that it is running no jobs", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take, takeOne } = yield* Scenario.make()
       const job = yield* started("ann")
@@ -153,7 +153,7 @@ export const takeRules = (rule: Rule): void => {
       assert.strictEqual(again.id, job.id)
       assert.strictEqual(again.attempt, 2)
       assert.strictEqual(again.retries, 1)
-      // It receives no stop signal for the job that it has just taken again.
+      // The worker does not receive a stop signal for the job that it has just taken again.
       assert.deepStrictEqual(yield* queue.stopSignals(endpoint.id, "ann", 0), [])
       assert.deepStrictEqual(yield* take("ann", { holding: false }), [])
       const ended = yield* queue.get(endpoint.id, job.id)
@@ -170,7 +170,7 @@ export const takeRules = (rule: Rule): void => {
       assert.strictEqual(yield* status(job.id), "IN_PROGRESS")
     }))
 
-  rule("gives the lost job of one worker to a waiting one at once", () =>
+  rule("gives a job that one worker lost to a waiting worker at once", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make()
       const job = yield* started("ann")

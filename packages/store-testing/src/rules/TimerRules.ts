@@ -1,5 +1,5 @@
 /**
- * Rules of time: leases, limits and retention. The store fires due work in `tick`; the queue's timers call it.
+ * Rules for timers: leases, limits and retention. The store does due work in `tick`, which the queue's timers call.
  */
 import { assert } from "@effect/vitest"
 import { toJsonText } from "@stint/contract/Json"
@@ -14,7 +14,7 @@ import type { Rule } from "./StoreRule.ts"
 
 /** Registers the rules. */
 export const timerRules = (rule: Rule): void => {
-  rule("fires nothing before it is due", () =>
+  rule("fires no timer before it is due", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, submit } = yield* Scenario.make()
       const running = yield* started("ann")
@@ -45,7 +45,7 @@ export const timerRules = (rule: Rule): void => {
       assert.deepStrictEqual((yield* take("bob", { limit: 2 })).map((one) => one.id), [job.id, later.id])
     }))
 
-  rule("fails a job that loses its last attempt, with the cause", () =>
+  rule("fails a job whose last attempt is lost, and reports the cause", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make({ maxAttempts: 3 })
       const job = yield* started("ann")

@@ -1,5 +1,5 @@
 /**
- * Rules of workers: their stop signals, and their jobs when they exit.
+ * Rules for workers: their stop signals, and their jobs when they exit.
  */
 import { assert } from "@effect/vitest"
 import { WorkerRegistry } from "@stint/queue/WorkerRegistry"
@@ -143,7 +143,7 @@ export const workerRules = (rule: Rule): void => {
       })
   )
 
-  rule("describes the loss of an only attempt as such", () =>
+  rule("says so in the error when the only attempt was lost", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started } = yield* Scenario.make({ maxAttempts: 1 })
       const job = yield* started("ann")
@@ -154,7 +154,7 @@ export const workerRules = (rule: Rule): void => {
       )
     }))
 
-  rule("returns the jobs of a worker that exited in order without counting an attempt", () =>
+  rule("returns the jobs of a worker that exited gracefully without counting an attempt", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, take } = yield* Scenario.make({ maxAttempts: 1 })
       const job = yield* started("ann")

@@ -1,5 +1,5 @@
 /**
- * The conformance suite of batches, over the store of batches and their jobs.
+ * The conformance suite for a store of batches and their jobs.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { Endpoint } from "@stint/contract/Endpoint"
@@ -59,7 +59,7 @@ const make = Effect.fnUntraced(function*(settings: Partial<typeof Endpoint.Encod
   }
 })
 
-/** Registers the rules of a batch store. The layer is built for every test. */
+/** Registers the rules for a batch store. The layer is built for every test. */
 export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores, E>, { sequences = 300 } = {}): void => {
   const world = BatchQueue.layer.pipe(
     Layer.provideMerge(JobQueue.layer),
@@ -72,7 +72,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
 
   describe(`batches: ${name}`, () => {
     rule(
-      "runs no request of a draft, and makes each request of a finalized batch one job, in order, under its id",
+      "runs no requests of a draft, and turns each request of a finalized batch into one job with its id, in order",
       () =>
         Effect.gen(function*() {
           const { batches, draft, endpoint, ids, queue, take } = yield* make()
@@ -164,7 +164,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
     )
 
     rule(
-      "prefers a request's policy to the batch's and the endpoint's, and lets all requests wait for a week",
+      "applies a request's policy before the batch's and the endpoint's, and lets all requests wait for a week",
       () =>
         Effect.gen(function*() {
           const { batches, draft, endpoint, take } = yield* make({ executionTimeoutMs: 50_000 })
@@ -385,34 +385,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         })
     )
 
-    rule(
-      "refuses to retry a request once its batch's retention has ended, also while the batch is removed in steps",
-      () =>
-        Effect.gen(function*() {
-          const store = yield* BatchStore
-          const { batches, endpoint, fail, ids, queue, read, started, take, takeOne } = yield* make({ retentionMs: 1_000 })
-          const { id } = yield* started(3)
-          for (const job of yield* take("ann", { limit: 3 })) yield* fail(job, "no")
-          yield* TestClock.adjust(999)
-          const [first, ...others] = yield* ids(id)
-          yield* queue.retry(endpoint.id, first ?? "")
-          assert.deepInclude(yield* read(id), { status: "FINALIZED", failed: 2, endedAt: null })
-          yield* fail(yield* takeOne("ann"), "no")
-          yield* TestClock.adjust(1_000)
-          const failed = [first ?? "", ...others]
-          const retryAll = Effect.forEach(failed, (job) => Scenario.reasonOf(queue.retry(endpoint.id, job)))
-          assert.deepStrictEqual(yield* retryAll, ["JobMissing", "JobMissing", "JobMissing"])
-          assert.isTrue((yield* store.sweep(1_999, 1)).more)
-          assert.deepStrictEqual(yield* retryAll, ["JobMissing", "JobMissing", "JobMissing"])
-          assert.deepInclude(yield* read(id), { status: "FAILED", failed: 3, endedAt: 999 })
-          while ((yield* store.sweep(1_999, 1)).more) { /* until nothing is left */ }
-          assert.strictEqual(yield* Scenario.reasonOf(batches.get(endpoint.id, id)), "BatchMissing")
-          while (yield* queue.tick) { /* until nothing is left */ }
-          assert.deepInclude(yield* queue.depth(endpoint.id), { failed: 0, waiting: 0, running: 0 })
-        })
-    )
-
-    rule("cancels a draft that is not changed for a week, and delivers its end", () =>
+    rule("cancels a draft that has not changed for a week, and delivers its end", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
         const { batches, draft, endpoint, read } = yield* make({ retentionMs: 30 * 86_400_000 })
@@ -451,7 +424,7 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         })
     )
 
-    rule("lists an endpoint's batches newest first, without those of other endpoints", () =>
+    rule("lists an endpoint's batches newest first, without the batches of other endpoints", () =>
       Effect.gen(function*() {
         const { batches, draft, endpoint } = yield* make()
         const made: Array<string> = []

@@ -1,5 +1,5 @@
 /**
- * The conformance suite of removing endpoints from a store of endpoints and jobs.
+ * The conformance suite for removing endpoints from a store of endpoints and jobs.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as JobQueue from "@stint/queue/JobQueue"
@@ -10,7 +10,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Scenario from "../Scenario.ts"
 
-/** Registers the rules of removing endpoints. The layer is built for every test. */
+/** Registers the rules for removing endpoints. The layer is built for every test. */
 export const endpointRemovalSuite = <E>(name: string, store: Layer.Layer<JobStore | EndpointStore, E>): void => {
   const world = JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(store, WorkerRegistry.layer)))
   const rule = (title: string, body: Effect.Effect<void, unknown, JobQueue.JobQueue | EndpointStore>) =>

@@ -25,7 +25,7 @@ const everything = Schema.decodeUnknownSync(Endpoint)({
   createdAt: 1_700_000_000_000
 })
 
-/** Registers the rules of an endpoint store. The layer is built for every test. */
+/** Registers the rules for an endpoint store. The layer is built for every test. */
 export const endpointStoreSuite = <E>(name: string, store: Layer.Layer<EndpointStore, E>): void => {
   const rule = (title: string, body: Effect.Effect<void, unknown, EndpointStore>) =>
     it.effect(title, () => Effect.provide(body, store))

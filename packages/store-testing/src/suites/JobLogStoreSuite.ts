@@ -1,5 +1,5 @@
 /**
- * The conformance suite of log lines: their store, and their path from a worker to a follower.
+ * The conformance suite for log lines: how they are stored, and how they pass from a worker to a follower.
  */
 import { assert, describe, it } from "@effect/vitest"
 import type { JobId } from "@stint/contract/Ids"
@@ -60,7 +60,7 @@ const storeRules = (rule: LogRule): void => {
       })
     }))
 
-  rule("reads on after any line number, and reports whether more lines follow", () =>
+  rule("continues reading after any line number, and reports whether more lines follow", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -76,7 +76,7 @@ const storeRules = (rule: LogRule): void => {
         more = page.more
       }
       assert.deepStrictEqual(seen, entries(1, 700).map((line) => line.message))
-      // One read of long lines returns few of them.
+      // A single read returns only a few long lines.
       yield* store.append([{
         endpoint: ENDPOINT,
         job: id,
@@ -88,7 +88,7 @@ const storeRules = (rule: LogRule): void => {
       assert.isBelow(long.lines.length, 80)
     }))
 
-  rule("records with each line how many chunks of its attempt came before it", () =>
+  rule("records with each line the number of chunks that preceded it in its attempt", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { queue, started } = yield* Scenario.make()
@@ -99,7 +99,7 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
     }))
 
-  rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the others", () =>
+  rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the remaining lines", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -161,7 +161,7 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual((yield* store.read(ENDPOINT, quiet.id, 0, 9)).lines.map((line) => line.number), [4])
     }), { totalBytes: 100_000 })
 
-  rule("leaves the numbers of lines that could not be stored unused", () =>
+  rule("does not reuse the numbers of lines that could not be stored", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -205,7 +205,7 @@ const messages = Effect.fnUntraced(function*(job: JobId, options: JobLogs.ReadOp
 
 const writtenRules = (rule: LogRule): void => {
   rule(
-    "assigns a line to the job it names, and refuses jobs of other workers and endpoints",
+    "attributes a line to the job it names, and refuses jobs of other workers and endpoints",
     () =>
       Effect.gen(function*() {
         const logs = yield* JobLogs.JobLogs
@@ -222,7 +222,7 @@ const writtenRules = (rule: LogRule): void => {
       })
   )
 
-  rule("assigns a line without a job to the worker's job when the worker runs exactly one", () =>
+  rule("attributes a line that names no job to the worker's job when the worker runs exactly one job", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { finish, started } = yield* Scenario.make()
@@ -257,7 +257,7 @@ const writtenRules = (rule: LogRule): void => {
         yield* write("ann", "still here", job.id)
         yield* write("bob", "taking over", job.id)
         yield* queue.workerGone(endpoint.id, "ann", "killed")
-        // The registry does not remember the worker's jobs.
+        // The registry no longer remembers the worker's jobs.
         assert.isFalse(yield* write("ann", "after its exit", job.id))
         yield* logs.flush
         const { lines } = yield* logs.read(job.endpoint, job.id)
@@ -323,7 +323,7 @@ const writtenRules = (rule: LogRule): void => {
       )
       assert.deepStrictEqual(rest.map((line) => line.message), rest.map((line) => `line ${line.number}`))
       assert.deepStrictEqual([all.cursor, all.more], [300, false])
-      // A reader that received some of the dropped lines receives the number of those it missed.
+      // A reader that received some of the dropped lines receives the number of lines that it missed.
       const later = yield* logs.read(ENDPOINT, id, { after: 50, limit: 1 })
       assert.match(later.lines[0]?.message ?? "", new RegExp(`^${300 - rest.length - 50} lines dropped`))
     }), { lines: 100 })
@@ -371,7 +371,7 @@ const faulty = <E>(store: Layer.Layer<JobStore | JobLogStore, E>, failures: { le
     }))
   ).pipe(Layer.provideMerge(store))
 
-/** Registers the rules of log lines. The layer is built for every test. */
+/** Registers the rules for log lines. The layer is built for every test. */
 export const jobLogStoreSuite = <E>(name: string, store: Layer.Layer<JobStore | JobLogStore, E>): void => {
   const worldOver = (stores: Layer.Layer<JobStore | JobLogStore, E>, quotas: Partial<LogQuotas> = {}) =>
     JobQueue.layer.pipe(

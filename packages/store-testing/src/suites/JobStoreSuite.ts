@@ -1,5 +1,5 @@
 /**
- * The conformance suite of the queue. The test file of a store is a few lines:
+ * The conformance suite for a job store and the queue on top of it. The test file of a store consists of a few lines:
  *
  * ```ts
  * jobStoreSuite("sqlite", layerOfAnEmptyJobStore)
@@ -8,8 +8,8 @@
  * endpointRemovalSuite("sqlite", layerOfJobsAndEndpoints)
  * ```
  *
- * The layer is built for every test and must provide a separate store each time. All timers run on the test clock, which starts at 0; a store
- * has no clock of its own. Titles name the invariants that they test (R1 to R15, docs/spec/figures.md#reliability).
+ * The layer is built for every test and must provide a separate store each time. All timers run on the test clock, which starts at 0; a
+ * store must not read a clock of its own. Titles name the invariants that they test (R1 to R15, docs/spec/figures.md#reliability).
  */
 import { describe } from "@effect/vitest"
 import type { JobStore } from "@stint/store/JobStore"
@@ -36,13 +36,13 @@ import { workerRules } from "../rules/WorkerRules.ts"
 
 /** The size of the suite. */
 export interface SuiteOptions {
-  /** The number of random sequences of commands that are compared with the model. Default: 400. */
+  /** The number of random command sequences that are compared with the model. Default: 400. */
   readonly sequences?: number
   /** The number of idempotency keys that are submitted concurrently. Default: 1,000. */
   readonly keys?: number
 }
 
-/** Registers the rules of a job store and the queue over it. */
+/** Registers the rules for a job store and the queue on top of it. */
 export const jobStoreSuite = <E>(name: string, store: Layer.Layer<JobStore, E>, options: SuiteOptions = {}): void => {
   const { keys = 1_000, sequences = 400 } = options
   const rule = storeRule(store)

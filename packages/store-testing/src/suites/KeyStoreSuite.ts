@@ -10,7 +10,7 @@ import * as Schema from "effect/Schema"
 
 const decode = Schema.decodeUnknownSync(KeyRecord)
 
-/** A key id from a small number. */
+/** Builds a key id from a small number. */
 const idOf = (number: number): KeyId => KeyId.make(number.toString(16).padStart(16, "0"))
 
 const plain = (number: number, settings: Partial<KeyRecord> = {}): KeyRecord => ({
@@ -43,7 +43,7 @@ const everything = decode({
   previous: [{ digest: "1".repeat(64), until: 1_700_000_000_002 }, { digest: "2".repeat(64), until: 0 }]
 })
 
-/** Registers the rules of a key store. The layer is built for every test. */
+/** Registers the rules for a key store. The layer is built for every test. */
 export const keyStoreSuite = <E>(name: string, store: Layer.Layer<KeyStore, E>): void => {
   const rule = (title: string, body: Effect.Effect<void, unknown, KeyStore>) =>
     it.effect(title, () => Effect.provide(body, store))

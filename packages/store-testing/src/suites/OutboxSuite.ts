@@ -1,5 +1,5 @@
 /**
- * The conformance suite of the webhook outbox, over the job store that fills it.
+ * The conformance suite for the webhook outbox, together with the job store that writes to it.
  */
 import { assert, describe, it } from "@effect/vitest"
 import { JobId } from "@stint/contract/Ids"
@@ -31,7 +31,7 @@ const bodyOf = ({ body }: WebhookDelivery): unknown => JSON.parse(body)
 
 const delivered = (at: number): DeliveryOutcome => ({ _tag: "Delivered", at, status: 200, error: null })
 
-/** Registers the rules of an outbox. The layer is built for every test. */
+/** Registers the rules for an outbox. The layer is built for every test. */
 export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | WebhookStore, E>): void => {
   const world = JobQueue.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store).pipe(Layer.provideMerge(store)), WorkerRegistry.layer))
@@ -134,7 +134,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
     )
 
     rule(
-      "gives a delivery the span of the submission, or none when the submission had none",
+      "gives a delivery the submission's span, or no span when the submission had none",
       () =>
         Effect.gen(function*() {
           const outbox = yield* WebhookStore
@@ -210,7 +210,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
         assert.deepStrictEqual(yield* outbox.claimDue(0, 10, LEASE), [])
         yield* finish(job)
         assert.strictEqual((yield* outbox.claimDue(0, 10, LEASE)).length, 1)
-        // A repeated result is not a second end.
+        // A repeated result does not end the job a second time.
         assert.strictEqual(yield* finish(job), "ignored")
         assert.deepStrictEqual(yield* outbox.claimDue(0, 10, LEASE), [])
       }))
@@ -232,7 +232,7 @@ export const outboxSuite = <E>(name: string, store: Layer.Layer<JobStore | Webho
           assert.deepStrictEqual(yield* outbox.claimDue(LEASE - 1, 100, LEASE), [])
           const again = yield* outbox.claimDue(LEASE, 100, LEASE)
           assert.deepStrictEqual(again.map((one) => one.attempts), Array.from({ length: 20 }, () => 2))
-          // The first sender continues: its result no longer counts.
+          // The first sender continues, but its result is rejected.
           assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 1, delivered(LEASE)))
           assert.isTrue(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
           assert.isFalse(yield* outbox.settle(ENDPOINT, ids[0] ?? "", 2, delivered(LEASE)))
