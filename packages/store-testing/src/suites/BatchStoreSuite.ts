@@ -385,6 +385,33 @@ export const batchStoreSuite = <E>(name: string, store: Layer.Layer<BatchStores,
         })
     )
 
+    rule(
+      "refuses to retry a request once its batch's retention has ended, also while the batch is removed in steps",
+      () =>
+        Effect.gen(function*() {
+          const store = yield* BatchStore
+          const { batches, endpoint, fail, ids, queue, read, started, take, takeOne } = yield* make({ retentionMs: 1_000 })
+          const { id } = yield* started(3)
+          for (const job of yield* take("ann", { limit: 3 })) yield* fail(job, "no")
+          yield* TestClock.adjust(999)
+          const [first, ...others] = yield* ids(id)
+          yield* queue.retry(endpoint.id, first ?? "")
+          assert.deepInclude(yield* read(id), { status: "FINALIZED", failed: 2, endedAt: null })
+          yield* fail(yield* takeOne("ann"), "no")
+          yield* TestClock.adjust(1_000)
+          const failed = [first ?? "", ...others]
+          const retryAll = Effect.forEach(failed, (job) => Scenario.reasonOf(queue.retry(endpoint.id, job)))
+          assert.deepStrictEqual(yield* retryAll, ["JobMissing", "JobMissing", "JobMissing"])
+          assert.isTrue((yield* store.sweep(1_999, 1)).more)
+          assert.deepStrictEqual(yield* retryAll, ["JobMissing", "JobMissing", "JobMissing"])
+          assert.deepInclude(yield* read(id), { status: "FAILED", failed: 3, endedAt: 999 })
+          while ((yield* store.sweep(1_999, 1)).more) { /* until nothing is left */ }
+          assert.strictEqual(yield* Scenario.reasonOf(batches.get(endpoint.id, id)), "BatchMissing")
+          while (yield* queue.tick) { /* until nothing is left */ }
+          assert.deepInclude(yield* queue.depth(endpoint.id), { failed: 0, waiting: 0, running: 0 })
+        })
+    )
+
     rule("cancels a draft that has not changed for a week, and delivers its end", () =>
       Effect.gen(function*() {
         const outbox = yield* WebhookStore
