@@ -15,7 +15,7 @@
  * | `interval` | 1 s | time between checks without an event (five times longer while no job is waiting); a new job triggers a check |
  * | `settle` | 50 ms | minimum time between checks of a busy endpoint; a longer time reduces the cost under load and delays scaling |
  * | `initLimit` | 7 min | a worker that has not called the platform by then is killed and counts as a failed start (docs/spec/endpoints.md#worker-supervision) |
- * | `stuckAfter` | 10 s | an idle worker that takes no waiting job for this long is replaced (see `WorkerHealth`) |
+ * | `stuckAfter` | 10 s | an idle worker that does not take a waiting job within this time is replaced (see `WorkerHealth`) |
  * | `silentAfter` | 2 min | an idle worker that does not call for this long is replaced; longer than the 90 s of one long poll |
  * | `stopGrace` | 10 s | time for a worker without a job to exit before it is killed |
  * | `shutdownGrace` | 30 s | time for running jobs to finish when the layer closes, before their workers are killed |

@@ -12,7 +12,7 @@
  *                        gone: workerGone(cause) -> its jobs return to the queue, or fail with the true cause
  * ```
  *
- * SIGTERM is sent only to a worker that holds no job. The program of a `command` endpoint may not handle the signal, and would then die in
+ * SIGTERM is sent only to a worker that holds no jobs. The program of a `command` endpoint may not handle the signal, and would then die in
  * the middle of a job, together with every process that the handler has started in its process group.
  *
  * The loop runs a check when demand changes, when a worker exits, at the time that the previous check scheduled, and at least every

@@ -5,7 +5,7 @@
  * |---|---|---|---|
  * | code 0, holds no job | expected | expected (the worker recycles itself) | failed start |
  * | code 0, holds a job | expected, the job returns to the queue unstarted | crash | - |
- * | another code, a signal | expected; a cause if it holds a job | crash | failed start |
+ * | another exit code, or a signal | expected; a cause if it holds a job | crash | failed start |
  * | killed by the platform | expected; a cause if it holds a job | crash | failed start |
  */
 import { describeExit, withLastOutput, type WorkerExit } from "@stint/pool/WorkerExit"

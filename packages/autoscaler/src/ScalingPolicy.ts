@@ -1,7 +1,7 @@
 /**
  * Decides the number of workers of an endpoint. Pure: maps an observation to a decision (docs/spec/endpoints.md#scaling).
  *
- * How workers count:
+ * Workers are counted as follows:
  *
  * ```
  *   starting   idle   running                      draining
@@ -25,7 +25,7 @@
  * - No workers are started for an endpoint with the source `external`.
  *
  * Changed settings are handled separately from scaling down: `retire` lists workers, idle or busy, that receive no more jobs because they
- * are outdated or exceed a lowered `max`. A retired worker finishes the jobs it holds.
+ * are outdated or exceed a lowered `max`. A retired worker finishes the jobs that it holds.
  */
 import type { Scaler, WorkerLimits } from "@stint/contract/Endpoint"
 import type { Depth } from "@stint/store/JobStore"
@@ -135,7 +135,7 @@ export const decide = (
   const target = Math.min(Math.max(wanted, min), max)
   const start = Math.max(0, Math.min(target - serving.length, max - workers.length))
 
-  // An idle worker takes waiting jobs of every priority.
+  // An idle worker takes waiting jobs of any priority.
   const drain: Array<string> = []
   if (depth.waiting === 0) {
     const needed = scaler.type === "REQUEST_COUNT" ? target : min

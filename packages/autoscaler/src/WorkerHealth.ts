@@ -8,7 +8,8 @@
  * - *unhealthy*: it reported a failed fitness check and should exit. It is drained when it does not.
  * - *announced its exit*: it takes no more jobs (because of `refresh_worker` or a signal that it received). It is drained when it does not
  *   exit.
- * - *stuck*: it holds no job and has not taken a waiting job for `stuckAfter`. A frozen worker is in this state once its lease has expired.
+ * - *stuck*: it holds no jobs and has not taken a waiting job for `stuckAfter`. A frozen worker is in this state once its lease has
+ *   expired.
  *   So is a worker whose handler is still running a cancelled or timed-out job and cannot be interrupted
  *   (docs/spec/worker-lifecycle.md#cancelled-jobs): it sends heartbeats but takes no jobs.
  * - *silent*: it holds no jobs and has not called the platform for `silentAfter`, whether or not jobs are waiting.

@@ -17,7 +17,7 @@
  * | `OTEL_SERVICE_NAME` | the endpoint's id, or `stint-worker` | the service name of all spans |
  * | `OTEL_RESOURCE_ATTRIBUTES` | none | `key=value,key=value`: resource attributes of all spans |
  * | `OTEL_BSP_SCHEDULE_DELAY` | 1000 | milliseconds between exports |
- * | `OTEL_BSP_MAX_QUEUE_SIZE` | 8192 | the maximum number of queued spans; further spans are lost. Each takes 1 to 2 KB of memory |
+ * | `OTEL_BSP_MAX_QUEUE_SIZE` | 8192 | the maximum number of queued spans; further spans are lost. Each span takes 1 to 2 KB |
  * | `OTEL_BSP_MAX_EXPORT_BATCH_SIZE` | 512 | the maximum number of spans in one request |
  *
  * The defaults of the delay and the queue differ from OpenTelemetry's (5000 and 2048): a worker may run thousands of jobs a second, and

@@ -6,7 +6,7 @@
  *
  * - It contains the handler's own files, Stint, Effect and every package that depends on Effect, so that the worker has one copy of Effect. All
  *   other packages are imported from their installation, so that native addons and packages that read their own files work.
- * - `import.meta.url`, `dirname` and `filename` have the values of each source file.
+ * - `import.meta.url`, `dirname` and `filename` have the same values as in the source file.
  * - Stack traces name the sources through a source map (`node --enable-source-maps`).
  *
  * Modules loaded by `import()` are separate chunks. At startup, a worker loads only the modules it uses, in one chunk (`StartupChunk`).

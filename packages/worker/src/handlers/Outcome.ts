@@ -26,7 +26,7 @@ export interface Outcome {
   /** Any JSON value. Absent: the caller receives no `output`. */
   readonly output?: unknown
   readonly error?: string
-  /** Recycles the worker: it takes no more jobs and exits. */
+  /** Recycles the worker: the worker takes no more jobs and exits. */
   readonly stopPod?: true
 }
 

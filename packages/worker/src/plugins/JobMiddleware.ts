@@ -90,8 +90,9 @@ const fromSetup = <Provides, Requires, Setup>(
 ): JobMiddleware<Provides, Requires, Setup> => ({ [TypeId]: variance, setup })
 
 /**
- * A middleware that wraps the run of a job. It may pass another job to `next` (with a validated input, say), change the outcome, replace
- * it, or not run the handler at all. The handler receives the job that was passed to `next`, both as its argument and as `CurrentJob`.
+ * Makes a middleware that wraps the run of a job. The middleware may pass a different job to `next` (for example, with a validated input),
+ * change or replace the outcome, or not run the handler at all. The handler receives the job that was passed to `next`, both as its
+ * argument and as `CurrentJob`.
  *
  * It cannot fail with errors of its own. To fail the job, return a failed `Outcome`, or die to report an exception.
  *
@@ -105,7 +106,8 @@ export const make = <R = never>(
 ): JobMiddleware<never, Exclude<R, NextServices>> => fromSetup(Effect.succeed<Wrapper>({ wrap }))
 
 /**
- * A middleware that provides a service to each job. `next` takes the instance for the job as an argument, so the middleware cannot omit it.
+ * Makes a middleware that provides a service to each job. `next` takes the instance for the job as an argument, so the middleware cannot
+ * omit it.
  *
  * @example
  * ```ts

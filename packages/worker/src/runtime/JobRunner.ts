@@ -58,13 +58,16 @@ export class JobRunner extends Context.Service<JobRunner, {
   readonly availableSlots: (concurrency: number) => number
   /** Waits for a free slot. */
   readonly awaitSlot: (concurrency: number) => Effect.Effect<void>
-  /** Waits until this worker holds no job. */
+  /** Waits until this worker holds no jobs. */
   readonly awaitIdle: Effect.Effect<void>
   /** The ids of the held jobs, for the heartbeat thread. */
   readonly memory: SharedArrayBuffer
 }>()("@stint/worker/JobRunner") {}
 
-/** The services that jobs need from the worker's layers: those of the handler and the middleware, minus those that the middleware and the runtime provide. */
+/**
+ * The services that jobs need from the worker's layers: the services that the handler and the middleware require, without those that the
+ * middleware and the runtime provide.
+ */
 export type JobServices<R, Middleware extends ReadonlyArray<JobMiddleware.Any>> = Exclude<
   JobMiddleware.Apply<Middleware, R | CurrentJob>,
   CurrentJob
@@ -107,7 +110,7 @@ const make = Effect.fnUntraced(function*<R, M extends ReadonlyArray<JobMiddlewar
       steps = Effect.andThen(Effect.logError(`The job failed after ${took} ms: ${Outcome.readableError(result.error)}`), steps)
     } else if (tracing) steps = Effect.andThen(Effect.logTrace(`Finished in ${took} ms.`), steps)
     if (StdioFlush.hasPending()) steps = Effect.andThen(StdioFlush.flush(StdioFlush.RESULT_FLUSH_TIMEOUT), steps)
-    // Requested before the delivery, so that this worker takes no further job.
+    // Requested before the delivery, so that this worker takes no more jobs.
     if (result.stopPod === true && recycles) {
       return Effect.andThen(shutdown.request({ reason: "the result requested a fresh worker", exitCode: 0 }), steps)
     }

@@ -2,7 +2,7 @@
  * "Did you mean" suggestions: finds the closest known word for an error about an unknown word.
  */
 
-/** The edit distance of two words; swapping two neighbouring letters counts as one edit. */
+/** The edit distance between two words; swapping two neighbouring letters counts as one edit. */
 const distance = (from: string, to: string): number => {
   let beforePrevious: ReadonlyArray<number> = []
   let previous = Array.from({ length: to.length + 1 }, (_, index) => index)
