@@ -43,7 +43,7 @@ describe("a download", () => {
         expect(existsSync(dirname(one.path))).toBe(false)
       })))
 
-  it.effect("is not seen by another scope", () =>
+  it.effect("is not visible to another scope", () =>
     using({}, () =>
       Effect.gen(function*() {
         const server = yield* http((response) => response.end("x"))
@@ -65,7 +65,7 @@ describe("a download", () => {
         expect(yield* Downloads.files([])).toEqual([])
       })))
 
-  it.effect("writes a body that is larger than every buffer, whole", () =>
+  it.effect("writes the whole body even if it is larger than every buffer", () =>
     using({}, () =>
       Effect.gen(function*() {
         const chunk = Buffer.alloc(1024 * 1024, "x")
@@ -229,7 +229,7 @@ describe("a hostile server", () => {
         expect((yield* reasonOf(Downloads.file(url)))._tag).toBe("Malformed")
       })))
 
-  it.effect("cannot drip for ever: the total time limit ends it", () =>
+  it.effect("cannot send slowly forever: the total time limit ends it", () =>
     using({ totalTimeout: 5000 }, (directory) =>
       Effect.gen(function*() {
         const arrived = signal()
@@ -394,7 +394,7 @@ describe("interruption", () => {
         expect(yield* listed(directory)).toEqual([])
       })))
 
-  it.effect("ends the other downloads after the first failure", () =>
+  it.effect("interrupts the other downloads after the first failure", () =>
     using({}, () =>
       Effect.gen(function*() {
         const closed = signal()
@@ -431,7 +431,7 @@ it.effect("a failed download can be the job's declared error", () =>
       }])
     })))
 
-it.effect("runs no more downloads at once than the limit, however they are started", () =>
+it.effect("never runs more downloads at once than the limit, no matter how they are started", () =>
   using({ concurrency: 3 }, () =>
     Effect.gen(function*() {
       let open = 0

@@ -11,7 +11,7 @@ import { DownloadsTest } from "../src/testing/index.ts"
 const photo = new TextEncoder().encode("pixels")
 
 describe("DownloadsTest", () => {
-  it.effect("answers a handler without a network", () =>
+  it.effect("serves a handler without a network", () =>
     Effect.gen(function*() {
       const url = new URL("https://example.com/photo.png")
       const handler = Handler.make("size", {
@@ -29,7 +29,7 @@ describe("DownloadsTest", () => {
       expect(readFileSync(path, "utf8")).toContain("reads a file where")
     }).pipe(Effect.provide(DownloadsTest.layer({ "https://example.com/me": fileURLToPath(import.meta.url) }))))
 
-  it.effect("answers with a status and headers", () =>
+  it.effect("responds with a status and headers", () =>
     Effect.gen(function*() {
       expect(yield* Downloads.file("https://example.com/a")).toMatchObject({ name: "b.gif", contentType: "image/gif" })
       expect((yield* Effect.flip(Downloads.file("https://example.com/gone"))).reason).toMatchObject({

@@ -179,7 +179,7 @@ describe("the connection", () => {
       expect(server.requests.length).toBe(1)
     }).pipe(Effect.provide(client({ "secure.example": ["127.0.0.2"], "other.example": ["127.0.0.2"] }))))
 
-  it.effect("fails when the server does not speak TLS", () =>
+  it.effect("fails when the server does not support TLS", () =>
     Effect.gen(function*() {
       const server = yield* http((_, response) => response.end())
       expect(yield* reason(`https://127.0.0.2:${server.port}/`)).toMatchObject({ _tag: "Malformed" })
@@ -424,7 +424,7 @@ describe("limits", () => {
       }).pipe(Effect.provide(client()))
   )
 
-  it.effect("stop an encoded body that decodes to nothing for ever", () =>
+  it.effect("stop an endless encoded body that decodes to nothing", () =>
     Effect.gen(function*() {
       const nothing = Buffer.concat(Array.from({ length: 20_000 }, () => gzipSync("")))
       const outside = yield* http((_, response) => response.writeHead(200, { "content-encoding": "gzip" }).end(nothing))
@@ -513,7 +513,7 @@ describe("limits", () => {
       GuardedHttp.layerWith({}).pipe(Layer.provide(Layer.succeed(Resolver.Resolver, { resolve: () => Effect.never })))
     )))
 
-  it.effect("end a response that drips for ever at the total time limit", () =>
+  it.effect("end a response that is sent slowly forever at the total time limit", () =>
     Effect.gen(function*() {
       const arrived = yield* Deferred.make<void>()
       const outside = yield* http((_, response) => void response.write("a"))
@@ -526,7 +526,7 @@ describe("limits", () => {
       expect((yield* Fiber.join(fiber)).reason).toMatchObject({ _tag: "TimedOut", phase: "total" })
     }).pipe(Effect.provide(client())))
 
-  it.effect("end a request without an answer at the total time limit", () =>
+  it.effect("end a request without a response at the total time limit", () =>
     Effect.gen(function*() {
       const arrived = yield* Deferred.make<void>()
       const outside = yield* http(() => Deferred.doneUnsafe(arrived, Exit.void))

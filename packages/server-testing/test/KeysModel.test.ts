@@ -25,7 +25,7 @@ const ADMIN = "the-admin-key-of-this-model"
 const ENDPOINTS = ["a", "b"] as const
 const START = 1_790_000_000_000
 
-/** A clock that the test sets. It does not support timers. */
+/** A clock that the test sets. It has no timers. */
 const clockAt = (now: () => number): Clock.Clock => ({
   currentTimeMillisUnsafe: now,
   currentTimeMillis: Effect.sync(now),

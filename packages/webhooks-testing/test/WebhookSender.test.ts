@@ -211,17 +211,20 @@ describe("when a receiver fails", () => {
       })
   )
 
-  scoped("sends to other receivers while one receiver hangs, no matter how many deliveries wait for it", () =>
-    Effect.gen(function*() {
-      const { ended, receiver } = yield* world
-      receiver.respondWith(({ url }) => url.includes("slow") ? Effect.never : Effect.succeed({ status: 200 }))
-      for (let n = 0; n < 200; n++) yield* ended("http://slow.example/")
-      const before = receiver.received.length
-      assert.isAtMost(before, 8)
-      yield* ended("http://quick.example/")
-      assert.strictEqual(receiver.received.length, before + 1)
-      assert.strictEqual(receiver.received.at(-1)?.url, "http://quick.example/")
-    }))
+  scoped(
+    "sends to other receivers while one receiver hangs, no matter how many deliveries wait for it",
+    () =>
+      Effect.gen(function*() {
+        const { ended, receiver } = yield* world
+        receiver.respondWith(({ url }) => url.includes("slow") ? Effect.never : Effect.succeed({ status: 200 }))
+        for (let n = 0; n < 200; n++) yield* ended("http://slow.example/")
+        const before = receiver.received.length
+        assert.isAtMost(before, 8)
+        yield* ended("http://quick.example/")
+        assert.strictEqual(receiver.received.length, before + 1)
+        assert.strictEqual(receiver.received.at(-1)?.url, "http://quick.example/")
+      })
+  )
 })
 
 describe("a slow or dead host", () => {

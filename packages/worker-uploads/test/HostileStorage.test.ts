@@ -41,7 +41,7 @@ const withStorage = <A, E>(
 const until = (storage: HostileStorage, check: () => boolean) => Effect.promise(() => storage.until(check))
 
 describe("a storage that does not answer", () => {
-  it.live("is Unreachable after all attempts, and the error names the address", () =>
+  it.live("is reported as Unreachable after all attempts, and the error names the address", () =>
     withStorage((storage) =>
       Effect.gen(function*() {
         storage.failAlways("put", "hang")

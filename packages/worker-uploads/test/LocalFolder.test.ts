@@ -60,7 +60,7 @@ describe("without a bucket", () => {
       })
     ))
 
-  it.effect("one line in the log says so, once, and which variables to set", () =>
+  it.effect("the log states this once, in one line, with the variables to set", () =>
     withFolder(() =>
       Effect.gen(function*() {
         const { lines } = yield* logged(Effect.andThen(Uploads.bytes("1"), Uploads.bytes("2")))
@@ -83,7 +83,7 @@ describe("without a bucket", () => {
         }), { [variable]: "http://127.0.0.1:1/job-take/$ID" })
   )
 
-  it.effect("leaves nothing behind of an incomplete file", () =>
+  it.effect("leaves no part of an incomplete file behind", () =>
     withFolder((inside) =>
       Effect.gen(function*() {
         const broken = Stream.concat(Stream.make(pattern(10)), Stream.fail("broken" as const))

@@ -36,7 +36,7 @@ describe("the address of an object", () => {
       expect(url.href).not.toContain("hunter2")
     }))
 
-  it.effect("is signed for the region that the storage's address tells", () =>
+  it.effect("is signed for the region in the storage's address", () =>
     Effect.gen(function*() {
       const url = yield* sign("https://abcd1234.r2.cloudflarestorage.com", "photos")
       expect(url.searchParams.get("X-Amz-Credential")).toMatch(/^AKIDEXAMPLE\/\d{8}\/auto\/s3\/aws4_request$/)
