@@ -111,7 +111,10 @@ const isJson = (value: unknown, open: OpenRules = new Set()): boolean => {
 
 /** Copies a default, so that later changes by the caller have no effect. */
 const copyOf = (value: unknown, at: string): unknown => {
-  if (!isJson(value)) throw ruleError(at, "has a default that is not a JSON value. Use strings, finite numbers, booleans, null, lists and plain objects.")
+  if (!isJson(value)) throw ruleError(
+      at,
+      "has a default that is not a JSON value. Use strings, finite numbers, booleans, null, lists and plain objects."
+    )
   return structuredClone(value)
 }
 
