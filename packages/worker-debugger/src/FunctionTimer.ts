@@ -116,6 +116,8 @@ export function FunctionTimer<F extends AnyFunction>(fn: F): F
 export function FunctionTimer<F extends AnyFunction>(name: string, fn: F): F
 export function FunctionTimer<F extends AnyFunction>(first: string | F, second?: F): F {
   if (typeof first !== "string") return wrap(first.name === "" ? "(anonymous)" : first.name, first)
-  if (second === undefined) throw new TypeError(`FunctionTimer(${JSON.stringify(first)}) needs a function as its second argument.`)
+  if (second === undefined) {
+    throw new TypeError(`FunctionTimer(${JSON.stringify(first)}) needs a function as its second argument.`)
+  }
   return wrap(first, second)
 }

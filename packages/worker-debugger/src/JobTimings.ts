@@ -57,7 +57,9 @@ export class JobTimings extends Context.Service<JobTimings, {
 }>()("@stint/worker-debugger/JobTimings") {}
 
 /** The timing that encloses the current effect or function. */
-export class EnclosingTiming extends Context.Service<EnclosingTiming, Entry>()("@stint/worker-debugger/JobTimings/EnclosingTiming") {}
+export class EnclosingTiming
+  extends Context.Service<EnclosingTiming, Entry>()("@stint/worker-debugger/JobTimings/EnclosingTiming")
+{}
 
 /** Creates the timings of a job that started at this time. */
 export const make = (jobStart: bigint): JobTimings["Service"] => {

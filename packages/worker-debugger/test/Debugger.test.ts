@@ -160,7 +160,10 @@ describe("the debugger's report", () => {
       const { report, status } = yield* debugged(Handler.fromFunction(() => ({})), null, [fields])
       expect(status).toBe("COMPLETED")
       expect(report.timestamps).toEqual([])
-      expect(log).toMatchObject([{ level: "WARN", message: expect.stringMatching(/^The debugger's report has no fields of plugins.*no fields/s) }])
+      expect(log).toMatchObject([{
+        level: "WARN",
+        message: expect.stringMatching(/^The debugger's report has no fields of plugins.*no fields/s)
+      }])
     }).pipe(Effect.provide(layer))
   })
 })

@@ -113,7 +113,8 @@ const withDefault = <A>(name: string, format: ValueFormat<A>, value: A) =>
   Effect.map(find(name, format), (found) => found ?? { value, name: ENV_PREFIXES[0] + name })
 
 /** Whether the list of devices is empty or has one of the customary values for no device. */
-const hidesGpus = (devices: string | undefined) => devices !== undefined && ["", "-1", "none", "NoDevFiles"].includes(devices.trim())
+const hidesGpus = (devices: string | undefined) =>
+  devices !== undefined && ["", "-1", "none", "NoDevFiles"].includes(devices.trim())
 
 const DEVICES = "CUDA_VISIBLE_DEVICES"
 

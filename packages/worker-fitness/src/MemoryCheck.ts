@@ -64,7 +64,9 @@ export const check = Effect.fnUntraced(function*({ minimumGb, setting }: Options
     : `the container may use ${inGb(container.limit)} GB, of which ${inGb(container.used)} GB are in use`
   return yield* new FitnessCheckFailed({
     check: "memory",
-    message: `${inGb(available)} GB of memory are available and ${minimumGb} GB are required${settingSuffix(setting)}; ${explanation}`
+    message: `${inGb(available)} GB of memory are available and ${minimumGb} GB are required${
+      settingSuffix(setting)
+    }; ${explanation}`
   })
 })
 

@@ -192,7 +192,9 @@ export const layerMemory: Layer.Layer<Progress | Memory> = Layer.effectContext(
         update: (job, value) => {
           const text = ProgressValue.toText(value, MAX_BYTES)
           if (Result.isSuccess(text)) all.push({ job: job.id, value: parse(text.success) })
-          else Effect.runForkWith(context)(Effect.logWarning(`The progress of job ${job.id} ${text.failure} The value is dropped.`))
+          else {Effect.runForkWith(context)(
+              Effect.logWarning(`The progress of job ${job.id} ${text.failure} The value is dropped.`)
+            )}
         }
       })
     )

@@ -48,7 +48,13 @@ export const inMemory = (
         ...inner,
         progress: (job, value) =>
           Effect.suspend(() => {
-            const entry: RecordedRequest = { kind: "progress", job: job.id, value, at: clock.currentTimeMillisUnsafe(), answered: undefined }
+            const entry: RecordedRequest = {
+              kind: "progress",
+              job: job.id,
+              value,
+              at: clock.currentTimeMillisUnsafe(),
+              answered: undefined
+            }
             seen.push(entry)
             const { after, how } = answers.shift() ?? { after: 0, how: 200 }
             const answer = Effect.suspend(() => {

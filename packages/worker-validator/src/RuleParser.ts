@@ -64,7 +64,9 @@ const asRule = (
   known: ReadonlyArray<string>,
   open: OpenRules
 ): Readonly<Record<PropertyKey, unknown>> => {
-  if (!isRecord(rule)) throw ruleError(at, `is ${formatWord(rule)}. A rule is an object, for example { type: "str", required: true }.`)
+  if (!isRecord(rule)) {
+    throw ruleError(at, `is ${formatWord(rule)}. A rule is an object, for example { type: "str", required: true }.`)
+  }
   if (open.has(rule)) throw ruleError(at, "contains itself. Remove the inner rules, or check them in a constraint.")
   for (const key of Object.keys(rule)) {
     if (!known.includes(key)) {
@@ -111,10 +113,12 @@ const isJson = (value: unknown, open: OpenRules = new Set()): boolean => {
 
 /** Copies a default, so that later changes by the caller have no effect. */
 const copyOf = (value: unknown, at: string): unknown => {
-  if (!isJson(value)) throw ruleError(
+  if (!isJson(value)) {
+    throw ruleError(
       at,
       "has a default that is not a JSON value. Use strings, finite numbers, booleans, null, lists and plain objects."
     )
+  }
   return structuredClone(value)
 }
 

@@ -23,17 +23,29 @@ describe("an invalid rule throws a TypeError that names it", () => {
   it.each<readonly [what: string, rules: unknown, message: RegExp]>([
     ["no rules", 5, /^The rules must be an object .*, got 5\./],
     ["rules in a list", [], /^The rules must be an object .*, got \[\]\./],
-    ["a bare type", { width: "int" }, /^The rule for "width" is "int"\. A rule is an object, for example \{ type: "str", required: true \}/],
+    [
+      "a bare type",
+      { width: "int" },
+      /^The rule for "width" is "int"\. A rule is an object, for example \{ type: "str", required: true \}/
+    ],
     ["a bare class", { width: Number }, /^The rule for "width" is Number\./],
     ["a misspelled key", { a: { type: "int", requierd: true } }, /"a" has an unknown key "requierd"\. Did you mean "required"\?/],
     ["no type", { a: { required: true } }, /"a" has no type\. The types are str, int/],
-    ["a misspelled type", { a: { type: "nubmer", required: true } }, /"a" has the unknown type "nubmer"\. Did you mean "number"\?/],
+    [
+      "a misspelled type",
+      { a: { type: "nubmer", required: true } },
+      /"a" has the unknown type "nubmer"\. Did you mean "number"\?/
+    ],
     ["a class that JSON cannot hold", { a: { type: Date, required: true } }, /"a" has the unknown type Date\. The types are/],
     ["an empty list of types", { a: { type: [], required: true } }, /"a" has an empty list of types/],
     ["a wrong type among several", { a: { type: ["int", Map], required: true } }, /"a" has the unknown type Map\./],
     ["neither required nor default", { a: { type: "int" } }, /"a" has neither required nor a default\. Write required/],
     ["required and a default", { a: { type: "int", required: true, default: 1 } }, /"a" is required and has a default/],
-    ["required that is not a boolean", { a: { type: "int", required: "yes" } }, /"a" has required: "yes"\. It must be true or false\./],
+    [
+      "required that is not a boolean",
+      { a: { type: "int", required: "yes" } },
+      /"a" has required: "yes"\. It must be true or false\./
+    ],
     ["nullable that is not a boolean", { a: { type: "int", required: true, nullable: 1 } }, /"a" has nullable: 1\./],
     ["constraints that are not a function", { a: { type: "int", required: true, constraints: 3 } }, /"a" has constraints: 3\./],
     [
@@ -41,7 +53,11 @@ describe("an invalid rule throws a TypeError that names it", () => {
       { a: { type: "dict", required: true, items: { type: "int" } } },
       /"a" has items, but its type is not a list/
     ],
-    ["rules of a type that is not a dict", { a: { type: "list", required: true, rules: {} } }, /"a" has rules, but its type is not a dict/],
+    [
+      "rules of a type that is not a dict",
+      { a: { type: "list", required: true, rules: {} } },
+      /"a" has rules, but its type is not a dict/
+    ],
     ["nested rules that are not an object", { a: { type: "dict", required: true, rules: [] } }, /"a" has rules: \[\]\./],
     [
       "an item with a default",
@@ -73,7 +89,11 @@ describe("an invalid rule throws a TypeError that names it", () => {
       { a: { type: "dict", default: {}, rules: { b: { type: "int", required: true } } } },
       /"a" has an invalid default\. a\.b is a required input \(an integer\)\./
     ],
-    ["a default that is not JSON", { a: { type: "dict", default: { f: () => 1 } } }, /"a" has a default that is not a JSON value/],
+    [
+      "a default that is not JSON",
+      { a: { type: "dict", default: { f: () => 1 } } },
+      /"a" has a default that is not a JSON value/
+    ],
     ["a default of a class", { a: { type: "dict", default: new Map() } }, /"a" has a default that is not a JSON value/],
     ["a default that contains itself", { a: { type: "list", default: cycle } }, /"a" has a default that is not a JSON value/],
     [
@@ -82,7 +102,11 @@ describe("an invalid rule throws a TypeError that names it", () => {
       /^The rule for "a\[\]\[\]" contains itself/
     ],
     ["rules that contain themselves", { a: node }, /^The rule for "a\.child" contains itself/],
-    ["a key named __proto__", JSON.parse("{\"__proto__\": {\"type\": \"int\", \"required\": true}}"), /"__proto__" is not allowed/]
+    [
+      "a key named __proto__",
+      JSON.parse("{\"__proto__\": {\"type\": \"int\", \"required\": true}}"),
+      /"__proto__" is not allowed/
+    ]
   ])("%s", (_what, rules, message) => {
     expect(mistakeOf(rules)).toMatch(message)
   })

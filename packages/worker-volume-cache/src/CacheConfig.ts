@@ -137,7 +137,9 @@ const integer = (option: string, value: number, minimum: number, maximum: number
     : invalid(option, value, `an integer from ${minimum} to ${maximum}`)
 
 const oneOf = <A extends string>(option: string, value: A, values: ReadonlyArray<A>) =>
-  values.includes(value) ? Effect.succeed(value) : invalid(option, value, values.map((allowed) => JSON.stringify(allowed)).join(" or "))
+  values.includes(value)
+    ? Effect.succeed(value)
+    : invalid(option, value, values.map((allowed) => JSON.stringify(allowed)).join(" or "))
 
 const duration = (option: string, value: Duration.Input) => {
   const found = Option.filter(Duration.fromInput(value), (candidate) => Duration.toMillis(candidate) > 0)

@@ -94,7 +94,8 @@ const compare = (directory: CachedDirectory, manifest: Manifest.Manifest, counts
   }
 
   /** Whether the path needs no copy: it is unchanged locally, and the mirror has it or has removed it on purpose. */
-  const isUpToDate = (path: string, same: boolean): boolean => same && (manifest.entries.has(path) || settings.deletions === "propagate")
+  const isUpToDate = (path: string, same: boolean): boolean =>
+    same && (manifest.entries.has(path) || settings.deletions === "propagate")
 
   const addCandidate = (file: ScannedFile, base: Manifest.Entry | undefined): void => {
     if (!fits(file.path, file.size)) return
@@ -188,7 +189,9 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
 
   if (directory.lastSnapshot === undefined || !(yield* mirror.isNewest(directory.lastSnapshot))) {
     directory.lastSnapshot = yield* mirror.read
-    for (const why of directory.lastSnapshot.rejected) counts.firstError ??= `the mirror's manifest is rejected and will be replaced: ${why}`
+    for (const why of directory.lastSnapshot.rejected) {
+      counts.firstError ??= `the mirror's manifest is rejected and will be replaced: ${why}`
+    }
   }
   const { compareEntry, large, paths, small } = compare(directory, directory.lastSnapshot.manifest, counts)
   yield* TimeSlice.forEach(scanned.found, compareEntry)
@@ -231,7 +234,10 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     pending = new Map()
     packs = new Map()
     if (changes.paths.size > 0) yield* prepare
-    const result = yield* mirror.publish(directory.lastSnapshot, (current, now) => ManifestMerge.merge(current, changes, now, settings.grace))
+    const result = yield* mirror.publish(
+      directory.lastSnapshot,
+      (current, now) => ManifestMerge.merge(current, changes, now, settings.grace)
+    )
     directory.lastSnapshot = result.snapshot
     published ||= result.published
     const { entries } = result.snapshot.manifest
@@ -271,7 +277,8 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     if (isRecentlyModified(file)) markRecentlyModified(path)
     const isCurrent = Manifest.same(directory.lastSnapshot?.manifest.entries.get(path), base)
     if (
-      base?.kind === "packed" && isCurrent && base.crc === crc && matches(base, file) && known.get(path)?.recentlyModified === true
+      base?.kind === "packed" && isCurrent && base.crc === crc && matches(base, file) &&
+      known.get(path)?.recentlyModified === true
     ) {
       // The file was read again only because of its recent modification, and it has not changed.
       known.set(path, { entry: base, recentlyModified: recentlyModified.has(path) })

@@ -145,7 +145,10 @@ const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit
 const syncOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: Duration.Duration) {
   const counts = Sync.progress()
   const ended = yield* bounded(Sync.sync(directory, counts), limit)
-  const done: CacheReport.Synced = { ...report(directory.root, counts, ended), generation: directory.lastSnapshot?.generation ?? 0 }
+  const done: CacheReport.Synced = {
+    ...report(directory.root, counts, ended),
+    generation: directory.lastSnapshot?.generation ?? 0
+  }
   const { bytes, changing, files, milliseconds, removed, skipped, firstError, unchanged } = done
   const amount = `${CacheReport.files(files)} (${CacheReport.bytes(bytes)}) of ${directory.root}`
   if (firstError !== undefined) {

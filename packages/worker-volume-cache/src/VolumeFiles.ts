@@ -108,7 +108,9 @@ const opened = async <A>(path: string, use: (handle: fs.FileHandle, size: number
     const stat = await handle.stat()
     if (!stat.isFile()) throw new Refused(`${path} is not a regular file`)
     const real = await pathOf(handle)
-    if (real !== undefined && real !== path) throw new Refused(`${path} is actually ${real}, because a directory of the mirror is a link`)
+    if (real !== undefined && real !== path) {
+      throw new Refused(`${path} is actually ${real}, because a directory of the mirror is a link`)
+    }
     return await use(handle, stat.size)
   } finally {
     await handle.close()

@@ -21,9 +21,12 @@ describe("exclude patterns", () => {
     expect(excluded(ExcludePatterns.defaultExcludes, path)).toBe(true)
   })
 
-  it.each(["a", "lock", "a.locked", "model.safetensors", "tmp", "x.parts", "~x", "a.tmp.bin"])("do not exclude %s by default", (path) => {
-    expect(excluded(ExcludePatterns.defaultExcludes, path)).toBe(false)
-  })
+  it.each(["a", "lock", "a.locked", "model.safetensors", "tmp", "x.parts", "~x", "a.tmp.bin"])(
+    "do not exclude %s by default",
+    (path) => {
+      expect(excluded(ExcludePatterns.defaultExcludes, path)).toBe(false)
+    }
+  )
 
   it.each<[string, string, boolean]>([
     ["*.log", "a/b/c.log", true],

@@ -473,7 +473,11 @@ describe("options", () => {
     ["a concurrency of 0", { dirs: ["/a"], concurrency: 0 }, /concurrency is 0; it must be an integer from 1 to 64/],
     ["a fraction of a byte", { dirs: ["/a"], maxBytes: 0.5 }, /maxBytes is 0.5/],
     ["a time limit of 0", { dirs: ["/a"], hydrateLimit: 0 }, /hydrateLimit is 0; it must be a positive duration/],
-    ["a grace period that is too short", { dirs: ["/a"], grace: "1 minute" }, /grace is 60000 ms; it must be at least hydrateLimit/]
+    [
+      "a grace period that is too short",
+      { dirs: ["/a"], grace: "1 minute" },
+      /grace is 60000 ms; it must be at least hydrateLimit/
+    ]
   ])("%s is an error when the layer is built", ([_name, options, message]) =>
     Effect.gen(function*() {
       const exit = yield* Effect.exit(Effect.scoped(Layer.build(VolumeCache.layer(options))))
