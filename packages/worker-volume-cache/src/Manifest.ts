@@ -20,7 +20,7 @@ import * as Schema from "effect/Schema"
 import { unsafeLinkReason, unsafeReason } from "./RelativePath.ts"
 
 /** The version of the format. A mirror with another version is not read, and the next sync replaces it. */
-export const FORMAT = 1
+const FORMAT = 1
 
 /** A directory. */
 export interface DirectoryEntry {

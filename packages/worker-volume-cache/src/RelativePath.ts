@@ -14,9 +14,9 @@
 import { sep } from "node:path"
 
 /** The maximum length of a path and of a link target, as on Linux. Bytes. */
-export const MAX_PATH = 4096
+const MAX_PATH = 4096
 /** The maximum length of one name, as on Linux. Bytes. */
-export const MAX_NAME = 255
+const MAX_NAME = 255
 
 /** The prefix of the staging folders of hydrations. No file of a mirror may have it. */
 export const STAGING_PREFIX = ".~stint-"

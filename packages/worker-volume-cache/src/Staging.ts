@@ -35,7 +35,7 @@ export interface Attributes {
 }
 
 /** The age at which the staging folder of a killed hydration is removed. Longer than any hydration. Milliseconds. */
-export const STALE_AFTER = 24 * 60 * 60 * 1000
+const STALE_AFTER = 24 * 60 * 60 * 1000
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0)
 

@@ -29,7 +29,7 @@ import * as TimeSlice from "./TimeSlice.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
 /** The size of a pack: large enough to stream to a network volume, small enough that two fit into memory. Bytes. */
-export const PACK = 16 * 1024 * 1024
+const PACK = 16 * 1024 * 1024
 
 /** Large files are published after this number of bytes, which is the most that a killed worker can lose. */
 const BATCH = 4 * 1024 * 1024 * 1024

@@ -67,7 +67,7 @@ export const sync: Effect.Effect<ReadonlyArray<CacheReport.Synced>, never, Volum
 )
 
 /** The cache without a volume: it does nothing. */
-export const inactive: Cache = { active: false, hydrated: [], sync: Effect.succeed([]) }
+const inactive: Cache = { active: false, hydrated: [], sync: Effect.succeed([]) }
 
 const messageOf = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
@@ -257,7 +257,11 @@ export const syncAfterJobs: JobMiddleware.JobMiddleware<never, never, VolumeCach
   })
 )
 
-/** A cache that caches nothing, for programs that require the service but have no volume. */
+/**
+ * A cache that caches nothing, for programs that require the service but have no volume.
+ *
+ * @public
+ */
 export const layerNoop: Layer.Layer<VolumeCache> = Layer.succeed(VolumeCache, inactive)
 
 /** A cache for plain code. `await using` syncs it at the end of the block. */

@@ -33,7 +33,11 @@ export const recorder = (hydrated: ReadonlyArray<Hydrated> = []): Recorder => {
   }
 }
 
-/** A cache without file access. */
+/**
+ * A cache without file access.
+ *
+ * @public
+ */
 export const layer: Layer.Layer<VolumeCache.VolumeCache> = Layer.suspend(() => recorder().layer)
 
 /** An empty folder, for a volume or a cached directory. It is removed when the scope closes. */
