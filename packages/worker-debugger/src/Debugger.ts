@@ -47,7 +47,7 @@ import * as SystemInfo from "./SystemInfo.ts"
 import * as Timing from "./Timing.ts"
 
 /** The key of the report in the output. */
-export const KEY = "rp_debugger"
+const KEY = "rp_debugger"
 
 /** Times an effect under this name, with a span if there is a tracer. Without debugger and tracer it only reads the fiber. */
 export const timed = (name: string) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>

@@ -30,7 +30,7 @@ export interface SystemInfo {
 }
 
 /** The time limit of nvidia-smi, which hangs on a faulty GPU. Milliseconds. */
-export const GPU_QUERY_TIMEOUT = 2_000
+const GPU_QUERY_TIMEOUT = 2_000
 
 /** Options of {@link read}. */
 export interface Options {

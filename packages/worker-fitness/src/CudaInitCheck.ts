@@ -19,5 +19,9 @@ export const check = Effect.gen(function*() {
   if (found._tag === "Failed" && found.part === "init") return yield* new FitnessCheckFailed({ check: NAME, message: found.why })
 })
 
-/** Adds the check `cuda_init`. */
+/**
+ * Adds the check `cuda_init`.
+ *
+ * @public
+ */
 export const layer: Layer.Layer<never, never, CudaProbe | FitnessChecks.FitnessChecks> = FitnessChecks.layerOf(NAME, check)

@@ -43,6 +43,10 @@ export const check = Effect.fnUntraced(function*(options: Options) {
   })
 })
 
-/** Adds the check `cuda_version`. */
+/**
+ * Adds the check `cuda_version`.
+ *
+ * @public
+ */
 export const layer = (options: Options): Layer.Layer<never, never, FitnessChecks.FitnessChecks> =>
   FitnessChecks.layerOf(NAME, check(options))

@@ -48,6 +48,10 @@ export const check = Effect.fnUntraced(function*({ minimumPercent, path, setting
   )
 })
 
-/** Adds the check `disk`. */
+/**
+ * Adds the check `disk`.
+ *
+ * @public
+ */
 export const layer = (options: Options): Layer.Layer<never, never, FitnessChecks.FitnessChecks> =>
   FitnessChecks.layerOf("disk", check(options))

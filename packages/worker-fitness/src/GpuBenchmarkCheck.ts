@@ -25,7 +25,7 @@ export interface Options {
 }
 
 /** Generous, because a slow GPU is better than none. Seconds. */
-export const DEFAULT_LIMIT = 2
+const DEFAULT_LIMIT = 2
 
 /** The check's name in reports. */
 export const NAME = "gpu_benchmark"
@@ -47,6 +47,10 @@ export const check = Effect.fnUntraced(function*({ limit = DEFAULT_LIMIT, settin
   }
 })
 
-/** Adds the check `gpu_benchmark`. */
+/**
+ * Adds the check `gpu_benchmark`.
+ *
+ * @public
+ */
 export const layer = (options: Options = {}): Layer.Layer<never, never, CudaProbe | FitnessChecks.FitnessChecks> =>
   FitnessChecks.layerOf(NAME, check(options))

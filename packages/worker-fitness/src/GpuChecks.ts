@@ -44,7 +44,11 @@ export const checks = ({ benchmark, probe, test, version }: Options): Effect.Eff
     ]
   })
 
-/** Adds all GPU checks. */
+/**
+ * Adds all GPU checks.
+ *
+ * @public
+ */
 export const layer = (options: Options): Layer.Layer<never, never, FitnessChecks> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const { add } = yield* FitnessChecks

@@ -19,6 +19,10 @@ export const check = Effect.fnUntraced(function*(options: NvidiaSmi.Options = {}
   if (gpuErrors.length > 0) return yield* new FitnessCheckFailed({ check: NAME, message: gpuErrors.join("; ") })
 })
 
-/** Adds the check `gpu_health`. */
+/**
+ * Adds the check `gpu_health`.
+ *
+ * @public
+ */
 export const layer = (options: NvidiaSmi.Options = {}): Layer.Layer<never, never, FitnessChecks.FitnessChecks> =>
   FitnessChecks.layerOf(NAME, check(options))

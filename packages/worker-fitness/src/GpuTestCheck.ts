@@ -21,7 +21,7 @@ export interface Options {
 }
 
 /** As in RunPod's SDK. Seconds. */
-export const DEFAULT_LIMIT = 30
+const DEFAULT_LIMIT = 30
 
 /** The check's name in reports. */
 export const NAME = "gpu_test"
@@ -40,6 +40,10 @@ export const check = Effect.fnUntraced(function*({ command: [program, ...args], 
   )
 })
 
-/** Adds the check `gpu_test`. */
+/**
+ * Adds the check `gpu_test`.
+ *
+ * @public
+ */
 export const layer = (options: Options): Layer.Layer<never, never, FitnessChecks.FitnessChecks> =>
   FitnessChecks.layerOf(NAME, check(options))

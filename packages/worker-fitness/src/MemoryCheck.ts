@@ -70,6 +70,10 @@ export const check = Effect.fnUntraced(function*({ minimumGb, setting }: Options
   })
 })
 
-/** Adds the check `memory`. */
+/**
+ * Adds the check `memory`.
+ *
+ * @public
+ */
 export const layer = (options: Options): Layer.Layer<never, never, FitnessChecks.FitnessChecks> =>
   FitnessChecks.layerOf("memory", check(options))

@@ -26,7 +26,7 @@ export interface Options {
 }
 
 /** As in RunPod's SDK. Seconds. */
-export const DEFAULT_LIMIT = 5
+const DEFAULT_LIMIT = 5
 
 /** The delay between two attempts. */
 const RETRY_DELAY = "200 millis"
@@ -67,6 +67,10 @@ export const check = Effect.fnUntraced(function*({ host, limit = DEFAULT_LIMIT, 
   })
 })
 
-/** Adds the check `network`. */
+/**
+ * Adds the check `network`.
+ *
+ * @public
+ */
 export const layer = (options: Options): Layer.Layer<never, never, FitnessChecks.FitnessChecks> =>
   FitnessChecks.layerOf("network", check(options))

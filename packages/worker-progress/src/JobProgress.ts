@@ -24,7 +24,7 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 
 /** The maximum number of attempts for one value. A newer value replaces a failed one. */
-export const MAX_ATTEMPTS = 4
+const MAX_ATTEMPTS = 4
 
 /** The backoff after failures. Newer values do not shorten it, because an overloaded platform needs fewer requests. */
 const RETRY_BACKOFF: Backoff.Limits = { initial: 100, max: 5_000 }

@@ -73,13 +73,13 @@ export interface Options {
 }
 
 /** The default of {@link Options.interval}. Milliseconds. */
-export const INTERVAL = 100
+const INTERVAL = 100
 
 /** The default of {@link Options.flushTimeout}. Milliseconds. */
-export const FLUSH_TIMEOUT = 1_000
+const FLUSH_TIMEOUT = 1_000
 
 /** The default of {@link Options.maxBytes}. */
-export const MAX_BYTES = 1_000_000
+const MAX_BYTES = 1_000_000
 
 interface RunningProgress {
   readonly attempt: unknown

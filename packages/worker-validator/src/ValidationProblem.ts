@@ -36,7 +36,7 @@ const segment = (key: PropertyKey, first: boolean): string => {
 }
 
 /** Formats a path: `images[2].url`. */
-export const pathText = (path: ReadonlyArray<PropertyKey>): string =>
+const pathText = (path: ReadonlyArray<PropertyKey>): string =>
   path.length === 0 ? "The input" : path.map((key, index) => segment(key, index === 0)).join("")
 
 /** Names the type of a value, with its article: `a string`. */

@@ -1,12 +1,12 @@
 /**
- * The options of a cache, checked, and where its volume is.
+ * Checks the options of a cache and finds its volume (docs/spec/volume-cache.md#volume).
  *
  * | variable | default | meaning |
  * |---|---|---|
- * | `ENDPOINT_ID` | nothing is cached | whose mirror it is; set by the platform |
- * | `VOLUME_PATH` | `/platform-volume`, then `/runpod-volume` | where the network volume is mounted |
+ * | `ENDPOINT_ID` | nothing is cached | the endpoint that owns the mirror; set by the platform |
+ * | `VOLUME_PATH` | `/platform-volume`, then `/runpod-volume` | the mount point of the network volume |
  *
- * Each is read under `PLATFORM_` and, where unset or empty, under `RUNPOD_`.
+ * Each has the prefix `PLATFORM_` or, when that is unset or empty, `RUNPOD_`.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
 import * as Config from "effect/Config"
@@ -20,57 +20,58 @@ import type { Settings } from "./CachedDirectory.ts"
 import * as ExcludePatterns from "./ExcludePatterns.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
-/** How a cache differs from its defaults. Only `dirs` is needed. */
+/** Options of a cache. Only `dirs` is required. */
 export interface Options {
   /**
-   * The directories to keep, such as a model cache and a compile cache. A relative one is taken from the working directory, and belongs
-   * to the same mirror wherever that is. They need not exist. None may be inside of another.
+   * The directories to cache, such as a model cache and a compile cache. A relative path starts at the working directory; its mirror does
+   * not depend on the working directory. The directories need not exist. None may contain another.
    */
   readonly dirs: ReadonlyArray<string>
-  /** Where the network volume is mounted. Default: `PLATFORM_VOLUME_PATH`, then `/platform-volume`, then `/runpod-volume`. */
+  /** The mount point of the network volume. Default: `PLATFORM_VOLUME_PATH`, then `/platform-volume`, then `/runpod-volume`. */
   readonly volume?: string
-  /** Whose mirror it is. Default: `PLATFORM_ENDPOINT_ID`. Two endpoints never share one. */
+  /** The endpoint that owns the mirror. Default: `PLATFORM_ENDPOINT_ID`. Endpoints never share a mirror. */
   readonly endpoint?: string
   /**
-   * What is not mirrored, in place of {@link Exclude.defaultExcludes}: `*.log` for names at any depth, `tmp/**` for paths from the
-   * directory. Mirroring locks or half files would harm the next worker, so add to the defaults rather than replace them.
+   * Patterns of files that are not mirrored, instead of {@link ExcludePatterns.defaultExcludes}: `*.log` for names at any depth, `tmp/**`
+   * for paths from the directory. Mirrored locks or partial files would harm the next worker, so add to the defaults.
    */
   readonly exclude?: ReadonlyArray<string>
   /**
-   * Files below this size are packed, larger ones copied one by one. Default: 1 MiB. A network volume takes about as long to create a
-   * file as to write some hundred kB; a pack pays that once. Larger values make a changed file cost more to write again.
+   * Files below this size are packed; larger ones are copied individually. Bytes. Default: 1 MiB. A network volume needs about as long to
+   * create a file as to write a few hundred kB, and a pack costs that only once. A larger value makes it more expensive to rewrite a
+   * changed file.
    */
   readonly packBelow?: number
   /**
-   * How many large files are copied at a time. Default: 3, which keeps one of the four threads of Node's pool for the rest of the
-   * worker. With a larger `UV_THREADPOOL_SIZE` more may be faster on a network volume.
+   * The number of large files that are copied concurrently. Default: 3, which leaves one of the four threads of Node's pool for the rest
+   * of the worker. With a larger `UV_THREADPOOL_SIZE`, a higher value can be faster on a network volume.
    */
   readonly concurrency?: number
   /**
-   * What happens to the mirror when a file that came from it is deleted here. Default: `"keep"`: nothing is ever deleted, so no worker
-   * can take anything from another, and the mirror only grows. `"propagate"`: it is taken out, if no other worker has changed it since;
-   * for caches that are evicted on purpose. A directory that was emptied by mistake then empties its mirror.
+   * The effect of deleting a mirrored file in this worker. Default: `"keep"`: the mirror keeps it, so no worker can delete the files of
+   * another, and the mirror only grows. `"propagate"`: the mirror removes it unless another worker has changed it since; for caches with
+   * eviction. A directory emptied by mistake then empties its mirror.
    */
   readonly deletions?: "keep" | "propagate"
   /**
-   * Whether a directory whose own modification time has not changed since the last sync is taken to have nothing new in it. Default: false,
-   * every file is looked at. True makes a sync of a large directory several times faster, and right for caches that write a file beside
-   * its place and rename it, as model hubs and compilers do; a file that is written to in place is missed until its directory changes.
+   * Whether a sync skips the contents of directories whose modification time has not changed since the last sync. Default: false, every
+   * file is checked. True makes a sync of a large directory several times faster. It is correct for caches that write a temporary file and
+   * rename it, as model hubs and compilers do; a file modified in place is missed until its directory changes.
    */
   readonly trustDirectories?: boolean
-  /** The most files of one directory's mirror. Default: 1,000,000. More are not added, and a mirror with more is not believed. */
+  /** The maximum number of files in one directory's mirror. Default: 1,000,000. Further files are not added, and a larger mirror is rejected. */
   readonly maxFiles?: number
-  /** The most bytes of one directory's mirror. Default: 1 TiB. More are not added, and a mirror with more is not believed. */
+  /** The maximum size of one directory's mirror in bytes. Default: 1 TiB. Further files are not added, and a larger mirror is rejected. */
   readonly maxBytes?: number
-  /** How long filling may take before the worker goes on with what it has. Default: 10 minutes. A cold worker starts that much later. */
+  /** The time limit of hydration; the worker then starts with the files it has. Default: 10 minutes. It delays the start of a cold worker. */
   readonly hydrateLimit?: Duration.Input
-  /** How long a sync may take. Default: 5 minutes. What ends the worker may have less patience; then that counts. */
+  /** The time limit of a sync. Default: 5 minutes. The worker's own shutdown limit may be shorter and then applies. */
   readonly syncLimit?: Duration.Input
-  /** How long the volume may take to answer at all. Default: 15 seconds. After that it counts as broken, and nothing is cached. */
+  /** The time limit for the first access to the volume. Default: 15 seconds. After that, nothing is cached. */
   readonly accessLimit?: Duration.Input
   /**
-   * How long files that are out of use stay on the volume. Default: 1 hour. It has to be longer than any hydration or sync, since a slow
-   * worker may still read them; longer than needed costs space.
+   * The time that unused files stay on the volume. Default: 1 hour. It must be at least `hydrateLimit` and `syncLimit`, because a slow
+   * worker may still read the files. A longer time uses more space.
    */
   readonly grace?: Duration.Input
 }
@@ -78,20 +79,20 @@ export interface Options {
 /** `dirs` is empty, or one of them is an empty string. */
 export class DirectoriesMissing extends Schema.TaggedError<DirectoriesMissing>()("DirectoriesMissing", {}) {}
 
-/** Two directories are the same, or one is inside of the other. */
+/** Two directories are the same, or one contains the other. */
 export class DirectoriesOverlap extends Schema.TaggedError<DirectoriesOverlap>()("DirectoriesOverlap", {
   outer: Schema.String,
   inner: Schema.String
 }) {}
 
-/** An option has a value that it cannot have. */
+/** An option has an invalid value. */
 export class OptionInvalid extends Schema.TaggedError<OptionInvalid>()("OptionInvalid", {
   option: Schema.String,
   value: Schema.String,
   expected: Schema.String
 }) {}
 
-/** The options are wrong: a mistake in the program. Nothing that happens at run time is an error of the cache. */
+/** The options are invalid, which is a programming error. Failures at run time never raise an error. */
 export class VolumeCacheError extends Schema.TaggedError<VolumeCacheError>()("VolumeCacheError", {
   reason: Schema.Union([DirectoriesMissing, DirectoriesOverlap, OptionInvalid])
 }) {
@@ -99,16 +100,16 @@ export class VolumeCacheError extends Schema.TaggedError<VolumeCacheError>()("Vo
     const { reason } = this
     switch (reason._tag) {
       case "DirectoriesMissing":
-        return "VolumeCache: dirs names no directory. Give it at least one: VolumeCache.layer({ dirs: [\"/root/.cache\"] })."
+        return "VolumeCache: dirs is empty or contains an empty path. Pass at least one directory: VolumeCache.layer({ dirs: [\"/root/.cache\"] })."
       case "DirectoriesOverlap":
-        return `VolumeCache: dirs has ${reason.outer} and ${reason.inner}, which overlap. Name the outer one only.`
+        return `VolumeCache: dirs has ${reason.outer} and ${reason.inner}, which overlap. Pass only the outer one.`
       case "OptionInvalid":
         return `VolumeCache: ${reason.option} is ${reason.value}; it must be ${reason.expected}.`
     }
   }
 }
 
-/** A directory to keep. */
+/** A directory to cache. */
 export interface Directory {
   /** Absolute. */
   readonly path: string
@@ -116,7 +117,7 @@ export interface Directory {
   readonly folder: string
 }
 
-/** Options that were checked. */
+/** Checked options. */
 export interface Checked {
   readonly directories: ReadonlyArray<Directory>
   readonly settings: Settings
@@ -130,39 +131,41 @@ const fail = (reason: VolumeCacheError["reason"]) => Effect.fail(new VolumeCache
 const invalid = (option: string, value: unknown, expected: string) =>
   fail(new OptionInvalid({ option, value: typeof value === "string" ? JSON.stringify(value) : String(value), expected }))
 
-const whole = (option: string, value: number, minimum: number, maximum: number) =>
+const integer = (option: string, value: number, minimum: number, maximum: number) =>
   Number.isSafeInteger(value) && value >= minimum && value <= maximum
     ? Effect.succeed(value)
-    : invalid(option, value, `a whole number from ${minimum} to ${maximum}`)
+    : invalid(option, value, `an integer from ${minimum} to ${maximum}`)
 
 const oneOf = <A extends string>(option: string, value: A, values: ReadonlyArray<A>) =>
-  values.includes(value) ? Effect.succeed(value) : invalid(option, value, values.map((one) => JSON.stringify(one)).join(" or "))
+  values.includes(value)
+    ? Effect.succeed(value)
+    : invalid(option, value, values.map((allowed) => JSON.stringify(allowed)).join(" or "))
 
 const duration = (option: string, value: Duration.Input) => {
-  const found = Option.filter(Duration.fromInput(value), (one) => Duration.toMillis(one) > 0)
-  return Option.isSome(found) ? Effect.succeed(found.value) : invalid(option, value, "a duration, such as \"5 minutes\"")
+  const found = Option.filter(Duration.fromInput(value), (candidate) => Duration.toMillis(candidate) > 0)
+  return Option.isSome(found) ? Effect.succeed(found.value) : invalid(option, value, "a positive duration, such as \"5 minutes\"")
 }
 
-/** Whether one absolute path is the other, or in it. */
+/** Whether the absolute path `inner` is `outer` or below it. */
 export const contains = (outer: string, inner: string): boolean =>
   inner === outer || inner.startsWith(outer.endsWith(sep) ? outer : outer + sep)
 
-/** The folder of a directory's mirror: readable, and different for different directories, however they are spelled. */
+/** The name of a directory's folder on the volume: readable, and unique for each directory. */
 const folderOf = (given: string): string => {
-  const spelled = normalize(given).replace(/(?<=.)[/\\]+$/, "")
-  const name = basename(spelled).replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^\.+/, "").slice(0, 40)
-  return `${name === "" ? "directory" : name}-${hash("sha256", spelled).slice(0, 16)}`
+  const path = normalize(given).replace(/(?<=.)[/\\]+$/, "")
+  const name = basename(path).replaceAll(/[^A-Za-z0-9._-]/g, "_").replace(/^\.+/, "").slice(0, 40)
+  return `${name === "" ? "directory" : name}-${hash("sha256", path).slice(0, 16)}`
 }
 
 const MIB = 1024 * 1024
 
-/** The options as they are used, or what is wrong with them. */
+/** Checks the options and fills in the defaults. */
 export const check = Effect.fnUntraced(function*(options: Options) {
   const { dirs } = options
-  if (dirs.length === 0 || dirs.some((one) => one.trim() === "")) return yield* fail(new DirectoriesMissing())
-  const directories: ReadonlyArray<Directory> = dirs.map((one) => ({ path: resolve(one), folder: folderOf(one) }))
+  if (dirs.length === 0 || dirs.some((dir) => dir.trim() === "")) return yield* fail(new DirectoriesMissing())
+  const directories: ReadonlyArray<Directory> = dirs.map((dir) => ({ path: resolve(dir), folder: folderOf(dir) }))
   for (const [index, outer] of directories.entries()) {
-    const inner = directories.find((one, other) => other !== index && contains(outer.path, one.path))
+    const inner = directories.find((candidate, position) => position !== index && contains(outer.path, candidate.path))
     if (inner !== undefined) return yield* fail(new DirectoriesOverlap({ outer: outer.path, inner: inner.path }))
   }
   const checked: Checked = {
@@ -170,11 +173,11 @@ export const check = Effect.fnUntraced(function*(options: Options) {
     settings: {
       exclude: ExcludePatterns.make(options.exclude ?? ExcludePatterns.defaultExcludes),
       limits: {
-        maxFiles: yield* whole("maxFiles", options.maxFiles ?? 1_000_000, 1, 5_000_000),
-        maxBytes: yield* whole("maxBytes", options.maxBytes ?? 1024 * 1024 * MIB, 1, Number.MAX_SAFE_INTEGER)
+        maxFiles: yield* integer("maxFiles", options.maxFiles ?? 1_000_000, 1, 5_000_000),
+        maxBytes: yield* integer("maxBytes", options.maxBytes ?? 1024 * 1024 * MIB, 1, Number.MAX_SAFE_INTEGER)
       },
-      packBelow: yield* whole("packBelow", options.packBelow ?? MIB, 0, 8 * MIB),
-      concurrency: yield* whole("concurrency", options.concurrency ?? 3, 1, 64),
+      packBelow: yield* integer("packBelow", options.packBelow ?? MIB, 0, 8 * MIB),
+      concurrency: yield* integer("concurrency", options.concurrency ?? 3, 1, 64),
       deletions: yield* oneOf("deletions", options.deletions ?? "keep", ["keep", "propagate"]),
       trustDirectories: options.trustDirectories ?? false,
       grace: Duration.toMillis(yield* duration("grace", options.grace ?? "1 hour"))
@@ -193,16 +196,16 @@ export const check = Effect.fnUntraced(function*(options: Options) {
   return checked
 })
 
-/** Where the mirrors of this worker are. */
+/** The location of this worker's mirrors. */
 export interface Location {
   readonly volume: string
   readonly folders: ReadonlyArray<string>
 }
 
-/** Why there is none. */
+/** The reason why there is no volume. */
 export interface NoVolume {
   readonly why: string
-  /** Somebody meant it to be there. */
+  /** Whether the configuration names a volume or endpoint, so that this is an error and not the normal case. */
   readonly unexpected: boolean
 }
 
@@ -225,13 +228,13 @@ const isDirectory = Effect.fnUntraced(function*(path: string) {
   return stat?.kind === "directory"
 })
 
-/** Finds the volume and the endpoint's place on it. */
+/** Finds the volume and the endpoint's folders on it. */
 export const locate = Effect.fnUntraced(function*(options: Options) {
-  const nowhere = (why: string, unexpected: boolean): NoVolume => ({ why, unexpected })
+  const noVolume = (why: string, unexpected: boolean): NoVolume => ({ why, unexpected })
   const endpoint = options.endpoint ?? (yield* variable(WorkerVariable.endpointId))?.value
-  if (endpoint === undefined) return nowhere("no endpoint: neither PLATFORM_ENDPOINT_ID nor RUNPOD_ENDPOINT_ID is set", false)
+  if (endpoint === undefined) return noVolume("no endpoint: neither PLATFORM_ENDPOINT_ID nor RUNPOD_ENDPOINT_ID is set", false)
   if (!ENDPOINT.test(endpoint)) {
-    return nowhere(`the endpoint's id ${JSON.stringify(endpoint)} is no name of a folder (letters, digits, ".", "_", "-")`, true)
+    return noVolume(`the endpoint's id ${JSON.stringify(endpoint)} is not a folder name (letters, digits, ".", "_", "-")`, true)
   }
   const named = options.volume === undefined ? yield* variable(VOLUME_PATH) : { name: "the option volume", value: options.volume }
   for (const root of named === undefined ? ROOTS : [named.value]) {
@@ -241,6 +244,6 @@ export const locate = Effect.fnUntraced(function*(options: Options) {
     }
   }
   return named === undefined
-    ? nowhere(`no network volume: there is neither ${ROOTS.join(" nor ")}`, false)
-    : nowhere(`no network volume: ${named.name} says ${JSON.stringify(named.value)}, where no directory is`, true)
+    ? noVolume(`no network volume: neither ${ROOTS.join(" nor ")} exists`, false)
+    : noVolume(`no network volume: ${named.name} is ${JSON.stringify(named.value)}, which is not a directory`, true)
 })

@@ -1,12 +1,12 @@
 /**
- * Writes the live bytes of mostly dead and of many small packs into new packs.
+ * Rewrites packs that are mostly unused, and many small packs, into new packs.
  *
  * ```
  *   pack a  [ x | dead | dead ]                 pack c  [ x | y ]
- *   pack b  [ dead | y | dead ]      -->        a, b: dropped, deleted after the grace
+ *   pack b  [ dead | y | dead ]      -->        a, b: dropped, deleted after the grace period
  * ```
  *
- * It moves entries that are still what they were when it read them, and no others: another worker may have changed them meanwhile.
+ * It moves only entries that have not changed since it read them, because other workers write to the same mirror.
  */
 import * as Effect from "effect/Effect"
 import type { CachedDirectory } from "./CachedDirectory.ts"
@@ -16,20 +16,20 @@ import * as ManifestMerge from "./ManifestMerge.ts"
 import * as Mirror from "./Mirror.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
-/** The size at which a new pack is closed. Bytes. */
+/** The maximum size of a new pack. Bytes. */
 const PACK = 16 * 1024 * 1024
 
-/** Compacts the packs that are worth it, if there are any. */
+/** Compacts the packs that {@link ManifestMerge.packsToCompact} selects, if any. */
 export const compact = Effect.fn("VolumeCache.compact")(function*(directory: CachedDirectory) {
   const { known, mirror, settings } = directory
-  const held = directory.held
-  if (held === undefined) return
-  const chosen = ManifestMerge.packsToCompact(held.manifest)
+  const last = directory.lastSnapshot
+  if (last === undefined) return
+  const chosen = ManifestMerge.packsToCompact(last.manifest)
   if (chosen.size === 0) return
 
   const files = yield* VolumeFiles
   const live = new Map<string, Array<readonly [path: string, entry: Manifest.PackedEntry]>>()
-  for (const [path, entry] of held.manifest.entries) {
+  for (const [path, entry] of last.manifest.entries) {
     if (entry.kind !== "packed" || !chosen.has(entry.pack)) continue
     const same = live.get(entry.pack)
     if (same === undefined) live.set(entry.pack, [[path, entry]])
@@ -52,10 +52,10 @@ export const compact = Effect.fn("VolumeCache.compact")(function*(directory: Cac
   })
 
   for (const [pack, entries] of live) {
-    const bytes = yield* files.read(mirror.pack(pack), 0, held.manifest.packs.get(pack) ?? 0)
+    const bytes = yield* files.read(mirror.pack(pack), 0, last.manifest.packs.get(pack) ?? 0)
     for (const [path, entry] of entries) {
       const content = bytes.subarray(entry.offset, entry.offset + entry.size)
-      // Damage is not carried on; whoever hydrates it finds out.
+      // Damaged files are not moved; the next hydration reports them.
       if (Checksum.sum(content) !== entry.crc) continue
       if (end > 0 && end + content.length > PACK) yield* close
       paths.set(path, { entry: { ...entry, pack: name, offset: end }, base: entry, strict: true })
@@ -66,10 +66,10 @@ export const compact = Effect.fn("VolumeCache.compact")(function*(directory: Cac
   yield* close
 
   const { snapshot } = yield* mirror.publish(
-    held,
-    (now, time) => ManifestMerge.merge(now, { paths, packs }, time, settings.grace)
+    last,
+    (current, time) => ManifestMerge.merge(current, { paths, packs }, time, settings.grace)
   )
-  directory.held = snapshot
+  directory.lastSnapshot = snapshot
   for (const [path, { base, entry }] of paths) {
     const mine = known.get(path)
     if (entry !== undefined && mine !== undefined && Manifest.same(mine.entry, base)) known.set(path, { ...mine, entry })

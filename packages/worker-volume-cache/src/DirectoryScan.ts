@@ -1,8 +1,8 @@
 /**
- * What is in a configured directory right now.
+ * Lists the current contents of a configured directory.
  *
- * Only regular files, directories, and links that stay inside are found. Sockets, pipes and devices cannot be mirrored; links that
- * lead outside would mean something else on another machine.
+ * It finds only regular files, directories, and links to targets inside the directory. Sockets, pipes and devices cannot be mirrored, and a
+ * link to a target outside has another meaning on another machine.
  */
 import * as Effect from "effect/Effect"
 import type { Dirent } from "node:fs"
@@ -13,7 +13,7 @@ import { parentOf } from "./Manifest.ts"
 import { unsafeLinkReason, unsafeReason } from "./RelativePath.ts"
 import * as TimeSlice from "./TimeSlice.ts"
 
-/** A regular file, as it was when it was seen. */
+/** A regular file at the time of the scan. */
 export interface ScannedFile {
   readonly kind: "file"
   readonly path: string
@@ -21,28 +21,28 @@ export interface ScannedFile {
   /** Microseconds since 1970. */
   readonly mtime: number
   readonly mode: number
-  /** These two tell that a file was replaced or written to, whatever was done to its mtime. */
+  /** The inode and ctime detect that a file was replaced or modified even if its mtime was reset. */
   readonly inode: number
   readonly ctimeMs: number
 }
 
-/** One thing in the directory. */
+/** One entry of the directory. */
 export type ScanEntry =
   | ScannedFile
   | { readonly kind: "directory"; readonly path: string; readonly mode: number }
   | { readonly kind: "link"; readonly path: string; readonly target: string }
 
-/** All of it. */
+/** The result of a scan. */
 export interface ScanResult {
-  /** A directory stands before what is in it. */
+  /** Directories come before their contents. */
   readonly found: ReadonlyArray<ScanEntry>
-  /** What was left out though no pattern says so: links that lead outside, sockets, what cannot be read. */
-  readonly left: number
-  /** There is more than `maxFiles`; the rest was not looked at. */
+  /** The number of entries skipped for other reasons than a pattern: links to targets outside, sockets, unreadable entries. */
+  readonly skipped: number
+  /** Whether the directory has more than `maxFiles` entries, so that the scan stopped. */
   readonly truncated: boolean
 }
 
-/** What `lstat` tells of a regular file. */
+/** The fields of `lstat` for a regular file. */
 export interface FileStat {
   readonly size: number
   readonly mtimeMs: number
@@ -51,10 +51,10 @@ export interface FileStat {
   readonly ctimeMs: number
 }
 
-/** An mtime in microseconds. */
+/** Converts an mtime to microseconds. */
 export const micros = (mtimeMs: number): number => Math.max(0, Math.round(mtimeMs * 1000))
 
-/** A file of this path and state. */
+/** Creates the scan entry of a file. */
 export const foundFile = (path: string, stat: FileStat): ScannedFile => ({
   kind: "file",
   path,
@@ -65,53 +65,53 @@ export const foundFile = (path: string, stat: FileStat): ScannedFile => ({
   ctimeMs: stat.ctimeMs
 })
 
-/** Whether a file is still what it was when it was found. */
+/** Whether a file is unchanged since the scan. */
 export const unchanged = (found: ScannedFile, stat: FileStat): boolean =>
   found.size === stat.size && found.inode === stat.ino && found.ctimeMs === stat.ctimeMs && found.mtime === micros(stat.mtimeMs)
 
 const sameStat = (one: FileStat, other: FileStat): boolean =>
   one.mtimeMs === other.mtimeMs && one.ctimeMs === other.ctimeMs && one.ino === other.ino
 
-/** `utimes` and back may lose a microsecond to rounding. */
+/** Compares times with a tolerance, because `utimes` rounds. Microseconds. */
 export const sameTime = (left: number, right: number): boolean => Math.abs(left - right) <= 2
 
-/** A target that is given from the root of the machine, and leads into the directory, as one from the link itself. */
+/** Converts an absolute link target to one relative to the link. */
 const relativeTarget = (root: string, path: string, target: string): string =>
   target.startsWith("/") ? relative(resolve(root, parentOf(path)), target) : target
 
-/** What a directory looked like, and what was in it. */
+/** The state of a directory at the last scan, and its contents. */
 interface CachedScan {
   readonly stat: FileStat
   readonly found: ReadonlyArray<ScanEntry>
-  readonly left: number
+  readonly skipped: number
 }
 
 /**
- * What earlier scans found, by directory, for scans that trust directories: one whose own time has not changed has nothing new in it, apart
- * from files that were written to in place.
+ * The results of earlier scans by directory, for `trustDirectories`: if the modification time of a directory has not changed, its contents
+ * are unchanged, except for files modified in place.
  */
 export type ScanCache = Map<string, CachedScan>
 
-/** A directory that was changed so shortly before it was read may have changed again in the same tick of the clock. Milliseconds. */
+/** A directory modified this shortly before its scan may change again in the same clock tick, so it is not cached. Milliseconds. */
 const RECENT_WRITE = 50
 
 /**
- * Walks the directory. One that is not there is empty. What cannot be read is left out and counted.
+ * Scans a directory. A missing directory is empty. Unreadable entries are skipped and counted.
  *
- * With a memory, what is in directories that have not changed is taken from there; it is brought up to date.
+ * With a cache, the contents of unchanged directories come from the cache, which is updated.
  */
-export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, maxFiles: number, memory?: ScanCache) {
+export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, maxFiles: number, cache?: ScanCache) {
   const local = yield* LocalFiles
   const found: Array<ScanEntry> = []
   const pending: Array<string> = [""]
-  let left = 0
+  let skipped = 0
   const limit = { reached: false }
 
-  const look = (directory: string, entry: Dirent): ScanEntry | "left" | undefined => {
+  const inspect = (directory: string, entry: Dirent): ScanEntry | "skipped" | undefined => {
     const { name } = entry
     const path = directory === "" ? name : `${directory}/${name}`
     if (exclude(path, name)) return undefined
-    if (unsafeReason(path) !== undefined) return "left"
+    if (unsafeReason(path) !== undefined) return "skipped"
     const at = `${root}/${path}`
     if (entry.isFile()) {
       const stat = local.lstatSync(at, { throwIfNoEntry: false })
@@ -121,12 +121,12 @@ export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, 
       const stat = local.lstatSync(at, { throwIfNoEntry: false })
       return stat?.isDirectory() === true ? { kind: "directory", path, mode: stat.mode & 0o777 } : undefined
     }
-    if (!entry.isSymbolicLink()) return "left"
+    if (!entry.isSymbolicLink()) return "skipped"
     const target = relativeTarget(root, path, local.readlinkSync(at))
-    return unsafeLinkReason(path, target) === undefined ? { kind: "link", path, target } : "left"
+    return unsafeLinkReason(path, target) === undefined ? { kind: "link", path, target } : "skipped"
   }
 
-  const keep = (one: ScanEntry): void => {
+  const addEntry = (one: ScanEntry): void => {
     if (found.length >= maxFiles) {
       limit.reached = true
       return
@@ -135,52 +135,52 @@ export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, 
     if (one.kind === "directory") pending.push(one.path)
   }
 
-  /** What is in directories that must be read; steps of it are cheap enough to be cut into slices. */
+  /** Yields the work in small steps, so that it can run in time slices. */
   function* steps(): Generator<() => void> {
     for (let directory = pending.pop(); directory !== undefined && !limit.reached; directory = pending.pop()) {
       const at = directory === "" ? root : `${root}/${directory}`
       let stat: FileStat | undefined
       let names: ReadonlyArray<Dirent> = []
-      const remembered = memory?.get(directory)
+      const cached = cache?.get(directory)
       try {
-        if (memory !== undefined) stat = local.lstatSync(at, { throwIfNoEntry: false })
-        if (remembered !== undefined && stat !== undefined && sameStat(remembered.stat, stat)) {
-          left += remembered.left
+        if (cache !== undefined) stat = local.lstatSync(at, { throwIfNoEntry: false })
+        if (cached !== undefined && stat !== undefined && sameStat(cached.stat, stat)) {
+          skipped += cached.skipped
           yield () => {
-            for (const one of remembered.found) keep(one.kind === "directory" ? restat(one) : one)
+            for (const one of cached.found) addEntry(one.kind === "directory" ? restat(one) : one)
           }
           continue
         }
         names = local.readdirSync(at, { withFileTypes: true })
       } catch {
-        if (directory !== "") left++
+        if (directory !== "") skipped++
       }
       const here: Array<ScanEntry> = []
-      let leftHere = 0
+      let skippedHere = 0
       for (const entry of names) {
         yield () => {
-          let one: ScanEntry | "left" | undefined = "left"
+          let one: ScanEntry | "skipped" | undefined = "skipped"
           try {
-            one = look(directory, entry)
+            one = inspect(directory, entry)
           } catch {
-            // Left out, and counted.
+            // Counted as skipped.
           }
-          if (one === "left") {
-            leftHere++
+          if (one === "skipped") {
+            skippedHere++
           } else if (one !== undefined) {
-            keep(one)
+            addEntry(one)
             here.push(one)
           }
         }
       }
-      left += leftHere
-      if (memory === undefined) continue
-      if (stat === undefined || limit.reached || Date.now() - stat.mtimeMs < RECENT_WRITE) memory.delete(directory)
-      else memory.set(directory, { stat, found: here, left: leftHere })
+      skipped += skippedHere
+      if (cache === undefined) continue
+      if (stat === undefined || limit.reached || Date.now() - stat.mtimeMs < RECENT_WRITE) cache.delete(directory)
+      else cache.set(directory, { stat, found: here, skipped: skippedHere })
     }
   }
 
-  /** A directory's mode may change without anything in its parent changing. */
+  /** Updates the mode of a cached directory, which can change without a change of its parent. */
   const restat = (directory: ScanEntry & { readonly kind: "directory" }): ScanEntry => {
     const stat = local.lstatSync(`${root}/${directory.path}`, { throwIfNoEntry: false })
     return stat?.isDirectory() === true && (stat.mode & 0o777) !== directory.mode
@@ -189,6 +189,6 @@ export const scan = Effect.fnUntraced(function*(root: string, exclude: Exclude, 
   }
 
   yield* TimeSlice.forEach(steps(), (step) => step())
-  const scanned: ScanResult = { found, left, truncated: limit.reached }
+  const scanned: ScanResult = { found, skipped, truncated: limit.reached }
   return scanned
 })

@@ -1,15 +1,14 @@
 /**
- * Mirror -> directory: what a cold worker begins with.
+ * Copies the mirror to the directory when a worker starts.
  *
  * ```
- *   manifest --> plan -----> packs: read one, unpack the one before --> copies, several at a time --> links --> adopt
+ *   manifest --> plan -----> packs: read one, unpack the previous one --> copies, concurrently --> links --> adopt
  *                 |
- *                 +- there already: remembered, so that the next sync knows it     (never overwritten)
- *                 +- excluded, no room, blocked by a file or a link: left out
+ *                 +- exists already: recorded for the next sync                    (never overwritten)
+ *                 +- excluded, no space, blocked by a file or a link: skipped
  * ```
  *
- * Whatever goes wrong with one file leaves that file out. Whatever goes wrong with the volume ends the hydration; what has arrived by
- * then stays, each file whole.
+ * An error of one file skips that file. An error of the volume ends the hydration; the files copied so far stay, each of them complete.
  */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -24,7 +23,7 @@ import { Staging } from "./Staging.ts"
 import * as TimeSlice from "./TimeSlice.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
-/** The directory cannot be filled at all. */
+/** The directory cannot be hydrated at all. */
 export class HydrateError extends Schema.TaggedError<HydrateError>()("HydrateError", { message: Schema.String }) {}
 
 interface PlannedFile<E> {
@@ -32,13 +31,13 @@ interface PlannedFile<E> {
   readonly entry: E
 }
 
-/** The part of a disk's free space that is left free. */
+/** The share of the disk's free space that is not used. */
 const FREE_SPACE_RESERVE = 0.05
 
-/** With these, every further write would fail as well. */
+/** Errors after which every further write would fail too. */
 const DISK_FULL = /ENOSPC|EDQUOT|EROFS/
 
-/** Counts while it goes on, so that they are right whenever it ends. */
+/** The counters of a hydration. They are updated as it proceeds, so that they are correct if it is interrupted. */
 export interface HydrateProgress {
   files: number
   bytes: number
@@ -49,7 +48,7 @@ export interface HydrateProgress {
   firstError: string | undefined
 }
 
-/** Nothing yet. */
+/** Creates counters at zero. */
 export const progress = (): HydrateProgress => ({
   files: 0,
   bytes: 0,
@@ -62,35 +61,35 @@ export const progress = (): HydrateProgress => ({
 
 const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
 
-/** The parents of many paths are few. */
+/** Checks a path and its parents against the patterns. The results of parents are cached, because many paths share them. */
 const excluder = ({ settings: { exclude } }: CachedDirectory) => {
   const folders = new Map<string, boolean>([["", false]])
   const excluded = (path: string): boolean => {
     const parent = Manifest.parentOf(path)
-    let folder = folders.get(parent)
-    if (folder === undefined) {
-      folder = excluded(parent)
-      folders.set(parent, folder)
+    let parentExcluded = folders.get(parent)
+    if (parentExcluded === undefined) {
+      parentExcluded = excluded(parent)
+      folders.set(parent, parentExcluded)
     }
-    return folder || exclude(path, path.slice(path.lastIndexOf("/") + 1))
+    return parentExcluded || exclude(path, path.slice(path.lastIndexOf("/") + 1))
   }
   return excluded
 }
 
-/** Fills the directory, counting into `counts`. */
+/** Hydrates the directory and updates `counts`. */
 export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: CachedDirectory, counts: HydrateProgress) {
   const local = yield* LocalFiles
   const files = yield* VolumeFiles
   const { known, mirror, root, settings } = directory
   const snapshot = yield* mirror.read
-  directory.held = snapshot
-  for (const why of snapshot.refused) counts.firstError ??= `the mirror's manifest is refused: ${why}`
+  directory.lastSnapshot = snapshot
+  for (const why of snapshot.rejected) counts.firstError ??= `the mirror's manifest is rejected: ${why}`
   const { manifest } = snapshot
   if (manifest.entries.size === 0) return
 
   const staging = new Staging(local, root)
   const excluded = excluder(directory)
-  let room = 0
+  let freeBytes = 0
   let full = false
 
   const failed = (path: string, cause: unknown) => {
@@ -118,12 +117,12 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
   const links: Array<PlannedFile<Manifest.LinkEntry>> = []
 
   const want = (path: string, entry: Manifest.Entry): void => {
-    if (full || Manifest.sizeOf(entry) > room) {
+    if (full || Manifest.sizeOf(entry) > freeBytes) {
       counts.skipped++
-      counts.firstError ??= `there is no room for ${path} (${Manifest.sizeOf(entry)} bytes): ENOSPC`
+      counts.firstError ??= `there is no space for ${path} (${Manifest.sizeOf(entry)} bytes): ENOSPC`
       return
     }
-    room -= Manifest.sizeOf(entry)
+    freeBytes -= Manifest.sizeOf(entry)
     switch (entry.kind) {
       case "packed": {
         const same = packed.get(entry.pack)
@@ -149,11 +148,11 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
         if (staging.directory(path, entry.mode)) known.set(path, { entry, recentlyModified: false })
         return
       }
-      const there = staging.existing(path)
-      if (there === undefined) return want(path, entry)
-      const agrees = there !== "blocked" && (entry.kind === "link"
-        ? there.isSymbolicLink() && local.readlinkSync(`${root}/${path}`) === entry.target
-        : there.isFile() && matches(entry, foundFile(path, there)))
+      const existing = staging.existing(path)
+      if (existing === undefined) return want(path, entry)
+      const agrees = existing !== "blocked" && (entry.kind === "link"
+        ? existing.isSymbolicLink() && local.readlinkSync(`${root}/${path}`) === entry.target
+        : existing.isFile() && matches(entry, foundFile(path, existing)))
       if (!agrees) {
         counts.differing++
         return
@@ -165,7 +164,7 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
     }
   }
 
-  /** The bytes of a pack from the first to the last that is wanted. */
+  /** Reads the part of a pack that contains all wanted files. */
   const readPack = (name: string, wanted: ReadonlyArray<PlannedFile<Manifest.PackedEntry>>) => {
     let [from, to] = [Infinity, 0]
     for (const { entry: { offset, size } } of wanted) {
@@ -205,7 +204,7 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
       const read = yield* Fiber.join(reading)
       reading = yield* fork(index + 1)
       if (Result.isSuccess(read)) yield* TimeSlice.forEach(wanted, unpack(read.success.bytes, read.success.from))
-      else for (const one of wanted) damaged(one, read.failure.message)
+      else for (const file of wanted) damaged(file, read.failure.message)
     }
   })
 
@@ -251,7 +250,7 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
         local.mkdirSync(root, { recursive: true })
         staging.removeStale(Date.now())
         const { bavail, bsize } = local.statfsSync(root)
-        room = bavail * bsize * (1 - FREE_SPACE_RESERVE)
+        freeBytes = bavail * bsize * (1 - FREE_SPACE_RESERVE)
       },
       catch: messageOf
     }).pipe(Effect.mapError((message) => new HydrateError({ message })))
@@ -261,7 +260,7 @@ export const hydrate = Effect.fn("VolumeCache.hydrate")(function*(directory: Cac
     yield* TimeSlice.forEach(links, link)
   })
 
-  /** Even when it is cut short: what is complete is of use. */
+  /** Runs after an interruption too, because complete files are useful. */
   const finish = Effect.sync(() => {
     try {
       staging.adopt()

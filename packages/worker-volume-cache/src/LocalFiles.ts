@@ -1,15 +1,15 @@
 /**
- * The worker's own disk: the calls that are made 20,000 times.
+ * The worker's local disk: the calls that run for every file.
  *
- * They are synchronous, since a call through the thread pool costs ten times what the kernel needs for a small file. The loops that make
- * them give way every few milliseconds (file://./Slice.ts), so timers and sockets of running jobs are served in between.
+ * They are synchronous, because a call through the thread pool costs ten times the system call itself for a small file. Loops of such calls
+ * yield every few milliseconds (file://./TimeSlice.ts), so that timers and sockets of running jobs are served.
  *
- * It is a reference, so tests replace single calls by ones that fail.
+ * It is a reference, so that tests can replace single calls by failing ones.
  */
 import * as Context from "effect/Context"
 import * as fs from "node:fs"
 
-/** The calls that are used, as `node:fs` has them. */
+/** The calls of `node:fs` that are used. */
 export type LocalFiles = Pick<
   typeof fs,
   | "chmodSync"
@@ -34,5 +34,5 @@ export type LocalFiles = Pick<
   | "writeSync"
 >
 
-/** The disk that is used. */
+/** The local disk. Default: `node:fs`. */
 export const LocalFiles = Context.Reference<LocalFiles>("@stint/worker-volume-cache/LocalFiles", { defaultValue: () => fs })

@@ -1,26 +1,26 @@
 /**
- * What a mirror holds, as one document: every file's path, size, time, mode, and where its bytes are.
+ * The contents of a mirror as one document: each file's path, size, modification time and mode, and the location of its bytes.
  *
  * ```
  *   manifest-000000000012.json
  *     directories   path, mode
- *     packed        path, size, mtime, mode, pack (its place in `packs`), offset, crc     small files, many in one pack
+ *     packed        path, size, mtime, mode, pack (index in `packs`)    , offset, crc     small files, many in one pack
  *     copied        path, size, mtime, mode, copy (a name in copies/), sample             large files, one each
  *     links         path, target
- *     packs         name, bytes                                                          every pack that is in use
- *     dropped       name, at                                                             no longer in use; deleted after the grace
+ *     packs         name, bytes                                                          every pack in use
+ *     dropped       name, at                                                             no longer in use; deleted after the grace period
  * ```
  *
- * It is decoded with a Schema and then checked as a whole, because somebody else wrote it. One bad row refuses all of it: a manifest
- * that was not written by us is not worth a guess, and the next sync makes a good one.
+ * It is decoded with a Schema and then checked as a whole, because it is untrusted (docs/spec/volume-cache.md#rules). One invalid row
+ * rejects the whole manifest, and the next sync writes a valid one.
  */
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { unsafeLinkReason, unsafeReason } from "./RelativePath.ts"
 
-/** The version of the format. A mirror of another one is not read, and replaced by the next sync. */
-export const FORMAT = 1
+/** The version of the format. A mirror with another version is not read, and the next sync replaces it. */
+const FORMAT = 1
 
 /** A directory. */
 export interface DirectoryEntry {
@@ -31,7 +31,7 @@ export interface DirectoryEntry {
 
 interface FileEntry {
   readonly size: number
-  /** Microseconds since 1970; more than that does not survive `utimes`. */
+  /** Microseconds since 1970, the precision of `utimes`. */
   readonly mtime: number
   readonly mode: number
 }
@@ -41,7 +41,7 @@ export interface PackedEntry extends FileEntry {
   readonly kind: "packed"
   readonly pack: string
   readonly offset: number
-  /** CRC-32 of its bytes. */
+  /** The CRC-32 of its bytes. */
   readonly crc: number
 }
 
@@ -49,7 +49,7 @@ export interface PackedEntry extends FileEntry {
 export interface CopiedEntry extends FileEntry {
   readonly kind: "copied"
   readonly copy: string
-  /** CRC-32 of some blocks of it (file://./Checksum.ts). */
+  /** The CRC-32 of some of its blocks (file://./Checksum.ts). */
   readonly sample: number
 }
 
@@ -59,7 +59,7 @@ export interface LinkEntry {
   readonly target: string
 }
 
-/** What a mirror knows of one path. */
+/** The entry of one path. */
 export type Entry = DirectoryEntry | PackedEntry | CopiedEntry | LinkEntry
 
 /** A decoded and checked manifest. */
@@ -74,15 +74,15 @@ export interface Manifest {
 /** A mirror without files. */
 export const empty: Manifest = { entries: new Map(), packs: new Map(), dropped: new Map() }
 
-/** What is believed of a manifest at most. */
+/** The limits of a valid manifest. */
 export interface Limits {
   /** Entries of any kind. */
   readonly maxFiles: number
-  /** Sum of all sizes. */
+  /** The sum of all file sizes. */
   readonly maxBytes: number
 }
 
-/** The largest pack. Ours have half of it; a reader holds a few of them in memory. */
+/** The maximum size of a pack. Syncs write packs of half this size; a reader holds a few packs in memory. Bytes. */
 export const MAX_PACK = 32 * 1024 * 1024
 
 const PACK_NAME = /^[0-9a-f]{32}\.pack$/
@@ -111,7 +111,7 @@ const Document = Schema.Struct({
 
 const decodeDocument = Schema.decodeUnknownResult(Schema.fromJsonString(Document))
 
-/** Whether two entries are the same bytes at the same place of the mirror. */
+/** Whether two entries have the same bytes at the same location of the mirror. */
 export const same = (left: Entry | undefined, right: Entry | undefined): boolean => {
   if (left === undefined || right === undefined || left.kind !== right.kind) return left === right
   switch (left.kind) {
@@ -126,17 +126,17 @@ export const same = (left: Entry | undefined, right: Entry | undefined): boolean
   }
 }
 
-/** The name of the file of the mirror that holds the bytes of an entry, if it has any. */
+/** The name of the pack or copy that contains the bytes of an entry, if it has any. */
 export const storedFileName = (entry: Entry): string | undefined =>
   entry.kind === "packed" ? entry.pack : entry.kind === "copied" ? entry.copy : undefined
 
 /** The size of an entry's bytes. */
 export const sizeOf = (entry: Entry): number => entry.kind === "packed" || entry.kind === "copied" ? entry.size : 0
 
-/** The path of the directory that this path is in; empty for the configured directory. */
+/** The path of the parent directory; empty for the configured directory. */
 export const parentOf = (path: string): string => path.slice(0, Math.max(0, path.lastIndexOf("/")))
 
-/** A file or link on the way to this path, if there is one. */
+/** The ancestor of this path that is a file or link, if there is one. */
 export const obstacle = (entries: ReadonlyMap<string, Entry>, path: string): string | undefined => {
   for (let parent = parentOf(path); parent !== ""; parent = parentOf(parent)) {
     const entry = entries.get(parent)
@@ -145,31 +145,31 @@ export const obstacle = (entries: ReadonlyMap<string, Entry>, path: string): str
   return undefined
 }
 
-/** What is wrong between the rows of a document, each of which is good by itself. */
+/** Checks the rows of a document against each other, and returns an error or undefined. */
 const whyInconsistent = (document: typeof Document.Type, limits: Limits): string | undefined => {
   const count = document.directories.length + document.packed.length + document.copied.length + document.links.length
-  if (count > limits.maxFiles) return `it names ${count} files; maxFiles is ${limits.maxFiles}`
+  if (count > limits.maxFiles) return `it has ${count} files, but maxFiles is ${limits.maxFiles}`
   let total = 0
   for (const { size } of document.packed) total += size
   for (const { size } of document.copied) total += size
-  if (total > limits.maxBytes) return `its files have ${total} bytes; maxBytes is ${limits.maxBytes}`
+  if (total > limits.maxBytes) return `its files have ${total} bytes, but maxBytes is ${limits.maxBytes}`
   for (const { offset, pack, path, size } of document.packed) {
     const bytes = document.packs[pack]?.bytes
-    if (bytes === undefined || offset + size > bytes) return `${JSON.stringify(path)} is not within its pack`
+    if (bytes === undefined || offset + size > bytes) return `${JSON.stringify(path)} is outside its pack`
   }
   for (const { path, target } of document.links) {
     const why = unsafeLinkReason(path, target)
-    if (why !== undefined) return `the link ${JSON.stringify(path)} is refused: ${why}`
+    if (why !== undefined) return `the link ${JSON.stringify(path)} is rejected: ${why}`
   }
   return undefined
 }
 
-/** The manifest of this text, or why it is refused. */
+/** Decodes and checks a manifest, or returns the reason why it is rejected. */
 export const decode = (text: string, generation: number, limits: Limits): Result.Result<Manifest, string> => {
   const decoded = decodeDocument(text)
   if (Result.isFailure(decoded)) return Result.fail(decoded.failure.message)
   const document = decoded.success
-  if (document.generation !== generation) return Result.fail(`it says that it is generation ${document.generation}`)
+  if (document.generation !== generation) return Result.fail(`its generation is ${document.generation} instead of ${generation}`)
   const why = whyInconsistent(document, limits)
   if (why !== undefined) return Result.fail(why)
 
@@ -183,16 +183,16 @@ export const decode = (text: string, generation: number, limits: Limits): Result
   }
   for (const { path, target } of document.links) entries.set(path, { kind: "link", target })
   const rows = document.directories.length + document.packed.length + document.copied.length + document.links.length
-  if (entries.size !== rows) return Result.fail("it names a path twice")
-  const clear = new Set<string>([""])
+  if (entries.size !== rows) return Result.fail("it contains a path twice")
+  const checkedParents = new Set<string>([""])
   for (const path of entries.keys()) {
     const parent = parentOf(path)
-    if (clear.has(parent)) continue
+    if (checkedParents.has(parent)) continue
     const file = obstacle(entries, path)
     if (file !== undefined) {
-      return Result.fail(`${JSON.stringify(path)} is below ${JSON.stringify(file)}, which is no directory`)
+      return Result.fail(`${JSON.stringify(path)} is below ${JSON.stringify(file)}, which is not a directory`)
     }
-    clear.add(parent)
+    checkedParents.add(parent)
   }
   return Result.succeed({
     entries,
@@ -201,10 +201,10 @@ export const decode = (text: string, generation: number, limits: Limits): Result
   })
 }
 
-/** The text of a manifest. */
+/** Encodes a manifest. */
 export const encode = (manifest: Manifest, generation: number): string => {
   const packs = Array.from(manifest.packs, ([name, bytes]) => ({ name, bytes }))
-  const places = new Map(packs.map(({ name }, place) => [name, place]))
+  const indexes = new Map(packs.map(({ name }, index) => [name, index]))
   const directories: Array<unknown> = []
   const packed: Array<unknown> = []
   const copied: Array<unknown> = []
@@ -216,7 +216,7 @@ export const encode = (manifest: Manifest, generation: number): string => {
         break
       case "packed": {
         const { crc, mode, mtime, offset, size } = entry
-        packed.push({ path, size, mtime, mode, pack: places.get(entry.pack), offset, crc })
+        packed.push({ path, size, mtime, mode, pack: indexes.get(entry.pack), offset, crc })
         break
       }
       case "copied": {
@@ -235,13 +235,13 @@ export const encode = (manifest: Manifest, generation: number): string => {
 
 const FILE_NAME = /^manifest-(\d{12})\.json$/
 
-/** The largest generation: twelve digits. At one a second it is reached after 31,000 years. */
+/** The maximum generation: twelve digits, or 31,000 years at one per second. */
 export const MAX_GENERATION = 999_999_999_999
 
-/** The name of the file of a generation. */
+/** The file name of a generation. */
 export const fileName = (generation: number): string => `manifest-${String(generation).padStart(12, "0")}.json`
 
-/** The generation of a file of this name; none for any other file. */
+/** Parses the generation from a file name; none for other files. */
 export const generationOf = (name: string): Option.Option<number> => {
   const digits = FILE_NAME.exec(name)?.[1]
   return digits === undefined ? Option.none() : Option.some(Number(digits))

@@ -1,42 +1,42 @@
 /**
- * How what one worker found changes what the mirror holds. Pure: it is run again whenever another worker was faster.
+ * Merges the changes of one worker into the current manifest. Pure: it runs again whenever another worker published first.
  *
  * ```
- *   path       this worker knew    it has now     the mirror has      outcome
- *   added      -                   new            -                   new
- *   changed    old                 new            old                 new
- *   both       old                 new            other               the later mtime
- *   gone       old                 -              old                 kept; dropped with deletions: "propagate"
- *   gone       old                 -              other               kept: a sibling has made a newer one
- *   only there -                   -              any                 kept
- *   kind       -                   a file         a directory         kept, and the other way round
+ *   case          last known state    local state    mirror              result
+ *   added         -                   new            -                   new
+ *   changed       old                 new            old                 new
+ *   conflict      old                 new            other               the later mtime
+ *   deleted       old                 -              old                 kept; removed with deletions: "propagate"
+ *   deleted       old                 -              other               kept, because another worker has changed it
+ *   remote only   -                   -              any                 kept
+ *   other kind    -                   a file         a directory         kept, and vice versa
  * ```
  *
- * So a sync never deletes what a sibling added, and by default it deletes nothing.
+ * So a sync never deletes files that other workers added, and by default it deletes nothing.
  */
 import * as Manifest from "./Manifest.ts"
 
-/** A path that is to change. */
+/** The change of one path. */
 export interface Change {
-  /** What it becomes; undefined: it goes. */
+  /** The new entry, or undefined to remove the path. */
   readonly entry: Manifest.Entry | undefined
-  /** What this writer took it for; undefined: for new. */
+  /** The entry that this worker knew, or undefined for a new path. */
   readonly base: Manifest.Entry | undefined
-  /** Only if it still is what it was taken for. Otherwise the later mtime wins. */
+  /** Whether a conflict drops the change. Otherwise the later mtime wins. */
   readonly strict: boolean
 }
 
-/** What one writer wants. */
+/** The changes of one worker. */
 export interface Changes {
   readonly paths: ReadonlyMap<string, Change>
-  /** Sizes of the packs that its entries are in. */
+  /** The sizes of the packs of its entries, by name. */
   readonly packs: ReadonlyMap<string, number>
 }
 
 const mtimeOf = (entry: Manifest.Entry | undefined): number | undefined =>
   entry?.kind === "packed" || entry?.kind === "copied" ? entry.mtime : undefined
 
-/** Whether `theirs` was made after `ours`, as far as that can be told. */
+/** Whether `theirs` is newer than `ours`, if both have a modification time. */
 const isLater = (theirs: Manifest.Entry, ours: Manifest.Entry): boolean => (mtimeOf(theirs) ?? 0) > (mtimeOf(ours) ?? Infinity)
 
 const applyOne = (entries: Map<string, Manifest.Entry>, path: string, { base, entry, strict }: Change): boolean => {
@@ -46,7 +46,7 @@ const applyOne = (entries: Map<string, Manifest.Entry>, path: string, { base, en
   if (conflict && strict) return false
   if (entry === undefined) return entries.delete(path)
   if (conflict && current !== undefined && isLater(current, entry)) return false
-  // A directory and a file cannot have one name. Neither makes way: what is below or above may be a sibling's.
+  // A directory and a file cannot have the same name. The existing one stays, because it may be another worker's.
   if (Manifest.obstacle(entries, path) !== undefined) return false
   if (current?.kind === "directory" && entry.kind !== "directory") {
     for (const other of entries.keys()) if (other.startsWith(`${path}/`)) return false
@@ -56,8 +56,8 @@ const applyOne = (entries: Map<string, Manifest.Entry>, path: string, { base, en
 }
 
 /**
- * The mirror with these changes, or undefined when they change nothing. What goes out of use is listed with the time; what has been
- * listed for longer than the grace is forgotten, and so free to be deleted.
+ * Returns the manifest with these changes, or undefined if they change nothing. Packs and copies that become unused are listed in `dropped`
+ * with the time; after the grace period they are removed from the list and can then be deleted.
  */
 export const merge = (
   current: Manifest.Manifest,
@@ -93,7 +93,7 @@ export const merge = (
   return { entries, packs, dropped }
 }
 
-/** The bytes of each pack that no entry uses. */
+/** The number of unused bytes of each pack. */
 const deadBytes = (manifest: Manifest.Manifest): ReadonlyMap<string, number> => {
   const dead = new Map(manifest.packs)
   for (const entry of manifest.entries.values()) {
@@ -102,16 +102,16 @@ const deadBytes = (manifest: Manifest.Manifest): ReadonlyMap<string, number> => 
   return dead
 }
 
-/** A pack is worth writing again when this share of it is dead. Lower saves space on the volume and costs writing. */
+/** A pack is rewritten when this share of it is unused. A lower value saves space on the volume but rewrites more. */
 const DEAD_SHARE = 0.5
-/** A pack below this size is a small one: what a sync of a few files leaves. Bytes. */
+/** Packs below this size count as small; a sync of a few files creates such a pack. Bytes. */
 const SMALL_PACK = 1024 * 1024
-/** So many small packs are gathered into one. Each costs a cold worker one more file to open. */
+/** Small packs are merged from this number on. Each pack costs a cold worker one more file to open. */
 const SMALL_PACKS = 32
-/** The most that one sync writes again. Bytes. */
+/** The maximum size of packs that one sync rewrites. Bytes. */
 const COMPACTED = 256 * 1024 * 1024
 
-/** The packs whose live bytes should be written into new ones: those that are mostly dead, and small ones when they are many. */
+/** Selects the packs to rewrite: packs that are mostly unused, and small packs when there are many. */
 export const packsToCompact = (manifest: Manifest.Manifest): ReadonlySet<string> => {
   const dead = deadBytes(manifest)
   const chosen = new Set<string>()

@@ -1,28 +1,28 @@
 /**
- * One mirrored directory on the volume: its files, and how several workers write it without a lock.
+ * One mirrored directory on the volume: its files, and the lock-free protocol by which several workers write it.
  *
  * ```
  *   <volume>/volume-cache/<endpoint>/<directory>/
- *     manifests/   manifest-000000000012.json    generations; the highest that can be read is what the mirror holds
- *                  .<id>.tmp                     one that is being written
+ *     manifests/   manifest-000000000012.json    generations; the highest readable one is the current state
+ *                  .<id>.tmp                     a manifest being written
  *     packs/       <id>.pack                     small files, end to end
  *     copies/      <id>.copy                     large files
  *
  *   worker A                          worker B
  *   read generation 12                read generation 12
- *   write <a>.pack                    write <b>.pack               new names: nobody else writes them, nobody changes them
+ *   write <a>.pack                    write <b>.pack               unique names: no other worker writes or changes them
  *   write .<a>.tmp, fsync             write .<b>.tmp, fsync
  *   link -> manifest-...13  ok        link -> manifest-...13  EEXIST
  *                                     read generation 13, merge
  *                                     link -> manifest-...14  ok
  * ```
  *
- * `link` is the compare-and-swap: it is atomic on NFS too, where `flock` is not to be relied on, and it fails when the name is taken. So
- * every reader sees a whole manifest, a killed writer leaves the old one, and a loser loses nothing but a turn. A volume without hard links
- * gets a `rename` after a look: two writers in the same instant may then lose one's additions, which the next sync adds again.
+ * `link` is the compare-and-swap: it fails when the name exists, and it is atomic on NFS too, where `flock` is unreliable. So every reader
+ * sees a complete manifest, a killed writer leaves the previous one, and the loser of a race only has to merge again. On a volume without
+ * hard links, a writer checks the name and then renames: of two simultaneous writers, one may lose its additions until its next sync.
  *
- * Files are deleted late. What goes out of use is listed in the manifest with the time, and deleted after the grace, because a slower
- * worker may still read it; so is what no manifest knows, which is what killed writers leave.
+ * Deletion is delayed, because a slower worker may still read an unused file. The manifest lists unused files with the time, and they are
+ * deleted after the grace period. So are files that no manifest lists, which killed writers leave.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -33,67 +33,67 @@ import { join } from "node:path"
 import * as Manifest from "./Manifest.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
-/** Where a mirror is, and what is believed of it. */
+/** The location and the limits of a mirror. */
 export interface Options {
   /** The volume. */
   readonly volume: string
-  /** Folders below the volume, the last one being the mirror's own. */
+  /** The folders below the volume; the last one is the mirror's own. */
   readonly folders: ReadonlyArray<string>
   readonly limits: Manifest.Limits
-  /** How long unused files stay. Milliseconds. */
+  /** The time that unused files stay. Milliseconds. */
   readonly grace: number
 }
 
-/** What a mirror holds. */
+/** The state of a mirror. */
 export interface Snapshot {
-  /** The highest generation that there is, readable or not; 0 when there is none. The next one is made after it. */
+  /** The highest existing generation, readable or not; 0 if there is none. The next one follows it. */
   readonly generation: number
   readonly manifest: Manifest.Manifest
   /**
-   * The file of that generation, by inode; 0 when it is not known. Without hard links a generation can be written twice, and its number
-   * does not tell whether it is still what it was.
+   * The inode of that generation's file; 0 if unknown. Without hard links a generation can be overwritten, so its number alone does not
+   * show whether it has changed.
    */
   readonly inode: number
-  /** Why newer generations than that of the manifest were not used. */
-  readonly refused: ReadonlyArray<string>
+  /** The reasons why newer generations than that of the manifest were rejected. */
+  readonly rejected: ReadonlyArray<string>
 }
 
-/** The mirror cannot be used as it is. */
+/** The mirror cannot be used in its current state. */
 export class MirrorError extends Schema.TaggedError<MirrorError>()("MirrorError", { message: Schema.String }) {}
 
 const MANIFESTS = "manifests"
 const PACKS = "packs"
 const COPIES = "copies"
 
-/** A manifest of a million files has a third of it. Larger ones are not read into memory. */
+/** The maximum size of a manifest, three times that of a million files. Larger ones are not read into memory. Bytes. */
 const MAX_MANIFEST = 400 * 1024 * 1024
 
-/** How many generations are tried, newest first, before the mirror counts as empty. */
+/** The number of generations to try, newest first, before the mirror counts as empty. */
 const GENERATIONS_TRIED = 5
 
-/** How many generations stay, however old: a reader that has just listed them must find the newest. */
+/** The number of generations that are never deleted, because a reader that has just listed them must find the newest. */
 const GENERATIONS_KEPT = 2
 
 /**
- * How often a writer merges again. Every failure is the success of another writer, so this many have to come in between; after that
- * the sync is given up, and the next one finds its packs unused.
+ * The number of attempts to publish. Each failed attempt means that another writer published first. After the last one the sync fails, and
+ * its packs become unused files.
  */
 const ATTEMPTS = 100
 
-/** A name that nobody else makes. */
+/** Creates a unique name. */
 export const uniqueName = (): string => crypto.randomUUID().replaceAll("-", "")
 
-/** The errors of file systems that have no hard links, or none here. */
+/** The error codes of file systems that do not support this hard link. */
 const WITHOUT_LINKS = new Set(["EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EMLINK", "EXDEV", "EINVAL"])
 
-/** The mirror at this place, whether it is there yet or not. */
+/** Opens the mirror at this location, which may not exist yet. */
 export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume }: Options) {
   const files = yield* VolumeFiles
   const root = yield* files.realPath(volume)
   const directory = join(root, ...folders)
   const folderOf = (name: string) => join(directory, name)
 
-  /** Makes sure that these folders are directories, all the way from the volume. False: one is not there. */
+  /** Checks that each of these folders, starting at the volume, is a directory. False if one does not exist. */
   const check = Effect.fnUntraced(function*(path: ReadonlyArray<string>, create: boolean) {
     let at = root
     for (const name of path) {
@@ -105,13 +105,13 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
       }
       if (stat === undefined) return false
       if (stat.kind !== "directory") {
-        return yield* new MirrorError({ message: `${at} is no directory (links are not followed). Remove it` })
+        return yield* new MirrorError({ message: `${at} is not a directory (links are not followed). Delete it` })
       }
     }
     return true
   })
 
-  const numbers = Effect.gen(function*() {
+  const generations = Effect.gen(function*() {
     const names = yield* files.list(folderOf(MANIFESTS))
     return names.flatMap((name) => Option.toArray(Manifest.generationOf(name))).sort((left, right) => right - left)
   })
@@ -121,10 +121,10 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
   const inodeOf = (generation: number) =>
     Effect.map(files.stat(join(folderOf(MANIFESTS), Manifest.fileName(generation))), (stat) => stat?.inode ?? 0)
 
-  /** Whether the mirror still holds what it did, as far as can be told without reading it. */
+  /** Whether the mirror is unchanged since the snapshot. It does not read the manifest. */
   const isNewest = Effect.fnUntraced(function*({ generation, inode }: Snapshot) {
     if (!(yield* exists)) return generation === 0
-    const [newest] = yield* numbers
+    const [newest] = yield* generations
     return newest === undefined ? generation === 0 : newest === generation && inode !== 0 && inode === (yield* inodeOf(newest))
   })
 
@@ -134,47 +134,47 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
   })
 
   const readNewest = Effect.fnUntraced(function*() {
-    const all = yield* numbers
-    const refused: Array<string> = []
-    let gone = false
-    // Before it is read: a file that takes its place in between is found to be another one the next time.
+    const all = yield* generations
+    const rejected: Array<string> = []
+    let deleted = false
+    // Read before the manifest, so that a replacement in between is detected by the next isNewest.
     const inode = all[0] === undefined ? 0 : yield* inodeOf(all[0])
     for (const generation of all.slice(0, GENERATIONS_TRIED)) {
       const read = yield* Effect.result(readOne(generation))
       if (Result.isFailure(read)) {
-        // What cannot be read now may be good: only what is no manifest is passed over, and so replaced by the next one.
-        if (read.failure.code === "ENOENT") gone = true
+        // Other read errors may be temporary. Only invalid files are skipped, because the next generation replaces them.
+        if (read.failure.code === "ENOENT") deleted = true
         else if (read.failure.code !== "REFUSED" && read.failure.code !== "ELOOP") return yield* read.failure
-        refused.push(`${Manifest.fileName(generation)}: ${read.failure.message}`)
+        rejected.push(`${Manifest.fileName(generation)}: ${read.failure.message}`)
       } else if (Result.isFailure(read.success)) {
-        refused.push(`${Manifest.fileName(generation)}: ${read.success.failure}`)
+        rejected.push(`${Manifest.fileName(generation)}: ${read.success.failure}`)
       } else {
-        const snapshot: Snapshot = { generation: all[0] ?? generation, manifest: read.success.success, inode, refused }
-        return { snapshot, gone }
+        const snapshot: Snapshot = { generation: all[0] ?? generation, manifest: read.success.success, inode, rejected }
+        return { snapshot, deleted }
       }
     }
-    const snapshot: Snapshot = { generation: all[0] ?? 0, manifest: Manifest.empty, inode, refused }
-    return { snapshot, gone }
+    const snapshot: Snapshot = { generation: all[0] ?? 0, manifest: Manifest.empty, inode, rejected }
+    return { snapshot, deleted }
   })
 
-  /** What the mirror holds now. */
+  /** Reads the current state of the mirror. */
   const read = Effect.fn("Mirror.read")(function*() {
-    if (!(yield* exists)) return { generation: 0, manifest: Manifest.empty, inode: 0, refused: [] } satisfies Snapshot
+    if (!(yield* exists)) return { generation: 0, manifest: Manifest.empty, inode: 0, rejected: [] } satisfies Snapshot
     const first = yield* readNewest()
-    // It was deleted between the listing and the reading, which newer generations are the reason for.
-    return first.gone ? (yield* readNewest()).snapshot : first.snapshot
+    // A generation is deleted only when newer ones exist, so a second attempt finds a newer one.
+    return first.deleted ? (yield* readNewest()).snapshot : first.snapshot
   })
 
-  /** Makes the folders. */
+  /** Creates the folders. */
   const prepare = Effect.forEach([MANIFESTS, PACKS, COPIES], (name) => check([...folders, name], true), { discard: true })
 
-  /** Gives the manifest its name. False: another writer has taken it. */
+  /** Gives the manifest its name. False if another writer has taken the name. */
   const claim = Effect.fnUntraced(function*(written: string, path: string, inode: number) {
     const linked = yield* Effect.result(files.link(written, path))
     if (Result.isSuccess(linked)) return true
     const { code } = linked.failure
     if (code === "EEXIST") {
-      // The answer to a link that worked may get lost on its way; the client then asks again and finds its own.
+      // If the response to a successful link is lost, the NFS client retries and gets EEXIST for its own file.
       return (yield* files.stat(path))?.inode === inode
     }
     if (!WITHOUT_LINKS.has(code)) return yield* linked.failure
@@ -184,8 +184,8 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
   })
 
   /**
-   * Makes the next generation. `merge` gets what the mirror holds and says what it should hold, or undefined when nothing has to
-   * change; it is asked again when another writer was faster.
+   * Publishes the next generation. `merge` receives the current manifest and returns the new one, or undefined for no change. It is
+   * called again when another writer published first.
    */
   const publish = Effect.fn("Mirror.publish")(function*(
     known: Snapshot | undefined,
@@ -198,7 +198,7 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
       if (manifest === undefined) return { snapshot: current, published: false }
       const generation = current.generation + 1
       if (generation > Manifest.MAX_GENERATION) {
-        return yield* new MirrorError({ message: `${directory} has no generations left. Remove it` })
+        return yield* new MirrorError({ message: `${directory} has no generations left. Delete it` })
       }
       const written = join(folderOf(MANIFESTS), `.${uniqueName()}.tmp`)
       const path = join(folderOf(MANIFESTS), Manifest.fileName(generation))
@@ -206,19 +206,19 @@ export const make = Effect.fnUntraced(function*({ folders, grace, limits, volume
       const inode = (yield* files.stat(written))?.inode ?? 0
       const claimed = yield* Effect.ensuring(claim(written, path, inode), Effect.ignore(files.remove(written)))
       if (claimed) {
-        const snapshot: Snapshot = { generation, manifest, inode, refused: [] }
+        const snapshot: Snapshot = { generation, manifest, inode, rejected: [] }
         return { snapshot, published: true }
       }
       current = undefined
     }
-    return yield* new MirrorError({ message: `${ATTEMPTS} other writers were faster in ${directory}` })
+    return yield* new MirrorError({ message: `${ATTEMPTS} other writers published first in ${directory}` })
   })
 
-  /** Deletes what nobody uses any more. Failures are left to the next one. */
+  /** Deletes unused files. After a failure, the next sync tries again. */
   const collect = Effect.fn("Mirror.collect")(function*({ generation, manifest }: Snapshot) {
     const own = yield* files.stat(join(folderOf(MANIFESTS), Manifest.fileName(generation)))
     if (own === undefined) return
-    // By the clock of the volume, which the others' clocks need not agree with.
+    // Uses the clock of the volume, because the clocks of workers may differ.
     const old = own.mtime - grace
     const used = new Set(manifest.packs.keys())
     for (const entry of manifest.entries.values()) if (entry.kind === "copied") used.add(entry.copy)

@@ -1,39 +1,39 @@
 /**
- * The guard: which names of a manifest may become files in a configured directory.
+ * Checks the paths and link targets of a manifest (docs/spec/volume-cache.md#rules).
  *
- * A mirror is written by other workers, and by whoever else can write to the volume. So nothing of it is believed:
+ * Other workers, and everybody else with access to the volume, can write the mirror, so it is untrusted:
  *
- * - a path is relative, has no empty part, no `.` and no `..`, no NUL, and no part that belongs to a hydration in progress;
- * - a link leads to a place inside its directory: some `..` in front, no more than the link is deep, and none later. A `..` behind a
- *   name would be taken from wherever that name leads, if it is a link itself, and so nothing could be said about it;
- * - links are made last, and no file is ever written through one (file://./Staging.ts).
+ * - A path is relative and contains no empty part, no `.`, no `..`, no NUL, and no staging folder of a hydration.
+ * - The target of a link is inside the directory. It may start with `..` parts, at most as many as the depth of the link, and contains none
+ *   later: a `..` after a name that is itself a link would be relative to that link's target, which cannot be checked.
+ * - Links are created last, and no file is written through a link (file://./Staging.ts).
  *
- * Names that differ by case or by Unicode form only are two names here. Where the file system takes them for one, the second is found
- * to exist and is left alone, like everything that exists.
+ * Names that differ only by case or Unicode form are different names. If the file system treats them as the same name, the second one
+ * already exists and is not changed.
  */
 import { sep } from "node:path"
 
-/** The most bytes of a path, and of a link's target. Linux allows no more. */
-export const MAX_PATH = 4096
-/** The most bytes of one name. Linux allows no more. */
-export const MAX_NAME = 255
+/** The maximum length of a path and of a link target, as on Linux. Bytes. */
+const MAX_PATH = 4096
+/** The maximum length of one name, as on Linux. Bytes. */
+const MAX_NAME = 255
 
-/** How the folders begin in which a hydration prepares its files. No file of a mirror has such a name. */
+/** The prefix of the staging folders of hydrations. No file of a mirror may have it. */
 export const STAGING_PREFIX = ".~stint-"
 
 const EMPTY_OR_DOTS = /(?:^|\/)\.{0,2}(?:\/|$)/
 const STAGING = /(?:^|\/)\.~stint-/
 const FOREIGN = sep === "\\" ? /[\\:]/ : undefined
 
-/** Why this is no path of a file inside a directory; undefined when it is one. */
+/** Returns why this is not a safe path inside a directory, or undefined if it is. */
 export const unsafeReason = (path: string): string | undefined => {
   if (path === "") return "it is empty"
   if (path.includes("\0")) return "it contains NUL"
   if (EMPTY_OR_DOTS.test(path)) return "it is absolute, or has an empty part, \".\" or \"..\""
-  if (!path.isWellFormed()) return "it is no Unicode text"
-  if (STAGING.test(path)) return `names that begin with ${STAGING_PREFIX} are taken`
+  if (!path.isWellFormed()) return "it is not valid Unicode"
+  if (STAGING.test(path)) return `names that start with ${STAGING_PREFIX} are reserved`
   if (FOREIGN?.test(path) === true) return "it contains \\ or :"
-  // A character has three bytes at most in UTF-8, per unit of the string: most paths need no counting.
+  // A UTF-16 code unit takes at most three bytes in UTF-8, so most paths need no exact count.
   if (path.length * 3 > MAX_NAME) {
     if (Buffer.byteLength(path) > MAX_PATH) return `it is longer than ${MAX_PATH} bytes`
     if (path.split("/").some((name) => Buffer.byteLength(name) > MAX_NAME)) return `a name is longer than ${MAX_NAME} bytes`
@@ -43,13 +43,13 @@ export const unsafeReason = (path: string): string | undefined => {
 
 const UP = /^(?:\.\.(?:\/|$))*/
 
-/** Why a link at this (safe) path with this target may lead out of the directory; undefined when it cannot. */
+/** Returns why a link at this safe path may have a target outside the directory, or undefined if it cannot. */
 export const unsafeLinkReason = (path: string, target: string): string | undefined => {
   const up = UP.exec(target)?.[0] ?? ""
   const rest = target.slice(up.length)
   if (target === "") return "its target is empty"
   if (Buffer.byteLength(target) > MAX_PATH) return `its target is longer than ${MAX_PATH} bytes`
-  if (up.split("..").length - 1 > path.split("/").length - 1) return "its target is outside of the directory"
+  if (up.split("..").length - 1 > path.split("/").length - 1) return "its target is outside the directory"
   const why = rest === "" ? undefined : unsafeReason(rest)
-  return why === undefined ? undefined : `its target is not plain: ${why}`
+  return why === undefined ? undefined : `its target is invalid: ${why}`
 }

@@ -1,19 +1,19 @@
 /**
- * Puts files into a configured directory so that each appears whole, or not at all, and nothing that is there is touched.
+ * Creates files in a configured directory. Each file appears complete or not at all, and existing files are not changed.
  *
  * ```
- *   a directory that is not there yet                     a file in a directory that is there
+ *   a directory that does not exist yet                   a file in an existing directory
  *
- *   <dir>/.~stint-<id>/3/...   written in place           <dir>/.~stint-<id>/f7   written
- *          | adopt: one rename for all of it                     | link, which fails when the name is taken
+ *   <dir>/.~stint-<id>/3/...   filled                     <dir>/.~stint-<id>/f7   written
+ *          | adopt: one rename for all of it                     | link, which fails if the name exists
  *          v                                                     v
  *   <dir>/models/...                                      <dir>/models/config.json
  * ```
  *
- * A worker that is killed in between leaves a `.~stint-` folder, which nobody mirrors and the next hydration removes when it is old. Half
- * a file under its real name would be worse: the next sync would take it for a new version.
+ * A worker that is killed in between leaves a `.~stint-` folder, which is never mirrored and which a later hydration removes when it is old.
+ * A partial file under its real name would be worse, because the next sync would treat it as a new version.
  *
- * Nothing is written through a link: parents are looked at with `lstat` or were made here, and links are made after all files.
+ * Nothing is written through a link: parents are checked with `lstat` or were created here, and links are created after all files.
  */
 import { constants, type Stats } from "node:fs"
 import { join } from "node:path"
@@ -21,27 +21,27 @@ import type { LocalFiles } from "./LocalFiles.ts"
 import { parentOf } from "./Manifest.ts"
 import { STAGING_PREFIX } from "./RelativePath.ts"
 
-/** A directory of the mirror, on this disk: where it is, and whether it is still in preparation. */
+/** A directory of the mirror on the local disk: its current path, and whether it is still in the staging folder. */
 interface StagedDirectory {
   readonly at: string
   readonly staged: boolean
 }
 
-/** The permissions of a file that is to be. */
+/** The attributes of a new file. */
 export interface Attributes {
   readonly mode: number
   /** Microseconds since 1970. */
   readonly mtime: number
 }
 
-/** Folders of hydrations that were killed are removed after this time, in milliseconds. Longer than any hydration may take. */
-export const STALE_AFTER = 24 * 60 * 60 * 1000
+/** The age at which the staging folder of a killed hydration is removed. Longer than any hydration. Milliseconds. */
+const STALE_AFTER = 24 * 60 * 60 * 1000
 
 const CREATE = constants.O_WRONLY | constants.O_CREAT | constants.O_EXCL | (constants.O_NOFOLLOW ?? 0)
 
 const codeOf = (cause: unknown): unknown => cause instanceof Error && "code" in cause ? cause.code : undefined
 
-/** The preparation of one hydration. Its methods throw what the file system throws. */
+/** The staging area of one hydration. Its methods throw the errors of the file system. */
 export class Staging {
   readonly #local: LocalFiles
   readonly #root: string
@@ -59,7 +59,7 @@ export class Staging {
     this.#folder = join(root, STAGING_PREFIX + crypto.randomUUID())
   }
 
-  /** Removes what killed hydrations left. */
+  /** Removes the staging folders of killed hydrations. */
   removeStale(now: number): void {
     for (const name of this.#local.readdirSync(this.#root)) {
       if (!name.startsWith(STAGING_PREFIX)) continue
@@ -77,7 +77,7 @@ export class Staging {
     this.#umask = this.#findUmask()
   }
 
-  /** The permissions that new files do not get, found out by making one: asking for them would set them, for every thread. */
+  /** Reads the umask by creating a file, because `process.umask()` changes it briefly for every thread. */
   #findUmask(): number {
     const path = this.reserve()
     const fd = this.#local.openSync(path, CREATE, 0o777)
@@ -90,18 +90,18 @@ export class Staging {
   }
 
   /**
-   * What is at this path already. Undefined: nothing. `"blocked"`: a directory on the way to it is a file or a link, so it cannot be
-   * made.
+   * Returns the existing file at this path, undefined if there is none, or `"blocked"` if a parent is a file or a link, so that the path
+   * cannot be created.
    */
   existing(path: string): Stats | "blocked" | undefined {
     const place = this.#place(parentOf(path))
     if (place === undefined) return "blocked"
-    // What is prepared here has nothing in it that was not checked before.
+    // A staged directory contains only files of this hydration.
     if (place.staged) return undefined
     return this.#local.lstatSync(`${this.#root}/${path}`, { throwIfNoEntry: false })
   }
 
-  /** Where a directory is or is being prepared; undefined when something else has its name. */
+  /** The current location of a directory; undefined if its name belongs to a file or link. */
   #place(path: string): StagedDirectory | undefined {
     if (path === "") return { at: this.#root, staged: false }
     const known = this.#places.get(path)
@@ -116,7 +116,7 @@ export class Staging {
     if (parent === undefined) return undefined
     const at = `${parent.at}/${path.slice(path.lastIndexOf("/") + 1)}`
     if (parent.staged) {
-      // A name that the file system takes for another one is there already, perhaps as a file.
+      // On a case-insensitive file system the name may already exist, perhaps as a file.
       try {
         this.#local.mkdirSync(at)
       } catch (cause) {
@@ -133,20 +133,20 @@ export class Staging {
     return { at: from, staged: true }
   }
 
-  /** Prepares a directory; false when something else has its name. */
+  /** Creates a directory. False if its name belongs to a file or link. */
   directory(path: string, mode: number): boolean {
     const place = this.#place(path)
     if (place?.staged === true) this.#modes.push({ path, mode })
     return place !== undefined
   }
 
-  /** A path where a file can be written that {@link commit} then puts into its place. */
+  /** Returns a staging path for a file, which {@link commit} then moves to its final path. */
   reserve(): string {
     this.#prepare()
     return `${this.#folder}/f${this.#files++}`
   }
 
-  /** Writes a small file. False: something with its name is there. */
+  /** Writes a small file. False if its name already exists. */
   write(path: string, bytes: Uint8Array, attributes: Attributes): boolean {
     const place = this.#place(parentOf(path))
     if (place === undefined) return false
@@ -159,20 +159,20 @@ export class Staging {
       if (place.staged && codeOf(cause) === "EEXIST") return false
       throw cause
     }
-    let whole = false
+    let complete = false
     try {
       for (let done = 0; done < bytes.length;) done += this.#local.writeSync(fd, bytes, done)
       if ((mode & this.#umask) !== 0) this.#local.fchmodSync(fd, mode)
       this.#local.futimesSync(fd, mtime / 1e6, mtime / 1e6)
-      whole = true
+      complete = true
     } finally {
       this.#local.closeSync(fd)
-      if (!whole) this.#local.unlinkSync(at)
+      if (!complete) this.#local.unlinkSync(at)
     }
     return place.staged || this.#put(at, `${this.#root}/${path}`)
   }
 
-  /** Puts a file that was written to a reserved path into its place. False: something with its name is there. */
+  /** Moves a file from its reserved path to its final path. False if the name already exists. */
   commit(reserved: string, path: string, attributes: Attributes): boolean {
     const place = this.#place(parentOf(path))
     if (place === undefined) return false
@@ -181,13 +181,13 @@ export class Staging {
     return this.#put(reserved, `${place.at}/${path.slice(path.lastIndexOf("/") + 1)}`)
   }
 
-  /** Moves a file to a name, if that is free. */
+  /** Moves a file, unless the target exists. */
   #put(from: string, to: string): boolean {
     try {
       this.#local.linkSync(from, to)
     } catch (cause) {
       if (codeOf(cause) === "EEXIST") return false
-      // Without hard links there is a moment in which another process could take the name and lose it to us.
+      // Without hard links, a file that another process creates between these two calls is overwritten.
       if (this.#local.lstatSync(to, { throwIfNoEntry: false }) !== undefined) return false
       this.#local.renameSync(from, to)
       return true
@@ -196,7 +196,7 @@ export class Staging {
     return true
   }
 
-  /** Makes a link. False: something with its name is there. */
+  /** Creates a link. False if its name already exists. */
   link(path: string, target: string): boolean {
     const place = this.#place(parentOf(path))
     if (place === undefined) return false
@@ -209,10 +209,10 @@ export class Staging {
     }
   }
 
-  /** Moves what was prepared to where it belongs. What cannot be moved, because its name was taken meanwhile, is given up. */
+  /** Moves the staged directories to their final paths. Entries whose name was taken in the meantime are dropped. */
   adopt(): void {
     for (const { from, to } of this.#adoptions) this.#adoptOne(from, to)
-    // Not before: a directory that cannot be written to can neither be filled nor moved.
+    // Modes are set last, because a read-only directory can be neither filled nor moved.
     for (const { mode, path } of this.#modes.toReversed()) {
       const at = `${this.#root}/${path}`
       if (this.#local.lstatSync(at, { throwIfNoEntry: false })?.isDirectory() === true) this.#local.chmodSync(at, mode)
@@ -224,11 +224,11 @@ export class Staging {
       this.#local.renameSync(from, to)
       return
     } catch (cause) {
-      const there = this.#local.lstatSync(to, { throwIfNoEntry: false })
-      if (there === undefined) throw cause
-      if (!there.isDirectory()) return
+      const existing = this.#local.lstatSync(to, { throwIfNoEntry: false })
+      if (existing === undefined) throw cause
+      if (!existing.isDirectory()) return
     }
-    // Another worker of this machine was faster: what it does not have goes beside what it has.
+    // Another worker on this machine created the directory first: add the missing entries.
     for (const entry of this.#local.readdirSync(from, { withFileTypes: true })) {
       const [source, target] = [`${from}/${entry.name}`, `${to}/${entry.name}`]
       if (entry.isDirectory()) this.#adoptOne(source, target)
@@ -236,7 +236,7 @@ export class Staging {
     }
   }
 
-  /** Removes what is left of the preparation. */
+  /** Removes the staging folder. */
   discard(): void {
     if (this.#made) this.#local.rmSync(this.#folder, { recursive: true, force: true })
   }

@@ -1,17 +1,17 @@
 /**
- * Directory -> mirror: what is new, so that the next cold worker has it.
+ * Copies new and changed files of the directory to the mirror, for the next cold worker.
  *
  * ```
- *   scan --> compare --+-- the same ------------------------------------------------ nothing
+ *   scan --> compare --+-- unchanged ----------------------------------------------- nothing
  *                      +-- small, changed --> packs, one written while the next is read --+
  *                      |                                                                  +--> publish --> compact --> collect
- *                      +-- large, changed --> copies, several at a time ------------------+
+ *                      +-- large, changed --> copies, concurrently -----------------------+
  *                             4 GiB, publish, 4 GiB, publish, ...
  * ```
  *
- * A file is copied as it was found, or not at all: after its bytes were read, its size, times and inode must be what the scan saw.
- * Otherwise somebody is writing to it, and the next sync takes it. Nothing that was written counts before a manifest says so, which is the
- * last thing that happens (file://./Mirror.ts).
+ * A file is copied consistently or not at all: after its bytes are read, its size, times and inode must be those of the scan. Otherwise it is
+ * being modified, and the next sync copies it. Written files take effect only when a manifest lists them, which is the last step
+ * (file://./Mirror.ts).
  */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -28,18 +28,18 @@ import * as Mirror from "./Mirror.ts"
 import * as TimeSlice from "./TimeSlice.ts"
 import { VolumeFiles } from "./VolumeFiles.ts"
 
-/** Packs of this size: large enough that a network volume streams, small enough that two fit into any worker's memory. Bytes. */
-export const PACK = 16 * 1024 * 1024
+/** The size of a pack: large enough to stream to a network volume, small enough that two fit into memory. Bytes. */
+const PACK = 16 * 1024 * 1024
 
-/** After so many bytes of large files what has arrived is published: a worker that is killed loses no more than this. */
+/** Large files are published after this number of bytes, which is the most that a killed worker can lose. */
 const BATCH = 4 * 1024 * 1024 * 1024
 
-/** A file that was written to so shortly before it was read may have been written to twice in a tick of the clock. Microseconds. */
+/** A file modified this shortly before it was read may be modified again in the same clock tick. Microseconds. */
 const RECENT_WRITE = 50_000
 
 const READ = constants.O_RDONLY | (constants.O_NOFOLLOW ?? 0) | (constants.O_NONBLOCK ?? 0)
 
-/** Counts while it goes on, so that they are right whenever it ends. */
+/** The counters of a sync. They are updated as it proceeds, so that they are correct if it is interrupted. */
 export interface SyncProgress {
   files: number
   bytes: number
@@ -50,7 +50,7 @@ export interface SyncProgress {
   firstError: string | undefined
 }
 
-/** Nothing yet. */
+/** Creates counters at zero. */
 export const progress = (): SyncProgress => ({
   files: 0,
   bytes: 0,
@@ -69,48 +69,49 @@ interface Candidate {
 const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)
 const isRecentlyModified = (file: ScannedFile) => micros(Date.now()) - file.mtime < RECENT_WRITE
 
-/** What has to be done, by comparing what is here with what this worker knew and what the mirror holds. */
-const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: SyncProgress) => {
+/** Determines the changes by comparing the directory with the known state and the mirror. */
+const compare = (directory: CachedDirectory, manifest: Manifest.Manifest, counts: SyncProgress) => {
   const { damaged, known, settings } = directory
   const small: Array<Candidate> = []
   const large: Array<Candidate> = []
   const paths = new Map<string, ManifestMerge.Change>()
-  let count = held.entries.size
+  let count = manifest.entries.size
   let bytes = 0
-  for (const entry of held.entries.values()) bytes += Manifest.sizeOf(entry)
+  for (const entry of manifest.entries.values()) bytes += Manifest.sizeOf(entry)
 
-  /** Whether the mirror may still grow by this. */
+  /** Whether the file fits into the limits of the mirror; if so, it is counted. */
   const fits = (path: string, size: number): boolean => {
-    const there = held.entries.get(path)
-    const added = size - (there === undefined ? 0 : Manifest.sizeOf(there))
-    if (count >= settings.limits.maxFiles && there === undefined || bytes + added > settings.limits.maxBytes) {
+    const existing = manifest.entries.get(path)
+    const added = size - (existing === undefined ? 0 : Manifest.sizeOf(existing))
+    if (count >= settings.limits.maxFiles && existing === undefined || bytes + added > settings.limits.maxBytes) {
       counts.skipped++
       counts.firstError ??= `${path} does not fit: the mirror has ${count} files and ${bytes} bytes. Raise maxFiles or maxBytes`
       return false
     }
-    if (there === undefined) count++
+    if (existing === undefined) count++
     bytes += added
     return true
   }
 
-  /** Not changed here since this worker knew it. If the mirror has lost it, it is given back, unless somebody took it out. */
-  const isOld = (path: string, same: boolean): boolean => same && (held.entries.has(path) || settings.deletions === "propagate")
+  /** Whether the path needs no copy: it is unchanged locally, and the mirror has it or has removed it on purpose. */
+  const isUpToDate = (path: string, same: boolean): boolean =>
+    same && (manifest.entries.has(path) || settings.deletions === "propagate")
 
-  const take = (file: ScannedFile, base: Manifest.Entry | undefined): void => {
+  const addCandidate = (file: ScannedFile, base: Manifest.Entry | undefined): void => {
     if (!fits(file.path, file.size)) return
     const candidates = file.size < settings.packBelow ? small : large
     candidates.push({ file, base })
   }
 
-  const file = (found: ScannedFile): void => {
+  const compareFile = (found: ScannedFile): void => {
     const { path } = found
     const mine = known.get(path)
-    const theirs = held.entries.get(path)
+    const theirs = manifest.entries.get(path)
     if (mine === undefined && theirs !== undefined && Manifest.same(theirs, damaged.get(path))) {
-      return take(found, theirs)
+      return addCandidate(found, theirs)
     }
     if (mine?.recentlyModified !== true) {
-      if (isOld(path, matches(mine?.entry, found))) {
+      if (isUpToDate(path, matches(mine?.entry, found))) {
         counts.unchanged++
         return
       }
@@ -120,49 +121,49 @@ const compare = (directory: CachedDirectory, held: Manifest.Manifest, counts: Sy
         return
       }
     }
-    const fileThere = theirs?.kind === "packed" || theirs?.kind === "copied" ? theirs : undefined
-    if (mine === undefined && theirs !== undefined && (fileThere === undefined || fileThere.mtime > found.mtime)) {
+    const mirrored = theirs?.kind === "packed" || theirs?.kind === "copied" ? theirs : undefined
+    if (mine === undefined && theirs !== undefined && (mirrored === undefined || mirrored.mtime > found.mtime)) {
       counts.unchanged++
       return
     }
     if (
-      fileThere !== undefined && mine?.recentlyModified === false && Manifest.same(mine.entry, theirs) &&
-      matches(fileThere, { ...found, mode: fileThere.mode })
+      mirrored !== undefined && mine?.recentlyModified === false && Manifest.same(mine.entry, theirs) &&
+      matches(mirrored, { ...found, mode: mirrored.mode })
     ) {
-      // Only its mode has changed.
-      paths.set(path, { entry: { ...fileThere, mode: found.mode }, base: fileThere, strict: true })
+      // Only the mode has changed, so the bytes are not copied.
+      paths.set(path, { entry: { ...mirrored, mode: found.mode }, base: mirrored, strict: true })
       return
     }
-    take(found, mine?.entry)
+    addCandidate(found, mine?.entry)
   }
 
-  const other = (entry: Manifest.DirectoryEntry | Manifest.LinkEntry, path: string): void => {
+  const compareOther = (entry: Manifest.DirectoryEntry | Manifest.LinkEntry, path: string): void => {
     const mine = known.get(path)?.entry
-    const theirs = held.entries.get(path)
+    const theirs = manifest.entries.get(path)
     if (Manifest.same(entry, theirs)) known.set(path, { entry, recentlyModified: false })
-    else if (!isOld(path, Manifest.same(mine, entry)) && (mine !== undefined || theirs === undefined) && fits(path, 0)) {
+    else if (!isUpToDate(path, Manifest.same(mine, entry)) && (mine !== undefined || theirs === undefined) && fits(path, 0)) {
       paths.set(path, { entry, base: mine, strict: false })
     }
   }
 
-  const one = (found: ScanEntry): void => {
+  const compareEntry = (found: ScanEntry): void => {
     switch (found.kind) {
       case "file":
-        return file(found)
+        return compareFile(found)
       case "directory":
-        return other({ kind: "directory", mode: found.mode }, found.path)
+        return compareOther({ kind: "directory", mode: found.mode }, found.path)
       case "link":
-        return other({ kind: "link", target: found.target }, found.path)
+        return compareOther({ kind: "link", target: found.target }, found.path)
     }
   }
-  return { one, small, large, paths }
+  return { compareEntry, small, large, paths }
 }
 
-/** What this worker knew and no longer has. */
-const vanished = (directory: CachedDirectory, found: ReadonlyArray<ScanEntry>, local: LocalFiles): ReadonlyArray<string> => {
-  const here = new Set(found.map(({ path }) => path))
+/** The known paths that no longer exist locally. */
+const deletedPaths = (directory: CachedDirectory, found: ReadonlyArray<ScanEntry>, local: LocalFiles): ReadonlyArray<string> => {
+  const present = new Set(found.map(({ path }) => path))
   return [...directory.known.keys()].filter((path) => {
-    if (here.has(path)) return false
+    if (present.has(path)) return false
     try {
       return local.lstatSync(`${directory.root}/${path}`, { throwIfNoEntry: false }) === undefined
     } catch (cause) {
@@ -171,7 +172,7 @@ const vanished = (directory: CachedDirectory, found: ReadonlyArray<ScanEntry>, l
   })
 }
 
-/** Mirrors what is new in the directory, counting into `counts`. The answer is the generation that holds it. */
+/** Copies the changes of the directory to the mirror and updates `counts`. Returns the resulting generation. */
 export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDirectory, counts: SyncProgress) {
   const local = yield* LocalFiles
   const files = yield* VolumeFiles
@@ -181,21 +182,23 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     root,
     settings.exclude,
     settings.limits.maxFiles,
-    settings.trustDirectories ? directory.memory : undefined
+    settings.trustDirectories ? directory.scanCache : undefined
   )
-  counts.skipped += scanned.left
+  counts.skipped += scanned.skipped
   if (scanned.truncated) counts.firstError ??= `there are more than ${settings.limits.maxFiles} files. Raise maxFiles`
 
-  if (directory.held === undefined || !(yield* mirror.isNewest(directory.held))) {
-    directory.held = yield* mirror.read
-    for (const why of directory.held.refused) counts.firstError ??= `the mirror's manifest is refused, and replaced: ${why}`
+  if (directory.lastSnapshot === undefined || !(yield* mirror.isNewest(directory.lastSnapshot))) {
+    directory.lastSnapshot = yield* mirror.read
+    for (const why of directory.lastSnapshot.rejected) {
+      counts.firstError ??= `the mirror's manifest is rejected and will be replaced: ${why}`
+    }
   }
-  const { large, one, paths, small } = compare(directory, directory.held.manifest, counts)
-  yield* TimeSlice.forEach(scanned.found, one)
+  const { compareEntry, large, paths, small } = compare(directory, directory.lastSnapshot.manifest, counts)
+  yield* TimeSlice.forEach(scanned.found, compareEntry)
 
-  const gone = scanned.truncated ? [] : vanished(directory, scanned.found, local)
+  const deleted = scanned.truncated ? [] : deletedPaths(directory, scanned.found, local)
   const removals = new Map<string, ManifestMerge.Change>()
-  for (const path of gone) {
+  for (const path of deleted) {
     const base = known.get(path)?.entry
     if (settings.deletions === "propagate") removals.set(path, { entry: undefined, base, strict: true })
     known.delete(path)
@@ -203,7 +206,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
 
   const recentlyModified = new Set<string>()
   let packs = new Map<string, number>()
-  // What goes comes first, so that a file can take the place of a directory.
+  // Removals come first, so that a file can replace a deleted directory.
   let pending = new Map<string, ManifestMerge.Change>([...removals, ...paths])
   let published = false
   let prepared = false
@@ -211,30 +214,33 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     prepared ? Effect.void : Effect.tap(mirror.prepare, () => Effect.sync(() => prepared = true))
   )
 
-  /** A file that was not taken has to be looked at again. */
-  const forget = (path: string) => directory.memory.delete(Manifest.parentOf(path))
+  /** Invalidates the scan cache for a file that was not copied, so that the next sync checks it again. */
+  const rescan = (path: string) => directory.scanCache.delete(Manifest.parentOf(path))
 
   const failed = (path: string, cause: unknown) => {
-    forget(path)
+    rescan(path)
     counts.skipped++
     counts.firstError ??= `${path}: ${messageOf(cause)}`
   }
 
   const markRecentlyModified = (path: string) => {
     recentlyModified.add(path)
-    forget(path)
+    rescan(path)
   }
 
-  /** Publishes what has been written, and remembers what of it the mirror took. */
+  /** Publishes the written files, and records those that the mirror accepted. */
   const publish = Effect.gen(function*() {
     const changes: ManifestMerge.Changes = { paths: pending, packs }
     pending = new Map()
     packs = new Map()
     if (changes.paths.size > 0) yield* prepare
-    const done = yield* mirror.publish(directory.held, (held, now) => ManifestMerge.merge(held, changes, now, settings.grace))
-    directory.held = done.snapshot
-    published ||= done.published
-    const { entries } = done.snapshot.manifest
+    const result = yield* mirror.publish(
+      directory.lastSnapshot,
+      (current, now) => ManifestMerge.merge(current, changes, now, settings.grace)
+    )
+    directory.lastSnapshot = result.snapshot
+    published ||= result.published
+    const { entries } = result.snapshot.manifest
     for (const [path, { entry }] of changes.paths) {
       if (entry === undefined) {
         if (!entries.has(path)) counts.removed++
@@ -248,7 +254,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     }
   })
 
-  /** Reads a small file into a pack that is being made; its entry without the pack's name, or undefined. */
+  /** Reads a small file into a pack buffer. Returns its entry without the name of the pack, or undefined if it is not packed. */
   const readInto = (buffer: Buffer, offset: number, { base, file }: Candidate): Manifest.PackedEntry | undefined => {
     const { mode, mtime, path, size } = file
     const fd = local.openSync(`${root}/${path}`, READ)
@@ -260,7 +266,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
         done += read
       }
       if (done < size || !unchanged(file, local.fstatSync(fd))) {
-        forget(path)
+        rescan(path)
         counts.changing++
         return undefined
       }
@@ -269,11 +275,12 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     }
     const crc = Checksum.sum(buffer.subarray(offset, offset + size))
     if (isRecentlyModified(file)) markRecentlyModified(path)
-    const there = Manifest.same(directory.held?.manifest.entries.get(path), base)
+    const isCurrent = Manifest.same(directory.lastSnapshot?.manifest.entries.get(path), base)
     if (
-      base?.kind === "packed" && there && base.crc === crc && matches(base, file) && known.get(path)?.recentlyModified === true
+      base?.kind === "packed" && isCurrent && base.crc === crc && matches(base, file) &&
+      known.get(path)?.recentlyModified === true
     ) {
-      // It was read again only because it was hot, and is what it was.
+      // The file was read again only because of its recent modification, and it has not changed.
       known.set(path, { entry: base, recentlyModified: recentlyModified.has(path) })
       counts.unchanged++
       return undefined
@@ -308,7 +315,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
           pending.set(path, { entry: { ...entry, pack: name }, base: candidate.base, strict: false })
         } catch (cause) {
           if (/ENOENT|ENOTDIR/.test(messageOf(cause))) {
-            forget(path)
+            rescan(path)
             counts.changing++
           } else failed(path, cause)
         }
@@ -332,7 +339,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
     if (Result.isFailure(copied)) {
       const { code } = copied.failure
       if (code === "ENOENT" || code === "ELOOP") {
-        forget(path)
+        rescan(path)
         counts.changing++
       } else if (code === "EACCES" || code === "EPERM") failed(path, copied.failure)
       else return yield* copied.failure
@@ -346,7 +353,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
         pending.set(path, { entry: { kind: "copied", size, mtime, mode, copy: name, sample }, base, strict: false })
         return
       }
-      forget(path)
+      rescan(path)
       counts.changing++
     } catch (cause) {
       failed(path, cause)
@@ -371,7 +378,7 @@ export const sync = Effect.fn("VolumeCache.sync")(function*(directory: CachedDir
   }
   if (published) {
     yield* Compaction.compact(directory)
-    yield* mirror.collect(directory.held)
+    yield* mirror.collect(directory.lastSnapshot)
   }
-  return directory.held.generation
+  return directory.lastSnapshot.generation
 })

@@ -1,12 +1,12 @@
 /**
- * Long synchronous work, cut into slices, so that the event loop turns in between.
+ * Runs long synchronous work in time slices, so that the event loop is not blocked.
  */
 import * as Effect from "effect/Effect"
 
-/** How long the event loop may wait. Longer slices cost nothing but the latency of whatever else the worker does. Milliseconds. */
+/** The length of a slice. Longer slices increase the latency of the worker's other work. Milliseconds. */
 const SLICE = 8
 
-/** Runs `step` on every item, and gives way when the slice is over. An interruption takes effect between two items. */
+/** Runs `step` on every item and yields at the end of each slice. An interruption takes effect between two slices. */
 export const forEach = <A>(items: Iterable<A>, step: (item: A) => void): Effect.Effect<void> =>
   Effect.suspend(() => {
     const iterator = items[Symbol.iterator]()

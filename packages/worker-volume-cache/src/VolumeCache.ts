@@ -1,17 +1,17 @@
 /**
- * Directories of a worker that live on a network volume in between workers (docs/spec/volume-cache.md#using-a-cache).
+ * Keeps directories of a worker on a network volume between workers (docs/spec/volume-cache.md#using-a-cache).
  *
  * ```
  *   layer is built               the worker takes jobs                 the layer's scope closes
  *   (before the first take)                                            (after the last result)
  *        |                                                                    |
- *     hydrate:  mirror -> directories     sync, at will or after jobs      sync:  directories -> mirror
+ *     hydrate:  mirror -> directories     sync, on demand or after jobs    sync:  directories -> mirror
  *        |                                                                    |
  *     no volume, no endpoint id: nothing happens, with one DEBUG line ---------+
  * ```
  *
- * It is best effort: a volume that is broken, full, slow or hostile leaves a cold worker, with a WARN line that says what to do. The only
- * errors are wrong options, when the layer is built.
+ * It is best effort: with a broken, full, slow or hostile volume the worker starts cold and logs a WARN line with the remedy. The only errors
+ * are invalid options, when the layer is built.
  *
  * @example
  * ```ts
@@ -47,27 +47,27 @@ export type { Options } from "./CacheConfig.ts"
 export type { Hydrated, Synced } from "./CacheReport.ts"
 export { defaultExcludes } from "./ExcludePatterns.ts"
 
-/** A cache at work. */
+/** A cache. */
 export interface Cache {
-  /** False: there is no volume or no endpoint id, and nothing is cached. */
+  /** False if there is no volume or no endpoint id, so that nothing is cached. */
   readonly active: boolean
-  /** What came from the volume, one report a directory; empty when not active. */
+  /** One report per directory of the files that came from the volume; empty when not active. */
   readonly hydrated: ReadonlyArray<CacheReport.Hydrated>
-  /** Mirrors what is new, now. It never fails; the reports say what happened, one a directory. One sync runs at a time. */
+  /** Copies new files to the volume. It never fails and returns one report per directory. One sync runs at a time. */
   readonly sync: Effect.Effect<ReadonlyArray<CacheReport.Synced>>
 }
 
 /** The cache of this worker. */
 export class VolumeCache extends Context.Service<VolumeCache, Cache>()("@stint/worker-volume-cache/VolumeCache") {}
 
-/** Mirrors what is new, now: {@link Cache.sync} of the cache in the context. */
+/** Copies new files to the volume: {@link Cache.sync} of the cache in the context. */
 export const sync: Effect.Effect<ReadonlyArray<CacheReport.Synced>, never, VolumeCache> = Effect.flatMap(
   VolumeCache,
   (cache) => cache.sync
 )
 
-/** A cache that caches nothing. */
-export const inactive: Cache = { active: false, hydrated: [], sync: Effect.succeed([]) }
+/** The cache without a volume: it does nothing. */
+const inactive: Cache = { active: false, hydrated: [], sync: Effect.succeed([]) }
 
 const messageOf = (cause: Cause.Cause<unknown>): string => {
   const error = Cause.squash(cause)
@@ -80,10 +80,10 @@ interface Ended {
   readonly firstError: string | undefined
 }
 
-/** Runs to the end or to the limit. What went wrong is a sentence; interruption stays interruption. */
+/** Runs an effect with a time limit and returns failures as text. Interruptions are passed on. */
 const bounded = Effect.fnUntraced(function*<A, E, R>(run: Effect.Effect<A, E, R>, limit: Duration.Duration) {
   const started = performance.now()
-  // Scopes close where nothing can be interrupted; a limit is an interruption.
+  // Finalizers of scopes are uninterruptible, but the time limit needs interruption.
   const exit = yield* Effect.exit(Effect.timeoutOption(Effect.interruptible(run), limit))
   const milliseconds = performance.now() - started
   if (Exit.isFailure(exit)) {
@@ -91,16 +91,16 @@ const bounded = Effect.fnUntraced(function*<A, E, R>(run: Effect.Effect<A, E, R>
     const ended: Ended = { milliseconds, complete: false, firstError: messageOf(exit.cause) }
     return ended
   }
-  const late = Option.isNone(exit.value)
+  const timedOut = Option.isNone(exit.value)
   const ended: Ended = {
     milliseconds,
-    complete: !late,
-    firstError: late ? `it was not done after ${Duration.format(limit)}` : undefined
+    complete: !timedOut,
+    firstError: timedOut ? `it was not finished after ${Duration.format(limit)}` : undefined
   }
   return ended
 })
 
-/** Takes an operation's own account together with how it ended. */
+/** Combines the counters of an operation with its end. */
 const report = <P extends { readonly firstError: string | undefined }>(directory: string, counts: P, ended: Ended) => ({
   ...counts,
   directory,
@@ -110,8 +110,8 @@ const report = <P extends { readonly firstError: string | undefined }>(directory
 })
 
 /**
- * A volume that does not answer keeps a thread of Node's pool, and `process.exit` waits for all of them, for ever. When the process
- * exits, all is done that can be done; then nothing is lost by ending it the hard way.
+ * Kills the process at its exit if volume operations are pending. A volume that does not answer blocks a thread of Node's pool, and
+ * `process.exit` waits for these threads forever. At that point no work is left, so SIGKILL loses nothing.
  */
 const exitDespitePendingIo = (files: VolumeFiles): void => {
   process.once("exit", () => {
@@ -130,13 +130,13 @@ const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit
       `Volume cache: ${directory.root} was filled with ${amount}, but without ${
         CacheReport.files(damaged + skipped)
       }: ${firstError}. ` +
-        `The worker goes on without. ${CacheReport.advice(firstError)} The mirror is ${directory.mirror.directory}.`
+        `The worker continues without them. ${CacheReport.advice(firstError)} The mirror is ${directory.mirror.directory}.`
     )
   } else if (files > 0) {
     yield* Effect.logInfo(`Volume cache: ${directory.root} was filled with ${amount}.`)
   } else {
     yield* Effect.logDebug(
-      `Volume cache: nothing to put into ${directory.root}; ${present} files are there already, ${differing} differ.`
+      `Volume cache: no files to copy to ${directory.root}; ${present} files exist already, ${differing} differ.`
     )
   }
   return done
@@ -145,31 +145,34 @@ const hydrateOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit
 const syncOne = Effect.fnUntraced(function*(directory: CachedDirectory, limit: Duration.Duration) {
   const counts = Sync.progress()
   const ended = yield* bounded(Sync.sync(directory, counts), limit)
-  const done: CacheReport.Synced = { ...report(directory.root, counts, ended), generation: directory.held?.generation ?? 0 }
+  const done: CacheReport.Synced = {
+    ...report(directory.root, counts, ended),
+    generation: directory.lastSnapshot?.generation ?? 0
+  }
   const { bytes, changing, files, milliseconds, removed, skipped, firstError, unchanged } = done
   const amount = `${CacheReport.files(files)} (${CacheReport.bytes(bytes)}) of ${directory.root}`
   if (firstError !== undefined) {
     yield* Effect.logWarning(
-      `Volume cache: ${amount} new on the volume, but not everything: ${firstError}. ` +
-        `${skipped === 0 ? "" : `${CacheReport.files(skipped)} left out. `}${
+      `Volume cache: ${amount} copied to the volume, but not all files: ${firstError}. ` +
+        `${skipped === 0 ? "" : `${CacheReport.files(skipped)} skipped. `}${
           CacheReport.advice(firstError)
         } The mirror is ${directory.mirror.directory}.`
     )
   } else if (files + removed > 0) {
     yield* Effect.logInfo(
-      `Volume cache: ${amount} new on the volume, ${unchanged} were there` +
-        `${removed > 0 ? `, ${removed} were taken out` : ""}, in ${CacheReport.time(milliseconds)}.`
+      `Volume cache: ${amount} copied to the volume, ${unchanged} unchanged` +
+        `${removed > 0 ? `, ${removed} removed` : ""}, in ${CacheReport.time(milliseconds)}.`
     )
   } else {
-    yield* Effect.logDebug(`Volume cache: nothing new in ${directory.root}; ${changing} being written to.`)
+    yield* Effect.logDebug(`Volume cache: nothing new in ${directory.root}; ${changing} files are being modified.`)
   }
   return done
 })
 
 /**
- * Fills the directories, and syncs them when the scope closes. For programs that are no workers, and for {@link layer}.
+ * Fills the directories, and syncs them when the scope closes. For programs other than workers, and for {@link layer}.
  *
- * It fails for wrong options only.
+ * It fails only for invalid options.
  */
 export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheConfig.Options) {
   const checked = yield* CacheConfig.check(options)
@@ -182,7 +185,7 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
     for (const { folder, path } of checked.directories) {
       if (CacheConfig.contains(path, location.volume) || CacheConfig.contains(location.volume, path)) {
         yield* Effect.logWarning(
-          `Volume cache: ${path} and the volume ${location.volume} contain one another, so it is not cached. Name a directory elsewhere.`
+          `Volume cache: ${path} and the volume ${location.volume} overlap, so it is not cached. Choose a directory outside the volume.`
         )
         continue
       }
@@ -198,8 +201,8 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
         settings: checked.settings,
         known: new Map(),
         damaged: new Map(),
-        memory: new Map(),
-        held: undefined
+        scanCache: new Map(),
+        lastSnapshot: undefined
       })
     }
     return directories
@@ -208,7 +211,7 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
   const found = Exit.isFailure(opened)
     ? { why: `the volume cannot be used: ${messageOf(opened.cause)}`, unexpected: true }
     : Option.getOrElse(opened.value, () => ({
-      why: `the volume did not answer within ${Duration.format(checked.accessLimit)}. Look at its mount`,
+      why: `the volume did not answer within ${Duration.format(checked.accessLimit)}. Check its mount`,
       unexpected: true
     }))
   if ("why" in found) {
@@ -224,8 +227,8 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
       Effect.provideService(LocalFiles, local),
       Effect.tap(() => Effect.sync(() => files.pending() > 0 && exitDespitePendingIo(files)))
     )
-  const turn = yield* Semaphore.make(1)
-  const run = onFiles(turn.withPermits(1)(Effect.forEach(found, (directory) => syncOne(directory, checked.syncLimit))))
+  const syncLock = yield* Semaphore.make(1)
+  const run = onFiles(syncLock.withPermits(1)(Effect.forEach(found, (directory) => syncOne(directory, checked.syncLimit))))
   const hydrated = yield* onFiles(Effect.forEach(found, (directory) => hydrateOne(directory, checked.hydrateLimit)))
   yield* Effect.addFinalizer(() => run)
   const cache: Cache = { active: true, hydrated, sync: run }
@@ -235,14 +238,14 @@ export const scoped = Effect.fn("VolumeCache.scoped")(function*(options: CacheCo
 /**
  * The cache as a layer: it fills the directories while it is built, and syncs them when it is closed.
  *
- * Provided to `Worker.layer(handler)`, that is before the first take and after the last result.
+ * When it is provided to `Worker.layer(handler)`, this happens before the first take and after the last result.
  */
 export const layer = (options: CacheConfig.Options): Layer.Layer<VolumeCache, CacheConfig.VolumeCacheError> =>
   Layer.effect(VolumeCache, scoped(options))
 
 /**
- * Middleware that syncs the cache after every job, beside the next one, so that a worker that is killed loses little. Costs a walk
- * through the directories each time. Requests that come while a sync runs are one.
+ * Middleware that syncs the cache after every job, concurrently with the next one, so that a killed worker loses little. Each sync scans
+ * the directories. Requests during a sync are combined into one.
  */
 export const syncAfterJobs: JobMiddleware.JobMiddleware<never, never, VolumeCache | Scope.Scope> = JobMiddleware.unwrap(
   Effect.gen(function*() {
@@ -254,24 +257,28 @@ export const syncAfterJobs: JobMiddleware.JobMiddleware<never, never, VolumeCach
   })
 )
 
-/** A cache that caches nothing, for programs that need one in their types and have no volume. */
+/**
+ * A cache that caches nothing, for programs that require the service but have no volume.
+ *
+ * @public
+ */
 export const layerNoop: Layer.Layer<VolumeCache> = Layer.succeed(VolumeCache, inactive)
 
 /** A cache for plain code. `await using` syncs it at the end of the block. */
 export interface Handle extends AsyncDisposable {
   readonly active: boolean
   readonly hydrated: ReadonlyArray<CacheReport.Hydrated>
-  /** Mirrors what is new, now. Never rejects. */
+  /** Copies new files to the volume. Never rejects. */
   readonly sync: () => Promise<ReadonlyArray<CacheReport.Synced>>
-  /** Syncs for the last time. Further calls wait for the first. Never rejects. */
+  /** Runs the final sync. Further calls return the same promise. Never rejects. */
   readonly close: () => Promise<void>
 }
 
 /**
- * The cache for plain code: resolves when the directories are filled. Wrong options reject with a `TypeError`.
+ * The cache for plain code. Resolves when the directories are filled. Invalid options reject with a `TypeError`.
  *
- * A process that ends by `process.exit` or by a signal does not get to the end of the block; a worker should use {@link layer}, which its
- * shutdown waits for.
+ * A process that ends by `process.exit` or a signal does not reach the end of the block. Workers should use {@link layer}, because their
+ * shutdown waits for it.
  *
  * @example
  * ```ts

@@ -1,14 +1,14 @@
 /**
- * The volume, as a few operations that may fail, may take long, and may never end.
+ * The operations on the volume. They may fail, be slow, or never finish.
  *
- * They are asynchronous, because a network volume can hang and the worker must not: whoever waits can stop waiting. Nothing here follows
- * a symbolic link: whoever else writes to the volume could make one, and the worker would read or write something of its own machine.
+ * They are asynchronous, so that a hanging network volume does not block the worker: callers can stop waiting. They never follow a symbolic
+ * link, because any writer of the volume could create one to make the worker read or write files of its own machine.
  *
- * - A file is opened with `O_NOFOLLOW`, must be a regular file, and must be where it was said to be: links among its parents are found by
- *   asking the kernel for the path of what was opened.
- * - A file is created with `O_EXCL`, so that nothing is ever written over.
+ * - A file is opened with `O_NOFOLLOW`, must be a regular file, and must have the expected path: links among its parents are detected by
+ *   reading the path of the open file from the kernel.
+ * - A file is created with `O_EXCL`, so that no file is ever overwritten.
  *
- * It is a reference, so tests replace it by one that fails, hangs or dies at will.
+ * It is a reference, so that tests can replace it by one that fails, hangs or is killed.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -16,17 +16,17 @@ import * as Schema from "effect/Schema"
 import { constants } from "node:fs"
 import * as fs from "node:fs/promises"
 
-/** An operation on the volume, or on a local file that goes there, did not work. */
+/** An operation on the volume, or on a local file to copy there, has failed. */
 export class VolumeFileError extends Schema.TaggedError<VolumeFileError>()("VolumeFileError", {
   /** The name of the operation, as a verb. */
   operation: Schema.String,
   path: Schema.String,
-  /** Such as `ENOSPC`; `REFUSED` where the file was not what it should be. */
+  /** The error code, such as `ENOSPC`; `REFUSED` for an unexpected kind, location or size of file. */
   code: Schema.String,
   message: Schema.String
 }) {}
 
-/** What is known of a file without opening it. */
+/** The metadata of a file. */
 export interface Stat {
   readonly kind: "file" | "directory" | "other"
   readonly size: number
@@ -35,29 +35,29 @@ export interface Stat {
   readonly inode: number
 }
 
-/** The operations. */
+/** The operations on the volume. */
 export interface VolumeFiles {
-  /** How many operations were begun and have not ended, whether somebody still waits for them or not. */
+  /** The number of unfinished operations, including those that no caller waits for any more. */
   readonly pending: () => number
-  /** The path without links. */
+  /** Resolves all links in a path. */
   readonly realPath: (path: string) => Effect.Effect<string, VolumeFileError>
-  /** Undefined when there is nothing. Links are not followed, and are `other`. */
+  /** Undefined if the path does not exist. Links are not followed and have the kind `other`. */
   readonly stat: (path: string) => Effect.Effect<Stat | undefined, VolumeFileError>
-  /** Makes one directory; its parent must be there, itself may be. */
+  /** Creates one directory if it does not exist. Its parent must exist. */
   readonly makeDirectory: (path: string) => Effect.Effect<void, VolumeFileError>
-  /** The names in a directory. */
+  /** Lists the names in a directory. */
   readonly list: (path: string) => Effect.Effect<ReadonlyArray<string>, VolumeFileError>
-  /** A file as a whole, if it has `most` bytes at most. */
-  readonly readAll: (path: string, most: number) => Effect.Effect<Buffer, VolumeFileError>
-  /** A part of a file; all of it is there, or it fails. */
+  /** Reads a whole file of at most `maxBytes` bytes. */
+  readonly readAll: (path: string, maxBytes: number) => Effect.Effect<Buffer, VolumeFileError>
+  /** Reads a part of a file. Fails if the file is shorter. */
   readonly read: (path: string, offset: number, length: number) => Effect.Effect<Buffer, VolumeFileError>
-  /** Creates a file of these parts. `durable` waits until it would survive a loss of power. */
+  /** Creates a file from these parts. `durable` waits for fsync. */
   readonly write: (
     path: string,
     parts: ReadonlyArray<Uint8Array>,
     options: { readonly durable: boolean }
   ) => Effect.Effect<void, VolumeFileError>
-  /** Gives a file a second name; fails with `EEXIST` when that is taken. */
+  /** Creates a hard link. Fails with `EEXIST` if the name exists. */
   readonly link: (from: string, to: string) => Effect.Effect<void, VolumeFileError>
   readonly rename: (from: string, to: string) => Effect.Effect<void, VolumeFileError>
   readonly remove: (path: string) => Effect.Effect<void, VolumeFileError>
@@ -93,22 +93,24 @@ const attempter = (count: { pending: number }): Attempt => (operation, path, run
 
 const { O_CREAT, O_EXCL, O_NOFOLLOW, O_NONBLOCK, O_RDONLY, O_WRONLY } = constants
 
-/** `O_NONBLOCK`: opening a pipe that somebody put there must not wait for its writer. */
+/** `O_NONBLOCK` prevents that opening a named pipe on the volume waits for its writer. */
 const READ = O_RDONLY | (O_NOFOLLOW ?? 0) | (O_NONBLOCK ?? 0)
 const CREATE = O_WRONLY | O_CREAT | O_EXCL | (O_NOFOLLOW ?? 0)
 
-/** The path of an open file, where the kernel tells it. */
+/** The path of an open file, on Linux. */
 const pathOf = (handle: fs.FileHandle): Promise<string | undefined> =>
   process.platform === "linux" ? fs.readlink(`/proc/self/fd/${handle.fd}`).catch(() => undefined) : Promise.resolve(undefined)
 
-/** Opens a file of the mirror and makes sure of what it is. */
+/** Opens a file of the mirror and checks its kind and path. */
 const opened = async <A>(path: string, use: (handle: fs.FileHandle, size: number) => Promise<A>): Promise<A> => {
   const handle = await fs.open(path, READ)
   try {
     const stat = await handle.stat()
-    if (!stat.isFile()) throw new Refused(`${path} is no regular file`)
+    if (!stat.isFile()) throw new Refused(`${path} is not a regular file`)
     const real = await pathOf(handle)
-    if (real !== undefined && real !== path) throw new Refused(`${path} is in fact ${real}: a directory of the mirror is a link`)
+    if (real !== undefined && real !== path) {
+      throw new Refused(`${path} is actually ${real}, because a directory of the mirror is a link`)
+    }
     return await use(handle, stat.size)
   } finally {
     await handle.close()
@@ -120,25 +122,25 @@ const readExactly = async (handle: fs.FileHandle, path: string, offset: number, 
   let done = 0
   while (done < length) {
     const { bytesRead } = await handle.read(buffer, done, length - done, offset + done)
-    if (bytesRead === 0) throw new Refused(`${path} ends after ${offset + done} bytes; ${offset + length} were expected`)
+    if (bytesRead === 0) throw new Refused(`${path} ends after ${offset + done} bytes, but ${offset + length} were expected`)
     done += bytesRead
   }
   return buffer
 }
 
 /**
- * Copies what a handle is open on, in the kernel, and by reference where the file system can. The file is named by its descriptor, so
- * it is the one that was checked, even if its path has come to mean another.
+ * Copies an open file in the kernel, by reference if the file system supports it. The source is named by its descriptor, so that it is the
+ * checked file even if its path has been replaced since.
  */
 const copyOpened = async (handle: fs.FileHandle, from: string, to: string): Promise<void> => {
   const source = process.platform === "linux" && await pathOf(handle) !== undefined ? `/proc/self/fd/${handle.fd}` : from
   await fs.copyFile(source, to, constants.COPYFILE_EXCL | constants.COPYFILE_FICLONE)
 }
 
-/** The most parts that one `writev` takes. */
+/** The maximum number of parts of one `writev`. */
 const IOV_MAX = 1024
 
-/** `writev` may write less than all of it. */
+/** Writes all parts. `writev` may write fewer bytes than requested. */
 const writeAll = async (handle: fs.FileHandle, parts: ReadonlyArray<Uint8Array>): Promise<void> => {
   const { bytesWritten } = await handle.writev([...parts])
   let skip = bytesWritten
@@ -153,7 +155,7 @@ const writeAll = async (handle: fs.FileHandle, parts: ReadonlyArray<Uint8Array>)
   }
 }
 
-/** The volume as the kernel shows it. */
+/** Creates the operations over `node:fs`. */
 export const make = (): VolumeFiles => {
   const count = { pending: 0 }
   const attempt = attempter(count)
@@ -161,7 +163,7 @@ export const make = (): VolumeFiles => {
     pending: () => count.pending,
     realPath: (path) => attempt("resolve", path, () => fs.realpath(path)),
     stat: (path) =>
-      attempt("look at", path, async () => {
+      attempt("stat", path, async () => {
         try {
           const stat = await fs.lstat(path)
           return {
@@ -181,10 +183,10 @@ export const make = (): VolumeFiles => {
           if (codeOf(cause) !== "EEXIST") throw cause
         })),
     list: (path) => attempt("list", path, () => fs.readdir(path)),
-    readAll: (path, most) =>
+    readAll: (path, maxBytes) =>
       attempt("read", path, () =>
         opened(path, (handle, size) => {
-          if (size > most) throw new Refused(`${path} has ${size} bytes; ${most} are the most`)
+          if (size > maxBytes) throw new Refused(`${path} has ${size} bytes, but the limit is ${maxBytes}`)
           return readExactly(handle, path, 0, size)
         })),
     read: (path, offset, length) =>
@@ -220,11 +222,11 @@ export const make = (): VolumeFiles => {
     copyOut: (path, local, size) =>
       attempt("copy from", path, () =>
         opened(path, async (handle, actual) => {
-          if (actual !== size) throw new Refused(`${path} has ${actual} bytes; ${size} were expected`)
+          if (actual !== size) throw new Refused(`${path} has ${actual} bytes, but ${size} were expected`)
           await copyOpened(handle, path, local)
         }))
   }
 }
 
-/** The volume that is used. */
+/** The operations in use. Default: {@link make}. */
 export const VolumeFiles = Context.Reference<VolumeFiles>("@stint/worker-volume-cache/VolumeFiles", { defaultValue: make })

@@ -1,4 +1,4 @@
 /**
- * Directories of a worker that live on a network volume in between workers.
+ * Keeps directories of a worker on a network volume between workers.
  */
 export * as VolumeCache from "./VolumeCache.ts"

@@ -1,5 +1,5 @@
 /**
- * A volume, some workers' disks, and caches between them.
+ * A volume, the disks of several workers, and their caches.
  */
 import { LogMemory } from "@stint/worker/testing"
 import * as Effect from "effect/Effect"
@@ -19,7 +19,7 @@ type Overrides = Omit<Partial<Options>, "dirs"> & {
 }
 
 /**
- * A folder for one test, with a volume and the disks of workers by name.
+ * A folder for one test, with a volume and the disks of named workers.
  */
 export const make = Effect.gen(function*() {
   const folder = yield* VolumeCacheTest.folder
@@ -28,10 +28,10 @@ export const make = Effect.gen(function*() {
   const log = LogMemory.make()
   let workers = 0
 
-  /** The directory of a worker. All of them are `cache` from their own working directory, so they have one mirror. */
+  /** The directory of a worker. All workers name it `cache`, so they share one mirror. */
   const disk = (name: string) => join(folder, name, "cache")
 
-  /** A worker's cache; `close` is the end of the worker. */
+  /** Starts a worker's cache; `close` ends the worker. */
   const start = Effect.fnUntraced(function*(name: string, { files, local, ...options }: Overrides = {}) {
     const scope = yield* Scope.make()
     fs.mkdirSync(join(folder, name), { recursive: true })
@@ -42,7 +42,7 @@ export const make = Effect.gen(function*() {
       Effect.provideService(VolumeFiles.VolumeFiles, files ?? VolumeFiles.make()),
       Effect.provideService(LocalFiles, { ...fs, ...local }),
       Effect.provide(log.layer),
-      // So workers are started one after the other.
+      // Workers are therefore started one after the other.
       Effect.ensuring(Effect.sync(() => process.chdir(before)))
     )
     return {
@@ -53,14 +53,14 @@ export const make = Effect.gen(function*() {
     }
   })
 
-  /** What a cold worker finds. */
+  /** The files of a new cold worker. */
   const cold = Effect.fnUntraced(function*(options: Overrides = {}) {
     const name = `cold-${workers++}`
     const cache = yield* start(name, options)
     return { root: cache.root, hydrated: cache.hydrated[0], cache }
   })
 
-  /** The folder of the mirror; there is one. */
+  /** The folder of the only mirror. */
   const mirror = () => {
     const endpoint = join(volume, "volume-cache", "endpoint")
     return join(endpoint, fs.readdirSync(endpoint)[0] ?? "")
@@ -69,9 +69,9 @@ export const make = Effect.gen(function*() {
   return { folder, volume, disk, start, cold, mirror, log: log.lines }
 })
 
-/** The kit of this test. */
+/** Creates the kit of this test. */
 export type Kit = Effect.Success<typeof make>
 
-/** Runs a property's step, with a kit of its own. */
+/** Runs one step of a property with its own kit. */
 export const run = <A, E>(use: (kit: Kit) => Effect.Effect<A, E, Scope.Scope>): Promise<A> =>
   Effect.runPromise(Effect.scoped(Effect.flatMap(make, use)))

@@ -4,7 +4,7 @@ import * as ExcludePatterns from "../src/ExcludePatterns.ts"
 const excluded = (patterns: ReadonlyArray<string>, path: string) =>
   ExcludePatterns.make(patterns)(path, path.slice(path.lastIndexOf("/") + 1))
 
-describe("what is not mirrored", () => {
+describe("exclude patterns", () => {
   it.each([
     "a.lock",
     ".lock",
@@ -17,13 +17,16 @@ describe("what is not mirrored", () => {
     ".nfs0001",
     "x.swp",
     "x.pid"
-  ])("%s is not, by default", (path) => {
+  ])("exclude %s by default", (path) => {
     expect(excluded(ExcludePatterns.defaultExcludes, path)).toBe(true)
   })
 
-  it.each(["a", "lock", "a.locked", "model.safetensors", "tmp", "x.parts", "~x", "a.tmp.bin"])("%s is, by default", (path) => {
-    expect(excluded(ExcludePatterns.defaultExcludes, path)).toBe(false)
-  })
+  it.each(["a", "lock", "a.locked", "model.safetensors", "tmp", "x.parts", "~x", "a.tmp.bin"])(
+    "do not exclude %s by default",
+    (path) => {
+      expect(excluded(ExcludePatterns.defaultExcludes, path)).toBe(false)
+    }
+  )
 
   it.each<[string, string, boolean]>([
     ["*.log", "a/b/c.log", true],
@@ -46,7 +49,7 @@ describe("what is not mirrored", () => {
     expect(excluded([pattern], path)).toBe(expected)
   })
 
-  it("what a hydration prepares is never mirrored, whatever the patterns say", () => {
+  it("always exclude the staging folders of hydrations", () => {
     expect(excluded([], ".~stint-1")).toBe(true)
   })
 })

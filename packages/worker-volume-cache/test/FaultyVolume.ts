@@ -1,5 +1,5 @@
 /**
- * Volumes that fail, hang, die or take turns, and a count of what is done to them.
+ * Volumes that fail, hang, are killed or take turns, and a recorder of their operations.
  */
 import * as Effect from "effect/Effect"
 import * as VolumeFiles from "../src/VolumeFiles.ts"
@@ -10,7 +10,7 @@ type Operation = Exclude<keyof Files, "pending">
 /** The operations that change the volume. */
 const WRITES: ReadonlyArray<Operation> = ["makeDirectory", "write", "link", "rename", "remove", "copyIn"]
 
-/** Does something around every operation. `run` is the operation itself. */
+/** Wraps every operation. `run` is the operation itself. */
 export type Around = <A>(
   operation: Operation,
   path: string,
@@ -39,11 +39,11 @@ export const around = (act: Around, files: Files = VolumeFiles.make()): Files =>
 export const fault = (operation: Operation, path: string, code: string) =>
   new VolumeFiles.VolumeFileError({ operation, path, code, message: `${code}: a fault of the test, ${operation} '${path}'` })
 
-/** Fails where `when` says so. */
+/** Fails when `when` returns true. */
 export const failing = (code: string, when: (operation: Operation, path: string) => boolean): Files =>
   around((operation, path, run) => when(operation, path) ? Effect.fail(fault(operation, path, code)) : run)
 
-/** Never answers where `when` says so. */
+/** Never finishes when `when` returns true. */
 export const hanging = (when: (operation: Operation, path: string) => boolean) => {
   let hangs = false
   const files = around((operation, path, run) => {
@@ -54,7 +54,7 @@ export const hanging = (when: (operation: Operation, path: string) => boolean) =
   return { files, hangs: () => hangs }
 }
 
-/** What was done to the volume. */
+/** The operations on the volume. */
 export const counting = () => {
   const log: Array<{ readonly operation: Operation; readonly path: string }> = []
   const files = around((operation, path, run) => {
@@ -65,8 +65,8 @@ export const counting = () => {
 }
 
 /**
- * A process that is killed before its `at`-th change of the volume, or, when `torn`, in the middle of it: nothing that it does afterwards
- * has any effect, cleaning up included.
+ * Simulates a process that is killed before its `at`-th change of the volume or, with `torn`, in the middle of it. Later operations,
+ * including cleanup, have no effect.
  */
 export const crashing = (at: number, torn: boolean) => {
   const real = VolumeFiles.make()

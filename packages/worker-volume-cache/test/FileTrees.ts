@@ -1,5 +1,5 @@
 /**
- * Trees of files for tests: written, changed, and read back as plain values.
+ * File trees for tests: written, changed, and read as plain values.
  */
 import * as fc from "fast-check"
 import { execFileSync } from "node:child_process"
@@ -34,7 +34,7 @@ export const write = (root: string, tree: Tree): void => {
   for (const [path, node] of Object.entries(tree)) writeNode(root, path, node)
 }
 
-/** What is in a folder: text, mode and time in seconds of files, targets of links, modes of directories. */
+/** Reads a folder: text, mode and time in seconds of files, targets of links, modes of directories. */
 export const read = (root: string, { times = true } = {}): { readonly [path: string]: string } => {
   const found: Record<string, string> = {}
   const walk = (folder: string) => {
@@ -50,7 +50,7 @@ export const read = (root: string, { times = true } = {}): { readonly [path: str
       } else {
         const bytes = fs.readFileSync(at)
         const text = bytes.length > 100 ? `${bytes.length} bytes ${bytes.subarray(0, 40).toString()}` : bytes.toString()
-        // A microsecond may get lost to rounding, on the way to the disk and back; in seconds that shows once in a million times.
+        // Rounding may lose a microsecond on the way to the disk and back, which changes the second once in a million times.
         found[path] = `file ${mode} ${JSON.stringify(text)}${times ? ` ${Math.round(stat.mtimeMs / 1000)}` : ""}`
       }
     }
@@ -59,12 +59,12 @@ export const read = (root: string, { times = true } = {}): { readonly [path: str
   return found
 }
 
-/** Makes a named pipe. */
+/** Creates a named pipe. */
 export const makePipe = (at: string): void => void execFileSync("sh", ["-c", "mkfifo \"$0\"", at])
 
 const NAMES = ["a", "b", "c", "A", "é", "e\u0301", "model.bin", "with space", "-dash", ".hidden", "new\nline", "日本"]
 
-/** Paths of three levels at most, from few names, so that trees meet. */
+/** Paths of at most three levels from few names, so that trees overlap. */
 export const path = fc.array(fc.constantFrom(...NAMES), { minLength: 1, maxLength: 3 }).map((names) => names.join("/"))
 
 /** Text of a file: small enough to be packed, or large enough to be copied, when `packBelow` is 64. */
@@ -75,7 +75,7 @@ const text = fc.oneof(
 
 const mode = fc.constantFrom(0o644, 0o600, 0o755, 0o666, 0o444)
 
-/** What is done to a tree. */
+/** A change of a tree. */
 export type Step =
   | { readonly do: "write"; readonly path: string; readonly text: string; readonly mode: number }
   | { readonly do: "link"; readonly path: string; readonly up: boolean; readonly to: string }
@@ -83,7 +83,7 @@ export type Step =
   | { readonly do: "touch"; readonly path: string; readonly mtime: number }
   | { readonly do: "chmod"; readonly path: string; readonly mode: number }
 
-/** Changes that only add to a tree, or change what is there: nothing goes. */
+/** Changes that add or modify entries but delete nothing. */
 export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 5, arbitrary: fc.record({ do: fc.constant("write" as const), path, text, mode }) },
   { weight: 1, arbitrary: fc.record({ do: fc.constant("link" as const), path, up: fc.boolean(), to: path }) },
@@ -99,7 +99,7 @@ export const step: fc.Arbitrary<Step> = fc.oneof(
   { weight: 1, arbitrary: fc.record({ do: fc.constant("chmod" as const), path, mode }) }
 )
 
-/** Does it, as far as it can be done; a tree in which it cannot stays as it is. */
+/** Applies a change. An impossible change has no effect. */
 export const apply = (root: string, step: Step): void => {
   const at = join(root, step.path)
   try {
@@ -131,7 +131,7 @@ export const apply = (root: string, step: Step): void => {
         return
     }
   } catch (error) {
-    // A parent is a file, or leads nowhere.
+    // A parent is a file or a dangling link.
     if (!(error instanceof Error) || !/ENOTDIR|EEXIST|ELOOP|ENOENT/.test(error.message)) throw error
   }
 }

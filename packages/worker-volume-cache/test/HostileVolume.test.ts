@@ -1,5 +1,5 @@
 /**
- * A mirror that somebody else has written, to make the worker write or read outside of its directories (docs/spec/volume-cache.md#rules).
+ * Crafted mirrors that try to make the worker read or write outside its directories (docs/spec/volume-cache.md#rules).
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -20,7 +20,7 @@ interface Row {
   readonly target?: string
 }
 
-/** Writes a mirror by hand: nothing of the writer's own guards is in the way. */
+/** Writes a mirror by hand, without the checks of the product. */
 const forge = (kit: Kit.Kit, rows: ReadonlyArray<Row>) =>
   Effect.gen(function*() {
     const first = yield* kit.start("forger")
@@ -54,14 +54,14 @@ const forge = (kit: Kit.Kit, rows: ReadonlyArray<Row>) =>
     return mirror
   })
 
-/** Everything of the test's folder but the directory of a worker. */
+/** Reads the test's folder without the directory of a worker. */
 const outside = (kit: Kit.Kit, name: string) =>
   Object.fromEntries(
     Object.entries(Trees.read(kit.folder)).filter(([path]) => path !== `${name}/cache` && !path.startsWith(`${name}/cache/`))
   )
 
 describe("a crafted manifest", () => {
-  it.effect("of good rows is hydrated, so that what follows is refused for its own reason", () =>
+  it.effect("with valid rows is hydrated, which shows that the following ones are rejected for their own reason", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       yield* forge(kit, [{ kind: "packed", path: "p" }, { kind: "copied", path: "c" }, { kind: "link", path: "l", target: "p" }])
@@ -75,32 +75,32 @@ describe("a crafted manifest", () => {
     ["a path with .. in the middle", [{ kind: "copied", path: "d/../../canary" }]],
     ["an absolute path", [{ kind: "packed", path: "/tmp/stint-canary" }]],
     ["a directory outside", [{ kind: "directory", path: "../made" }]],
-    ["a link to the parent and a file in it", [
+    ["a link to the parent and a file below it", [
       { kind: "link", path: "up", target: ".." },
       { kind: "packed", path: "up/canary" }
     ]],
-    ["a link inside and a file in it", [{ kind: "link", path: "l", target: "d" }, { kind: "packed", path: "l/canary" }]],
-    ["links that lead outside in two steps", [
+    ["a link inside and a file below it", [{ kind: "link", path: "l", target: "d" }, { kind: "packed", path: "l/canary" }]],
+    ["two links that together lead outside", [
       { kind: "directory", path: "a/b" },
       { kind: "link", path: "a/b/up", target: "../.." },
       { kind: "link", path: "out", target: "a/b/up/../.." }
     ]],
     ["an absolute link", [{ kind: "link", path: "l", target: "/etc" }]],
     ["a path with NUL", [{ kind: "packed", path: "a\0/../../canary" }]],
-    ["a path in a folder of hydrations", [{ kind: "packed", path: ".~stint-x/a" }]]
-  ])("with %s changes nothing anywhere", ([_name, rows]) =>
+    ["a path in a staging folder", [{ kind: "packed", path: ".~stint-x/a" }]]
+  ])("with %s changes no file", ([_name, rows]) =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       yield* forge(kit, rows)
       fs.mkdirSync(join(kit.folder, "victim"))
       const before = outside(kit, "victim")
       const victim = yield* kit.start("victim")
-      expect(victim.hydrated[0]).toMatchObject({ files: 0, firstError: expect.stringMatching(/manifest is refused/) })
+      expect(victim.hydrated[0]).toMatchObject({ files: 0, firstError: expect.stringMatching(/manifest is rejected/) })
       expect(outside(kit, "victim")).toEqual(before)
       expect(fs.existsSync("/tmp/stint-canary")).toBe(false)
     }))
 
-  it.effect("cannot write through a link that the user has made", () =>
+  it.effect("cannot write through a link of the user", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       yield* forge(kit, [
@@ -119,7 +119,7 @@ describe("a crafted manifest", () => {
       expect(outside(kit, "victim")).toEqual(before)
     }))
 
-  it("property: whatever it says, nothing outside of the directory changes", async () => {
+  it("property: never changes a file outside the directory", async () => {
     const part = fc.constantFrom("..", ".", "", "a", "b", "A", "canary", "in", "out", "\0", "é", "e\u0301", ".~stint-x")
     const crafted = fc.array(part, { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/"))
     const plain = fc.array(fc.constantFrom("a", "b", "in", "out"), { minLength: 1, maxLength: 3 }).map((parts) => parts.join("/"))
@@ -137,7 +137,7 @@ describe("a crafted manifest", () => {
           Kit.run((kit) =>
             Effect.gen(function*() {
               yield* forge(kit, rows)
-              // What the user has: a link inside, a link outside, a directory, a file beside.
+              // The user's entries: a link inside, a link outside, a directory, a file.
               Trees.write(kit.disk("victim"), { in: { link: "a" }, out: { link: "../.." }, "b/b": { text: "mine" } })
               fs.writeFileSync(join(dirname(kit.disk("victim")), "canary"), "canary")
               const before = outside(kit, "victim")
@@ -154,7 +154,7 @@ describe("a crafted manifest", () => {
       ),
       { numRuns: 150, endOnFailure: true }
     )
-    // It is no proof if all were refused.
+    // The property proves nothing if all manifests were rejected.
     expect(hydrations).toBeGreaterThan(20)
   })
 })
@@ -187,11 +187,11 @@ describe("a crafted mirror", () => {
         fs.mkdirSync(path)
       }
     }]
-  ])("with %s: nothing of the machine is read, and nothing hangs", ([_name, craft]) =>
+  ])("with %s neither reads files of the machine nor hangs", ([_name, craft]) =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const mirror = yield* forge(kit, rows)
-      // With the names and contents that would be accepted, were it not for the links.
+      // The names and contents are valid; only the links are not.
       const secret = join(kit.folder, "secret")
       Trees.write(secret, { file: { text: EVIL }, [PACK]: { text: EVIL }, [COPY]: { text: EVIL } })
       craft(mirror, secret)
@@ -203,18 +203,18 @@ describe("a crafted mirror", () => {
   it.effect.each<[string, (path: string, real: string) => void]>([
     ["link", (path, real) => fs.symlinkSync(real, path)],
     ["pipe", (path) => Trees.makePipe(path)]
-  ])("whose manifest is a %s is refused", ([_kind, craft]) =>
+  ])("whose manifest is a %s is rejected", ([_kind, craft]) =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const path = join(yield* forge(kit, rows), "manifests", "manifest-000000000001.json")
       fs.renameSync(path, join(kit.folder, "real"))
       craft(path, join(kit.folder, "real"))
       const { hydrated } = yield* kit.cold()
-      expect(hydrated).toMatchObject({ files: 0, firstError: expect.stringMatching(/manifest is refused/) })
+      expect(hydrated).toMatchObject({ files: 0, firstError: expect.stringMatching(/manifest is rejected/) })
     }))
 
   it.effect.each(["", "manifests", "packs", "copies"])(
-    "whose folder %j is a link is not written to, nor what the link leads to",
+    "whose folder %j is a link is not written, and neither is the target of the link",
     (folder) =>
       Effect.gen(function*() {
         const kit = yield* Kit.make
@@ -227,7 +227,7 @@ describe("a crafted mirror", () => {
         expect((yield* victim.sync)[0]).toMatchObject({
           complete: false,
           files: 0,
-          firstError: expect.stringMatching(/is no directory \(links are not followed\)/)
+          firstError: expect.stringMatching(/is not a directory \(links are not followed\)/)
         })
         expect(outside(kit, "victim")).toEqual(before)
       })

@@ -59,56 +59,56 @@ const packed = good.packed[0]!
 const copied = good.copied[0]!
 
 describe("a manifest", () => {
-  it("property: is read as it was written", () => {
+  it("property: decodes to the encoded value", () => {
     fc.assert(fc.property(manifest, fc.integer({ min: 1, max: Manifest.MAX_GENERATION }), (written, generation) => {
       const read = Manifest.decode(Manifest.encode(written, generation), generation, { maxFiles: 1e6, maxBytes: 1e15 })
       expect(Result.getOrThrow(read)).toEqual(written)
     }))
   })
 
-  it("is good as it is here, so that what follows is refused for its own reason", () => {
+  it("is valid here, which shows that the following ones are rejected for their own reason", () => {
     expect(Result.isSuccess(Manifest.decode(JSON.stringify(good), 7, LIMITS))).toBe(true)
   })
 
   it.each<[string, unknown]>([
-    ["is no JSON", "{"],
-    ["is no object", []],
+    ["is not JSON", "{"],
+    ["is not an object", []],
     ["has another format", { ...good, format: 2 }],
     ["has another generation", { ...good, generation: 8 }],
     ["lacks a part", { ...good, links: undefined }],
-    ["has a path outside", { ...good, packed: [{ ...packed, path: "../x" }] }],
+    ["has a path outside the directory", { ...good, packed: [{ ...packed, path: "../x" }] }],
     ["has an absolute path", { ...good, directories: [{ path: "/etc", mode: 0o755 }] }],
     ["has a path with NUL", { ...good, copied: [{ ...copied, path: "a\0" }] }],
     ["has setuid bits", { ...good, packed: [{ ...packed, mode: 0o4755 }] }],
     ["has a negative size", { ...good, packed: [{ ...packed, size: -1 }] }],
-    ["has a size that is no number", { ...good, packed: [{ ...packed, size: "4" }] }],
+    ["has a size that is not a number", { ...good, packed: [{ ...packed, size: "4" }] }],
     ["has a broken offset", { ...good, packed: [{ ...packed, offset: 0.5 }] }],
     ["reads past its pack", { ...good, packed: [{ ...packed, offset: 7 }] }],
-    ["reads past all numbers", { ...good, packed: [{ ...packed, offset: Number.MAX_SAFE_INTEGER }] }],
+    ["reads past the largest number", { ...good, packed: [{ ...packed, offset: Number.MAX_SAFE_INTEGER }] }],
     ["names no pack", { ...good, packed: [{ ...packed, pack: 1 }] }],
     ["has a pack elsewhere", { ...good, packs: [{ name: "../../etc/passwd", bytes: 10 }] }],
     ["has a pack that is too large", { ...good, packs: [{ name: NAME, bytes: Manifest.MAX_PACK + 1 }] }],
     ["has a copy elsewhere", { ...good, copied: [{ ...copied, copy: "../x.copy" }] }],
     ["has an absolute copy", { ...good, copied: [{ ...copied, copy: "/etc/passwd" }] }],
     ["drops a file elsewhere", { ...good, dropped: [{ name: "../../x", at: 1 }] }],
-    ["names a path twice", { ...good, copied: [{ ...copied, path: "d/small" }] }],
+    ["contains a path twice", { ...good, copied: [{ ...copied, path: "d/small" }] }],
     ["has a file below a file", { ...good, copied: [{ ...copied, path: "d/small/x" }] }],
     ["has a file below a link", { ...good, copied: [{ ...copied, path: "d/link/x" }] }],
     ["has a file far below a link", { ...good, copied: [{ ...copied, path: "d/link/x/y/z" }] }],
-    ["has a link that leads outside", { ...good, links: [{ path: "d/link", target: "../../x" }] }],
+    ["has a link to a target outside", { ...good, links: [{ path: "d/link", target: "../../x" }] }],
     ["has a link to an absolute path", { ...good, links: [{ path: "d/link", target: "/etc" }] }],
     ["has too many bytes", { ...good, copied: [{ ...copied, size: 1e9 }] }]
-  ])("that %s is refused as a whole", (_name, document) => {
+  ])("that %s is rejected as a whole", (_name, document) => {
     const text = typeof document === "string" ? document : JSON.stringify(document)
     expect(Result.isFailure(Manifest.decode(text, 7, LIMITS))).toBe(true)
   })
 
-  it("with more files than are believed is refused", () => {
+  it("with more files than maxFiles is rejected", () => {
     const read = Manifest.decode(JSON.stringify(good), 7, { ...LIMITS, maxFiles: 3 })
-    expect(Result.getOrThrow(Result.flip(read))).toBe("it names 4 files; maxFiles is 3")
+    expect(Result.getOrThrow(Result.flip(read))).toBe("it has 4 files, but maxFiles is 3")
   })
 
-  it("property: of any text is read or refused, and never throws", () => {
+  it("property: of any text is decoded or rejected without an exception", () => {
     fc.assert(fc.property(fc.oneof(fc.string(), fc.json(), fc.json().map((json) => `{"format":1,"packed":${json}}`)), (text) => {
       expect(Result.isResult(Manifest.decode(text, 7, LIMITS))).toBe(true)
     }))

@@ -32,7 +32,7 @@ const merged = (held: Manifest.Manifest, what: ManifestMerge.Changes, now = 0) =
   return result
 }
 
-/** Every pack that an entry is in is listed, no other is, and none of them counts as dropped. */
+/** Checks that the listed packs are exactly the used ones, and that none of them is dropped. */
 const expectWhole = (manifest: Manifest.Manifest) => {
   const used = new Set([...manifest.entries.values()].flatMap((one) => one.kind === "packed" ? [one.pack] : []))
   expect(new Set(manifest.packs.keys())).toEqual(used)
@@ -40,7 +40,7 @@ const expectWhole = (manifest: Manifest.Manifest) => {
 }
 
 describe("merging", () => {
-  it("property: two writers' additions are both there, in either order, and whatever both wrote is of one of them", () => {
+  it("property: keeps the additions of two writers in either order, and one version of each common path", () => {
     const paths = fc.uniqueArray(fc.constantFrom("a", "b", "c", "d", "e"))
     fc.assert(fc.property(paths, paths, fc.nat(), fc.nat(), (one, two, timeOne, timeTwo) => {
       const first = changes(...one.map((path, index) => add(path, entry("a", timeOne, index))))
@@ -59,7 +59,7 @@ describe("merging", () => {
     }))
   })
 
-  it("a change of what the writer knew wins, even with an earlier mtime", () => {
+  it("accepts a change of the known version even with an earlier mtime", () => {
     const old = entry("a", 9)
     const held = merged(Manifest.empty, changes(add("x", old)))
     const restored = entry("b", 1)
@@ -68,7 +68,7 @@ describe("merging", () => {
     expect(result.dropped).toEqual(new Map([[pack("a"), 5]]))
   })
 
-  it("a change of what a sibling has changed since wins only with the later mtime", () => {
+  it("accepts a conflicting change only with the later mtime", () => {
     const old = entry("a", 1)
     const theirs = entry("b", 5)
     const held = merged(merged(Manifest.empty, changes(add("x", old))), changes(add("x", theirs, old)))
@@ -76,7 +76,7 @@ describe("merging", () => {
     expect(ManifestMerge.merge(held, changes(add("x", entry("c", 4), old)), 0, GRACE)).toBeUndefined()
   })
 
-  it("a removal takes what the writer knew, and nothing that a sibling has made of it", () => {
+  it("removes only the version that the writer knew", () => {
     const old = entry("a", 1)
     const held = merged(Manifest.empty, changes(add("x", old)))
     const removal: ManifestMerge.Changes = {
@@ -88,14 +88,14 @@ describe("merging", () => {
     expect(ManifestMerge.merge(changed, removal, 0, GRACE)).toBeUndefined()
   })
 
-  it("a file never takes the place of a sibling's directory, nor a directory that of a file", () => {
+  it("replaces neither a directory of another worker by a file nor a file by a directory", () => {
     const held = merged(Manifest.empty, changes(add("d/x", entry("a", 1)), add("d", { kind: "directory", mode: 0o755 })))
     expect(ManifestMerge.merge(held, changes(add("d", entry("b", 9))), 0, GRACE)).toBeUndefined()
     const file = merged(Manifest.empty, changes(add("d", entry("a", 1))))
     expect(ManifestMerge.merge(file, changes(add("d/x", entry("b", 9))), 0, GRACE)).toBeUndefined()
   })
 
-  it("what is out of use is listed until the grace is over, and forgotten then", () => {
+  it("lists unused packs until the end of the grace period", () => {
     const old = entry("a", 1)
     const held = merged(merged(Manifest.empty, changes(add("x", old))), changes(add("x", entry("b", 2), old)), 100)
     expect(held.dropped).toEqual(new Map([[pack("a"), 100]]))
@@ -104,19 +104,19 @@ describe("merging", () => {
   })
 })
 
-describe("compaction is worth it", () => {
+describe("compaction", () => {
   const held = (packs: ReadonlyArray<readonly [string, number]>, live: ReadonlyArray<readonly [string, number]>) => ({
     packs: new Map(packs),
     entries: new Map(live.map(([name, size], index) => [`${index}`, { ...entry("a", 1), pack: name, size }])),
     dropped: new Map()
   })
 
-  it("for packs that are more than half dead, and for no others", () => {
+  it("selects packs that are more than half unused", () => {
     const manifest = held([["a", 1e7], ["b", 1e7], ["c", 1e7]], [["a", 4e6], ["b", 6e6], ["c", 2e6], ["c", 2e6]])
     expect(ManifestMerge.packsToCompact(manifest)).toEqual(new Set(["a", "c"]))
   })
 
-  it("for small packs once there are many", () => {
+  it("selects small packs when there are many", () => {
     const small = (count: number) => {
       const packs = Array.from({ length: count }, (_, index) => [`p${index}`, 1000] as const)
       return held(packs, packs)
@@ -125,7 +125,7 @@ describe("compaction is worth it", () => {
     expect(ManifestMerge.packsToCompact(small(32)).size).toBe(32)
   })
 
-  it("up to a bound", () => {
+  it("selects packs up to a total size", () => {
     const packs = Array.from({ length: 20 }, (_, index) => [`p${index}`, 32 * 1024 * 1024] as const)
     expect(ManifestMerge.packsToCompact(held(packs, packs.map(([name]) => [name, 1]))).size).toBe(8)
   })

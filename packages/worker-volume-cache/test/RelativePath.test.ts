@@ -10,7 +10,7 @@ const part = fc.constantFrom("..", ".", "", "a", "b", "...", "..a", "a..", " ", 
 const crafted = fc.array(part, { maxLength: 6 }).map((parts) => parts.join("/"))
 
 // docs/spec/volume-cache.md#rules
-describe("the guard of paths", () => {
+describe("the check of paths", () => {
   it.each([
     "",
     ".",
@@ -36,7 +36,7 @@ describe("the guard of paths", () => {
     "x".repeat(256),
     "é".repeat(128),
     `${"a/".repeat(2100)}a`
-  ])("refuses %j", (path) => {
+  ])("rejects %j", (path) => {
     expect(unsafeReason(path)).toEqual(expect.any(String))
   })
 
@@ -64,7 +64,7 @@ describe("the guard of paths", () => {
     }
   )
 
-  it("property: what it lets through stays inside, and is spelled in one way only", () => {
+  it("property: accepts only normalized paths inside the directory", () => {
     fc.assert(fc.property(fc.oneof(crafted, fc.string({ unit: "binary", maxLength: 30 })), (path) => {
       if (unsafeReason(path) !== undefined) return
       const at = resolve(ROOT, path)
@@ -74,14 +74,14 @@ describe("the guard of paths", () => {
   })
 })
 
-describe("the guard of links", () => {
+describe("the check of links", () => {
   it.each([
     ["snapshots/1/model.bin", "../../blobs/abc"],
     ["a", "b"],
     ["a/b", ".."],
     ["a/b/c", "../.."],
     ["a/b", "../c/d"]
-  ])("%j may lead to %j", (path, target) => {
+  ])("accepts a link %j to %j", (path, target) => {
     expect(unsafeLinkReason(path, target)).toBeUndefined()
   })
 
@@ -92,7 +92,7 @@ describe("the guard of links", () => {
     ["a", "../a"],
     ["a/b", "../../x"],
     ["a/b", "../.."],
-    // Where `d` is itself a link to a directory further up, this is outside, though it does not look like it.
+    // If `d` is itself a link to a parent directory, this target is outside.
     ["a/b", "d/../../x"],
     ["a/b", "../d/.."],
     ["a", "b\0"],
@@ -100,11 +100,11 @@ describe("the guard of links", () => {
     ["a", "b/"],
     ["a", "\ud800"],
     ["a", ".~stint-1/f0"]
-  ])("%j must not lead to %j", (path, target) => {
+  ])("rejects a link %j to %j", (path, target) => {
     expect(unsafeLinkReason(path, target)).toEqual(expect.any(String))
   })
 
-  it("property: what it lets through stays inside", () => {
+  it("property: accepts only targets inside the directory", () => {
     const path = fc.array(fc.constantFrom("a", "b"), { minLength: 1, maxLength: 4 }).map((parts) => parts.join("/"))
     fc.assert(fc.property(path, crafted, (link, target) => {
       if (unsafeLinkReason(link, target) !== undefined) return

@@ -36,7 +36,7 @@ const started = Effect.gen(function*() {
 
 // docs/spec/volume-cache.md#using-a-cache
 describe("hydrate and sync", () => {
-  it.effect("what one worker leaves, the next cold one begins with: bytes, modes, times, links, empty directories", () =>
+  it.effect("restore bytes, modes, times, links and empty directories in the next cold worker", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       const [synced] = yield* a.sync
@@ -48,14 +48,14 @@ describe("hydrate and sync", () => {
       expect(fs.readdirSync(root).filter((name) => name.startsWith(".~"))).toEqual([])
     }))
 
-  it.effect("syncs when its scope closes", () =>
+  it.effect("sync when the scope closes", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
       expect(Trees.read((yield* kit.cold()).root)).toEqual(Trees.read(a.root))
     }))
 
-  it.effect("an endpoint sees nothing of another one's mirror", () =>
+  it.effect("separate the mirrors of endpoints", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -63,7 +63,7 @@ describe("hydrate and sync", () => {
       expect(hydrated).toMatchObject({ files: 0, firstError: undefined })
     }))
 
-  it.effect("each directory has a mirror of its own", () =>
+  it.effect("use one mirror per directory", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const dirs = ["models", "compiled"].map((name) => join(kit.folder, name))
@@ -76,7 +76,7 @@ describe("hydrate and sync", () => {
       expect(dirs.map((dir) => Trees.read(dir))).toEqual(before)
     }))
 
-  it.effect("a directory that does not exist is made when there is something to put into it, and not before", () =>
+  it.effect("create a missing directory only when there is a file for it", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const empty = yield* kit.cold()
@@ -84,7 +84,7 @@ describe("hydrate and sync", () => {
       expect(fs.existsSync(empty.root)).toBe(false)
     }))
 
-  it.effect("a file that is there already stays as it is", () =>
+  it.effect("do not change an existing file", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -99,12 +99,12 @@ describe("hydrate and sync", () => {
       expect(fs.readlinkSync(join(b.root, "blobs/abc"))).toBe("elsewhere")
       expect(fs.readFileSync(join(b.root, "snapshots"), "utf8")).toBe("a file")
       expect(fs.readFileSync(join(b.root, "models/large.bin"), "utf8")).toBe(LARGE)
-      // And nothing of a sibling's makes way for it.
+      // The existing file does not replace another worker's version either.
       yield* b.close
       expect(Object.keys(Trees.read((yield* kit.cold()).root))).toEqual(Object.keys(Trees.read(a.root)))
     }))
 
-  it.effect("a warm directory is filled with nothing", () =>
+  it.effect("copy nothing to a warm directory", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -114,8 +114,8 @@ describe("hydrate and sync", () => {
     }))
 })
 
-describe("incremental", () => {
-  it.effect("nothing new costs no write and no read of the manifest", () =>
+describe("an incremental sync", () => {
+  it.effect("without changes neither writes nor reads the manifest", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -126,7 +126,7 @@ describe("incremental", () => {
       expect(volume.log.filter(({ operation }) => operation !== "stat" && operation !== "list")).toEqual([])
     }))
 
-  it.effect("one small file of many costs one small pack and one manifest", () =>
+  it.effect("writes one small pack and one manifest for one new small file", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -143,7 +143,7 @@ describe("incremental", () => {
       expect(fs.readFileSync(join((yield* kit.cold()).root, "small.txt"), "utf8")).toBe("other")
     }))
 
-  it.effect("a changed large file is copied, and no other", () =>
+  it.effect("copies only the changed large file", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -154,7 +154,7 @@ describe("incremental", () => {
       expect(volume.log.filter(({ operation }) => operation === "copyIn")).toHaveLength(1)
     }))
 
-  it.effect("a mode is changed without its bytes being copied", () =>
+  it.effect("changes a mode without copying bytes", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -167,7 +167,7 @@ describe("incremental", () => {
       expect(Trees.read((yield* kit.cold()).root)).toEqual(Trees.read(root))
     }))
 
-  it.effect("a change within one tick of the clock, of the same size, is found", () =>
+  it.effect("detects a change of the same size within one clock tick", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const a = yield* kit.start("a")
@@ -180,14 +180,14 @@ describe("incremental", () => {
       fs.utimesSync(file, now, now)
       yield* a.sync
       expect(fs.readFileSync(join((yield* kit.cold()).root, "x"), "utf8")).toBe("two")
-      // Once it has been read late enough, it is trusted.
+      // After a later read, its mtime is trusted.
       const before = now - 1
       fs.utimesSync(file, before, before)
       yield* a.sync
       expect((yield* a.sync)[0]).toMatchObject({ files: 0, unchanged: 1 })
     }))
 
-  it.effect("with trustDirectories only directories that have changed are looked into, and nothing that was renamed into place is missed", () =>
+  it.effect("with trustDirectories scans only changed directories and finds renamed files", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -218,7 +218,7 @@ describe("incremental", () => {
       expect(fs.statSync(join(after.root, "nothing")).mode & 0o777).toBe(0o700)
     }))
 
-  it.effect("many small syncs leave few packs", () =>
+  it.effect("compacts the packs of many small syncs", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const a = yield* kit.start("a")
@@ -237,7 +237,7 @@ describe("incremental", () => {
       expect(manifest.packs.length).toBeLessThan(32)
     }))
 
-  it.effect("what is out of use is deleted after the grace, and not before", () =>
+  it.effect("deletes unused files only after the grace period", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const a = yield* kit.start("a")
@@ -251,7 +251,7 @@ describe("incremental", () => {
       yield* a.sync
       const there = () => held.filter((name) => fs.existsSync(join(kit.mirror(), name)))
       expect(there()).toEqual(held)
-      // An hour and more goes by, for the workers' clocks and for what the volume says of the files.
+      // More than an hour passes, for the clocks of the workers and the file times of the volume.
       yield* TestClock.adjust("2 hours")
       const old = Date.now() / 1000 - 7200
       const folders = ["packs", "copies", "manifests"].map((folder) => join(kit.mirror(), folder))
@@ -266,8 +266,8 @@ describe("incremental", () => {
     }))
 })
 
-describe("what is left out", () => {
-  it.effect("locks, half files, and links that lead outside", () =>
+describe("a sync skips", () => {
+  it.effect("locks, partial files, and links to targets outside", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const a = yield* kit.start("a")
@@ -287,7 +287,7 @@ describe("what is left out", () => {
       expect(Object.keys(Trees.read((yield* kit.cold()).root))).toEqual(["kept", "sub", "sub/link"])
     }))
 
-  it.effect("a link to a place in the directory that is spelled from the root is mirrored as one from where it is", () =>
+  it.effect("no absolute link whose target is in the directory, but makes it relative", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const a = yield* kit.start("a")
@@ -312,7 +312,7 @@ describe("what is left out", () => {
       expect((yield* a.sync)[0]).toMatchObject({ files: 1, skipped: 2, firstError: undefined })
     }))
 
-  it.effect("what the option says, in place of the defaults", () =>
+  it.effect("the patterns of the option instead of the defaults", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const options = { exclude: [...VolumeCache.defaultExcludes, "*.log", "private/**"] }
@@ -320,7 +320,7 @@ describe("what is left out", () => {
       Trees.write(a.root, { "x.log": { text: "1" }, "private/y": { text: "1" }, kept: { text: "1" }, "z.lock": { text: "1" } })
       yield* a.sync
       expect(Object.keys(Trees.read((yield* kit.cold()).root))).toEqual(["kept", "private"])
-      // What an earlier version of the worker did mirror is not put there either.
+      // Excluded files in the mirror of an earlier worker version are not hydrated either.
       const { hydrated } = yield* kit.cold({ exclude: ["kept"] })
       expect(hydrated).toMatchObject({ files: 0 })
     }))
@@ -358,7 +358,7 @@ describe("what is left out", () => {
 })
 
 describe("deleted files", () => {
-  it.effect("are kept in the mirror", () =>
+  it.effect("stay in the mirror", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.sync
@@ -368,7 +368,7 @@ describe("deleted files", () => {
       expect(Trees.read((yield* kit.cold()).root)).toEqual(all)
     }))
 
-  it.effect("are taken out with deletions: \"propagate\", and nothing that a sibling has added or changed", () =>
+  it.effect("are removed with deletions: \"propagate\", except for files that another worker has added or changed", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -381,11 +381,11 @@ describe("deleted files", () => {
       const { root } = yield* kit.cold()
       expect(fs.readdirSync(join(root, "models")).sort()).toEqual(["new", "run.sh"])
       expect(fs.readFileSync(join(root, "models/run.sh"), "utf8")).toBe("changed by c")
-      // And c does not bring back what b has taken out.
+      // The sync of c does not restore the files that b has removed.
       expect((yield* c.sync)[0]).toMatchObject({ files: 0 })
     }))
 
-  it.effect("a file may take the place of a directory that was deleted", () =>
+  it.effect("allow a file to replace a deleted directory", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
@@ -398,7 +398,7 @@ describe("deleted files", () => {
 })
 
 describe("limits", () => {
-  it.effect("no more than maxBytes and maxFiles goes to the mirror, and the log says so", () =>
+  it.effect("bound the mirror by maxBytes and maxFiles, with a log line", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const a = yield* kit.start("a", { maxBytes: 8, maxFiles: 3 })
@@ -413,13 +413,13 @@ describe("limits", () => {
       expect(synced?.firstError).toMatch(/more than 3 files/)
     }))
 
-  it.effect("a mirror that does not fit on the disk is left out as far as it does not", () =>
+  it.effect("skip the files of the mirror that do not fit on the disk", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* started
       yield* a.close
       const statfsSync: typeof fs.statfsSync = Object.assign(() => Object.assign(fs.statfsSync("/"), { bavail: 110, bsize: 10 }))
       const { hydrated, root } = yield* kit.cold({ local: { statfsSync } })
-      expect(hydrated).toMatchObject({ skipped: 1, firstError: expect.stringMatching(/no room.*ENOSPC/) })
+      expect(hydrated).toMatchObject({ skipped: 1, firstError: expect.stringMatching(/no space.*ENOSPC/) })
       expect(Object.keys(Trees.read(root)).length).toBeGreaterThan(5)
     }))
 })
@@ -430,14 +430,14 @@ describe("without a volume", () => {
     ["no volume", { endpoint: "e" }, "DEBUG", /neither \/platform-volume nor \/runpod-volume/],
     ["no endpoint id", { volume: "/" }, "DEBUG", /neither PLATFORM_ENDPOINT_ID nor RUNPOD_ENDPOINT_ID is set/],
     [
-      "a volume that is not where it should be",
+      "a volume path that does not exist",
       { volume: "/nowhere", endpoint: "e" },
       "WARN",
-      /"\/nowhere", where no directory is/
+      /"\/nowhere", which is not a directory/
     ],
-    ["an endpoint id that leads outside", { volume: "/", endpoint: "../x" }, "WARN", /no name of a folder/],
-    ["an endpoint id that is a parent", { volume: "/", endpoint: ".." }, "WARN", /no name of a folder/]
-  ])("%s: every operation does nothing, with one line", ([_name, options, level, message]) =>
+    ["an endpoint id with a path outside the volume", { volume: "/", endpoint: "../x" }, "WARN", /is not a folder name/],
+    ["an endpoint id that is ..", { volume: "/", endpoint: ".." }, "WARN", /is not a folder name/]
+  ])("%s: every operation does nothing and logs one line", ([_name, options, level, message]) =>
     Effect.gen(function*() {
       const folder = yield* VolumeCacheTest.folder
       const log = LogMemory.make()
@@ -450,7 +450,7 @@ describe("without a volume", () => {
       expect(fs.existsSync(join(folder, "x"))).toBe(false)
     }))
 
-  it.effect("a directory that contains the volume is not cached, the others are", () =>
+  it.effect("a directory that contains the volume is not cached, but the others are", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const log = LogMemory.make()
@@ -459,21 +459,25 @@ describe("without a volume", () => {
       const options = { dirs: [join(kit.folder, "outer"), join(kit.folder, "fine")], volume, endpoint: "e" }
       const cache = yield* VolumeCache.scoped(options).pipe(Effect.provide(log.layer))
       expect(cache.hydrated.map(({ directory }) => directory)).toEqual([join(kit.folder, "fine")])
-      expect(log.lines[0]).toMatchObject({ level: "WARN", message: expect.stringMatching(/contain one another/) })
+      expect(log.lines[0]).toMatchObject({ level: "WARN", message: expect.stringMatching(/overlap, so it is not cached/) })
     }))
 })
 
 describe("options", () => {
   it.effect.each<[string, Parameters<typeof VolumeCache.layer>[0], RegExp]>([
-    ["no directory", { dirs: [] }, /dirs names no directory/],
-    ["an empty directory", { dirs: ["a", " "] }, /dirs names no directory/],
+    ["no directory", { dirs: [] }, /dirs is empty or contains an empty path/],
+    ["an empty directory", { dirs: ["a", " "] }, /dirs is empty or contains an empty path/],
     ["the same directory twice", { dirs: ["/a", "/a/"] }, /which overlap/],
     ["a directory in another", { dirs: ["/a/b", "/a"] }, /dirs has \/a and \/a\/b, which overlap/],
-    ["a relative one in an absolute one", { dirs: [process.cwd(), "x"] }, /which overlap/],
-    ["no concurrency", { dirs: ["/a"], concurrency: 0 }, /concurrency is 0; it must be a whole number from 1 to 64/],
-    ["half a byte", { dirs: ["/a"], maxBytes: 0.5 }, /maxBytes is 0.5/],
-    ["no time", { dirs: ["/a"], hydrateLimit: 0 }, /hydrateLimit is 0; it must be a duration/],
-    ["a grace that is too short", { dirs: ["/a"], grace: "1 minute" }, /grace is 60000 ms; it must be at least hydrateLimit/]
+    ["a relative directory in an absolute one", { dirs: [process.cwd(), "x"] }, /which overlap/],
+    ["a concurrency of 0", { dirs: ["/a"], concurrency: 0 }, /concurrency is 0; it must be an integer from 1 to 64/],
+    ["a fraction of a byte", { dirs: ["/a"], maxBytes: 0.5 }, /maxBytes is 0.5/],
+    ["a time limit of 0", { dirs: ["/a"], hydrateLimit: 0 }, /hydrateLimit is 0; it must be a positive duration/],
+    [
+      "a grace period that is too short",
+      { dirs: ["/a"], grace: "1 minute" },
+      /grace is 60000 ms; it must be at least hydrateLimit/
+    ]
   ])("%s is an error when the layer is built", ([_name, options, message]) =>
     Effect.gen(function*() {
       const exit = yield* Effect.exit(Effect.scoped(Layer.build(VolumeCache.layer(options))))
@@ -482,7 +486,7 @@ describe("options", () => {
       expect(error).toMatchObject({ message: expect.stringMatching(message) })
     }))
 
-  it.effect("directories whose names begin alike do not overlap", () =>
+  it.effect("directories whose names share a prefix do not overlap", () =>
     Effect.gen(function*() {
       const log = LogMemory.make()
       yield* Effect.scoped(VolumeCache.scoped({ dirs: ["/nowhere/a", "/nowhere/ab"] })).pipe(Effect.provide(log.layer))
@@ -516,20 +520,20 @@ describe("plain code", () => {
     )
   })
 
-  it("rejects wrong options with a TypeError", async () => {
+  it("rejects invalid options with a TypeError", async () => {
     await expect(VolumeCache.open({ dirs: [] })).rejects.toThrow(TypeError)
   })
 })
 
 describe("in tests of programs", () => {
-  it.effect("the recorder counts syncs, the one at the end included", () =>
+  it.effect("the recorder counts syncs, including the final one", () =>
     Effect.gen(function*() {
       const recorder = VolumeCacheTest.recorder()
       yield* VolumeCache.sync.pipe(Effect.provide(recorder.layer))
       expect(recorder.syncs()).toBe(2)
     }))
 
-  it.effect("a temporary volume is a real one", () =>
+  it.effect("a temporary volume stores files", () =>
     Effect.gen(function*() {
       const dir = join(yield* VolumeCacheTest.folder, "x")
       Trees.write(dir, { a: { text: "1" } })

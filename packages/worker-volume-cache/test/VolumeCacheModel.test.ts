@@ -1,5 +1,5 @@
 /**
- * What holds whatever happens: any tree, any change, any order of two writers, any moment of a kill.
+ * Properties for any tree, any change, any interleaving of two writers, and a kill at any moment.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -13,14 +13,14 @@ import * as Kit from "./CacheHarness.ts"
 import * as Faults from "./FaultyVolume.ts"
 import * as Trees from "./FileTrees.ts"
 
-/** What of a tree can be mirrored: everything but links that lead outside. */
+/** The part of a tree that can be mirrored: all but links to targets outside. */
 const mirrored = (tree: { readonly [path: string]: string }) =>
   Object.fromEntries(
     Object.entries(tree).filter(([path, node]) => !node.startsWith("-> ") || unsafeLinkReason(path, node.slice(3)) === undefined)
   )
 
 describe("any tree", () => {
-  it("property: sync and hydrate give the same tree, after any changes, from one process or several", async () => {
+  it("property: sync and hydrate reproduce the tree after any changes, by one process or several", async () => {
     await fc.assert(
       fc.asyncProperty(
         fc.array(fc.array(Trees.step, { minLength: 1, maxLength: 8 }), { minLength: 1, maxLength: 4 }),
@@ -42,7 +42,7 @@ describe("any tree", () => {
                   firstError: undefined
                 })
                 expect(Trees.read(cold.root)).toEqual(mirrored(Trees.read(worker.root)))
-                // The next one goes on from a cold start, or the same one from what it remembers.
+                // Either a cold worker continues, or the same one with its state.
                 if (restart) worker = cold.cache
               }
             })
@@ -53,7 +53,7 @@ describe("any tree", () => {
   })
 })
 
-/** Lets one operation through at a time: the next one is chosen when every participant waits for its turn. */
+/** Runs one operation at a time: the next one is chosen when every participant waits for its turn. */
 const turns = (choices: ReadonlyArray<number>) => {
   const waiting: Array<{ readonly who: string; readonly go: () => void }> = []
   const live = new Set<string>()
@@ -71,12 +71,12 @@ const turns = (choices: ReadonlyArray<number>) => {
             waiting.push({ who, go: () => resume(Effect.void) })
             look()
           }),
-          // One of several operations of a participant may be followed by none.
+          // A participant may have no further operation.
           Effect.ensuring(run, Effect.sync(look))
         )
         : run
     )
-  /** Takes part from its beginning to its end. */
+  /** Runs a participant from start to end. */
   const participate = <A, E, R>(who: string, effect: Effect.Effect<A, E, R>) =>
     Effect.ensuring(
       Effect.andThen(Effect.yieldNow, effect),
@@ -92,7 +92,7 @@ describe("two writers at once", () => {
   const file = fc.record({ name: fc.constantFrom("a", "b", "c", "d", "e", "f"), size: fc.constantFrom(1, 200) })
   const additions = fc.uniqueArray(file, { minLength: 1, maxLength: 5, selector: ({ name }) => name })
 
-  it("property: in any order of their operations nothing is lost, and a reader finds only whole files", async () => {
+  it("property: lose nothing in any order of their operations, and a reader finds only complete files", async () => {
     await fc.assert(
       fc.asyncProperty(
         additions,
@@ -137,7 +137,7 @@ describe("two writers at once", () => {
     )
   })
 
-  it("property: where the volume has no hard links, a reader still finds only whole files, and the next syncs add what got lost", async () => {
+  it("property: without hard links, a reader finds only complete files, and the next syncs restore lost additions", async () => {
     await fc.assert(
       fc.asyncProperty(
         additions,
@@ -208,7 +208,7 @@ describe("a kill -9", () => {
             for (const [path, node] of Object.entries(found)) expect([before[path], after[path]]).toContain(node)
             expect(Object.keys(found)).toEqual(expect.arrayContaining(Object.keys(before)))
 
-            // The next worker on the same disk brings it all.
+            // The next worker on the same disk syncs everything.
             const again = yield* kit.start("b")
             yield* again.sync
             expect(Trees.read((yield* kit.cold()).root)).toEqual(after)
@@ -220,14 +220,14 @@ describe("a kill -9", () => {
       })
   )
 
-  it.effect("in a hydration leaves no half file under its name", () =>
+  it.effect("during a hydration leaves no partial file under its name", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const a = yield* kit.start("a")
       Trees.write(a.root, { "d/one": { text: "one" }, two: { text: "two" }, "d/large": { text: "large".repeat(50) } })
       yield* a.sync
       const whole = Trees.read(a.root)
-      // The disk dies at every call that changes it, one after the other.
+      // The process is killed at each call that changes the disk, one after the other.
       const calls = [
         "mkdirSync",
         "openSync",
@@ -257,7 +257,7 @@ describe("a kill -9", () => {
         for (const [path, node] of Object.entries(found)) {
           if (!path.startsWith(".~stint-") && !node.startsWith("directory")) expect(node).toBe(whole[path])
         }
-        // A worker that starts again on that disk has it all, and gives nothing half to the mirror.
+        // The next worker on that disk gets all files and mirrors no partial file.
         const again = yield* kit.start(name)
         yield* again.sync
         expect(Trees.read((yield* kit.cold()).root)).toEqual(whole)
@@ -267,13 +267,13 @@ describe("a kill -9", () => {
 })
 
 describe("losing a race", () => {
-  it.effect("a writer that is never first gives up, and says so", () =>
+  it.effect("fails with a message after 100 lost races", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const real = VolumeFiles.make()
       const files = Faults.around((operation, path, run) =>
         operation === "link"
-          // Somebody else takes the name in the very last moment.
+          // Another writer takes the name at the last moment.
           ? Effect.andThen(Effect.promise(() => fs.promises.writeFile(path, "{}", { flag: "wx" })), run)
           : run, real)
       const a = yield* kit.start("a", { files })
@@ -281,11 +281,11 @@ describe("losing a race", () => {
       const exit = yield* Effect.exit(a.sync)
       expect(Exit.isSuccess(exit) && exit.value[0]).toMatchObject({
         complete: false,
-        firstError: expect.stringMatching(/100 other writers were faster/)
+        firstError: expect.stringMatching(/100 other writers published first/)
       })
     }))
 
-  it.effect("an answer that got lost on its way is understood: the generation is ours", () =>
+  it.effect("recognizes its own generation when the response to the link is lost", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const files = Faults.around((operation, path, run) =>

@@ -35,7 +35,7 @@ const folders = () => {
   return { folder, volume, directory }
 }
 
-/** Waits for something that another process brings about. */
+/** Waits for a condition that another process fulfils. */
 const until = (holds: () => boolean) => expect.poll(holds, { timeout: 20_000, interval: 20 }).toBe(true)
 
 // docs/spec/worker-lifecycle.md#shutdown, docs/spec/volume-cache.md#using-a-cache
@@ -51,7 +51,7 @@ describe("a worker", () => {
     return { stub, directory, volume, worker }
   }
 
-  it("is filled before its first take, and synced after its last result, before it exits", async () => {
+  it("fills its directories before the first take and syncs after the last result, before it exits", async () => {
     const { directory, stub, worker } = await platform()
     const first = worker()
     const id = stub.submit({ name: "model", text: "downloaded", after: "SIGTERM" })
@@ -61,9 +61,9 @@ describe("a worker", () => {
     expect(await stub.resultOf(id)).toEqual({ output: null })
     const { code, stdout } = await first.ended
     expect(code).toBe(0)
-    expect(stdout).toMatch(/Stopping: SIGTERM.*Volume cache: 1 file \(10 B\) of .*new on the volume/s)
+    expect(stdout).toMatch(/Stopping: SIGTERM.*Volume cache: 1 file \(10 B\) of .*copied to the volume/s)
 
-    // The disk of the first one is gone with it.
+    // The disk of the first worker no longer exists.
     rmSync(directory, { recursive: true })
     const second = worker()
     const next = stub.submit({ name: "model", text: "changed" })
@@ -73,11 +73,11 @@ describe("a worker", () => {
     expect(await second.ended).toMatchObject({ code: 0 })
   })
 
-  it("with VolumeCache.syncAfterJobs a kill -9 takes nothing of the jobs before", async () => {
+  it("with VolumeCache.syncAfterJobs loses no files of earlier jobs in a kill -9", async () => {
     const { directory, stub, worker } = await platform()
     const first = worker({ TEST_SYNC_AFTER: "job" })
     await stub.resultOf(stub.submit({ name: "model", text: "downloaded" }))
-    await until(() => first.stdout().includes("new on the volume"))
+    await until(() => first.stdout().includes("copied to the volume"))
     first.kill("SIGKILL")
     await first.ended
     rmSync(directory, { recursive: true })
@@ -85,7 +85,7 @@ describe("a worker", () => {
     expect(await stub.resultOf(stub.submit({ name: "model", text: "changed" }))).toEqual({ output: "downloaded" })
   })
 
-  it("without a volume runs as it would without a cache, with one DEBUG line", async () => {
+  it("without a volume runs as without a cache, with one DEBUG line", async () => {
     const { stub, volume, worker } = await platform()
     rmSync(volume, { recursive: true })
     const cold = worker({ PLATFORM_VOLUME_PATH: "" })
@@ -100,10 +100,10 @@ describe("a worker", () => {
   })
 })
 
-/** What a cold worker finds; every file must be whole. */
+/** Reads the files of a cold worker; every file must be complete. */
 const cold = async (folder: string, volume: string, number: number) => {
   const directory = join(folder, `cold-${number}`)
-  // The mirror belongs to the directory's name, which is `directory`: this process works elsewhere.
+  // The mirror is identified by the name `directory`, although this process has another working directory.
   mkdirSync(directory)
   const { hydrated } = await openIn(directory, volume)
   const root = join(directory, "directory")
@@ -127,14 +127,14 @@ const openIn = async (directory: string, volume: string) => {
   }
 }
 
-describe("processes at once", () => {
+describe("concurrent processes", () => {
   const writer = (folder: string, volume: string, name: string, turns: number) => {
     const cwd = join(folder, name)
     mkdirSync(cwd)
     return start("writer", { cwd, args: ["directory", volume, name, String(turns)], env: { PLATFORM_LOG_LEVEL: "WARN" } })
   }
 
-  it("several that sync the same mirror all the time lose nothing of one another", async () => {
+  it("lose no files of each other when they sync the same mirror continuously", async () => {
     const { folder, volume } = folders()
     const writers = ["a", "b", "c"].map((name) => writer(folder, volume, name, 15))
     let reader = 0
@@ -155,7 +155,7 @@ describe("processes at once", () => {
     expect(reader).toBeGreaterThan(1)
   })
 
-  it("kill -9 at any moment leaves a mirror that can be read, with everything that was said to be synced", async () => {
+  it("leave a readable mirror with all synced files after a kill -9 at any moment", async () => {
     const { folder, volume } = folders()
     for (let round = 0; round < 6; round++) {
       const victim = writer(folder, volume, `v${round}`, 1000)

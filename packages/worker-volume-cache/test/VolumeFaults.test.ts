@@ -1,5 +1,5 @@
 /**
- * Best effort (docs/spec/volume-cache.md#best-effort): whatever breaks, the worker starts cold, nothing is raised, and the log says what to do.
+ * Best effort (docs/spec/volume-cache.md#best-effort): after any failure the worker starts cold without an error, and the log has the remedy.
  */
 import { describe, expect, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ const tree: Trees.Tree = {
   "d/large": { text: LARGE, mtime: 1_600_000_000 }
 }
 
-/** A volume that a first worker has synced to. */
+/** A volume after the sync of a first worker. */
 const synced = Effect.gen(function*() {
   const kit = yield* Kit.make
   const a = yield* kit.start("a")
@@ -32,26 +32,26 @@ const only = (folder: string) => join(folder, fs.readdirSync(folder)[0] ?? "")
 const newestManifest = (kit: Kit.Kit) =>
   join(kit.mirror(), "manifests", fs.readdirSync(join(kit.mirror(), "manifests")).sort().at(-1) ?? "")
 
-describe("a volume on which an operation fails", () => {
+describe("a volume with a failing operation", () => {
   it.effect.each(
     ["EACCES", "ENOSPC", "EIO", "ESTALE", "EROFS"].flatMap((code) =>
       (["realPath", "stat", "makeDirectory", "list", "readAll", "read", "write", "link", "copyIn", "copyOut"] as const).map((
         operation
       ) => [code, operation] as const)
     )
-  )("%s at %s raises nothing, and what is there stays good", ([code, operation]) =>
+  )("%s at %s raises no error and leaves the mirror valid", ([code, operation]) =>
     Effect.gen(function*() {
       const { a, kit } = yield* synced
       const b = yield* kit.start("b", { files: Faults.failing(code, (one) => one === operation) })
       Trees.write(b.root, { new: { text: "new" }, "d/more": { text: `${LARGE}!` } })
       yield* b.sync
       yield* b.close
-      // Making folders that are there is not attempted; whatever was attempted and failed was said.
+      // Existing folders are not created again; every failed attempt is logged.
       if (operation !== "makeDirectory") {
         expect(warnings(kit).join("\n")).toMatch(
           code === "EACCES" || code === "EROFS"
             ? /Let the worker's user write|cannot be used|no network volume/
-            : /Free some|Look at the mount|cannot be used|no network volume/
+            : /Free some|Check the mount|cannot be used|no network volume/
         )
       }
       const { hydrated, root } = yield* kit.cold()
@@ -59,7 +59,7 @@ describe("a volume on which an operation fails", () => {
       expect(Trees.read(root)).toMatchObject(Trees.read(a.root))
     }))
 
-  it.effect("a full volume: the log says so, and what to do", () =>
+  it.effect("that is full is logged with the remedy", () =>
     Effect.gen(function*() {
       const { kit } = yield* synced
       const b = yield* kit.start("b", { files: Faults.failing("ENOSPC", (operation) => operation === "write") })
@@ -69,8 +69,8 @@ describe("a volume on which an operation fails", () => {
     }))
 })
 
-describe("a disk on which an operation fails", () => {
-  it.effect("full: what fits is whole, the rest is left out", () =>
+describe("a disk with a failing operation", () => {
+  it.effect("that is full receives complete files and skips the rest", () =>
     Effect.gen(function*() {
       const { kit } = yield* synced
       let writes = 0
@@ -84,7 +84,7 @@ describe("a disk on which an operation fails", () => {
       expect(fs.readdirSync(root).filter((name) => name.startsWith(".~"))).toEqual([])
     }))
 
-  it.effect("a file instead of the directory", () =>
+  it.effect("that has a file instead of the directory is not hydrated", () =>
     Effect.gen(function*() {
       const { kit } = yield* synced
       fs.mkdirSync(join(kit.folder, "b"))
@@ -95,7 +95,7 @@ describe("a disk on which an operation fails", () => {
       expect(fs.readFileSync(kit.disk("b"), "utf8")).toBe("a file")
     }))
 
-  it.effect("files that cannot be read are left out of a sync, the others are not", () =>
+  it.effect("with unreadable files syncs the other files", () =>
     Effect.gen(function*() {
       const kit = yield* Kit.make
       const openSync: typeof fs.openSync = (path, ...rest) => {
@@ -113,7 +113,7 @@ describe("a disk on which an operation fails", () => {
       expect(Object.keys(Trees.read((yield* kit.cold()).root))).toEqual(["open"])
     }))
 
-  it.effect("what a killed hydration left is removed when it is old, and not before", () =>
+  it.effect("keeps the staging folder of a killed hydration until it is old", () =>
     Effect.gen(function*() {
       const { kit } = yield* synced
       const [old, fresh] = [join(kit.disk("b"), ".~stint-old"), join(kit.disk("b"), ".~stint-fresh")]
@@ -127,7 +127,7 @@ describe("a disk on which an operation fails", () => {
 describe("damage", () => {
   const repairs = (kit: Kit.Kit, a: { readonly root: string }) =>
     Effect.gen(function*() {
-      // The worker has to make the files itself, and gives them back to the mirror, even with the same times.
+      // The worker creates the files itself and restores them in the mirror, even with the same times.
       const b = yield* kit.start("b")
       Trees.write(b.root, tree)
       yield* b.sync
@@ -137,18 +137,18 @@ describe("damage", () => {
     })
 
   it.effect.each<[string, (kit: Kit.Kit) => void, number]>([
-    ["a pack that is gone", (kit) => fs.rmSync(only(join(kit.mirror(), "packs"))), 2],
-    ["a pack that was cut", (kit) => fs.truncateSync(only(join(kit.mirror(), "packs")), 7), 2],
+    ["a missing pack", (kit) => fs.rmSync(only(join(kit.mirror(), "packs"))), 2],
+    ["a truncated pack", (kit) => fs.truncateSync(only(join(kit.mirror(), "packs")), 7), 2],
     ["a pack with a wrong byte", (kit) => {
       const pack = only(join(kit.mirror(), "packs"))
       const bytes = fs.readFileSync(pack)
       bytes[0] = (bytes[0] ?? 0) ^ 1
       fs.writeFileSync(pack, bytes)
     }, 1],
-    ["a copy that is gone", (kit) => fs.rmSync(only(join(kit.mirror(), "copies"))), 1],
-    ["a copy that was cut", (kit) => fs.truncateSync(only(join(kit.mirror(), "copies")), 7), 1],
+    ["a missing copy", (kit) => fs.rmSync(only(join(kit.mirror(), "copies"))), 1],
+    ["a truncated copy", (kit) => fs.truncateSync(only(join(kit.mirror(), "copies")), 7), 1],
     ["a copy of zeros", (kit) => fs.writeFileSync(only(join(kit.mirror(), "copies")), Buffer.alloc(LARGE.length)), 1]
-  ])("%s: the other files arrive, and the next sync repairs it", ([_name, harm, damaged]) =>
+  ])("%s does not affect the other files, and the next sync repairs it", ([_name, harm, damaged]) =>
     Effect.gen(function*() {
       const { a, kit } = yield* synced
       harm(kit)
@@ -165,7 +165,7 @@ describe("damage", () => {
     }))
 
   it.effect.each(["", "{", "null", "{\"format\":1}", "\0\0\0\0"])(
-    "a newest manifest of %j: the one before it is used, and replaced by the next sync",
+    "a newest manifest of %j is ignored, and the next sync replaces it",
     (text) =>
       Effect.gen(function*() {
         const { a, kit } = yield* synced
@@ -173,7 +173,7 @@ describe("damage", () => {
         yield* a.sync
         fs.writeFileSync(newestManifest(kit), text)
         const { hydrated, root } = yield* kit.cold()
-        expect(hydrated).toMatchObject({ files: 3, firstError: expect.stringMatching(/manifest is refused/) })
+        expect(hydrated).toMatchObject({ files: 3, firstError: expect.stringMatching(/manifest is rejected/) })
         expect(fs.readFileSync(join(root, "small"), "utf8")).toBe("small")
         Trees.write(a.root, { small: { text: "newest" } })
         yield* a.sync
@@ -183,13 +183,13 @@ describe("damage", () => {
       })
   )
 
-  it.effect("only garbage: a cold worker, and the next sync starts anew", () =>
+  it.effect("of all manifests leaves a cold worker, and the next sync starts from scratch", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* synced
       const manifests = join(kit.mirror(), "manifests")
       for (const name of fs.readdirSync(manifests)) fs.writeFileSync(join(manifests, name), "garbage")
       const { hydrated, root } = yield* kit.cold()
-      expect(hydrated).toMatchObject({ files: 0, complete: true, firstError: expect.stringMatching(/manifest is refused/) })
+      expect(hydrated).toMatchObject({ files: 0, complete: true, firstError: expect.stringMatching(/manifest is rejected/) })
       expect(fs.existsSync(root)).toBe(false)
       const b = yield* kit.start("a")
       yield* b.sync
@@ -200,7 +200,7 @@ describe("damage", () => {
 })
 
 describe("a volume that does not answer", () => {
-  it.effect("at all: nothing is cached after the access limit", () =>
+  it.effect("at the first access is not used after the access limit", () =>
     Effect.gen(function*() {
       const { kit } = yield* synced
       const { files, hangs } = Faults.hanging(() => true)
@@ -209,7 +209,7 @@ describe("a volume that does not answer", () => {
       yield* TestClock.adjust("15 seconds")
       const b = yield* Fiber.join(starting)
       expect(b).toMatchObject({ active: false })
-      expect(warnings(kit)).toEqual([expect.stringMatching(/did not answer within 15s\. Look at its mount/)])
+      expect(warnings(kit)).toEqual([expect.stringMatching(/did not answer within 15s\. Check its mount/)])
     }))
 
   it.effect.each(["read", "copyOut"] as const)(
@@ -224,14 +224,14 @@ describe("a volume that does not answer", () => {
         const b = yield* Fiber.join(starting)
         expect(b.hydrated[0]).toMatchObject({
           complete: false,
-          firstError: "it was not done after 10m",
+          firstError: "it was not finished after 10m",
           files: operation === "read" ? 0 : 2
         })
         expect(Trees.read(a.root)).toMatchObject(Trees.read(b.root))
       })
   )
 
-  it.effect("at a write: the worker ends after the sync limit", () =>
+  it.effect("at a write delays the end of the worker only until the sync limit", () =>
     Effect.gen(function*() {
       const { a, kit } = yield* synced
       const { files, hangs } = Faults.hanging((one) => one === "write")
@@ -241,12 +241,12 @@ describe("a volume that does not answer", () => {
       yield* until(hangs)
       yield* TestClock.adjust("20 seconds")
       yield* Fiber.join(closing)
-      expect(warnings(kit)[0]).toMatch(/it was not done after 20s/)
+      expect(warnings(kit)[0]).toMatch(/it was not finished after 20s/)
       expect(Trees.read((yield* kit.cold()).root)).toEqual(Trees.read(a.root))
     }))
 })
 
-/** Waits in real time, which is what the file system takes, for something that another fiber brings about. */
+/** Waits in real time, because file system operations do, for a condition that another fiber fulfils. */
 const until = (holds: () => boolean): Effect.Effect<void> =>
   Effect.suspend(() =>
     holds()

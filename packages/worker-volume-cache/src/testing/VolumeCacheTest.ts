@@ -1,5 +1,5 @@
 /**
- * A volume cache for tests: one without a volume, and volumes that go away with the test.
+ * Volume caches for tests: a recorder without a volume, and temporary volumes.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -10,14 +10,14 @@ import type { Options } from "../CacheConfig.ts"
 import type { Hydrated } from "../CacheReport.ts"
 import * as VolumeCache from "../VolumeCache.ts"
 
-/** A cache that touches no file, and how often it was synced. */
+/** A cache without file access, and the number of its syncs. */
 export interface Recorder {
-  /** So many syncs were asked for; the one at the end counts when `layer` is closed. */
+  /** The number of requested syncs. The final sync counts when `layer` is closed. */
   readonly syncs: () => number
   readonly layer: Layer.Layer<VolumeCache.VolumeCache>
 }
 
-/** A cache in memory. `hydrated` is what it says it was filled with. */
+/** Creates an in-memory cache that reports `hydrated`. */
 export const recorder = (hydrated: ReadonlyArray<Hydrated> = []): Recorder => {
   let syncs = 0
   const sync = Effect.sync(() => {
@@ -33,15 +33,19 @@ export const recorder = (hydrated: ReadonlyArray<Hydrated> = []): Recorder => {
   }
 }
 
-/** A cache that touches no file. */
+/**
+ * A cache without file access.
+ *
+ * @public
+ */
 export const layer: Layer.Layer<VolumeCache.VolumeCache> = Layer.suspend(() => recorder().layer)
 
-/** An empty folder that is removed when the scope closes: a volume, or a directory to cache. */
+/** An empty folder, for a volume or a cached directory. It is removed when the scope closes. */
 export const folder = Effect.acquireRelease(
   Effect.promise(async () => realpath(await mkdtemp(join(tmpdir(), "stint-volume-cache-")))),
   (path) => Effect.promise(() => rm(path, { recursive: true, force: true }))
 )
 
-/** The real cache on a volume that is removed with the layer. */
+/** The real cache on a temporary volume, which is removed with the layer. */
 export const layerTemporary = (options: Omit<Options, "volume">) =>
   Layer.unwrap(Effect.map(folder, (volume) => VolumeCache.layer({ endpoint: "test", ...options, volume })))

@@ -1,4 +1,4 @@
 /**
- * What tests of programs with a volume cache need. Nothing of it belongs into a program.
+ * Test helpers for programs with a volume cache. Not for production code.
  */
 export * as VolumeCacheTest from "./VolumeCacheTest.ts"
