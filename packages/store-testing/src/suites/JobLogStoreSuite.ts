@@ -99,24 +99,28 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
     }))
 
-  rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the remaining lines", () =>
-    Effect.gen(function*() {
-      const store = yield* JobLogStore
-      const { started } = yield* Scenario.make()
-      const { id } = yield* started("ann")
-      for (let n = 0; n < 30; n++) {
-        yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
-      }
-      const { last, lines } = yield* store.read(ENDPOINT, id, 0, 1_000)
-      assert.strictEqual(last, 300)
-      assert.isAtMost(lines.length, 100)
-      assert.isAtLeast(lines.length, 80)
-      assert.deepStrictEqual(
-        lines.map((line) => line.message),
-        lines.map((line) => `line ${line.number}`)
-      )
-      assert.strictEqual(lines.at(-1)?.number, 300)
-    }), { lines: 100 })
+  rule(
+    "drops a job's oldest lines beyond the line quota, and keeps the numbers of the remaining lines",
+    () =>
+      Effect.gen(function*() {
+        const store = yield* JobLogStore
+        const { started } = yield* Scenario.make()
+        const { id } = yield* started("ann")
+        for (let n = 0; n < 30; n++) {
+          yield* store.append([{ endpoint: ENDPOINT, job: id, missed: 0, lines: entries(n * 10 + 1, n * 10 + 10) }])
+        }
+        const { last, lines } = yield* store.read(ENDPOINT, id, 0, 1_000)
+        assert.strictEqual(last, 300)
+        assert.isAtMost(lines.length, 100)
+        assert.isAtLeast(lines.length, 80)
+        assert.deepStrictEqual(
+          lines.map((line) => line.message),
+          lines.map((line) => `line ${line.number}`)
+        )
+        assert.strictEqual(lines.at(-1)?.number, 300)
+      }),
+    { lines: 100 }
+  )
 
   rule("drops a job's oldest lines beyond the byte quota", () =>
     Effect.gen(function*() {
@@ -222,26 +226,29 @@ const writtenRules = (rule: LogRule): void => {
       })
   )
 
-  rule("attributes a line that names no job to the worker's job when the worker runs exactly one job", () =>
-    Effect.gen(function*() {
-      const logs = yield* JobLogs.JobLogs
-      const { finish, started } = yield* Scenario.make()
-      assert.isFalse(yield* write("ann", "loading"))
-      const first = yield* started("ann")
-      assert.isTrue(yield* write("ann", "one"))
-      const second = yield* started("ann")
-      assert.isFalse(yield* write("ann", "whose?"))
-      yield* finish(first)
-      assert.isTrue(yield* write("ann", "two"))
-      yield* finish(second)
-      yield* TestClock.adjust(1_000)
-      assert.isTrue(yield* write("ann", "two's last word"))
-      yield* TestClock.adjust(1)
-      assert.isFalse(yield* write("ann", "idle"))
-      yield* logs.flush
-      assert.deepStrictEqual(yield* messages(first.id), ["one"])
-      assert.deepStrictEqual(yield* messages(second.id), ["two", "two's last word"])
-    }))
+  rule(
+    "attributes a line that names no job to the worker's job when the worker runs exactly one job",
+    () =>
+      Effect.gen(function*() {
+        const logs = yield* JobLogs.JobLogs
+        const { finish, started } = yield* Scenario.make()
+        assert.isFalse(yield* write("ann", "loading"))
+        const first = yield* started("ann")
+        assert.isTrue(yield* write("ann", "one"))
+        const second = yield* started("ann")
+        assert.isFalse(yield* write("ann", "whose?"))
+        yield* finish(first)
+        assert.isTrue(yield* write("ann", "two"))
+        yield* finish(second)
+        yield* TestClock.adjust(1_000)
+        assert.isTrue(yield* write("ann", "two's last word"))
+        yield* TestClock.adjust(1)
+        assert.isFalse(yield* write("ann", "idle"))
+        yield* logs.flush
+        assert.deepStrictEqual(yield* messages(first.id), ["one"])
+        assert.deepStrictEqual(yield* messages(second.id), ["two", "two's last word"])
+      })
+  )
 
   rule(
     "records a late line with its lost attempt, even while the job runs on another worker",
