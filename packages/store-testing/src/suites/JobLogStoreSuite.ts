@@ -99,7 +99,7 @@ const storeRules = (rule: LogRule): void => {
       assert.deepStrictEqual((yield* store.read(ENDPOINT, job.id, 0, 9)).lines.map((line) => line.chunk), [0, 2, 0])
     }))
 
-  rule("drops a job's oldest lines beyond the line quota, and keeps the numbers of the remaining lines", () =>
+  rule("drops a job's oldest lines beyond the line quota, without renumbering the others", () =>
     Effect.gen(function*() {
       const store = yield* JobLogStore
       const { started } = yield* Scenario.make()
@@ -222,7 +222,7 @@ const writtenRules = (rule: LogRule): void => {
       })
   )
 
-  rule("attributes a line that names no job to the worker's job when the worker runs exactly one job", () =>
+  rule("attributes a line without a job to the worker's job when the worker runs exactly one", () =>
     Effect.gen(function*() {
       const logs = yield* JobLogs.JobLogs
       const { finish, started } = yield* Scenario.make()
