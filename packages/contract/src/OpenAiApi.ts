@@ -50,9 +50,9 @@ export type OpenAiError = typeof OpenAiError.Type
 const errors = {
   400: "The body is not a JSON object, or the handler rejects it",
   401: "The key is missing or invalid",
-  403: "The key is not valid for this scope or endpoint",
+  403: "The key does not permit this operation or endpoint",
   404: "The endpoint does not exist, or the handler returns 404",
-  409: "The idempotency key belongs to another request",
+  409: "The idempotency key belongs to a different request",
   413: "The body exceeds the limit",
   415: "The body is a form with files, which the route does not support",
   429: "The calls exceed the rate limit, with Retry-After; or the handler returns 429",

@@ -18,8 +18,8 @@ export const idempotencyKey: ExtraParameter = {
   name: "Idempotency-Key",
   in: "header",
   description:
-    "Submissions with the same key and the same body create one job, for as long as the job exists. The same key with another body returns " +
-    "409. 1 to 255 printable ASCII characters.",
+    "Submissions with the same key and the same body create one job, for as long as the job exists. The same key with a different body " +
+    "returns 409. 1 to 255 printable ASCII characters.",
   schema: { type: "string", maxLength: 255 },
   example: "order-4711"
 }
@@ -54,7 +54,8 @@ interface ResponseHeader {
 
 const limitHeaders: Readonly<Record<string, ResponseHeader>> = {
   RateLimit: {
-    description: "The remaining quota of each limit that applies to the call: `r` calls now, the full quota after `t` seconds.",
+    description:
+      "The remaining quota of each limit that applies to the call: `r` calls are left, and the quota is full again after `t` seconds.",
     required: false,
     schema: { type: "string" },
     example: "\"run\";r=997;t=1, \"run-open\";r=199"

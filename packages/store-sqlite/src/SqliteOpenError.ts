@@ -34,15 +34,15 @@ export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("Sqli
         return `${file} is in use by ${
           reason.holder ?? "another process"
         }. One platform at a time can use a database file: stop the ` +
-          "other one, or give this one a data directory of its own."
+          "other one, or use a separate data directory for this one."
       case "FileNewer":
         return `${file} was written by a newer Stint (its tables have version ${reason.version}, this one knows ${reason.supported}). ` +
-          "Start that version, or give this one a data directory of its own."
+          "Start that version, or use a separate data directory for this one."
       case "NotStintDatabase":
         return `${file} is not a database of Stint. Move it away, or give Stint a data directory of its own.`
       case "FileUnusable":
         return `${file} cannot be used: ${reason.cause instanceof Error ? reason.cause.message : String(reason.cause)}. ` +
-          "Check that its directory exists, may be written to and has free space."
+          "Check that its directory exists, is writable and has free space."
     }
   }
 }

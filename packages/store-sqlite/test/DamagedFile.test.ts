@@ -36,7 +36,7 @@ const tamper = (sql: string) =>
 
 describe("damage", () => {
   rule(
-    "R5: an unreadable row does not stop the timers and workers of other jobs, and is reported once",
+    "R5: an unreadable row stops neither the timers nor the workers of other jobs, and is reported only once",
     Effect.gen(function*() {
       const { lines, layer } = logged()
       yield* Effect.gen(function*() {

@@ -97,7 +97,7 @@ describe("GroupCommit", () => {
     assert.deepStrictEqual(committed(), [4, 5])
   })
 
-  it("fails only the commands of a transaction that cannot begin", async () => {
+  it("fails only the first command when a transaction cannot begin", async () => {
     const { add, committed, failing, transactions } = numbers()
     failing.begin = 1
     const settled = await all(GroupCommit.make(transactions), [1, 2].map(add))

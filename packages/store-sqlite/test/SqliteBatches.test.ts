@@ -41,7 +41,7 @@ const life = <A, E>(
   return Effect.provide(body, world)
 }
 
-it.effect("R1: continues a batch after a restart, whether it was partly enqueued, partly run or partly cancelled", () =>
+it.effect("R1: continues a partly enqueued, run or cancelled batch after a restart", () =>
   Effect.gen(function*() {
     const file = yield* tempFile
     const requests = Array.from(

@@ -83,7 +83,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
     }).annotateMerge(operationDocs({
       summary: "Create a batch",
       description:
-        "Creates a draft. Its requests run after finalize. The body is an array of requests, which may be empty, or an object with " +
+        "Creates a draft, whose requests run after finalize. The body is an array of requests, which may be empty, or an object with " +
         "`requests`, `name`, `policy` (the default of the requests) and `webhook` (called once, when the batch has ended). Each request is a " +
         "body of run. Limits: 10 MiB per call, 5,000 requests per batch, 10 batches per endpoint that have not ended. If one request is invalid, " +
         "nothing is stored.",
@@ -117,7 +117,8 @@ export class BatchApi extends HttpApiGroup.make("batches")
     }).annotateMerge(operationDocs({
       summary: "Change a batch",
       description:
-        "Changes the name or the webhook. Missing keys do not change; null removes a value. The webhook of an ended batch cannot be changed.",
+        "Changes the name or the webhook. Missing keys stay unchanged; null removes a value. The webhook of an ended batch cannot be " +
+        "changed.",
       request: { name: "nightly, again" },
       responses: { 200: example }
     })),
@@ -140,8 +141,9 @@ export class BatchApi extends HttpApiGroup.make("batches")
     }).annotateMerge(operationDocs({
       summary: "List a batch's requests and results",
       description:
-        "Lists the requests in the order of their addition. The id of a request is the id of its job: after finalize, use it with status, " +
-        "events, cancel and retry. Results are stored as long as the batch: for the endpoint's retention, from the end of the batch.",
+        "Lists the requests in the order in which they were added. The id of a request is the id of its job: after finalize, use it " +
+        "with status, events, cancel and retry. Results are stored as long as the batch: for the endpoint's retention, starting at the " +
+        "batch's end.",
       responses: {
         200: {
           requests: [{
@@ -177,7 +179,8 @@ export class BatchApi extends HttpApiGroup.make("batches")
     }).annotateMerge(operationDocs({
       summary: "Start a batch",
       description:
-        "Locks the batch and queues its requests, behind the jobs of run unless they set a priority. Repeating the call changes nothing.",
+        "Locks the batch and queues its requests, behind jobs submitted with run unless they set a priority. A repeated call changes " +
+        "nothing.",
       responses: { 200: example }
     })),
     HttpApiEndpoint.post("cancelBatch", "/:endpoint/batch/:id/cancel", {
@@ -188,7 +191,7 @@ export class BatchApi extends HttpApiGroup.make("batches")
       summary: "Cancel a batch",
       description:
         "Cancels waiting requests and lets running ones finish. The batch is CANCELLED at once; `completedAt` is set, and the webhook is called, " +
-        "when the last running request has ended. A batch that has already ended does not change: the response has its status.",
+        "when the last running request has ended. Does not change a batch that has already ended, and returns its status.",
       responses: { 200: { ...example, status: "CANCELLED" } }
     }))
   )

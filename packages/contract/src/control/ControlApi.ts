@@ -30,7 +30,7 @@ export class ControlApi extends HttpApiGroup.make("control")
       error: [InvalidRequest, PayloadTooLarge, Conflict, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create an endpoint",
-      description: "Only `id` and `source` are required; every setting has a default. Returns 409 if the id exists.",
+      description: "Only `id` and `source` are required; every setting has a default. Returns 409 if the id already exists.",
       request: { id: "hello", source: { type: "handler", file: "./handler.ts" }, workers: { min: 0, max: 3 } }
     })),
     HttpApiEndpoint.get("getEndpoint", "/endpoints/:endpoint", {
@@ -48,7 +48,7 @@ export class ControlApi extends HttpApiGroup.make("control")
       error: [InvalidRequest, PayloadTooLarge, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Create or replace an endpoint",
-      description: "Missing settings use their defaults. Existing jobs keep the limits of the settings at their submission.",
+      description: "Missing settings use their defaults. Existing jobs keep the limits that were set when they were submitted.",
       request: { id: "hello", source: { type: "handler", file: "./handler.ts" }, workers: { min: 0, max: 3 } }
     })),
     HttpApiEndpoint.delete("deleteEndpoint", "/endpoints/:endpoint", {

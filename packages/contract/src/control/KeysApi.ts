@@ -34,7 +34,7 @@ export class KeysApi extends HttpApiGroup.make("keys")
       summary: "Create a key",
       description:
         "Returns the key and its secret. The secret is never returned again, because only its digest is stored. A key permits the " +
-        "APIs of its scopes for the listed endpoints, or for all.",
+        "APIs of its scopes for the listed endpoints, or for all endpoints.",
       request: { name: "shop", scopes: ["jobs"], endpoints: ["hello"] }
     })),
     HttpApiEndpoint.get("getKey", "/keys/:key", {
@@ -54,8 +54,8 @@ export class KeysApi extends HttpApiGroup.make("keys")
     }).annotateMerge(operationDocs({
       summary: "Change a key",
       description:
-        "Changes the name, scopes, endpoints, expiry or rate limit, from the next request on. Missing members do not change; null " +
-        "removes an expiry or a limit. Returns 409 for a revoked key.",
+        "Changes the name, scopes, endpoints, expiry or rate limit, effective with the next request. Missing members stay unchanged; " +
+        "null removes an expiry or a limit. Returns 409 for a revoked key.",
       request: { name: "shop 2" }
     })),
     HttpApiEndpoint.post("rotateKey", "/keys/:key/rotate", {

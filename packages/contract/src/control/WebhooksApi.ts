@@ -139,7 +139,7 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
       error: [EndpointNotFound, DeliveryNotFound, InvalidRequest, Unavailable]
     }).annotateMerge(operationDocs({
       summary: "Resend a webhook delivery",
-      description: "Sends a delivery now, in any state, with the same `webhook-id`."
+      description: "Sends a delivery again now, whatever its state, with the same `webhook-id`."
     })),
     HttpApiEndpoint.get("getSecret", "/endpoints/:endpoint/webhooks/secret", {
       params: endpoint,
@@ -148,8 +148,8 @@ export class WebhooksApi extends HttpApiGroup.make("webhooks")
     }).annotateMerge(operationDocs({
       summary: "Get the webhook signing secret",
       description:
-        "Returns the secret that signs the endpoint's deliveries; created at first use. Keep it private: anyone with this secret can " +
-        "forge webhooks."
+        "Returns the secret that signs the endpoint's deliveries and is created at first use. Keep it private: anyone with this secret " +
+        "can forge webhooks."
     })),
     HttpApiEndpoint.post("rotateSecret", "/endpoints/:endpoint/webhooks/secret/rotate", {
       params: endpoint,

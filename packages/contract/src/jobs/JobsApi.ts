@@ -76,7 +76,7 @@ const status = operationDocs({
   summary: "Get a job",
   description:
     "Returns the job: its status, times, and output or error once it has ended. While the job runs, `output` is its latest progress. " +
-    "With `?explain` the response also says what the job waits for: its position in the queue, workers, its lease, or its next attempt.",
+    "With `?explain`, the response also contains what the job waits for, with its queue position, workers, lease and next attempt.",
   responses: { 200: completed }
 })
 const statusSync = operationDocs({
@@ -88,8 +88,8 @@ const statusSync = operationDocs({
 const stream = operationDocs({
   summary: "Read a job's unread chunks",
   description:
-    "Returns the chunks that no earlier call has returned. Waits for one, by default for 10 s. The status becomes terminal only with or " +
-    "after the last chunk. Each chunk is returned once: if several readers follow a job, use its events.",
+    "Returns the unread chunks and marks them as read. Waits for a chunk, by default for 10 s. The status becomes terminal only with or " +
+    "after the last chunk. Each chunk is returned only once: if a job has several readers, use its events.",
   responses: { 200: { id: ID, status: "IN_PROGRESS", stream: [{ output: "Hel" }, { output: "lo" }] } }
 })
 
@@ -169,7 +169,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       query: {
         events: Schema.optionalKey(JobEventKinds),
         lastEventId: Schema.optionalKey(
-          Schema.String.annotate({ description: "Like the header `Last-Event-ID`, which takes precedence." })
+          Schema.String.annotate({ description: "Has the same effect as the header `Last-Event-ID`, which takes precedence." })
         )
       },
       success: [HttpApiSchema.StreamSse({ events: JobEvent }), HttpApiSchema.NoContent],
@@ -178,7 +178,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       summary: "Follow a job",
       description:
         "Sends the job's events as Server-Sent Events: `status`, `progress`, `chunk`, `log`, and finally `end` with the job. Every event has " +
-        "an id. To resume after a lost connection, send the last id as `Last-Event-ID`: every chunk and log line after it follows, once. Any " +
+        "an id. To resume after a lost connection, send the last id as `Last-Event-ID`: every later chunk and log line is sent once. Any " +
         "number of readers may follow a job, independently of stream. Returns 204 if the reader has already received the end.",
       parameters: [{
         name: "Last-Event-ID",
@@ -197,7 +197,7 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       summary: "List jobs",
       description:
         "Lists the endpoint's jobs, newest first, without payloads. Pass the `cursor` of the response to read the next page, until it is null. " +
-        "Every job that existed at the first page is listed once, even if jobs are submitted or end in between.",
+        "Every job that existed when the first page was read is listed once, even if jobs are submitted or end in between.",
       responses: {
         200: {
           requests: [{ id: ID, status: "IN_QUEUE", createdAt: 1_790_000_000_000, attempt: 0, priority: 10, tags: ["nightly"] }],
@@ -209,7 +209,8 @@ export class JobsApi extends HttpApiGroup.make("jobs")
       operationDocs({
         summary: "Cancel a job",
         description:
-          "Cancels a waiting or running job and stops its worker's handler. A job that has already ended does not change: the response has its status.",
+          "Cancels a waiting or running job and stops its worker's handler. Does not change a job that has already ended, and returns " +
+          "its status.",
         responses: { 200: { id: ID, status: "CANCELLED" } }
       })
     ),
@@ -238,7 +239,8 @@ export class JobsApi extends HttpApiGroup.make("jobs")
     }).annotateMerge(operationDocs({
       summary: "Count jobs and workers",
       description:
-        "Counts the jobs that wait, run, completed and failed (within their retention), and the workers by state. Never rate-limited.",
+        "Returns the number of waiting, running, completed and failed jobs (within their retention), and of workers by state. Never " +
+        "rate-limited.",
       unlimited: true,
       responses: {
         200: {

@@ -25,22 +25,22 @@ const inProgress: ExtraParameter = {
   name: "job_in_progress",
   in: "query",
   description:
-    "`0`: the worker runs no jobs. A job that was sent to this worker and never arrived is then lost at once, not when its lease expires.",
+    "`0`: the worker runs no jobs. A job that was sent to it but never arrived then loses its lease at once, not when the lease expires.",
   schema: { type: "string" },
   example: "0"
 }
 const attempt: ExtraParameter = {
   name: "attempt",
   in: "query",
-  description: "The `attempt` of the taken job. If present, writes of an earlier attempt return 409.",
+  description: "The `attempt` of the taken job. If present, writes from an earlier attempt return 409.",
   schema: { type: "integer", minimum: 1 },
   example: 1
 }
 const taken = { id: "0f8fad5b-d9cb-469f-a165-70867728950e", input: { name: "Ada" }, delayTime: 41, attempt: 1 }
 
 const pingDescription =
-  "Renews the leases of the listed jobs. A silent worker loses its jobs when their leases expire, by default after 30 s. " +
-  "`status=unhealthy` reports why the worker cannot run jobs; `status=exiting` announces its exit. " +
+  "Renews the leases of the listed jobs. A worker that sends no heartbeats loses its jobs when their leases expire, by default after 30 " +
+  "s. `status=unhealthy` reports why the worker cannot run jobs; `status=exiting` announces its exit. " +
   "The members may also be query parameters, with GET or POST."
 
 /** The operations of workers. */
@@ -82,9 +82,9 @@ export class WorkerApi extends HttpApiGroup.make("workers")
     }).annotateMerge(operationDocs({
       summary: "Deliver a result or progress",
       description:
-        "A body with `error` fails the job, any other body completes it. With `status: \"IN_PROGRESS\"` the body is progress, and the job " +
-        "continues. Repeating a result returns 200 and changes nothing. Returns 409 if the worker no longer holds the job. The body is parsed as " +
-        "JSON, whatever its content type. Bodies up to 20 MiB.",
+        "A body with `error` fails the job; any other body completes it. With `status: \"IN_PROGRESS\"`, the body is progress, and the " +
+        "job continues. A repeated result returns 200 and changes nothing. Returns 409 if the worker no longer holds the job. The body " +
+        "is parsed as JSON, whatever its content type. Bodies up to 20 MiB.",
       parameters: [attempt],
       request: { output: { greeting: "Hello, Ada" } }
     })),
@@ -96,12 +96,12 @@ export class WorkerApi extends HttpApiGroup.make("workers")
     }).annotateMerge(operationDocs({
       summary: "Deliver a chunk",
       description:
-        "Appends a chunk to the job's stream. If `chunk`, its number, is present, a repeated chunk returns 200 and is stored once, and a chunk " +
-        "that arrives before its predecessor returns 409. The body is parsed as JSON, whatever its content type. Bodies up to 1 MiB.",
+        "Appends a chunk to the job's stream. With a chunk number in `chunk`, a repeated chunk returns 200 and is stored once, and a " +
+        "chunk that arrives before its predecessor returns 409. The body is parsed as JSON, whatever its content type. Bodies up to 1 MiB.",
       parameters: [attempt, {
         name: "chunk",
         in: "query",
-        description: "The number of the chunk in this attempt, from 1.",
+        description: "The number of the chunk in this attempt, starting at 1.",
         schema: { type: "integer", minimum: 1 },
         example: 1
       }],

@@ -128,7 +128,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
    * a worker that drops every job it takes would take the same job forever.
    */
   const loseUnreceivedJobs = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
-    const cause = `Worker ${worker} was handed the job and asked for another one without delivering a result.`
+    const cause = `Worker ${worker} received the job but requested another one without delivering a result.`
     const event = { _tag: "LoseLease", now: now(), endpoint, worker, cause, random: random() } as const
     yield* notifier.notifyAll(yield* store.applyRunning({ endpoint, worker }, event), worker)
     notifier.discardStopSignals(endpoint, worker)

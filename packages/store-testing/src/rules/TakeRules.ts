@@ -158,7 +158,7 @@ export const takeRules = (rule: Rule): void => {
       assert.deepStrictEqual(yield* take("ann", { holding: false }), [])
       const ended = yield* queue.get(endpoint.id, job.id)
       assert.strictEqual(ended.status, "FAILED")
-      assert.include(ended.error ?? "", "asked for another one without delivering a result")
+      assert.include(ended.error ?? "", "requested another one without delivering a result")
       assert.include(ended.error ?? "", "attempt 2 of 2")
     }))
 
