@@ -404,7 +404,7 @@ describe("without debugger and tracer", () => {
       const promise = Promise.resolve(1)
       const result = yield* WorkerTest.runJson(
         Handler.fromFunction(async () => {
-          using _ = new LineTimer("nobody asks")
+          using _ = new LineTimer("unused")
           const before = RunningJob.current()
           const seen = FunctionTimer("f", () => RunningJob.current())()
           return { same: seen === before, promise: FunctionTimer("p", () => promise)() === promise }
@@ -413,7 +413,7 @@ describe("without debugger and tracer", () => {
       )
       expect(result.output).toEqual({ same: true, promise: true })
       const context = yield* Effect.context()
-      const inside = yield* Debugger.timed("nobody asks")(Effect.context())
+      const inside = yield* Debugger.timed("unused")(Effect.context())
       expect(Context.isContext(inside)).toBe(true)
       expect(inside).toBe(context)
     }))

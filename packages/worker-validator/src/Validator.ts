@@ -20,7 +20,16 @@ import { make } from "./RuleValidator.ts"
 export type * from "./Rules.ts"
 export { toSchema } from "./RuleSchema.ts"
 export { make, validate } from "./RuleValidator.ts"
-export type { Invalid, Result, Valid, Validator } from "./RuleValidator.ts"
+export type {
+  /** @public */
+  Invalid,
+  /** @public */
+  Result,
+  /** @public */
+  Valid,
+  /** @public */
+  Validator
+} from "./RuleValidator.ts"
 
 /** A validated input is JSON, because both the input and the defaults are. Undefined: the input is invalid. */
 const isInput = (validated: unknown): validated is JsonObject => validated !== undefined

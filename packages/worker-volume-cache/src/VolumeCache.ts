@@ -44,7 +44,12 @@ import { VolumeFiles } from "./VolumeFiles.ts"
 
 export { VolumeCacheError } from "./CacheConfig.ts"
 export type { Options } from "./CacheConfig.ts"
-export type { Hydrated, Synced } from "./CacheReport.ts"
+export type {
+  /** @public */
+  Hydrated,
+  /** @public */
+  Synced
+} from "./CacheReport.ts"
 export { defaultExcludes } from "./ExcludePatterns.ts"
 
 /** A cache. */
