@@ -166,7 +166,7 @@ describe("the connection", () => {
       expect((yield* Deferred.await(hello)).toString("latin1").includes("secure.example")).toBe(true)
     }).pipe(Effect.provide(client({ "secure.example": ["127.0.0.2"] }))))
 
-  it.effect("verifies the name by its certificate, at any address", () =>
+  it.effect("checks the host name against the server's certificate, whichever address it connects to", () =>
     Effect.gen(function*() {
       const server = yield* https((_, response) => response.end("secure"))
       const url = `https://secure.example:${server.port}/`

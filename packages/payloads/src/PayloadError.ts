@@ -1,5 +1,5 @@
 /**
- * The error of every payload store.
+ * The error type that all payload stores return.
  */
 import * as Schema from "effect/Schema"
 

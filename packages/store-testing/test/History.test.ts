@@ -165,7 +165,7 @@ describe("History.check, R1: no acknowledged job is lost", () => {
     assert.deepStrictEqual(rules(at(submitted, seen("IN_QUEUE")), { ended: false }), []))
 })
 
-describe("History.check, R2: one end, that of the accepted attempt", () => {
+describe("History.check, R2: a job ends exactly once, with the accepted attempt", () => {
   it("reports two ends", () => assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED", "x"), seen("FAILED"))), ["R2"]))
   it("reports an end that is undone", () =>
     assert.deepStrictEqual(rules(at(submitted, seen("COMPLETED", "x"), seen("IN_QUEUE"), seen("COMPLETED", "x"))), ["R2"]))
@@ -262,7 +262,7 @@ describe("History.check, R10: a webhook delivers every end, and none before it h
   const withWebhook = { ...submitted, webhook: true }
   it("reports an end that was never delivered", () =>
     assert.deepStrictEqual(rules(at(withWebhook, seen("COMPLETED", "x")), { notified: true }), ["R10"]))
-  it("reports an end that no receiver accepted", () =>
+  it("reports an end event that no receiver accepted", () =>
     assert.deepStrictEqual(
       rules(at(withWebhook, seen("COMPLETED", "x"), notified("COMPLETED", { accepted: false })), { notified: true }),
       ["R10"]

@@ -43,7 +43,7 @@ export const rotate = Effect.fn("WebhookSecrets.rotate")(
   }
 )
 
-/** The secrets that sign at this time, starting with the current one. */
+/** The secrets to sign with at this time, the current one first. */
 export const validAt = ({ previous, secret }: WebhookSecret, now: number): ReadonlyArray<string> => [
   Redacted.value(secret),
   ...(previous !== null && previous.until > now ? [Redacted.value(previous.secret)] : [])

@@ -24,7 +24,7 @@ describe("the example input of the local API", () => {
     ["an example without a file", undefined, TestInput.EXAMPLE],
     ["an example when the file is not JSON", `{"input":`, TestInput.EXAMPLE],
     ["an example when the file has no input", `{"from":3}`, TestInput.EXAMPLE],
-    ["an example when the input is too long to paste", JSON.stringify({ input: "x".repeat(1_000) }), TestInput.EXAMPLE]
+    ["shows an example when the input is too long to paste", JSON.stringify({ input: "x".repeat(1_000) }), TestInput.EXAMPLE]
   ])("is %s", (_name, text, expected) => {
     if (text !== undefined) writeFileSync(join(folder, TestInput.FILE), text)
     expect(TestInput.sample()).toBe(expected)

@@ -82,8 +82,8 @@ export interface Expectations {
   /** Whether jobs may have been removed after their retention. Default: false. */
   readonly mayForget?: boolean
   /**
-   * For how long after the response to a cancel a start may still be observed, in units of `at`, because the worker's response may have
-   * been in flight. Default: 0, which suits observers inside the process.
+   * How long after the response to a cancel a job may still be seen to start, in units of `at`: the response to the worker's take may already
+   * have been in flight. Default: 0, which suits observers inside the process.
    */
   readonly cancelGrace?: number
   /** The time by which every job must have been observed as ended (R5), in units of `at`. Default: no limit. */
