@@ -1,7 +1,8 @@
 import { defineConfig } from "vitest/config"
 
 /**
- * Two tiers. `*.long.test.ts` files take minutes: they kill and freeze real processes. `pnpm test:long` runs them; for one file it is
+ * Two tiers. `*.long.test.ts` files take minutes: they kill and freeze real processes, or run the whole HTTP suite over another variant of the
+ * server. `pnpm test:long` runs them; for one file it is
  * `STINT_TIER=long pnpm unit <file>`. `pnpm test` runs all other files.
  */
 const isLong = process.env["STINT_TIER"] === "long"
