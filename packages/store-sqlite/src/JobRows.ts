@@ -27,6 +27,7 @@ import type { SubmissionKey } from "@stint/store/JobStore"
 import type { ListCursor } from "@stint/store/ListCursor"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
+import * as SchemaGetter from "effect/SchemaGetter"
 import type { SqliteDatabase } from "./SqliteDatabase.ts"
 
 /** A job and its row number, the key of its other rows. */
@@ -131,15 +132,22 @@ const decoder = <S extends Schema.ConstraintDecoder<unknown>>(schema: S) => {
   }
 }
 
+const NO_TAGS: ReadonlyArray<string> = []
+
 /** Columns that SQLite stores as a different type: booleans as numbers, objects as JSON text, and an empty list of tags as null. */
 const columns = {
   lowPriority: Schema.BooleanFromBit,
   retry: Schema.NullOr(Schema.fromJsonString(RetryRule)),
   webhook: Schema.NullOr(Schema.fromJsonString(JobWebhook)),
-  tags: Schema.NullOr(Schema.fromJsonString(JobHead.fields.tags))
+  tags: Schema.NullOr(Schema.fromJsonString(JobHead.fields.tags)).pipe(
+    Schema.decodeTo(JobHead.fields.tags, {
+      decode: SchemaGetter.transform((tags) => tags ?? NO_TAGS),
+      encode: SchemaGetter.transform((tags) => tags)
+    })
+  )
 }
 
-const decodeRow = decoder(Schema.Struct({ ...JobHead.fields, ...columns, seq: Schema.Int }))
+const decodeHead = decoder(Schema.Struct({ ...JobHead.fields, ...columns }))
 const decodeReport = decoder(Schema.Struct({ ...JobReport.fields, ...columns }))
 const decodeSummary = decoder(Schema.Struct({ ...JobSummary.fields, ...columns, seq: Schema.Int }))
 const decodePayload = decoder(Schema.Struct({ ...JobInput.fields, ...JobOutcome.fields }))
@@ -150,20 +158,17 @@ const decodeTagged = decoder(Schema.Struct({ createdAt: Schema.Int, id: Schema.S
 const decodeSeq = Schema.decodeUnknownSync(Schema.Struct({ seq: Schema.Int }))
 const decodeFingerprint = Schema.decodeUnknownSync(Schema.Struct({ fingerprint: Schema.String }))
 
-const NO_TAGS: ReadonlyArray<string> = []
-
-const withTags = <A extends { readonly tags: ReadonlyArray<string> | null }>(row: A) => ({ ...row, tags: row.tags ?? NO_TAGS })
-
+/** Decodes `seq` apart from the head: removing it from the decoded object would copy all members of the head. */
 const toRow = (row: unknown): Row => {
-  const { seq, ...head } = withTags(decodeRow(row))
-  return { seq, head }
+  const head = decodeHead(row)
+  return { seq: decodeSeq(row).seq, head }
 }
 
 const jsonOrNull = (value: unknown): string | null => value === null ? null : JSON.stringify(value)
 
 /** Decodes the row of a listed job. */
 export const toSummary = (row: unknown): JobSummary => {
-  const { seq: _, ...summary } = withTags(decodeSummary(row))
+  const { seq: _, ...summary } = decodeSummary(row)
   return summary
 }
 
@@ -308,7 +313,7 @@ export const make = (db: SqliteDatabase["Service"]): JobRows => {
     },
     report: (endpoint, id) => {
       const found = report.get(id)
-      const job = found === undefined ? undefined : withTags(decodeReport(found))
+      const job = found === undefined ? undefined : decodeReport(found)
       return job?.endpoint === endpoint ? job : undefined
     },
     payload: (seq) => decodePayload(payload.get(seq)),
