@@ -42,9 +42,10 @@ const hex = (value: number, digits: number): string => value.toString(16).padSta
 export const uuidV7At = (millis: number, slot?: number): string => {
   counter = (counter + 1) % 2 ** 30
   const random = randomUUID()
-  const time = hex(millis, 12)
+  // In halves: V8 formats integers of more than 31 bits several times slower.
+  const early = hex(Math.floor(millis / 2 ** 24), 6)
+  const late = hex(millis % 2 ** 24, 6)
   const slotDigits = slot === undefined ? random.slice(15, 18) : hex(slot, 3)
-  return `${time.slice(0, 8)}-${time.slice(8)}-7${slotDigits}-${hex(0x8000 + (counter >>> 16), 4)}-${hex(counter & 0xffff, 4)}${
-    random.slice(28)
-  }`
+  const high = hex(0x8000 + (counter >>> 16), 4)
+  return `${early}${late.slice(0, 2)}-${late.slice(2)}-7${slotDigits}-${high}-${hex(counter & 0xffff, 4)}${random.slice(28)}`
 }

@@ -204,6 +204,8 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
       return { jobs, nextAt }
     },
     discardStopSignals: (endpoint, worker, job) => {
+      // Called for each job that is taken or finished, and almost always there is no signal at all.
+      if (pendingStops.size === 0) return
       const key = workerKey(endpoint, worker)
       const stops = pendingStops.get(key)
       if (job !== undefined) stops?.delete(job)

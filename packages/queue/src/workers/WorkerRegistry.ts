@@ -45,7 +45,9 @@ interface Entry {
   drainingSince: number | null
   readonly jobs: Set<string>
   /** The attempt number of each job that the worker took recently, including ended jobs. */
-  readonly attempts: Map<string, number>
+  attempts: Map<string, number>
+  /** The attempts before those. Two maps, because deleting the oldest entry of a full map at each take is slow. */
+  earlierAttempts: Map<string, number>
   /** The job that the worker ran last, and when it was released. */
   released: { readonly job: string; readonly at: number } | null
   reason: string | null
@@ -69,8 +71,14 @@ export const EXIT_GRACE_MILLIS = 10_000
 /** A worker without a pool is removed after this many milliseconds without a call: the duration of two long polls of 90 s. */
 export const FORGET_AFTER_MILLIS = 180_000
 
-/** The maximum number of jobs per worker whose attempt number is remembered, to attribute log lines that arrive after the job's end. */
-const TRACKED_ATTEMPTS_LIMIT = 1_000
+/**
+ * The attempt numbers of at least this many recent jobs per worker are remembered, and of at most twice as many, to attribute log lines that
+ * arrive after the job's end.
+ */
+const TRACKED_ATTEMPTS = 1_000
+
+const attemptIn = (entry: Entry | undefined, job: string): number | undefined =>
+  entry?.attempts.get(job) ?? entry?.earlierAttempts.get(job)
 
 /** A job that a worker took, and its attempt number. */
 export interface AssignedJob {
@@ -137,6 +145,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           drainingSince: null,
           jobs: new Set(),
           attempts: new Map(),
+          earlierAttempts: new Map(),
           released: null,
           reason: null,
           retryAt: null,
@@ -178,12 +187,11 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           markSeen(entry)
           entry.jobs.add(job)
           if (attempt !== undefined) {
-            entry.attempts.delete(job)
-            entry.attempts.set(job, attempt)
-            if (entry.attempts.size > TRACKED_ATTEMPTS_LIMIT) {
-              const [oldest] = entry.attempts.keys()
-              if (oldest !== undefined) entry.attempts.delete(oldest)
+            if (entry.attempts.size === TRACKED_ATTEMPTS) {
+              entry.earlierAttempts = entry.attempts
+              entry.attempts = new Map()
             }
+            entry.attempts.set(job, attempt)
           }
           entry.idleSince = null
         }),
@@ -233,7 +241,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             idleSince: entry.idleSince
           }))
         }),
-      attemptOf: (endpoint, worker, job) => endpoints.get(endpoint)?.get(worker)?.attempts.get(job),
+      attemptOf: (endpoint, worker, job) => attemptIn(endpoints.get(endpoint)?.get(worker), job),
       soleJob: (endpoint, worker, within) => {
         const entry = endpoints.get(endpoint)?.get(worker)
         if (entry === undefined || entry.jobs.size > 1) return undefined
@@ -241,7 +249,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
         const [current] = entry.jobs
         const recent = released !== null && clock.currentTimeMillisUnsafe() - released.at <= within ? released.job : undefined
         const job = current ?? recent
-        const attempt = job === undefined ? undefined : entry.attempts.get(job)
+        const attempt = job === undefined ? undefined : attemptIn(entry, job)
         return job === undefined || attempt === undefined ? undefined : { job, attempt }
       }
     })
