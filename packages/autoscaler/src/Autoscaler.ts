@@ -39,6 +39,7 @@ import * as FiberMap from "effect/FiberMap"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
 import * as EndpointWorkers from "./EndpointWorkers.ts"
 import type { WorkerConnection } from "./WorkerConnection.ts"
 
@@ -140,8 +141,7 @@ export const layer = (
     })
     const reconciling = yield* Effect.tap(reconcileEndpoints(), outage.succeeded).pipe(
       Effect.catch((error) => outage.failed(error.message)),
-      Effect.andThen(Effect.sleep(reconcile)),
-      Effect.forever,
+      Effect.repeat(Schedule.spaced(reconcile)),
       Effect.forkScoped
     )
 

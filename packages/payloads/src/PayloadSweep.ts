@@ -21,6 +21,7 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { JobPayloads } from "./JobPayloads.ts"
@@ -100,8 +101,7 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, JobPaylo
     yield* sweep(options.minAge ?? "1 hour").pipe(
       Effect.tap((removed) => removed === 0 ? Effect.void : Effect.logDebug(`${removed} orphaned payloads were removed.`)),
       outage.watch,
-      Effect.andThen(Effect.sleep(interval)),
-      Effect.forever,
+      Effect.repeat(Schedule.spaced(interval)),
       Effect.forkScoped
     )
   }))

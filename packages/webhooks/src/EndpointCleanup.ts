@@ -16,6 +16,7 @@ import { WebhookSecretStore } from "@stint/store/WebhookSecretStore"
 import { WebhookStore } from "@stint/store/WebhookStore"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 
 const INTERVAL = "10 minutes"
 
@@ -43,8 +44,7 @@ const make = Effect.gen(function*() {
     Effect.catchCause((cause) =>
       Effect.logError("The webhook logs and secrets of removed endpoints cannot be removed; retrying in ten minutes.", cause)
     ),
-    Effect.andThen(Effect.sleep(INTERVAL)),
-    Effect.forever,
+    Effect.repeat(Schedule.spaced(INTERVAL)),
     Effect.forkScoped
   )
 })

@@ -10,6 +10,7 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
 
 /** The retention. */
 export interface Options {
@@ -36,8 +37,7 @@ export const layer = (options: Options = {}): Layer.Layer<never, never, WebhookS
     })
     yield* sweep.pipe(
       Effect.catchCause((cause) => Effect.logError("Old webhook deliveries cannot be removed; retrying in ten minutes.", cause)),
-      Effect.andThen(Effect.sleep(INTERVAL)),
-      Effect.forever,
+      Effect.repeat(Schedule.spaced(INTERVAL)),
       Effect.forkScoped
     )
   }))
