@@ -2,6 +2,7 @@
  * The ids of endpoints, jobs and workers.
  */
 import * as Schema from "effect/Schema"
+import { PrintableText } from "./PrintableText.ts"
 
 /**
  * The id of an endpoint, as in `/v2/{endpoint}/...`.
@@ -19,12 +20,15 @@ export type EndpointId = typeof EndpointId.Type
 /**
  * The id of a job: a UUID for `/run`, or `sync-` followed by a UUID for `/runsync` (docs/spec/jobs-api.md#job-ids).
  */
-export const JobId = Schema.String.check(Schema.isBetweenLength(1, 128)).pipe(Schema.brand("JobId"))
+export const JobId = PrintableText.check(Schema.isBetweenLength(1, 128)).pipe(Schema.brand("JobId"))
 export type JobId = typeof JobId.Type
+
+/** The maximum length of a worker's id, in characters. */
+export const MAX_WORKER_ID = 256
 
 /**
  * The id of a worker. The pool chooses the id, or the worker itself does if the platform did not start it
- * (docs/spec/environment.md#set-by-the-platform). Any string of 1 to 256 characters, because other SDKs use ids of any form.
+ * (docs/spec/environment.md#set-by-the-platform). Any printable text of 1 to 256 characters, because other SDKs use ids of any form.
  */
-export const WorkerId = Schema.String.check(Schema.isBetweenLength(1, 256)).pipe(Schema.brand("WorkerId"))
+export const WorkerId = PrintableText.check(Schema.isBetweenLength(1, MAX_WORKER_ID)).pipe(Schema.brand("WorkerId"))
 export type WorkerId = typeof WorkerId.Type

@@ -5,7 +5,6 @@ import { type Batch, BatchRequest, type BatchResult } from "@stint/contract/Batc
 import { BATCH_PAGE_LIMIT } from "@stint/contract/BatchApi"
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { Argument, Command, Flag } from "effect/cli"
-import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
@@ -147,7 +146,7 @@ const results = Command.make(
       const page = yield* call((api) =>
         api.batches.batchRequests({ params: { endpoint, id: batch }, query: { offset, limit: BATCH_PAGE_LIMIT } })
       )
-      yield* Effect.forEach(page.requests, (one: BatchResult) => Console.log(JSON.stringify(one)), { discard: true })
+      yield* Effect.forEach(page.requests, (one: BatchResult) => Output.jsonLine(one), { discard: true })
       offset += page.requests.length
       more = page.hasMore
     }

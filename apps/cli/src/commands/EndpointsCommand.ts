@@ -3,7 +3,6 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { Argument, Command, Flag } from "effect/cli"
-import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
@@ -158,8 +157,11 @@ export const workerEnv = Command.make(
     const { variables } = yield* call((api) =>
       api.control.workerEnv({ params: { endpoint }, query: Option.isSome(prefix) ? { prefix: prefix.value } : {} })
     )
-    if (json) return yield* Console.log(JSON.stringify(variables, null, 2))
-    yield* Console.log(Object.entries(variables).map(([name, value]) => `${name}=${value}`).join("\n"))
+    yield* Output.print(
+      json,
+      variables,
+      (variables) => Object.entries(variables).map(([name, value]) => `${name}=${value}`).join("\n")
+    )
   })
 ).pipe(
   Command.withDescription("Print the environment that makes a process a worker of an endpoint"),

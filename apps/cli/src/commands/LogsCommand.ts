@@ -4,12 +4,12 @@
 import { isLevelEnabled, type JobLogLine, LOG_LEVELS, type LogLevel, parseLogLevel } from "@stint/contract/JobLogLine"
 import { LOG_PAGE_LIMIT } from "@stint/contract/LogsApi"
 import { Command, Flag } from "effect/cli"
-import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as JobEventReader from "../client/JobEventReader.ts"
 import { call } from "../client/PlatformClient.ts"
 import * as LogFormat from "../output/LogFormat.ts"
+import * as Output from "../output/Output.ts"
 import { endpoint, jobId } from "./SharedFlags.ts"
 
 const follow = Flag.Boolean("follow").pipe(
@@ -51,10 +51,10 @@ export const command = Command.make(
   Effect.fnUntraced(function*({ endpoint, follow, jobId, json, level }) {
     const job = { endpoint, id: jobId }
     const minLevel = parseLogLevel(Option.getOrElse(level, () => "trace"))
-    const print = (line: JobLogLine) => Console.log(json ? JSON.stringify(line) : LogFormat.jobLine(line))
+    const print = (line: JobLogLine) => json ? Output.jsonLine(line) : Output.text(LogFormat.jobLine(line))
     if (!follow) return yield* printPages(job, minLevel, print)
     yield* JobEventReader.follow(job, ["log"], (event) => {
-      if (event.event === "end") return Console.error(`The job ended as ${event.data.status}.`)
+      if (event.event === "end") return Output.message(`The job ended as ${event.data.status}.`)
       return event.event === "log" && isLevelEnabled(event.data.level, minLevel) ? print(event.data) : Effect.void
     })
   })

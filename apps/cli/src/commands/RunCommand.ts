@@ -4,7 +4,6 @@
 import { isTerminal, type Job } from "@stint/contract/Job"
 import { Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
-import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Option from "effect/Option"
@@ -86,7 +85,7 @@ export const command = Command.make(
           api.jobs.stream({ params: { endpoint, id: receipt.id }, query: { wait: POLL_MILLIS } })
         )
         if (chunks.length > 0) yield* Output.clearProgress
-        for (const { output } of chunks) yield* Console.log(JSON.stringify(output))
+        for (const { output } of chunks) yield* Output.jsonLine(output)
         if (isTerminal(job.status)) ended = job
         else yield* drawProgress(job, since)
       }

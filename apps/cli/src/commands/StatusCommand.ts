@@ -35,12 +35,17 @@ const formatJob = (job: ExplainedJob): string => {
   const { explain } = job
   if (explain === undefined) return Output.job(job)
   const { attempts, expiresAt, lease, nextRetryAt, position, workers } = explain
-  const lines = [Output.job(job), `why      ${explain.words}`]
-  if (position !== undefined) lines.push(`place    ${position.more ? "over " : ""}${position.place} of ${position.of}`)
-  lines.push(`workers  ${formatWorkers(workers)}`, `attempts ${attempts.made} of ${attempts.most}`)
-  if (lease !== undefined) lines.push(`lease    ${lease.worker}, until ${time(lease.expiresAt)}`)
-  if (nextRetryAt !== undefined) lines.push(`next     ${time(nextRetryAt)}`)
-  if (expiresAt !== undefined) lines.push(`expires  ${time(expiresAt)}`)
+  const lines = [Output.job(job), Output.field("why", explain.words)]
+  if (position !== undefined) {
+    lines.push(Output.field("place", `${position.more ? "over " : ""}${position.place} of ${position.of}`))
+  }
+  lines.push(
+    Output.field("workers", formatWorkers(workers)),
+    Output.field("attempts", `${attempts.made} of ${attempts.most}`)
+  )
+  if (lease !== undefined) lines.push(Output.field("lease", `${lease.worker}, until ${time(lease.expiresAt)}`))
+  if (nextRetryAt !== undefined) lines.push(Output.field("next", time(nextRetryAt)))
+  if (expiresAt !== undefined) lines.push(Output.field("expires", time(expiresAt)))
   return lines.join("\n")
 }
 

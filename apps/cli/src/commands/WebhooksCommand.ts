@@ -3,7 +3,6 @@
  */
 import { type WebhookDeliveryDetails, type WebhookDeliveryLine, WebhookDeliveryState } from "@stint/contract/WebhooksApi"
 import { Argument, Command, Flag } from "effect/cli"
-import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -141,9 +140,9 @@ const secret = Command.make(
         })
       )
       : yield* call((api) => api.webhooks.getSecret({ params }))
-    yield* Console.log(json ? JSON.stringify(found, null, 2) : found.secret)
+    yield* Output.print(json, found, ({ secret }) => secret)
     if (!json && found.previousUntil !== undefined) {
-      yield* Console.error(`The previous secret also signs until ${timeText(found.previousUntil)} UTC.`)
+      yield* Output.message(`The previous secret also signs until ${timeText(found.previousUntil)} UTC.`)
     }
   })
 ).pipe(

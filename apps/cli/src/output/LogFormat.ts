@@ -1,13 +1,17 @@
 /**
  * Formats the platform's log for a terminal. Each event is one line with its time, level, message and annotations. Lines from workers start
- * with the endpoint and the worker and are otherwise unchanged.
+ * with the endpoint and the worker.
  *
  * ```
  *   04:12:09 INFO   hello w-3f9a | loading the model
  *   04:12:11 WARN   Worker w-3f9a of endpoint hello is unhealthy: ...
  * ```
+ *
+ * Messages contain text from callers and workers. Colours are removed, other control characters are escaped, and the further lines of a
+ * message are indented, so that no message can act on the terminal or forge a line of the log.
  */
 import type { JobLogLine } from "@stint/contract/JobLogLine"
+import { escapeUnprintable } from "@stint/contract/PrintableText"
 import type { ParsedLogLine } from "@stint/pool/ParsedLogLine"
 import type { WorkerLine } from "@stint/pool/WorkerLog"
 import * as Cause from "effect/Cause"
@@ -18,7 +22,15 @@ import process from "node:process"
 
 const time = (date: Date): string => date.toISOString().slice(11, 19)
 
-const line = (date: Date, level: string, text: string) => `${time(date)} ${level.toUpperCase().padEnd(6)} ${text}`
+/** The sequences that set colours and styles. Workers often print them, and escaping them would make their lines hard to read. */
+const STYLES = new RegExp(String.raw`\u001b\[[\d;]*m`, "gu")
+
+const INDENT = " ".repeat(16)
+
+const line = (date: Date, level: string, text: string) =>
+  `${time(date)} ${level.toUpperCase().padEnd(6)} ${
+    escapeUnprintable(text.replaceAll(STYLES, "")).replaceAll("\n", `\n${INDENT}`)
+  }`
 
 const textOf = (message: unknown): string =>
   (Array.isArray(message) ? message : [message])
@@ -29,7 +41,7 @@ const format = Logger.make<unknown, string>(({ cause, date, fiber, logLevel, mes
   const annotations = Object.entries(fiber.getRef(References.CurrentLogAnnotations))
     .map(([key, value]) => ` ${key}=${typeof value === "string" ? value : Inspectable.toStringUnknown(value, 0)}`).join("")
   const failure = Cause.isCause(cause) && cause.reasons.length > 0 ? `\n${Cause.pretty(cause)}` : ""
-  return line(date, logLevel, textOf(message)) + annotations + failure
+  return line(date, logLevel, textOf(message) + annotations + failure)
 })
 
 const write = (text: string): void => {
@@ -39,7 +51,7 @@ const write = (text: string): void => {
 /** The log goes to standard error, because standard output is for results. */
 export const layer = Logger.layer([Logger.map(format, write)])
 
-/** Writes a line from a worker. Plain text is unchanged; a line from the SDK's logger is prefixed with its level and job. */
+/** Writes a line from a worker. A line from the SDK's logger is prefixed with its level and job. */
 export const writeWorkerLine = (
   { endpoint, text, worker }: Pick<WorkerLine, "endpoint" | "text" | "worker">,
   { isLogged, job, level, message }: ParsedLogLine

@@ -3,6 +3,7 @@
  */
 import * as Schema from "effect/Schema"
 import { Job, Policy, RunRequest, WebhookUrl } from "../jobs/Job.ts"
+import { PrintableText } from "../PrintableText.ts"
 
 /**
  * The status of a batch (docs/spec/batches.md#statuses).
@@ -34,7 +35,7 @@ export const BatchWebhookEvent = Schema.Literals(["batch.completed", "batch.fail
 export type BatchWebhookEvent = typeof BatchWebhookEvent.Type
 
 /** A display name: 1 to 256 characters. Not unique. */
-const BatchName = Schema.String.check(Schema.isBetweenLength(1, 256))
+const BatchName = PrintableText.check(Schema.isBetweenLength(1, 256))
 
 /** A batch, and the body of its webhook. Times are in milliseconds since 1970. Keys that do not apply are absent. */
 export const Batch = Schema.Struct({

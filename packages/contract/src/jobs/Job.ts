@@ -3,6 +3,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { PrintableText } from "../PrintableText.ts"
 
 /**
  * The status of a job (docs/spec/job-lifecycle.md#statuses).
@@ -120,7 +121,7 @@ export const Priority = Schema.Int.check(Schema.isBetween({ minimum: -100, maxim
 const MAX_TAGS = 16
 
 /** A tag for finding jobs: 1 to 64 characters. */
-export const Tag = Schema.String.check(Schema.isBetweenLength(1, 64))
+export const Tag = PrintableText.check(Schema.isBetweenLength(1, 64))
 
 /** The tags of a job, at most {@link MAX_TAGS}. Duplicates count once. */
 export const Tags = Schema.Array(Tag).check(Schema.isMaxLength(MAX_TAGS))

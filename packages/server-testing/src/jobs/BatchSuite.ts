@@ -155,7 +155,11 @@ export const batches = (it: ServerIt): void => {
       const keyed = yield* refused(`/${id}/requests`, { requests: [{ input: 1 }, { input: 1, idempotencyKey: "a" }] })
       expect(keyed.errors?.[0]?.path).toEqual(["requests", 1, "idempotencyKey"])
       expect(yield* get(id)).toMatchObject({ requestTotal: 0 })
-      for (const json of [null, "x", 3, { webhook: 3 }, { requests: {} }, { policy: { ttl: 1 } }, { name: "" }]) {
+      for (
+        const json of [null, "x", 3, { webhook: 3 }, { requests: {} }, { policy: { ttl: 1 } }, { name: "" }, {
+          name: "\u001b[2J"
+        }]
+      ) {
         yield* refused("", json)
       }
       expect((yield* Effect.flatMap(call("", { body: "[{\"input\":" }), expectProblem(400))).error).toContain("not JSON")

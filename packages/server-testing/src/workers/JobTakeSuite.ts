@@ -157,7 +157,7 @@ export const jobTakes = (it: ServerIt): void => {
       }
     }))
 
-  it.effect("addresses: accepts long ids and appended queries, and rejects an id over 256 characters or a missing one", () =>
+  it.effect("addresses: accepts long ids and appended queries, and rejects an id that is missing, over 256 characters or not printable", () =>
     Effect.gen(function*() {
       const endpoint = yield* (yield* ServerTest).endpoint()
       const worker = yield* endpoint.worker("w".repeat(256))
@@ -167,7 +167,7 @@ export const jobTakes = (it: ServerIt): void => {
       expect((yield* worker.call(done, { json: { output: 1 } })).status).toBe(200)
       const base = `${new URL(worker.addresses.take).origin}/v2/${endpoint.id}`
       for (const operation of ["job-take", "job-take-batch", "job-stop", "ping"]) {
-        for (const one of ["w".repeat(257), "&job_in_progress=0"]) {
+        for (const one of ["w".repeat(257), "&job_in_progress=0", "w%1b%5b2J", "w%0a12:00:00"]) {
           const problem = yield* Effect.flatMap(worker.call(`${base}/${operation}/${one}`), expectProblem(400))
           expect(problem.error).toMatch(/worker/i)
         }

@@ -6,7 +6,7 @@
  * `WorkerHandlers` for the `HttpApi`, `FastPath` for the fast path.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
-import { JobId, WorkerId } from "@stint/contract/Ids"
+import { JobId, MAX_WORKER_ID, WorkerId } from "@stint/contract/Ids"
 import { jsonNull } from "@stint/contract/Json"
 import type { JobNotFound } from "@stint/contract/Problem"
 import { InvalidRequest, problemMembers } from "@stint/contract/Problem"
@@ -96,7 +96,9 @@ const workerOf = (address: WorkerUrl): Effect.Effect<string, InvalidRequest> =>
     : new InvalidRequest(problemMembers(
       address.last === ""
         ? "The URL contains no worker id."
-        : `The worker id has ${address.last.length} characters; at most 256 are allowed.`,
+        : address.last.length > MAX_WORKER_ID
+        ? `The worker id has ${address.last.length} characters; at most ${MAX_WORKER_ID} are allowed.`
+        : "The worker id contains control characters.",
       "A worker's URL ends with its id, such as .../job-take/my-worker. SDKs read the id from RUNPOD_POD_ID or PLATFORM_POD_ID."
     ))
 

@@ -10,6 +10,7 @@
  * ```
  */
 import { truncateMessage } from "@stint/contract/LogMessage"
+import { escapeUnprintable } from "@stint/contract/PrintableText"
 
 /** The levels, lowest first. `NOTSET` shows everything. */
 export const LEVELS = ["NOTSET", "TRACE", "DEBUG", "INFO", "WARN", "ERROR"] as const
@@ -33,11 +34,11 @@ export const parseLevel = (name: string): Level | undefined => LEVELS.find((leve
 /** Whether lines of this level are shown. */
 export const isLevelEnabled = (style: Style, level: LineLevel): boolean => LEVELS.indexOf(level) >= LEVELS.indexOf(style.level)
 
-/** One line without its line feed. `requestId` is the job's id; plain text omits it. */
+/** One line without its line feed. `requestId` is the job's id; plain text omits it, and escapes control characters for the terminal. */
 export const format = (style: Style, level: LineLevel, message: string, requestId?: string): string =>
   style.json
     ? JSON.stringify({ requestId: requestId ?? null, message: truncateMessage(message), level })
-    : `${level} | ${truncateMessage(message)}`
+    : `${level} | ${escapeUnprintable(truncateMessage(message))}`
 
 /** Writes one line to standard output, unless its level is below the threshold. */
 export const write = (style: Style, level: LineLevel, message: string, requestId?: string): void => {

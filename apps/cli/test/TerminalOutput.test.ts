@@ -1,0 +1,121 @@
+/**
+ * What the CLI prints when the platform's answers contain control characters: every command against a server that puts them into each text.
+ */
+import { EndpointId, WorkerId } from "@stint/contract/Ids"
+import * as Effect from "effect/Effect"
+import { createServer, type Server } from "node:http"
+import type { AddressInfo } from "node:net"
+import process from "node:process"
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest"
+import * as LogFormat from "../src/output/LogFormat.ts"
+import { stint } from "./PlatformProcess.ts"
+
+/** Sets the terminal's title, in both encodings of the sequence, clears the screen, reverses text, and forges a line. */
+const HOSTILE = "\u001b]0;title\u0007 \u009d0;title\u009c \u001b[2J \r\u202e over\n12:00:00 INFO   forged"
+
+const job = { id: HOSTILE, status: "FAILED", workerId: HOSTILE, error: HOSTILE, output: { text: HOSTILE }, delayTime: 1 }
+const line = { number: 1, time: 0, level: "INFO", message: HOSTILE, attempt: 1, source: "log", workerId: HOSTILE }
+const batch = {
+  id: HOSTILE,
+  endpointId: HOSTILE,
+  status: "COMPLETED",
+  requestTotal: 1,
+  requestInProgress: 0,
+  requestCompleted: 1,
+  requestFailed: 0,
+  requestCancelled: 0,
+  createdAt: 0,
+  name: HOSTILE
+}
+
+const ANSWERS: Readonly<Record<string, unknown>> = {
+  "/v2/e/status/j": job,
+  "/v2/e/logs/j": { lines: [line], cursor: 1, more: false },
+  "/v2/e/batch": [batch],
+  "/v2/e/batch/batch_1": batch
+}
+
+const NOT_FOUND = {
+  type: "/problems/job-not-found",
+  status: 404,
+  title: "Job not found",
+  detail: HOSTILE,
+  error: HOSTILE,
+  hint: HOSTILE
+}
+
+const COMMANDS: ReadonlyArray<{ readonly args: ReadonlyArray<string>; readonly code: number }> = [
+  { args: ["status", "e", "j"], code: 0 },
+  { args: ["status", "e", "j", "--json"], code: 0 },
+  { args: ["status", "e", "missing"], code: 1 },
+  { args: ["logs", "e", "j"], code: 0 },
+  { args: ["logs", "e", "j", "--json"], code: 0 },
+  { args: ["batch", "list", "e"], code: 0 },
+  { args: ["batch", "list", "e", "--json"], code: 0 },
+  { args: ["batch", "status", "e", "batch_1"], code: 0 }
+]
+
+const expectHarmless = (printed: string, label: string) => {
+  expect(printed, label).toContain("forged")
+  expect(printed.replaceAll("\n", ""), label).not.toMatch(/[\p{Cc}\p{Zl}\p{Zp}\u202a-\u202e\u2066-\u2069]/u)
+  expect(printed, label).not.toMatch(/^12:00:00/m)
+}
+
+describe("the platform's log", () => {
+  it("escapes events, their annotations and workers' lines, and removes colours", async () => {
+    let printed = ""
+    const write = vi.spyOn(process.stderr, "write").mockImplementation((text) => {
+      printed += String(text)
+      return true
+    })
+    try {
+      await Effect.runPromise(
+        Effect.logWarning(`Worker ${HOSTILE} is unhealthy.`).pipe(
+          Effect.annotateLogs("reason", HOSTILE),
+          Effect.provide(LogFormat.layer)
+        )
+      )
+      const parsed = { job: HOSTILE, level: "INFO", source: "stdout", message: `\u001b[32m${HOSTILE}\u001b[0m` } as const
+      for (const isLogged of [true, false]) {
+        LogFormat.writeWorkerLine({ endpoint: EndpointId.make("e"), worker: WorkerId.make("w"), text: HOSTILE }, {
+          ...parsed,
+          isLogged
+        })
+      }
+    } finally {
+      write.mockRestore()
+    }
+    expectHarmless(printed, "log")
+    expect(printed).not.toContain("[32m")
+  })
+})
+
+describe("stint", () => {
+  let server: Server
+  let env: Record<string, string>
+
+  beforeAll(async () => {
+    server = createServer((request, response) => {
+      const answer = ANSWERS[(request.url ?? "").split("?", 1)[0] ?? ""]
+      response.writeHead(answer === undefined ? 404 : 200, { "content-type": "application/json" })
+      response.end(JSON.stringify(answer ?? NOT_FOUND))
+    })
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
+    env = { STINT_URL: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, STINT_API_KEY: "sixteen-characters" }
+  })
+  afterAll(() => new Promise((resolve) => server.close(resolve)))
+
+  it("prints no control character and no forged line, whatever the platform answers", async () => {
+    const results = await Promise.all(
+      COMMANDS.map(async (command) => ({ command, ...(await stint(undefined, command.args, env)) }))
+    )
+    for (const { code, command, stderr, stdout } of results) {
+      const printed = stdout + stderr
+      const label = command.args.join(" ")
+      expect(code, `${label}\n${printed}`).toBe(command.code)
+      expectHarmless(printed, label)
+    }
+    const json = results.filter(({ command }) => command.args.includes("--json"))
+    expect(json.map(({ stdout }) => JSON.parse(stdout))).toEqual([job, line, [batch]])
+  })
+})
