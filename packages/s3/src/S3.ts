@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
+import type { LookupFunction } from "node:net"
 import { fromSdkError, S3Error } from "./S3Error.ts"
 
 /** The storage, the key, and the limits of a request. */
@@ -35,6 +36,8 @@ export interface Options {
    * a connection inside the SDK would count against `connectTimeout`.
    */
   readonly maxRequests: number
+  /** Resolves the names of hosts, for storages whose address is not trusted. Default: the machine's resolver. */
+  readonly lookup?: LookupFunction | undefined
 }
 
 /** A client for one storage, with the SDK module that contains its commands. */
@@ -49,7 +52,8 @@ export interface S3 {
 
 /** Creates a client whose connections close with the scope. Sends nothing. */
 export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Return<S3, never, Scope.Scope> {
-  const { accessKeyId, maxRequests, secretAccessKey } = options
+  const { accessKeyId, lookup, maxRequests, secretAccessKey } = options
+  const agent = { keepAlive: true, maxSockets: maxRequests, ...(lookup === undefined ? {} : { lookup }) }
   const sdk = yield* Effect.promise(() => import("@aws-sdk/client-s3"))
   const permits = yield* Semaphore.make(maxRequests)
   const client = yield* Effect.acquireRelease(
@@ -64,8 +68,8 @@ export const make = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
         requestHandler: {
           connectionTimeout: Duration.toMillis(options.connectTimeout),
           socketTimeout: Duration.toMillis(options.silenceTimeout),
-          httpAgent: { keepAlive: true, maxSockets: maxRequests },
-          httpsAgent: { keepAlive: true, maxSockets: maxRequests }
+          httpAgent: agent,
+          httpsAgent: agent
         },
         // The SDK opens a new connection for each request with `Expect: 100-continue`, and some storages never respond to that.
         expectContinueHeader: false,

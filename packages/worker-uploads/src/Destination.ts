@@ -46,6 +46,12 @@ export interface Credentials {
 /** The source of the bucket; errors advise which of its settings to correct. */
 export type Origin = "options" | "job" | "environment"
 
+/**
+ * Whether the operator chose the storage. Any other address may come from a caller: requests to it pass the address guard, and errors do not
+ * quote its answers, because they would show a caller what a server inside of the network answers.
+ */
+export const isTrusted = (origin: Origin): boolean => origin === "environment"
+
 /** A bucket with all its settings resolved. */
 export interface Bucket {
   readonly _tag: "Bucket"

@@ -16,6 +16,7 @@
  * and does not wait for its own cleanup, and which continues to send parts after one has failed.
  */
 import type { S3Client } from "@aws-sdk/client-s3"
+import type { GuardedLookup } from "@stint/http-guard/GuardedLookup"
 import { S3 } from "@stint/s3"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -24,9 +25,9 @@ import * as RcMap from "effect/RcMap"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Content, NextPart } from "./Content.ts"
-import type { Bucket } from "./Destination.ts"
+import { type Bucket, isTrusted } from "./Destination.ts"
 import type { Advance } from "./ProgressBar.ts"
-import { Rejected, UploadError } from "./UploadError.ts"
+import { Forbidden, Rejected, UploadError } from "./UploadError.ts"
 import { toUploadError } from "./UploadErrorMapping.ts"
 
 /** How uploads are made. */
@@ -129,21 +130,37 @@ const targetOf = (bucket: Bucket, { request, sdk }: S3.S3): Target => ({
 })
 
 /** The settings that select a client. Buckets that share them share one client. */
-const clientKey = ({ accessId, accessSecret, endpoint, pathStyle, region }: Bucket) => ({
+const clientKey = ({ accessId, accessSecret, endpoint, origin, pathStyle, region }: Bucket) => ({
   accessId,
   accessSecret,
   endpoint,
   pathStyle,
-  region
+  region,
+  trusted: isTrusted(origin)
 })
 
-/** Writes and signs with clients that close with the scope. */
-export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Return<S3Objects, never, Scope.Scope> {
+/** Writes and signs with clients that close with the scope. Connections to storages that callers chose pass the guard. */
+export const make = Effect.fnUntraced(function*(
+  tuning: Tuning,
+  guard: GuardedLookup
+): Effect.fn.Return<S3Objects, never, Scope.Scope> {
   const clients = yield* RcMap.make({
     idleTimeToLive: IDLE,
-    lookup: ({ accessId, accessSecret, ...key }: ReturnType<typeof clientKey>) =>
-      S3.make({ ...tuning, ...key, accessKeyId: accessId, secretAccessKey: accessSecret, maxRequests: MAX_REQUESTS })
+    lookup: ({ accessId, accessSecret, trusted, ...key }: ReturnType<typeof clientKey>) =>
+      S3.make({
+        ...tuning,
+        ...key,
+        accessKeyId: accessId,
+        secretAccessKey: accessSecret,
+        maxRequests: MAX_REQUESTS,
+        lookup: trusted ? undefined : guard.lookup
+      })
   })
+
+  const checkHost = ({ endpoint, origin }: Bucket): Effect.Effect<void, UploadError> => {
+    const problem = isTrusted(origin) ? undefined : guard.reasonOf(new URL(endpoint))
+    return problem === undefined ? Effect.void : Effect.fail(new UploadError({ reason: new Forbidden({ endpoint, problem }) }))
+  }
 
   const put = Effect.fnUntraced(function*({ bucket, request, sdk }: Target, object: ObjectSpec, body: Uint8Array) {
     const command = new sdk.PutObjectCommand({ ...paramsOf(bucket, object), Body: body, ContentLength: body.byteLength })
@@ -231,6 +248,7 @@ export const make = Effect.fnUntraced(function*(tuning: Tuning): Effect.fn.Retur
   return {
     write: <E, R>(bucket: Bucket, object: ObjectSpec, content: Content<E, R>, advance: Advance) =>
       Effect.scoped(Effect.gen(function*() {
+        yield* checkHost(bucket)
         const target = targetOf(bucket, yield* RcMap.get(clients, clientKey(bucket)))
         const partSize = Math.max(tuning.partSize, Math.ceil((content.size ?? 0) / MAX_PARTS))
         const next = yield* content.read(partSize)

@@ -55,13 +55,20 @@ export class Unreachable extends Schema.TaggedError<Unreachable>()("Unreachable"
   attempts: Schema.Int
 }) {}
 
+/** The storage's address is one that this machine does not let callers reach. Nothing was sent. */
+export class Forbidden extends Schema.TaggedError<Forbidden>()("Forbidden", {
+  endpoint: Schema.String,
+  /** Without a full stop: "127.0.0.1 may not be reached: loopback (127.0.0.0/8)". */
+  problem: Schema.String
+}) {}
+
 /** The storage returned an error, or a response that is not an S3 response. */
 export class Rejected extends Schema.TaggedError<Rejected>()("Rejected", {
   endpoint: Schema.String,
   bucket: Schema.String,
   /** Absent if the response was not an S3 response. */
   status: Schema.optionalKey(Schema.Int),
-  /** The storage's message, shortened, without a full stop. */
+  /** The storage's message, shortened, without a full stop; only its status and code if a caller chose the storage. */
   problem: Schema.String
 }) {}
 
@@ -80,11 +87,15 @@ export const Reason = Schema.Union([
   NoSuchBucket,
   WrongRegion,
   Unreachable,
+  Forbidden,
   Rejected,
   FolderUnwritable
 ])
 /** One of the reasons. */
 export type Reason = typeof Reason.Type
+
+/** The variable with the address ranges that callers' storages may have; the other prefixes work as well. */
+const ALLOW_VARIABLE = "PLATFORM_UPLOAD_ALLOW"
 
 const sentence = (reason: Reason): string => {
   switch (reason._tag) {
@@ -101,6 +112,9 @@ const sentence = (reason: Reason): string => {
     case "Unreachable":
       return `The storage at ${reason.endpoint} does not answer: ${reason.problem}, on ${reason.attempts} ` +
         `${reason.attempts === 1 ? "try" : "tries"}. Check the address, and that this machine may reach it.`
+    case "Forbidden":
+      return `The storage at ${reason.endpoint} may not be used: ${reason.problem}. The operator of the endpoint can allow the address ` +
+        `with ${ALLOW_VARIABLE}.`
     case "Rejected":
       return `The storage at ${reason.endpoint} rejected the upload to bucket "${reason.bucket}": ${reason.problem}` +
         `${reason.status === undefined ? "" : ` (HTTP ${reason.status})`}.`

@@ -1,10 +1,11 @@
 /**
  * Converts the errors of the S3 client to the reasons of an `UploadError`, with a hint that names the setting to correct.
  */
+import { FORBIDDEN_ADDRESS } from "@stint/http-guard/GuardedLookup"
 import type { S3Error } from "@stint/s3"
-import { settingsOf } from "./Destination.ts"
+import { isTrusted, settingsOf } from "./Destination.ts"
 import type { Bucket } from "./Destination.ts"
-import { Denied, NoSuchBucket, Rejected, Unreachable, UploadError, WrongRegion } from "./UploadError.ts"
+import { Denied, Forbidden, NoSuchBucket, Rejected, Unreachable, UploadError, WrongRegion } from "./UploadError.ts"
 import type { Reason } from "./UploadError.ts"
 
 const keyHint = ({ origin }: Bucket): string => {
@@ -35,11 +36,38 @@ const regionHint = ({ origin }: Bucket, region: string | undefined): string =>
     ? "with BUCKET_REGION, or use the address with the region in it in BUCKET_ENDPOINT_URL."
     : `by the address with the region in it in ${settingsOf(origin).endpointUrl}.`)
 
+/** Codes that S3 storages return. Any other code may be text of a server that is not a storage. */
+const S3_CODES = new Set([
+  "AccessDenied",
+  "BadDigest",
+  "EntityTooLarge",
+  "Forbidden",
+  "InternalError",
+  "InvalidAccessKeyId",
+  "InvalidBucketName",
+  "InvalidPart",
+  "InvalidRequest",
+  "NoSuchUpload",
+  "QuotaExceeded",
+  "RequestTimeTooSkewed",
+  "ServiceUnavailable",
+  "SignatureDoesNotMatch",
+  "SlowDown"
+])
+
+/** What an untrusted storage answered, without its text. */
+const unquoted = (code: string): string => S3_CODES.has(code) ? code : "it did not answer as S3 storage does"
+
 const reasonOf = (bucket: Bucket, error: S3Error): Reason => {
-  const { attempts, code, kind, message, region, status } = error
+  const { attempts, kind, status, text } = error
+  const trusted = isTrusted(bucket.origin)
+  const code = trusted || S3_CODES.has(error.code) ? error.code : "unknown code"
+  const message = trusted || kind === "NoAnswer" ? error.message : unquoted(error.code)
+  const region = trusted ? error.region : undefined
   const where = { endpoint: bucket.endpoint, bucket: bucket.bucket }
   switch (kind) {
     case "NoAnswer":
+      if (error.code === FORBIDDEN_ADDRESS) return new Forbidden({ endpoint: bucket.endpoint, problem: text })
       return new Unreachable({ endpoint: bucket.endpoint, problem: message, attempts })
     case "NoSuchBucket":
       return new NoSuchBucket({ ...where, hint: bucketHint(bucket) })

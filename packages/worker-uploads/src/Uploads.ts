@@ -6,6 +6,8 @@
  * the first upload.
  */
 import { ENV_PREFIXES, WorkerVariable } from "@stint/contract/WorkerProtocol"
+import * as AddressGuard from "@stint/http-guard/AddressGuard"
+import * as GuardedLookup from "@stint/http-guard/GuardedLookup"
 import * as Clock from "effect/Clock"
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -41,10 +43,16 @@ export interface LayerOptions extends Partial<S3Objects.Tuning> {
   /** Where uploads are written without a bucket. Default: `local_upload` in the working directory. */
   readonly folder?: string
   /**
-   * Whether to use a job's own `s3Config`. Default: true (docs/spec/uploads.md#destination). It makes this worker send results to an address that the
-   * caller chose, with requests signed by the caller's key. Disable it if callers must not use the worker's network.
+   * Whether to use a job's own `s3Config`. Default: true (docs/spec/uploads.md#destination). It makes this worker send results to a public address that
+   * the caller chose, with requests signed by the caller's key. Disable it if callers must not use the worker's network.
    */
   readonly jobConfig?: boolean
+  /**
+   * Special-purpose address ranges that a storage may have when a job's `s3Config` or the call's `credentials` choose it: `10.1.2.3`,
+   * `10.0.0.0/8`. Default: those of `PLATFORM_UPLOAD_ALLOW`, separated by commas; without it, none. The storage of the `BUCKET_*` variables may have any
+   * address.
+   */
+  readonly allow?: ReadonlyArray<string>
   /** The progress line. Default: on standard error, if that is a terminal and the log is not JSON. */
   readonly progress?: ProgressBar.ProgressBar
 }
@@ -57,6 +65,27 @@ const isSet = (name: string): Config.Config<boolean> =>
     Config.all(ENV_PREFIXES.map((prefix) => Config.option(Config.String(prefix + name)))),
     (values) => values.some((value) => Option.isSome(value) && value.value.trim() !== "")
   )
+
+const ALLOW = "UPLOAD_ALLOW"
+
+/** The variable with the ranges, and the ranges. */
+const allowedByEnvironment = Effect.gen(function*() {
+  for (const prefix of ENV_PREFIXES) {
+    const variable = prefix + ALLOW
+    const value = yield* Config.option(Config.String(variable))
+    const ranges = Option.getOrElse(value, () => "").split(",").map((one) => one.trim()).filter((one) => one !== "")
+    if (ranges.length > 0) return { variable, ranges }
+  }
+  return { variable: ENV_PREFIXES[0] + ALLOW, ranges: [] }
+})
+
+const makeGuard = Effect.fnUntraced(function*(allow: ReadonlyArray<string> | undefined) {
+  const { ranges, variable } = allow === undefined ? yield* allowedByEnvironment : { ranges: allow, variable: "allow" }
+  const guard = AddressGuard.make({ allow: ranges })
+  return GuardedLookup.make(
+    yield* Effect.mapError(Effect.fromResult(guard), ({ message }) => badConfig(variable, `${variable}: ${message}`))
+  )
+})
 
 const checkTuning = (tuning: S3Objects.Tuning): Effect.Effect<void, UploadError> => {
   const whole = (value: number, least: number) => Number.isSafeInteger(value) && value >= least
@@ -87,10 +116,10 @@ const build = Effect.fnUntraced(function*(
   always: boolean,
   resolve: (options: Options) => Effect.Effect<Destination.Destination, UploadError>
 ): Effect.fn.Return<Uploads["Service"], UploadError | Config.ConfigError, Scope.Scope> {
-  const { folder = FOLDER, jobConfig: _, progress, ...given } = options
+  const { allow, folder = FOLDER, jobConfig: _, progress, ...given } = options
   const tuning: S3Objects.Tuning = { ...S3Objects.DEFAULT_TUNING, ...given }
   yield* checkTuning(tuning)
-  const s3 = yield* S3Objects.make(tuning)
+  const s3 = yield* S3Objects.make(tuning, yield* makeGuard(allow))
   const bar = progress ?? ProgressBar.terminal(yield* isSet(WorkerVariable.endpointId))
   const onPlatform = yield* isSet(WorkerVariable.getJob)
 

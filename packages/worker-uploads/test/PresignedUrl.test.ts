@@ -1,11 +1,14 @@
 import { describe, expect, it } from "@effect/vitest"
+import * as AddressGuard from "@stint/http-guard/AddressGuard"
+import * as GuardedLookup from "@stint/http-guard/GuardedLookup"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Destination from "../src/Destination.ts"
 import * as S3Objects from "../src/S3Objects.ts"
 
 const sign = (endpointUrl: string, bucketName: string) =>
   Effect.scoped(Effect.gen(function*() {
-    const s3 = yield* S3Objects.make(S3Objects.DEFAULT_TUNING)
+    const s3 = yield* S3Objects.make(S3Objects.DEFAULT_TUNING, GuardedLookup.make(Result.getOrThrow(AddressGuard.make())))
     const credentials = { endpointUrl, accessId: "AKIDEXAMPLE", accessSecret: "hunter2hunter2", bucketName }
     const bucket = yield* Destination.bucketOf("options", credentials, undefined, undefined)
     return yield* s3.sign(bucket, "job 1/ü+%.png", 604_800)

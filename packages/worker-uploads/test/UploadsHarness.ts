@@ -23,9 +23,9 @@ export const bucketEnvironment = (url: string, key: { readonly accessId: string;
   BUCKET_SECRET_ACCESS_KEY: key.accessSecret
 })
 
-/** The service with these variables and no others. */
+/** The service with these variables and no others. Callers may choose a storage on this machine, because the test servers are there. */
 export const layer = (env: Record<string, string>, options: Uploads.LayerOptions = {}) =>
-  Layer.provide(Uploads.layerWith(options), ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
+  Layer.provide(Uploads.layerWith({ allow: ["127.0.0.1"], ...options }), ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
 
 /** Runs an effect with a current job. */
 export const withJob = (job: Partial<ReceivedJob>) => <A, E, R>(self: Effect.Effect<A, E, R>) =>
