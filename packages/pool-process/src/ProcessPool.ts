@@ -25,7 +25,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { type ChildProcessByStdio, spawn } from "node:child_process"
-import { existsSync } from "node:fs"
+import { existsSync, mkdirSync } from "node:fs"
 import { join, resolve } from "node:path"
 import type { Readable } from "node:stream"
 import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
@@ -81,6 +81,7 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
     nodeOptions: options.nodeOptions ?? [],
     entry: options.bundle === false ? HandlerEntryPoint.withoutBundles : yield* HandlerEntryPoint.make(join(dataDir, "bundles"))
   }
+  yield* Effect.ignore(Effect.try(() => mkdirSync(join(dataDir, "compile-cache"), { recursive: true, mode: 0o700 })))
   const records = yield* Effect.mapError(WorkerRecords.make(dataDir), (cause) =>
     new PoolError({
       reason: new PoolUnavailable({

@@ -5,8 +5,8 @@ import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Path from "effect/Path"
 import * as AdminKey from "../config/AdminKey.ts"
+import * as DataFolder from "../config/DataFolder.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as LogFormat from "../output/LogFormat.ts"
@@ -23,9 +23,8 @@ export const command = Command.make(
     )
   },
   Effect.fnUntraced(function*({ config }) {
-    const path = yield* Path.Path
     const settings = yield* PlatformConfig.load
-    const dataDir = path.resolve(settings.dataDir)
+    const dataDir = yield* DataFolder.open(settings.dataDir)
     const admin = yield* AdminKey.obtain(settings)
     const endpoints = Option.isSome(config) ? yield* EndpointsFile.load(config.value) : []
     yield* runUntilSignal(
