@@ -116,6 +116,8 @@ export const command = Command.make(
           apiKey: admin.key,
           store: "memory",
           dataDir,
+          // The developer's own handler in the developer's own shell, so it sees what `node handler.ts` would see.
+          workers: { inherit: ["*"], user: undefined, cacheDir: dataDir },
           endpoints: [first]
         })))
       )

@@ -9,8 +9,10 @@ import * as AdminKey from "../config/AdminKey.ts"
 import * as DataFolder from "../config/DataFolder.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
+import * as WorkerConfig from "../config/WorkerConfig.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import * as Platform from "../platform/Platform.ts"
+import * as SafetyWarnings from "../platform/SafetyWarnings.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
 import { runUntilSignal } from "../Signals.ts"
 
@@ -26,13 +28,20 @@ export const command = Command.make(
     const settings = yield* PlatformConfig.load
     const dataDir = yield* DataFolder.open(settings.dataDir)
     const admin = yield* AdminKey.obtain(settings)
+    const workers = yield* WorkerConfig.resolveFor(settings.workers, dataDir)
     const endpoints = Option.isSome(config) ? yield* EndpointsFile.load(config.value) : []
+    yield* SafetyWarnings.log({
+      host: settings.host,
+      publicUrl: Option.getOrUndefined(settings.publicUrl),
+      hasWorkerUser: workers.user !== undefined
+    })
     yield* runUntilSignal(
       StartupBanner.layer({ admin, dataDir }).pipe(Layer.provide(Platform.layer({
         settings,
         apiKey: admin.key,
         store: { durability: settings.durability },
         dataDir,
+        workers,
         endpoints
       })))
     )

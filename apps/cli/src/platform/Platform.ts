@@ -53,6 +53,7 @@ import type * as Redacted from "effect/Redacted"
 import { join } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import type { PlatformConfig } from "../config/PlatformConfig.ts"
+import type { WorkerOptions } from "../config/WorkerConfig.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
@@ -67,6 +68,8 @@ export interface PlatformOptions {
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
   /** The folder for the job store, the pool's records and the workers' compile cache. */
   readonly dataDir: string
+  /** Default: workers run as the platform's user, inherit nothing beyond the default variables, and their caches are in `dataDir`. */
+  readonly workers?: WorkerOptions
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
 }
@@ -190,7 +193,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(base)
   )
   const workers = Autoscaler.layer({ shutdownGrace }).pipe(
-    Layer.provide(ProcessPool.layer({ dataDir: options.dataDir })),
+    Layer.provide(ProcessPool.layer({ dataDir: options.dataDir, ...options.workers })),
     Layer.provide(layerWorkerAddress),
     Layer.provide(WorkerLogSink.layer)
   )
