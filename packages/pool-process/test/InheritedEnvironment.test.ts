@@ -71,8 +71,7 @@ describe("the environment that a worker inherits", () => {
         GITHUB_TOKEN: "value of GITHUB_TOKEN",
         PATH: process.env["PATH"]
       })
-      const { DATABASE_URL, GITHUB_TOKEN, RUNPOD_AI_API_KEY, ...hidden } = SECRETS
-      assert.doesNotHaveAnyKeys(environment, Object.keys(hidden))
-      assert.notDeepInclude(environment, { RUNPOD_AI_API_KEY })
+      const hidden = Object.entries(SECRETS).filter(([name]) => name !== "GITHUB_TOKEN").map(([, value]) => value)
+      for (const value of hidden) assert.notInclude(JSON.stringify(environment), value)
     }).pipe(Effect.scoped))
 })
