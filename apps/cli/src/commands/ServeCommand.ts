@@ -10,6 +10,7 @@ import * as DataFolder from "../config/DataFolder.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as WorkerConfig from "../config/WorkerConfig.ts"
+import * as WorkerSecret from "../config/WorkerSecret.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import * as Platform from "../platform/Platform.ts"
 import * as SafetyWarnings from "../platform/SafetyWarnings.ts"
@@ -27,7 +28,8 @@ export const command = Command.make(
   Effect.fnUntraced(function*({ config }) {
     const settings = yield* PlatformConfig.load
     const dataDir = yield* DataFolder.open(settings.dataDir)
-    const admin = yield* AdminKey.obtain(settings)
+    const admin = yield* AdminKey.obtain(settings, dataDir)
+    const workerSecret = yield* WorkerSecret.obtain(dataDir)
     const workers = yield* WorkerConfig.resolveFor(settings.workers, dataDir)
     const endpoints = Option.isSome(config) ? yield* EndpointsFile.load(config.value) : []
     yield* SafetyWarnings.log({
@@ -36,14 +38,17 @@ export const command = Command.make(
       hasWorkerUser: workers.user !== undefined
     })
     yield* runUntilSignal(
-      StartupBanner.layer({ admin, dataDir }).pipe(Layer.provide(Platform.layer({
-        settings,
-        apiKey: admin.key,
-        store: { durability: settings.durability },
-        dataDir,
-        workers,
-        endpoints
-      })))
+      StartupBanner.layer({ place: admin.place, dataDir }).pipe(
+        Layer.merge(AdminKey.layerWatch(admin)),
+        Layer.provide(Platform.layer({
+          settings,
+          secrets: { adminDigest: admin.digest, workerSecret },
+          store: { durability: settings.durability },
+          dataDir,
+          workers,
+          endpoints
+        }))
+      )
     )
   }, Effect.provide(LogFormat.layer))
 ).pipe(

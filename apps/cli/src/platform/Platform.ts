@@ -49,7 +49,6 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type * as Redacted from "effect/Redacted"
 import { join } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import type { PlatformConfig } from "../config/PlatformConfig.ts"
@@ -63,7 +62,7 @@ export interface PlatformOptions {
     PlatformConfig,
     "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches" | "logs"
   >
-  readonly apiKey: Redacted.Redacted
+  readonly secrets: AccessKeys.PlatformSecrets
   /** `memory`: jobs are lost when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
   /** The folder for the job store, the pool's records and the workers' compile cache. */
@@ -182,7 +181,7 @@ export const layer = (options: PlatformOptions) => {
   const listener = layerPublicAddress(options.settings).pipe(
     Layer.provideMerge(Server.layerNode({ host, port }))
   )
-  const base = Layer.merge(AccessKeys.layer(options.apiKey).pipe(Layer.provideMerge(queue)), listener)
+  const base = Layer.merge(AccessKeys.layer(options.secrets).pipe(Layer.provideMerge(queue)), listener)
   const serving = Layer.mergeAll(
     Server.layer,
     JobTimers.layer(),
