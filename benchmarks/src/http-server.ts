@@ -7,7 +7,7 @@
 import * as Platform from "@stint/cli/Platform"
 import * as PlatformConfig from "@stint/cli/PlatformConfig"
 import { EndpointSpec } from "@stint/contract/Endpoint"
-import { AccessKeys } from "@stint/server/AccessKeys"
+import { AccessKeys, secretsOf } from "@stint/server/AccessKeys"
 import * as Server from "@stint/server/Server"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -61,7 +61,7 @@ const platform = (store: "memory" | "D1" | "D2") => {
   const layer = Layer.unwrap(Effect.map(PlatformConfig.load, (settings) =>
     Platform.layer({
       settings,
-      apiKey: Redacted.make(KEY),
+      secrets: secretsOf(Redacted.make(KEY)),
       store: store === "memory" ? store : { durability: store },
       dataDir: settings.dataDir,
       endpoints: Operation.literals.map((id) => decodeSpec({ id, source: { type: "external" } }))

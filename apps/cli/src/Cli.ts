@@ -25,7 +25,7 @@ const client = [
   EndpointsCommand.endpoints.pipe(Command.provide(PlatformClient.layer)),
   EndpointsCommand.workerEnv.pipe(Command.provide(PlatformClient.layer)),
   BatchCommand.batch.pipe(Command.provide(PlatformClient.layer)),
-  KeysCommand.keys.pipe(Command.provide(PlatformClient.layer)),
+  KeysCommand.keys,
   WebhooksCommand.webhooks.pipe(Command.provide(PlatformClient.layer))
 ] as const
 

@@ -1,7 +1,6 @@
 /**
  * The CLI as a process: its text and JSON output, and its errors.
  */
-import { readFile } from "node:fs/promises"
 import { join } from "node:path"
 import { afterAll, beforeAll, describe, expect, it } from "vitest"
 import { EXAMPLES, FIXTURES, PlatformProcess, stint } from "./PlatformProcess.ts"
@@ -128,11 +127,5 @@ describe("stint", () => {
     expect(data.code).toBe(1)
     expect(data.stdout + data.stderr).toMatch(/is in use by process \d+/)
     expect(port.stderr + data.stderr).not.toMatch(/\n\s+at /)
-  })
-
-  it("makes the generated key readable only by its owner", async () => {
-    expect((await readFile(join(platform.dataDir, "api-key"), "utf8")).trim()).toBe(platform.key)
-    const { mode } = await import("node:fs/promises").then((fs) => fs.stat(join(platform.dataDir, "api-key")))
-    expect(mode & 0o077).toBe(0)
   })
 })

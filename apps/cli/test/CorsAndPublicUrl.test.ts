@@ -1,7 +1,6 @@
 /**
  * The web pages that may call a platform, and the address that it reports.
  */
-import * as Redacted from "effect/Redacted"
 import { describe, expect, it } from "vitest"
 import { parseOrigins } from "../src/config/CorsOrigins.ts"
 import * as BannerText from "../src/platform/BannerText.ts"
@@ -44,8 +43,8 @@ describe("STINT_CORS_ORIGINS", () => {
 describe("the address in the banner", () => {
   const facts: BannerText.BannerFields = {
     baseUrl: "http://192.168.1.5:4600",
-    apiKey: Redacted.make("key"),
-    apiKeySource: "test",
+    place: { _tag: "Environment" },
+    isTerminal: false,
     durability: "none",
     dataDir: undefined,
     endpoints: [],

@@ -3,7 +3,7 @@
  * data folder that survives restarts.
  */
 import { type ChildProcess, spawn } from "node:child_process"
-import { mkdtemp, rm } from "node:fs/promises"
+import { mkdtemp, readFile, rm } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join, resolve } from "node:path"
 import process from "node:process"
@@ -41,6 +41,8 @@ export class PlatformProcess {
   /** Its complete output, over all restarts. */
   output = ""
   readonly dataDir: string
+  /** The operator's configuration folder. */
+  readonly configDir: string
   readonly #arguments: ReadonlyArray<string>
   readonly #env: Readonly<Record<string, string>>
   #child: ChildProcess | undefined
@@ -48,6 +50,7 @@ export class PlatformProcess {
 
   private constructor(dataDir: string, args: ReadonlyArray<string>, env: Readonly<Record<string, string>>) {
     this.dataDir = dataDir
+    this.configDir = `${dataDir}-config`
     this.#arguments = args
     this.#env = env
   }
@@ -68,6 +71,7 @@ export class PlatformProcess {
         HOME: process.env["HOME"],
         PORT: String(this.port),
         STINT_DATA_DIR: this.dataDir,
+        XDG_CONFIG_HOME: this.configDir,
         ...this.#env
       }
     })
@@ -82,10 +86,10 @@ export class PlatformProcess {
       if (child.exitCode !== null) throw new Error(`the platform exited with code ${child.exitCode}:\n${this.output.slice(from)}`)
       const text = this.output.slice(from)
       const url = /Stint is up at +(\S+)/.exec(text)?.[1]
-      const key = /API key +(\S+)/.exec(text)?.[1]
-      if (url === undefined || key === undefined || !text.includes("Endpoints ")) return undefined
+      if (url === undefined || !text.includes("Endpoints ")) return undefined
+      const file = /API key +in (.+)/.exec(text)?.[1]
       this.url = url
-      this.key = key
+      this.key = file === undefined ? this.#env["STINT_API_KEY"] ?? "" : (await readFile(file, "utf8")).trim()
       this.port = Number(new URL(url).port)
       return true
     })
@@ -106,6 +110,7 @@ export class PlatformProcess {
     }
     // An exiting worker may still write its compile cache.
     await rm(this.dataDir, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
+    await rm(this.configDir, { recursive: true, force: true })
   }
 
   async request(method: string, path: string, body?: unknown): Promise<{ readonly status: number; readonly body: unknown }> {
@@ -172,6 +177,8 @@ export const stint = (
       env: {
         PATH: process.env["PATH"],
         HOME: process.env["HOME"],
+        // Never the configuration folder of the user who runs the tests.
+        XDG_CONFIG_HOME: platform?.configDir ?? `${env["STINT_DATA_DIR"] ?? join(tmpdir(), "stint-none")}-config`,
         ...(platform === undefined ? {} : { STINT_URL: platform.url, STINT_API_KEY: platform.key }),
         ...env
       }

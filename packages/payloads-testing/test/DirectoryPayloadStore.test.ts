@@ -5,7 +5,7 @@ import { describe, expect, it } from "@effect/vitest"
 import { DirectoryPayloadStore, PayloadStore } from "@stint/payloads"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
-import { mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises"
+import { chmod, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join } from "node:path"
 import { tempFolder } from "./TempFolder.ts"
 
@@ -27,6 +27,27 @@ describe("a folder of payloads", () => {
       expect((yield* Effect.promise(() => stat(join(folder, key)))).mode & 0o777).toBe(0o600)
       expect((yield* Effect.promise(() => stat(dirname(join(folder, key))))).mode & 0o777).toBe(0o700)
       expect([...yield* over(folder, (store) => store.get(key, 2))]).toEqual([...bytes])
+    }).pipe(Effect.scoped))
+
+  it.live("corrects a folder that other users can access, and refuses one that also holds other files", () =>
+    Effect.gen(function*() {
+      const folder = yield* tempFolder
+      const mode = Effect.promise(async () => (await stat(folder)).mode & 0o777)
+      yield* over(folder, (store) => store.put(key, bytes))
+      yield* Effect.promise(() => chmod(folder, 0o755))
+      yield* over(folder, (store) => store.get(key, 2))
+      expect(yield* mode).toBe(0o700)
+
+      yield* Effect.promise(() => rm(folder, { recursive: true }))
+      yield* Effect.promise(() => mkdir(folder))
+      yield* Effect.promise(() => writeFile(join(folder, "theirs"), ""))
+      yield* Effect.promise(() => chmod(folder, 0o755))
+      const { reason } = yield* Effect.flip(over(folder, () => Effect.void))
+      expect(reason).toMatchObject({
+        operation: "open",
+        problem: expect.stringMatching(/other users can access it \(mode 755\).*chmod 700/)
+      })
+      expect(yield* mode).toBe(0o755)
     }).pipe(Effect.scoped))
 
   it.live("removes the incomplete files of a crash, and lists only objects", () =>

@@ -15,14 +15,15 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { randomUUID } from "node:crypto"
 import { constants } from "node:fs"
-import { access, mkdir, open, readdir, rename, rm, rmdir, writeFile } from "node:fs/promises"
+import { access, chmod, mkdir, open, readdir, rename, rm, rmdir, stat, writeFile } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
+import process from "node:process"
 import { Damaged, Missing, PayloadError, Unavailable } from "./PayloadError.ts"
 import { PayloadKey, PayloadStore } from "./PayloadStore.ts"
 
 /** The folder. */
 export interface Options {
-  /** Created if it does not exist. Only its owner can read it. */
+  /** Created if it does not exist. Only its owner can read it: wider permissions are corrected, or refused if it holds other files. */
   readonly folder: string
 }
 
@@ -70,7 +71,35 @@ const makeFolder = async (root: string, folder: string): Promise<void> => {
   }
 }
 
+/** Permissions of a group and of all other users. */
+const OTHERS = 0o077
+
+/**
+ * Corrects the permissions of an existing folder that other users can access. Throws when the folder holds other files, whose readers would
+ * lose their access, or when this process may not change the permissions.
+ */
+const restrict = async (root: string): Promise<void> => {
+  // Windows has no such permissions: folders inherit those of the user's profile.
+  if (process.platform === "win32") return
+  const { mode, uid } = await stat(root)
+  if ((mode & OTHERS) === 0) return
+  const words = `other users can access it (mode ${(mode & 0o777).toString(8)})`
+  const entries = await readdir(root)
+  if (entries.length > 0 && !entries.includes(MARKER)) {
+    throw new Error(`${words}, and it contains other files. Use an empty folder, or run \`chmod 700 ${root}\``)
+  }
+  await chmod(root, 0o700).catch(() => {})
+  if (((await stat(root)).mode & OTHERS) !== 0) {
+    throw new Error(
+      `${words}, and this process may not change that, because it belongs to user ${uid}. Run \`chmod 700 ${root}\` as that user, or use a ` +
+        "folder inside it"
+    )
+  }
+}
+
 const openFolder = async (root: string): Promise<void> => {
+  await mkdir(root, { recursive: true, mode: 0o700 })
+  await restrict(root)
   await mkdir(join(root, PARTS), { recursive: true, mode: 0o700 })
   for (const part of await readdir(join(root, PARTS))) await rm(join(root, PARTS, part), { force: true })
   await writeFile(join(root, MARKER), "Large payloads of Stint. Do not change the files in this folder.\n", { mode: 0o600 })

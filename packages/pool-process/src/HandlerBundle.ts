@@ -25,10 +25,11 @@ import * as Schema from "effect/Schema"
 import type { Metafile, Plugin } from "esbuild"
 import { createHash } from "node:crypto"
 import { existsSync } from "node:fs"
-import { readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
+import { chmod, readdir, readFile, realpath, rename, rm, stat, writeFile } from "node:fs/promises"
 import { dirname, join, resolve } from "node:path"
 import { pathToFileURL } from "node:url"
 import { BUNDLE_OPTIONS, singleStartupChunk } from "./StartupChunk.ts"
+import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 
 const PROGRAM = "worker"
 const RECIPE = "recipe.json"
@@ -187,6 +188,12 @@ const build = async (file: string, directory: string, links: Set<string>): Promi
   return metafile
 }
 
+/** esbuild creates files with the permissions of the umask. A bundle is one folder without subfolders. */
+const applyPermissions = async (parent: string, folder: string, permissions: BundlePermissions): Promise<void> => {
+  for (const path of [parent, folder]) await chmod(path, permissions.folder)
+  await Promise.all((await readdir(folder)).map((name) => chmod(join(folder, name), permissions.file)))
+}
+
 const folderOf = (file: string, directory: string) =>
   join(directory, createHash("sha256").update(file).digest("hex").slice(0, 16))
 
@@ -200,7 +207,11 @@ export const find = Effect.fn("HandlerBundle.find")(function*(file: string, dire
  *
  * Each of two concurrent calls builds a bundle in its own folder, and the recipe that is written last wins.
  */
-export const bundle = Effect.fn("HandlerBundle.bundle")(function*(file: string, directory: string) {
+export const bundle = Effect.fn("HandlerBundle.bundle")(function*(
+  file: string,
+  directory: string,
+  permissions: BundlePermissions = OWNER_ONLY
+) {
   const found = yield* find(file, directory)
   if (found !== undefined) return found
   const folder = folderOf(file, directory)
@@ -210,13 +221,14 @@ export const bundle = Effect.fn("HandlerBundle.bundle")(function*(file: string, 
       const links = new Set<string>()
       const startedAt = Date.now()
       const metafile = await build(file, join(folder, name), links)
+      await applyPermissions(folder, join(folder, name), permissions)
       const inputs = await Promise.all(inputsOf(metafile, dirname(file)).map(inputOf))
       const packages = await Promise.all([...links].map(async (link) => ({ link, target: await realpath(link) })))
       // The bundle may contain the old or the new version of an input that changed during the build, so it is used only once and gets no
       // recipe.
       if (inputs.every(({ mtimeMs }) => mtimeMs < startedAt)) {
         const recipe = join(folder, `${name}.json`)
-        await writeFile(recipe, encodeRecipe({ format: 3, bundle: name, inputs, packages }))
+        await writeFile(recipe, encodeRecipe({ format: 3, bundle: name, inputs, packages }), { mode: 0o600 })
         await rename(recipe, join(folder, RECIPE))
       }
       await prune(folder)

@@ -9,6 +9,7 @@ import * as FiberMap from "effect/FiberMap"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as HandlerBundle from "./HandlerBundle.ts"
+import { type BundlePermissions, OWNER_ONLY } from "./WorkerUser.ts"
 
 /** The file to run, and its Node options. */
 export interface EntryPoint {
@@ -34,14 +35,17 @@ export const withoutBundles: HandlerEntryPoint = {
 const BUNDLER_GONE = /\bThe service (is no longer running|was stopped)\b/
 
 /** With bundles in `directory`. */
-export const make = Effect.fnUntraced(function*(directory: string): Effect.fn.Return<HandlerEntryPoint, never, Scope.Scope> {
+export const make = Effect.fnUntraced(function*(
+  directory: string,
+  permissions: BundlePermissions = OWNER_ONLY
+): Effect.fn.Return<HandlerEntryPoint, never, Scope.Scope> {
   const builds = yield* FiberMap.make<string, void, never>()
   const one = yield* Semaphore.make(1)
   /** The last bundling error of each file. Each error is logged once; bundling is retried when the file changes. */
   const problems = new Map<string, string>()
 
   const prepare = (file: string) =>
-    one.withPermits(1)(HandlerBundle.bundle(file, directory)).pipe(
+    one.withPermits(1)(HandlerBundle.bundle(file, directory, permissions)).pipe(
       Effect.tap(() => Effect.sync(() => problems.delete(file))),
       Effect.asVoid,
       Effect.catch((error) => {

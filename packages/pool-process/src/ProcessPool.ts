@@ -10,8 +10,8 @@
  * It uses `node:child_process` instead of `effect/process`, which reports only an exit code. The pool also needs the signal, and must write
  * the worker's record synchronously when the worker starts (see `WorkerRecords`).
  *
- * Files in `dataDir`: `workers/` (one record per running worker, see `OrphanSweep`), `compile-cache/` (V8's code cache, which speeds up later
- * starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The last two are safe to delete.
+ * Files in `dataDir`: `workers/` (one record per running worker, see `OrphanSweep`). Files in `cacheDir`: `compile-cache/` (V8's code cache,
+ * which speeds up later starts of a handler) and `bundles/` (one per handler, see `HandlerBundle`). The last two are safe to delete.
  */
 import * as LogTail from "@stint/pool/LogTail"
 import * as ParsedLogLine from "@stint/pool/ParsedLogLine"
@@ -29,11 +29,13 @@ import { existsSync } from "node:fs"
 import { join, resolve } from "node:path"
 import type { Readable } from "node:stream"
 import * as HandlerEntryPoint from "./HandlerEntryPoint.ts"
+import type { VariablePatterns } from "./InheritedEnvironment.ts"
 import * as OrphanSweep from "./OrphanSweep.ts"
 import * as ProcessTable from "./ProcessTable.ts"
 import { spawnError, type WorkerCommand, workerCommandOf } from "./WorkerCommand.ts"
 import { readLines } from "./WorkerOutput.ts"
 import * as WorkerRecords from "./WorkerRecords.ts"
+import { makeFolders, type WorkerUser } from "./WorkerUser.ts"
 
 /** Options of the pool. */
 export interface Options {
@@ -54,6 +56,18 @@ export interface Options {
    * sources do not need it, and bundles have it already.
    */
   readonly nodeOptions?: ReadonlyArray<string>
+  /**
+   * Folder for the compile cache and bundles. Default: `dataDir`. With `user`, it must be a folder outside `dataDir` that this user can
+   * reach, because only the platform's user can read `dataDir`.
+   */
+  readonly cacheDir?: string
+  /** The user that workers run as. Default: the platform's user. Requires a platform that runs as root. */
+  readonly user?: WorkerUser | undefined
+  /**
+   * Variables that workers inherit from the platform in addition to those in `InheritedEnvironment.ts`; a trailing `*` matches every name
+   * that starts with the text before it. Default: none. The platform's own settings (`PORT`, `STINT_*`) are never inherited.
+   */
+  readonly inherit?: VariablePatterns
   /** Time for workers of an earlier platform to finish their jobs before they are killed. Default: 5 minutes. */
   readonly orphanGrace?: Duration.Input
 }
@@ -76,10 +90,23 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
   const dataDir = resolve(options.dataDir)
   const log = yield* WorkerLog
   const platform = ProcessTable.identityOf(process.pid) ?? null
+  const cacheDir = resolve(options.cacheDir ?? dataDir)
+  const { bundles, compileCache, permissions } = yield* Effect.mapError(
+    Effect.try({ try: () => makeFolders(cacheDir, options.user), catch: (cause) => String(cause) }),
+    (cause) =>
+      new PoolError({
+        reason: new PoolUnavailable({
+          problem: `the bundles of handlers cannot be stored in ${cacheDir} (${cause})`,
+          hint: "Make the folder writable, or set another one."
+        })
+      })
+  )
   const programOptions = {
-    compileCache: options.compileCache === false ? undefined : join(dataDir, "compile-cache"),
+    compileCache: options.compileCache === false ? undefined : compileCache,
     nodeOptions: options.nodeOptions ?? [],
-    entry: options.bundle === false ? HandlerEntryPoint.withoutBundles : yield* HandlerEntryPoint.make(join(dataDir, "bundles"))
+    entry: options.bundle === false ? HandlerEntryPoint.withoutBundles : yield* HandlerEntryPoint.make(bundles, permissions),
+    inherit: options.inherit ?? [],
+    user: options.user
   }
   const records = yield* Effect.mapError(WorkerRecords.make(dataDir), (cause) =>
     new PoolError({
@@ -104,7 +131,8 @@ const layerOf = Effect.fnUntraced(function*(options: Options) {
           env: program.environment,
           detached: true,
           stdio: ["ignore", "pipe", "pipe"],
-          windowsHide: true
+          windowsHide: true,
+          ...(options.user === undefined ? {} : { uid: options.user.uid, gid: options.user.gid })
         })
       } catch (error) {
         return refused(error instanceof Error ? error : new Error(String(error)))

@@ -6,9 +6,8 @@
  * | `handler` | the platform's Node, with the file's bundle or the file itself (see `HandlerEntryPoint`) | the file's folder |
  * | `command` | as given, without a shell | its `directory`, or else the platform's working directory |
  *
- * A worker inherits the platform's environment (`PATH`, `HOME`, proxies, certificates) except for the platform's own settings: `PORT`, and
- * `STINT_*`, which contain secrets. The endpoint's `env` overrides it, and the worker's variables override both. Two defaults differ from
- * other pools, because these workers share the platform's machine: the thresholds of fitness checks are lower (docs/decisions/0006), and a
+ * A worker inherits a part of the platform's environment (`InheritedEnvironment.ts`). The endpoint's `env` overrides it, and the worker's
+ * variables override both. Two defaults differ from other pools, because these workers share the platform's machine: the thresholds of fitness checks are lower (docs/decisions/0006), and a
  * worker exits when the platform has been unreachable for an hour.
  */
 import type { EndpointSource } from "@stint/contract/Endpoint"
@@ -19,6 +18,8 @@ import * as Effect from "effect/Effect"
 import { stat } from "node:fs/promises"
 import { dirname, resolve } from "node:path"
 import type { HandlerEntryPoint } from "./HandlerEntryPoint.ts"
+import { inheritedEnvironment, type VariablePatterns } from "./InheritedEnvironment.ts"
+import { environmentOf, type WorkerUser } from "./WorkerUser.ts"
 
 export interface WorkerCommand {
   readonly path: string
@@ -34,15 +35,10 @@ export interface Options {
   /** Node options for handlers. */
   readonly nodeOptions: ReadonlyArray<string>
   readonly entry: HandlerEntryPoint
-}
-
-/** The part of the platform's environment that workers inherit. */
-export const inheritedEnvironment = (environment: Readonly<Record<string, string | undefined>>): Record<string, string> => {
-  const result: Record<string, string> = {}
-  for (const [name, value] of Object.entries(environment)) {
-    if (value !== undefined && name !== "PORT" && !name.startsWith("STINT_")) result[name] = value
-  }
-  return result
+  /** Variables that workers inherit in addition to the default ones. */
+  readonly inherit: VariablePatterns
+  /** The user that workers run as; undefined for the platform's user. */
+  readonly user: WorkerUser | undefined
 }
 
 /**
@@ -106,7 +102,8 @@ const commandLine = Effect.fnUntraced(function*(source: EndpointSource, endpoint
 /** Returns the program of a worker. Fails when the program obviously cannot be started. */
 export const workerCommandOf = Effect.fnUntraced(function*({ endpoint, variables }: StartRequest, options: Options) {
   const line = yield* commandLine(endpoint.source, endpoint.id, options)
-  const base = inheritedEnvironment(process.env)
+  const inherited = inheritedEnvironment(process.env, options.inherit)
+  const base = options.user === undefined ? inherited : environmentOf(options.user, inherited)
   const cache = endpoint.source.type !== "handler" || options.compileCache === undefined
     ? {}
     : { NODE_COMPILE_CACHE: options.compileCache }

@@ -65,13 +65,13 @@ export const make = (dataDir: string): Effect.Effect<WorkerRecords, RecordsUnusa
   Effect.try({
     try: () => {
       const folder = join(dataDir, "workers")
-      mkdirSync(folder, { recursive: true })
+      mkdirSync(folder, { recursive: true, mode: 0o700 })
       const fileOf = (worker: string) => join(folder, encodeURIComponent(worker) + SUFFIX)
       return {
         write: (record: WorkerRecord) => {
           const file = fileOf(record.worker)
           // Write and then rename, so that a partial record never has the final name.
-          writeFileSync(`${file}.new`, encode(record))
+          writeFileSync(`${file}.new`, encode(record), { mode: 0o600 })
           renameSync(`${file}.new`, file)
         },
         remove: (worker: string) => rmSync(fileOf(worker), { force: true }),

@@ -4,7 +4,6 @@ import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
 import { chmodSync, existsSync, readdirSync } from "node:fs"
 import { join } from "node:path"
-import { inheritedEnvironment } from "../src/WorkerCommand.ts"
 import { folder, fresh, gone, isAlive, line, printed, script, start, withPool } from "./TestProcesses.ts"
 
 const startErrorOf = (source: Parameters<typeof start>[0]) => Effect.map(Effect.flip(start(source)), ({ message }) => message)
@@ -51,19 +50,6 @@ describe("ProcessPool: failed starts", () => {
 })
 
 describe("ProcessPool: environment and output of a worker", () => {
-  it("passes the platform's environment to workers, without the platform's settings", () =>
-    assert.deepStrictEqual(
-      inheritedEnvironment({
-        PATH: "/bin",
-        HOME: "/root",
-        STINT_API_KEY: "secret",
-        STINT_DATA_DIR: ".stint",
-        PORT: "4600",
-        NOTHING: undefined
-      }),
-      { PATH: "/bin", HOME: "/root" }
-    ))
-
   it.live("runs a worker in the folder of its handler or in the directory of its command, without a shell", () =>
     withPool(Effect.gen(function*() {
       const mark = fresh("cwd")

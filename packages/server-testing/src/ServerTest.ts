@@ -147,7 +147,7 @@ export const layer = <E = never>(options: Options<E> = {}) => {
     Layer.provideMerge(JobQueue.layer),
     Layer.provideMerge(JobLogs.layer),
     Layer.provideMerge(WorkerRegistry.layer),
-    Layer.provide(AccessKeys.layer(Redacted.make(ADMIN_KEY)).pipe(Layer.provideMerge(stores))),
+    Layer.provide(AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN_KEY))).pipe(Layer.provideMerge(stores))),
     Layer.provide([
       layerLogs,
       Layer.succeed(Limits, { ...LIMITS, ...options.limits }),

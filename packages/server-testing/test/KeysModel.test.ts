@@ -62,7 +62,7 @@ class World {
   readonly keys: Array<ModelKey> = []
   readonly #handler = HttpRouter.toWebHandler(
     Server.layerRoutes.pipe(
-      Layer.provide(AccessKeys.layer(Redacted.make(ADMIN))),
+      Layer.provide(AccessKeys.layer(AccessKeys.secretsOf(Redacted.make(ADMIN)))),
       Layer.provide(BatchQueue.layer),
       Layer.provide(JobQueue.layer),
       Layer.provide(JobLogs.layer),

@@ -6,13 +6,16 @@
  */
 import { readFileSync, rmSync, writeFileSync } from "node:fs"
 import { hostname } from "node:os"
+import { OWNER_ONLY } from "./FilePermissions.ts"
 
 const holderPath = (file: string): string => `${file}.holder`
 
 /** Writes the description. Ignores failures. */
 export const write = (file: string): void => {
   try {
-    writeFileSync(holderPath(file), `process ${process.pid} on ${hostname()}, since ${new Date().toISOString()}\n`)
+    writeFileSync(holderPath(file), `process ${process.pid} on ${hostname()}, since ${new Date().toISOString()}\n`, {
+      mode: OWNER_ONLY
+    })
   } catch {
     // The lock works without the description.
   }

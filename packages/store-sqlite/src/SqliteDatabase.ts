@@ -18,6 +18,7 @@ import * as Layer from "effect/Layer"
 import { mkdirSync } from "node:fs"
 import { dirname, resolve } from "node:path"
 import { DatabaseSync, type StatementSync } from "node:sqlite"
+import * as FilePermissions from "./FilePermissions.ts"
 import * as GroupCommit from "./GroupCommit.ts"
 import * as LockHolder from "./LockHolder.ts"
 import * as Migrations from "./Migrations.ts"
@@ -25,7 +26,10 @@ import { FileLocked, FileNewer, FileUnusable, NotStintDatabase, SqliteOpenError 
 
 /** Path and durability of the database. */
 export interface Options {
-  /** Path of the file. A missing directory is created, accessible only to its owner. `:memory:` stores nothing on disk. */
+  /**
+   * Path of the file. A missing directory is created, accessible only to its owner. The file and those that SQLite creates beside it are
+   * readable only by their owner; wider permissions are corrected. `:memory:` stores nothing on disk.
+   */
   readonly file: string
   /**
    * Default: `D2`, which syncs every commit to disk, so that it survives a power loss. `D1` syncs rarely: commits survive a killed process,
@@ -103,6 +107,8 @@ const prepare = (db: DatabaseSync, file: string, durability: "D2" | "D1"): void 
   if (version > Migrations.LATEST) {
     throw new SqliteOpenError({ file, reason: new FileNewer({ version, supported: Migrations.LATEST }) })
   }
+  // Before SQLite creates the WAL, which gets the file's permissions.
+  if (file !== ":memory:") FilePermissions.restrict(file)
 
   // Lets SpaceReclaimer return pages to the file system. Can only be set before the first table is created.
   db.exec("PRAGMA auto_vacuum = INCREMENTAL")

@@ -22,10 +22,16 @@ export class FileUnusable extends Schema.TaggedError<FileUnusable>()("FileUnusab
   cause: Schema.Defect()
 }) {}
 
+/** Other users can access the file, and this process may not change that. `owner`: the user id of the file's owner. */
+export class FileExposed extends Schema.TaggedError<FileExposed>()("FileExposed", {
+  mode: Schema.Int,
+  owner: Schema.Int
+}) {}
+
 /** The database could not be opened. The file is unchanged. */
 export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("SqliteOpenError", {
   file: Schema.String,
-  reason: Schema.Union([FileLocked, FileNewer, NotStintDatabase, FileUnusable])
+  reason: Schema.Union([FileLocked, FileNewer, NotStintDatabase, FileUnusable, FileExposed])
 }) {
   override get message(): string {
     const { file, reason } = this
@@ -40,6 +46,12 @@ export class SqliteOpenError extends Schema.TaggedError<SqliteOpenError>()("Sqli
           "Start that version, or use a separate data directory for this one."
       case "NotStintDatabase":
         return `${file} is not a database of Stint. Move it away, or give Stint a data directory of its own.`
+      case "FileExposed":
+        return `Other users can access ${file} (mode ${
+          reason.mode.toString(8)
+        }), which contains inputs, results and secrets, and this ` +
+          `process may not change that: the file belongs to user ${reason.owner}. Run \`chmod 600 ${file}\` as that user, or as root, or ` +
+          "use a data directory on a file system with permissions."
       case "FileUnusable":
         return `${file} cannot be used: ${reason.cause instanceof Error ? reason.cause.message : String(reason.cause)}. ` +
           "Check that its directory exists, is writable and has free space."

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import { spawn } from "node:child_process"
-import { existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs"
 import { dirname } from "node:path"
 import { createInterface } from "node:readline"
 import { DatabaseSync } from "node:sqlite"
@@ -342,4 +342,40 @@ describe("unreadable rows", () => {
       assert.include(error.message, `["status"]`)
     })
   )
+})
+
+describe.skipIf(process.platform === "win32")("permissions", () => {
+  const modeOf = (path: string) => (statSync(path).mode & 0o777).toString(8)
+  const beside = (file: string) => [file, `${file}-wal`, `${file}.holder`]
+
+  it.live("lets only the owner read the file, its WAL and its holder, whatever the umask", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      const umask = process.umask(0)
+      yield* open(
+        file,
+        Effect.gen(function*() {
+          yield* (yield* SqliteDatabase.SqliteDatabase).write("write", () => {})
+          assert.deepStrictEqual(beside(file).map(modeOf), ["600", "600", "600"])
+        })
+      ).pipe(Effect.ensuring(Effect.sync(() => process.umask(umask))))
+    }))
+
+  it.live("corrects files that other users can read, also those that a killed process left", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      yield* open(file, Effect.void)
+      writeFileSync(`${file}-wal`, "")
+      for (const path of [file, `${file}-wal`]) chmodSync(path, 0o666)
+      yield* open(file, Effect.sync(() => assert.deepStrictEqual(beside(file).map(modeOf), ["600", "600", "600"])))
+    }))
+
+  it.live("leaves the permissions of another program's file as they are", () =>
+    Effect.gen(function*() {
+      const file = yield* tempFile
+      alter(file, "PRAGMA application_id = 7; CREATE TABLE theirs (x)")
+      chmodSync(file, 0o644)
+      assert.strictEqual((yield* refusal(file)).reason._tag, "NotStintDatabase")
+      assert.strictEqual(modeOf(file), "644")
+    }))
 })

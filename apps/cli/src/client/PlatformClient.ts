@@ -19,18 +19,22 @@ export class PlatformClient extends Context.Service<PlatformClient, {
   readonly api: HttpApiClient.ForApi<typeof Api>
 }>()("@stint/cli/PlatformClient") {}
 
-/** Connects to `STINT_URL` with `STINT_API_KEY`, or to the platform on this machine with its stored key. */
+/** The error of a command that has no key. */
+export const keyMissing = new CliFailure({
+  message: "No API key.",
+  hint:
+    "Run this command in the folder that contains the platform's data folder, as the user who started it, or set STINT_API_KEY. If the " +
+    "key is lost: stint keys rotate admin"
+})
+
+/** Connects to `STINT_URL` with `STINT_API_KEY`, or to the platform on this machine with the operator's copy of its key. */
 export const layer = Layer.effect(
   PlatformClient,
   Effect.gen(function*() {
     const url = yield* PlatformConfig.clientUrl
     const key = yield* AdminKey.find(yield* PlatformConfig.load)
     if (Option.isNone(key)) {
-      return yield* new CliFailure({
-        message: "No API key.",
-        hint:
-          "Set STINT_API_KEY to the key that the platform printed at its start, or run this command in the folder that contains its data folder."
-      })
+      return yield* keyMissing
     }
     const api = yield* HttpApiClient.make(Api, {
       baseUrl: url,

@@ -19,7 +19,9 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { CliFailure } from "../CliFailure.ts"
 import * as AdminKey from "../config/AdminKey.ts"
+import * as DataFolder from "../config/DataFolder.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
+import * as WorkerSecret from "../config/WorkerSecret.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import * as Platform from "../platform/Platform.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
@@ -63,7 +65,7 @@ export const command = Command.make(
       const settings = yield* PlatformConfig.load
       const directory = path.dirname(file)
       // The stored key, because `stint run` in another terminal reads the same key when it runs in this folder.
-      const admin = yield* AdminKey.obtain(settings)
+      const admin = yield* AdminKey.obtain(settings, yield* DataFolder.open(settings.dataDir))
 
       /** The endpoint. Each revision changes its environment, which makes the autoscaler replace the workers. */
       const specOf = (revision: number) =>
@@ -102,7 +104,7 @@ export const command = Command.make(
 
       const announcement = Layer.effectDiscard(Console.log(`  Watching           ${directory}\n`)).pipe(
         Layer.provide(StartupBanner.layer({
-          admin,
+          place: admin.place,
           dataDir: undefined,
           sample: { endpoint: first.id, input: { key: "value" } }
         }))
@@ -110,12 +112,14 @@ export const command = Command.make(
 
       const dataDir = yield* fs.makeTempDirectoryScoped({ prefix: "stint-dev-" })
       yield* runUntilSignal(
-        Layer.merge(announcement, reload).pipe(Layer.provide(Platform.layer({
+        Layer.mergeAll(announcement, reload, AdminKey.layerWatch(admin)).pipe(Layer.provide(Platform.layer({
           // A shorter grace period, because a developer who presses Ctrl-C does not want to wait for the full one.
           settings: { ...settings, shutdownGrace: Duration.min(settings.shutdownGrace, Duration.seconds(5)) },
-          apiKey: admin.key,
+          secrets: { adminDigest: admin.digest, workerSecret: yield* WorkerSecret.generate },
           store: "memory",
           dataDir,
+          // The developer's own handler in the developer's own shell, so it sees what `node handler.ts` would see.
+          workers: { inherit: ["*"], user: undefined, cacheDir: dataDir },
           endpoints: [first]
         })))
       )

@@ -3,6 +3,7 @@
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import { Argument, Command, Flag } from "effect/cli"
+import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
@@ -67,6 +68,26 @@ const show = Command.make(
   })
 ).pipe(Command.withDescription("Show one endpoint"))
 
+/** The variables of `--env` flags. */
+const variablesOf = Effect.fnUntraced(function*(flags: ReadonlyArray<string>) {
+  const variables: Record<string, string> = {}
+  for (const flag of flags) {
+    const at = flag.indexOf("=")
+    const name = at === -1 ? flag : flag.slice(0, at)
+    const value = at === -1
+      ? yield* Config.option(Config.String(name)).pipe(Effect.orElseSucceed(() => Option.none<string>()))
+      : Option.some(flag.slice(at + 1))
+    if (Option.isNone(value)) {
+      return yield* new CliFailure({
+        message: `--env ${name}: this shell has no variable ${name}.`,
+        hint: `Set the variable, or give its value: --env ${name}=VALUE`
+      })
+    }
+    variables[name] = value.value
+  }
+  return variables
+})
+
 const create = Command.make(
   "create",
   {
@@ -87,9 +108,13 @@ const create = Command.make(
       Flag.withSchema(Schema.DurationFromString),
       Flag.optional
     ),
+    env: Flag.String("env").pipe(
+      Flag.withDescription("A variable for the workers: NAME=VALUE, or NAME for the value in this shell; repeatable"),
+      Flag.atLeast(0)
+    ),
     json
   },
-  Effect.fnUntraced(function*({ command, external, handler, id, idleTimeout, json, workersMax, workersMin }) {
+  Effect.fnUntraced(function*({ command, env, external, handler, id, idleTimeout, json, workersMax, workersMin }) {
     const path = yield* Path.Path
     const words = Option.map(command, splitWords)
     const [program, ...rest] = Option.getOrElse(words, (): ReadonlyArray<string> => [])
@@ -105,7 +130,8 @@ const create = Command.make(
       ...(Option.isSome(handler) ? { handler: handler.value } : {}),
       ...(program === undefined ? {} : { command: [program, ...rest] }),
       ...(external ? { external } : {}),
-      ...(Object.keys(workers).length === 0 ? {} : { workers })
+      ...(Object.keys(workers).length === 0 ? {} : { workers }),
+      ...(env.length === 0 ? {} : { env: yield* variablesOf(env) })
     }
     const spec = yield* toSpec(id, definition, path.resolve("."))
     const created = yield* call((api) => api.control.createEndpoint({ payload: spec }))
@@ -123,6 +149,10 @@ const create = Command.make(
   Command.withExamples([
     { command: "stint endpoints create hello --handler ./handler.ts", description: "Workers run a handler file" },
     { command: "stint endpoints create llm --command \"python3 handler.py\"", description: "Workers run any program" },
+    {
+      command: "stint endpoints create orders --handler ./orders.ts --env DATABASE_URL",
+      description: "Workers get a variable of this shell; they inherit only a few variables of the platform"
+    },
     { command: "stint endpoints create gpu --external", description: "Workers join from other machines" }
   ])
 )

@@ -7,12 +7,17 @@ import { type AccessKey, KeyPatch, KeyRotation, KeyScope, KeySpec, type NewKey }
 import { fieldIssues, formatFieldIssue } from "@stint/contract/SchemaIssues"
 import { Argument, Command, Flag } from "effect/cli"
 import * as Clock from "effect/Clock"
+import * as Console from "effect/Console"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
+import * as PlatformClient from "../client/PlatformClient.ts"
 import { call } from "../client/PlatformClient.ts"
 import { CliFailure } from "../CliFailure.ts"
+import * as AdminKey from "../config/AdminKey.ts"
+import * as PlatformConfig from "../config/PlatformConfig.ts"
 import * as Output from "../output/Output.ts"
 import { json } from "./SharedFlags.ts"
 
@@ -263,6 +268,26 @@ const update = Command.make(
   ])
 )
 
+/** The name of the platform's own key on the command line. */
+const ADMIN = "admin"
+
+const rotateAdmin = Effect.fnUntraced(function*(json: boolean, hasGrace: boolean) {
+  if (hasGrace) {
+    return yield* new CliFailure({
+      message: "The platform's own key has no grace period: the previous key ends at once.",
+      hint:
+        "Leave out --grace. For a change without interruption, use keys with the scope admin (stint keys create NAME --scope admin)."
+    })
+  }
+  const { file } = yield* AdminKey.rotate(yield* PlatformConfig.load)
+  yield* Output.print(
+    json,
+    { file },
+    () =>
+      `The platform has a new API key, in ${file}. A running platform accepts it within a second; the previous key no longer works.`
+  )
+})
+
 const rotate = Command.make(
   "rotate",
   {
@@ -275,12 +300,13 @@ const rotate = Command.make(
     json
   },
   Effect.fnUntraced(function*({ grace, json, key }) {
+    if (key === ADMIN) return yield* rotateAdmin(json, Option.isSome(grace))
     const payload = yield* fits(
       KeyRotation,
       "The grace period",
       Option.isSome(grace) ? { graceMs: Math.ceil(Duration.toMillis(grace.value)) } : {}
     )
-    const made = yield* call((api) => api.keys.rotateKey({ params: { key }, payload }))
+    const made = yield* call((api) => api.keys.rotateKey({ params: { key }, payload })).pipe(Effect.provide(PlatformClient.layer))
     yield* Output.print(
       json,
       made,
@@ -290,7 +316,31 @@ const rotate = Command.make(
         }.\n${onceText({ key, secret })}`
     )
   })
-).pipe(Command.withDescription("Give a key a new secret and print it once; the previous secret works for a grace period"))
+).pipe(
+  Command.withDescription("Give a key a new secret and print it once; the previous secret works for a grace period"),
+  Command.withExamples([
+    { command: "stint keys rotate 0123456789abcdef", description: "The current secret works for another 24 hours" },
+    {
+      command: "stint keys rotate admin",
+      description: "Replace the platform's own key, also when it is lost; run it on the platform's machine"
+    }
+  ])
+)
+
+const print = Command.make(
+  "print",
+  {},
+  Effect.fnUntraced(function*() {
+    const key = yield* AdminKey.find(yield* PlatformConfig.load)
+    if (Option.isNone(key)) return yield* PlatformClient.keyMissing
+    yield* Console.log(Redacted.value(key.value))
+  })
+).pipe(
+  Command.withDescription("Print the API key that this command line uses"),
+  Command.withExamples([
+    { command: "export STINT_API_KEY=$(stint keys print)", description: "Use the key in programs that you start from this shell" }
+  ])
+)
 
 const revoke = Command.make(
   "revoke",
@@ -301,8 +351,15 @@ const revoke = Command.make(
   })
 ).pipe(Command.withDescription("Revoke a key immediately and permanently"))
 
-/** `stint keys` and its subcommands. */
+/** `stint keys` and its subcommands. Those that work without a running platform connect to none. */
 export const keys = Command.make("keys").pipe(
-  Command.withDescription("Keys: list, create, update, rotate, revoke"),
-  Command.withSubcommands([list, create, update, rotate, revoke])
+  Command.withDescription("Keys: list, create, update, rotate, revoke, print"),
+  Command.withSubcommands([
+    list.pipe(Command.provide(PlatformClient.layer)),
+    create.pipe(Command.provide(PlatformClient.layer)),
+    update.pipe(Command.provide(PlatformClient.layer)),
+    rotate,
+    revoke.pipe(Command.provide(PlatformClient.layer)),
+    print
+  ])
 )

@@ -5,12 +5,15 @@ import { Command, Flag } from "effect/cli"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Path from "effect/Path"
 import * as AdminKey from "../config/AdminKey.ts"
+import * as DataFolder from "../config/DataFolder.ts"
 import * as EndpointsFile from "../config/EndpointsFile.ts"
 import * as PlatformConfig from "../config/PlatformConfig.ts"
+import * as WorkerConfig from "../config/WorkerConfig.ts"
+import * as WorkerSecret from "../config/WorkerSecret.ts"
 import * as LogFormat from "../output/LogFormat.ts"
 import * as Platform from "../platform/Platform.ts"
+import * as SafetyWarnings from "../platform/SafetyWarnings.ts"
 import * as StartupBanner from "../platform/StartupBanner.ts"
 import { runUntilSignal } from "../Signals.ts"
 
@@ -23,19 +26,29 @@ export const command = Command.make(
     )
   },
   Effect.fnUntraced(function*({ config }) {
-    const path = yield* Path.Path
     const settings = yield* PlatformConfig.load
-    const dataDir = path.resolve(settings.dataDir)
-    const admin = yield* AdminKey.obtain(settings)
+    const dataDir = yield* DataFolder.open(settings.dataDir)
+    const admin = yield* AdminKey.obtain(settings, dataDir)
+    const workerSecret = yield* WorkerSecret.obtain(dataDir)
+    const workers = yield* WorkerConfig.resolveFor(settings.workers, dataDir)
     const endpoints = Option.isSome(config) ? yield* EndpointsFile.load(config.value) : []
+    yield* SafetyWarnings.log({
+      host: settings.host,
+      publicUrl: Option.getOrUndefined(settings.publicUrl),
+      hasWorkerUser: workers.user !== undefined
+    })
     yield* runUntilSignal(
-      StartupBanner.layer({ admin, dataDir }).pipe(Layer.provide(Platform.layer({
-        settings,
-        apiKey: admin.key,
-        store: { durability: settings.durability },
-        dataDir,
-        endpoints
-      })))
+      StartupBanner.layer({ place: admin.place, dataDir }).pipe(
+        Layer.merge(AdminKey.layerWatch(admin)),
+        Layer.provide(Platform.layer({
+          settings,
+          secrets: { adminDigest: admin.digest, workerSecret },
+          store: { durability: settings.durability },
+          dataDir,
+          workers,
+          endpoints
+        }))
+      )
     )
   }, Effect.provide(LogFormat.layer))
 ).pipe(

@@ -35,6 +35,7 @@ import { CorsOrigins, parseOrigins } from "./CorsOrigins.ts"
 import * as LogConfig from "./LogConfig.ts"
 import * as PayloadConfig from "./PayloadConfig.ts"
 import { secretSetting, setting } from "./Setting.ts"
+import * as WorkerConfig from "./WorkerConfig.ts"
 
 /** Allowed webhook addresses, and the time limit of a delivery. */
 export interface WebhookSettings {
@@ -66,6 +67,8 @@ export interface PlatformConfig {
   readonly batches: BatchSettings
   /** See LogConfig.ts for the variables. */
   readonly logs: LogQuotas
+  /** See WorkerConfig.ts for the variables. */
+  readonly workers: WorkerConfig.WorkerSettings
 }
 
 const Port = Schema.FiniteFromString.check(Schema.isInt(), Schema.isBetween({ minimum: 0, maximum: 65_535 }))
@@ -168,6 +171,7 @@ export const load: Effect.Effect<PlatformConfig, CliFailure> = Effect.all({
     batchQueued: count("STINT_BATCH_QUEUED", limitDefaults.batchQueued, 10_000_000)
   }),
   logs: LogConfig.load,
+  workers: WorkerConfig.load,
   shutdownGrace: setting(
     "STINT_SHUTDOWN_GRACE",
     "a duration, for example \"30 seconds\" or \"2 minutes\"",

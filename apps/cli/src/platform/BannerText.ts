@@ -1,9 +1,10 @@
 /**
- * The startup banner: the address, the key and a curl command for the first request.
+ * The startup banner: the address, the place of the key and a curl command for the first request.
  */
 import type { Endpoint } from "@stint/contract/Endpoint"
 import type { Durability } from "@stint/store/JobStore"
 import * as Redacted from "effect/Redacted"
+import type { KeyPlace } from "../config/AdminKey.ts"
 
 const durabilityInWords: Record<Durability, string> = {
   D2: "D2: acknowledged jobs survive a power failure",
@@ -16,9 +17,9 @@ export interface BannerFields {
   readonly baseUrl: string
   /** The listening address, when `baseUrl` is derived from it and may be wrong. */
   readonly guessedFrom?: string | undefined
-  readonly apiKey: Redacted.Redacted
-  /** The origin of the key. */
-  readonly apiKeySource: string
+  readonly place: KeyPlace
+  /** Whether a person reads the banner. Otherwise it may end up in a log. */
+  readonly isTerminal: boolean
   readonly durability: Durability
   readonly dataDir: string | undefined
   readonly endpoints: ReadonlyArray<Endpoint>
@@ -26,16 +27,42 @@ export interface BannerFields {
   readonly sample: { readonly endpoint: string; readonly input: unknown } | undefined
 }
 
-/** The key is printed intentionally, so that the operator can copy it. */
+/** A new key is printed intentionally, so that the operator can copy it, but only to a terminal. */
+const keyText = (place: KeyPlace, isTerminal: boolean): string => {
+  switch (place._tag) {
+    case "Environment":
+      return "from STINT_API_KEY"
+    case "File":
+      return place.key !== undefined && isTerminal
+        ? `${Redacted.value(place.key)}   (new, shown only this once; also in ${place.file})`
+        : `in ${place.file}`
+    case "Lost":
+      return `not in ${place.file}; for a new one, run: stint keys rotate admin`
+  }
+}
+
+const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
+/** The key as the shell expands it inside double quotes; undefined when the key is lost. */
+const keyExpression = (place: KeyPlace): string | undefined => {
+  switch (place._tag) {
+    case "Environment":
+      return "$STINT_API_KEY"
+    case "File":
+      return `$(cat ${quoted(place.file)})`
+    case "Lost":
+      return undefined
+  }
+}
+
 export const text = (facts: BannerFields): string => {
-  const key = Redacted.value(facts.apiKey)
   const lines = [
     "",
     `  Stint is up at     ${facts.baseUrl}`,
     ...(facts.guessedFrom === undefined ? [] : [
       `                     (a guess: it listens on ${facts.guessedFrom}; set STINT_PUBLIC_URL to the address that callers and workers use)`
     ]),
-    `  API key            ${key}   (${facts.apiKeySource})`,
+    `  API key            ${keyText(facts.place, facts.isTerminal)}`,
     `  Durability         ${durabilityInWords[facts.durability]}`
   ]
   if (facts.dataDir !== undefined) lines.push(`  Data               ${facts.dataDir}`)
@@ -46,14 +73,15 @@ export const text = (facts: BannerFields): string => {
         : facts.endpoints.map((one) => one.id).join(", ")
     }`
   )
-  if (facts.sample !== undefined) {
+  const key = keyExpression(facts.place)
+  if (facts.sample !== undefined && key !== undefined) {
     lines.push(
       "",
       "  Try it:",
       "",
-      `  curl -s ${facts.baseUrl}/v2/${facts.sample.endpoint}/runsync -H 'Authorization: Bearer ${key}' -H 'Content-Type: application/json' -d '${
-        JSON.stringify({ input: facts.sample.input }).replaceAll("'", "'\\''")
-      }'`
+      `  curl -s ${facts.baseUrl}/v2/${facts.sample.endpoint}/runsync -H "Authorization: Bearer ${key}" -H 'Content-Type: application/json' -d ${
+        quoted(JSON.stringify({ input: facts.sample.input }))
+      }`
     )
   }
   return [...lines, ""].join("\n")

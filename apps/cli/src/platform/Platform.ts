@@ -49,10 +49,10 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type * as Redacted from "effect/Redacted"
 import { join } from "node:path"
 import { CliFailure } from "../CliFailure.ts"
 import type { PlatformConfig } from "../config/PlatformConfig.ts"
+import type { WorkerOptions } from "../config/WorkerConfig.ts"
 import * as PayloadStores from "./PayloadStores.ts"
 import * as WorkerLogSink from "./WorkerLogSink.ts"
 
@@ -62,11 +62,13 @@ export interface PlatformOptions {
     PlatformConfig,
     "host" | "port" | "publicUrl" | "corsOrigins" | "shutdownGrace" | "webhooks" | "payloads" | "batches" | "logs"
   >
-  readonly apiKey: Redacted.Redacted
+  readonly secrets: AccessKeys.PlatformSecrets
   /** `memory`: jobs are lost when the platform stops. */
   readonly store: "memory" | { readonly durability: "D1" | "D2" }
   /** The folder for the job store, the pool's records and the workers' compile cache. */
   readonly dataDir: string
+  /** Default: workers run as the platform's user, inherit nothing beyond the default variables, and their caches are in `dataDir`. */
+  readonly workers?: WorkerOptions
   /** Created or updated before the first request. */
   readonly endpoints: ReadonlyArray<EndpointSpec>
 }
@@ -179,7 +181,7 @@ export const layer = (options: PlatformOptions) => {
   const listener = layerPublicAddress(options.settings).pipe(
     Layer.provideMerge(Server.layerNode({ host, port }))
   )
-  const base = Layer.merge(AccessKeys.layer(options.apiKey).pipe(Layer.provideMerge(queue)), listener)
+  const base = Layer.merge(AccessKeys.layer(options.secrets).pipe(Layer.provideMerge(queue)), listener)
   const serving = Layer.mergeAll(
     Server.layer,
     JobTimers.layer(),
@@ -190,7 +192,7 @@ export const layer = (options: PlatformOptions) => {
     Layer.provideMerge(base)
   )
   const workers = Autoscaler.layer({ shutdownGrace }).pipe(
-    Layer.provide(ProcessPool.layer({ dataDir: options.dataDir })),
+    Layer.provide(ProcessPool.layer({ dataDir: options.dataDir, ...options.workers })),
     Layer.provide(layerWorkerAddress),
     Layer.provide(WorkerLogSink.layer)
   )

@@ -7,13 +7,15 @@ import { EndpointStore } from "@stint/store/EndpointStore"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { AdminKey } from "../config/AdminKey.ts"
+import process from "node:process"
+import type { KeyPlace } from "../config/AdminKey.ts"
 import * as BannerText from "./BannerText.ts"
 import { findSampleInput } from "./SampleInput.ts"
 
 /** Values that are not available from the platform's services. */
 export interface Options {
-  readonly admin: AdminKey
+  /** Where the operator finds the platform's API key. */
+  readonly place: KeyPlace
   /** The data folder; undefined when the stores are in memory. */
   readonly dataDir: string | undefined
   /** Input for the curl command when no endpoint has a short test input. */
@@ -21,7 +23,7 @@ export interface Options {
 }
 
 /** Prints the banner when its dependencies have started. */
-export const layer = ({ admin, dataDir, sample }: Options) =>
+export const layer = ({ dataDir, place, sample }: Options) =>
   Layer.effectDiscard(Effect.gen(function*() {
     const { baseUrl, guessedFrom } = yield* PublicAddress
     const { durability } = yield* JobQueue
@@ -29,8 +31,8 @@ export const layer = ({ admin, dataDir, sample }: Options) =>
     yield* Console.log(BannerText.text({
       baseUrl,
       guessedFrom,
-      apiKey: admin.key,
-      apiKeySource: admin.origin,
+      place,
+      isTerminal: process.stdout.isTTY,
       durability,
       dataDir,
       endpoints,

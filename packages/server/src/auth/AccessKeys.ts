@@ -2,16 +2,17 @@
  * Access keys: determines which caller a key belongs to.
  *
  * ```
- *   the platform's key    set by the operator              valid for the jobs API and the control API
- *   worker keys           derived from it, one each        valid for the worker API of their endpoint
+ *   the platform's key    known by its digest              valid for the jobs API and the control API
+ *   worker keys           derived from a secret            valid for the worker API of their endpoint
  *   created keys          stored in KeyStore               valid for their scopes and endpoints
  * ```
  *
- * A worker key is an HMAC-SHA-256 under the platform's key, so it needs no storage and survives a restart
- * (docs/decisions/0004-worker-keys-are-derived.md). Changing the platform's key therefore changes every worker key.
+ * A worker key is an HMAC-SHA-256 under the worker secret, so it needs no storage of its own and survives a restart
+ * (docs/decisions/0004-worker-keys-are-derived.md). Changing the worker secret therefore changes every worker key.
  *
- * Created keys are compared by their SHA-256 digests, and the other keys by their text. Both comparisons take constant time, reveal
- * nothing but the length of a key, and access neither the disk nor a database.
+ * The platform's key and created keys are compared by their SHA-256 digests. Worker keys, and the platform's key once a request has
+ * presented it, are compared by their text, which is faster. Both comparisons take constant time, reveal nothing but the length of a key,
+ * and access neither the disk nor a database.
  */
 import type { KeyId, KeyScope } from "@stint/contract/AccessKey"
 import type { RateLimit } from "@stint/contract/RateLimit"
@@ -58,6 +59,23 @@ export class AccessKeys extends Context.Service<AccessKeys, {
   readonly workerKey: (endpoint: string) => Redacted.Redacted
 }>()("@stint/server/AccessKeys") {}
 
+/** The secrets of a platform. */
+export interface PlatformSecrets {
+  /**
+   * The SHA-256 of the platform's key. Read for every lookup, because the key can be rotated while the platform runs; it must return the
+   * same buffer until then.
+   */
+  readonly adminDigest: () => Buffer
+  /** The secret that worker keys are derived from. */
+  readonly workerSecret: Redacted.Redacted
+}
+
+/** Both secrets from one key: for tests, and for servers that live as long as their process. */
+export const secretsOf = (key: Redacted.Redacted): PlatformSecrets => {
+  const digest = KeySecret.digestOf(Redacted.value(key))
+  return { adminDigest: () => digest, workerSecret: key }
+}
+
 /** The lookup result for the platform's own key. */
 const platform: KeyLookup = {
   _tag: "Caller",
@@ -84,16 +102,25 @@ const isSame = (presented: string, bytes: Buffer): boolean => {
 const LAST_USED_INTERVAL_MILLIS = 60_000
 
 /** Looks up the platform's own key and the keys in KeyStore. */
-export const layer = (platformKey: Redacted.Redacted): Layer.Layer<AccessKeys, never, KeyStore> =>
+export const layer = ({ adminDigest, workerSecret }: PlatformSecrets): Layer.Layer<AccessKeys, never, KeyStore> =>
   Layer.effect(
     AccessKeys,
     Effect.gen(function*() {
       const store = yield* KeyStore
       const clock = yield* Clock.Clock
       const scope = yield* Effect.scope
-      const platformBytes = Buffer.from(Redacted.value(platformKey))
       const workerKeyOf = (endpoint: string) =>
-        WORKER_PREFIX + createHmac("sha256", Redacted.value(platformKey)).update(`worker:${endpoint}`).digest("base64url")
+        WORKER_PREFIX + createHmac("sha256", Redacted.value(workerSecret)).update(`worker:${endpoint}`).digest("base64url")
+
+      /** The platform's key, once a request has presented it. */
+      let presented: { readonly digest: Buffer; readonly text: Buffer } | undefined
+      const isPlatformKey = (text: string): boolean => {
+        const digest = adminDigest()
+        if (presented?.digest === digest) return isSame(text, presented.text)
+        if (!timingSafeEqual(KeySecret.digestOf(text), digest)) return false
+        presented = { digest, text: Buffer.from(text) }
+        return true
+      }
 
       const derived = new Map<string, Buffer>()
       const workerBytes = (endpoint: string): Buffer => {
@@ -131,7 +158,7 @@ export const layer = (platformKey: Redacted.Redacted): Layer.Layer<AccessKeys, n
         identify: (key) =>
           Effect.suspend((): Effect.Effect<KeyLookup> => {
             const text = Redacted.value(key)
-            if (isSame(text, platformBytes)) return Effect.succeed(platform)
+            if (isPlatformKey(text)) return Effect.succeed(platform)
             const id = KeySecret.idIn(text)
             return id === undefined ? Effect.succeed(unknown) : lookUpStoredKey(id, KeySecret.digestOf(text))
           }),

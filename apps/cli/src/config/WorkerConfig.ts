@@ -1,0 +1,130 @@
+/**
+ * Settings of the worker processes that the platform starts. On an invalid value, the platform does not start, and the error names the
+ * variable.
+ *
+ * | variable | default | meaning and trade-off |
+ * |---|---|---|
+ * | `STINT_WORKER_ENV` | none | variables of the platform that workers inherit in addition to the default ones, comma-separated: `DATABASE_URL, BUCKET_*`. Every endpoint's handler sees them; an endpoint's own `env` is narrower |
+ * | `STINT_WORKER_USER` | the platform's user | user that workers run as: a name, or `UID:GID`. Handlers then cannot read the platform's files, memory and environment. Needs a platform that runs as root |
+ * | `STINT_CACHE_DIR` | the data folder; with `STINT_WORKER_USER`, a folder in `/var/cache/stint` | folder of the handlers' bundles and their compile cache |
+ */
+import type { WorkerUser } from "@stint/pool-process/WorkerUser"
+import * as Config from "effect/Config"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { execFile } from "node:child_process"
+import { createHash } from "node:crypto"
+import { readFile } from "node:fs/promises"
+import { join, relative, resolve } from "node:path"
+import process from "node:process"
+import { promisify } from "node:util"
+import { CliFailure } from "../CliFailure.ts"
+import { setting } from "./Setting.ts"
+
+/** The settings, as text. */
+export interface WorkerSettings {
+  readonly inherit: ReadonlyArray<string>
+  readonly user: Option.Option<string>
+  readonly cacheDir: Option.Option<string>
+}
+
+/** The settings, checked against this machine. */
+export interface WorkerOptions {
+  readonly inherit: ReadonlyArray<string>
+  readonly user: WorkerUser | undefined
+  readonly cacheDir: string
+}
+
+const wordsOf = (text: string): ReadonlyArray<string> => text.split(",").map((one) => one.trim()).filter((one) => one !== "")
+
+const Names = Schema.String.check(
+  Schema.makeFilter((text) =>
+    wordsOf(text).every((one) => /^(?:[A-Za-z_]\w*\*?|\*)$/.test(one)) || "comma-separated names of variables"
+  )
+)
+
+const User = Schema.String.check(
+  Schema.isPattern(/^(?:\d+:\d+|[A-Za-z_][\w.-]*\$?)$/, { message: "Expected the name of a user, or UID:GID" })
+)
+
+/** Reads the settings. Fails on the first invalid setting. */
+export const load: Effect.Effect<WorkerSettings, CliFailure> = Effect.all({
+  inherit: setting(
+    "STINT_WORKER_ENV",
+    "comma-separated names of variables, for example DATABASE_URL, BUCKET_*",
+    Config.schema(Names, "STINT_WORKER_ENV").pipe(Config.withDefault(""), Config.map(wordsOf))
+  ),
+  user: setting(
+    "STINT_WORKER_USER",
+    "the name of a user, or UID:GID, for example nobody or 1001:1001",
+    Config.option(Config.schema(User, "STINT_WORKER_USER"))
+  ),
+  cacheDir: setting(
+    "STINT_CACHE_DIR",
+    "a folder, for example /var/cache/stint",
+    Config.option(Config.NonEmptyString("STINT_CACHE_DIR"))
+  )
+})
+
+const run = promisify(execFile)
+
+/** The line of the user database for a name or an id. `getent` also knows users of LDAP and other services, but macOS does not have it. */
+const passwdLine = async (key: string): Promise<string | undefined> => {
+  try {
+    return (await run("getent", ["passwd", key])).stdout.split("\n")[0]
+  } catch {
+    const lines = (await readFile("/etc/passwd", "utf8").catch(() => "")).split("\n")
+    return lines.find((line) => line.split(":")[0] === key || line.split(":")[2] === key)
+  }
+}
+
+const failure = (user: string, problem: string, hint: string) =>
+  new CliFailure({ message: `The variable STINT_WORKER_USER is ${JSON.stringify(user)}: ${problem}.`, hint })
+
+const userOf = Effect.fnUntraced(function*(text: string): Effect.fn.Return<WorkerUser, CliFailure> {
+  const self = process.getuid?.()
+  if (self === undefined) {
+    return yield* failure(text, "this operating system cannot start processes of another user", "Unset it.")
+  }
+  if (self !== 0) {
+    return yield* failure(
+      text,
+      `only a platform that runs as root can start processes of another user, and this one runs as user ${self}`,
+      "Unset it, or start the platform as root."
+    )
+  }
+  const [, uid, gid] = /^(\d+):(\d+)$/.exec(text) ?? []
+  const line = yield* Effect.promise(() => passwdLine(uid ?? text))
+  const [name, , foundUid, foundGid, , home] = line?.split(":") ?? []
+  if (uid === undefined && foundUid === undefined) {
+    return yield* failure(text, "this machine has no such user", "Create the user (useradd --system NAME), or give UID:GID.")
+  }
+  const user = {
+    uid: Number(uid ?? foundUid),
+    gid: Number(gid ?? foundGid),
+    name: name ?? text,
+    home: home === undefined || home === "" ? "/nonexistent" : home
+  }
+  return user.uid === 0 ? yield* failure(text, "this is root, the platform's own user", "Name a user without rights.") : user
+})
+
+/** A folder outside the data folder, which the workers' user cannot enter. A hash, because several platforms may share the machine. */
+const sharedCacheOf = (dataDir: string): string =>
+  join("/var/cache/stint", createHash("sha256").update(dataDir).digest("hex").slice(0, 16))
+
+/** Checks the settings: looks up the user, and chooses the cache folder. */
+export const resolveFor = Effect.fn("WorkerConfig.resolveFor")(function*(
+  settings: WorkerSettings,
+  dataDir: string
+): Effect.fn.Return<WorkerOptions, CliFailure> {
+  const user = Option.isNone(settings.user) ? undefined : yield* userOf(settings.user.value)
+  const cacheDir = resolve(Option.getOrElse(settings.cacheDir, () => user === undefined ? dataDir : sharedCacheOf(dataDir)))
+  if (user !== undefined && !relative(dataDir, cacheDir).startsWith("..")) {
+    return yield* new CliFailure({
+      message: `STINT_CACHE_DIR is ${cacheDir}, inside the data folder, which ${user.name} cannot enter.`,
+      hint: "Set it to a folder outside the data folder that every user can enter, or unset it for /var/cache/stint."
+    })
+  }
+  return { inherit: settings.inherit, user, cacheDir }
+})

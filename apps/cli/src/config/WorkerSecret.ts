@@ -1,0 +1,39 @@
+/**
+ * The secret that worker keys are derived from. It is stored in the data folder, because worker keys must stay valid over restarts: workers
+ * that outlive the platform deliver their results to the next one, and workers on other machines keep their variables.
+ *
+ * Whoever reads it can act as a worker of every endpoint, but cannot call any other API (docs/decisions/0004-worker-keys-are-derived.md).
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Path from "effect/Path"
+import * as Redacted from "effect/Redacted"
+import { randomBytes } from "node:crypto"
+import { CliFailure } from "../CliFailure.ts"
+import * as PrivateFile from "./PrivateFile.ts"
+
+/** A new secret of 256 random bits. */
+export const generate: Effect.Effect<Redacted.Redacted> = Effect.sync(() => Redacted.make(randomBytes(32).toString("base64url")))
+
+/** Reads the secret. Generates and stores one when there is none. */
+export const obtain = Effect.fn("WorkerSecret.obtain")(function*(dataDir: string): Effect.fn.Return<
+  Redacted.Redacted,
+  CliFailure,
+  Path.Path
+> {
+  const file = (yield* Path.Path).join(dataDir, "worker-secret")
+  return yield* Effect.gen(function*() {
+    const known = yield* PrivateFile.read(file)
+    if (Option.isSome(known)) return Redacted.make(known.value)
+    const secret = yield* generate
+    yield* PrivateFile.write(file, `${Redacted.value(secret)}\n`)
+    return secret
+  }).pipe(
+    Effect.mapError((cause) =>
+      new CliFailure({
+        message: `The secret of the worker keys cannot be read or stored in ${file}: ${cause.message}`,
+        hint: "Let this user read and write the data folder and its files, or set STINT_DATA_DIR to another folder."
+      })
+    )
+  )
+})

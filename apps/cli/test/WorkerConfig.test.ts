@@ -1,0 +1,92 @@
+/**
+ * The settings of worker processes, and the warnings about unsafe settings.
+ */
+import * as ConfigProvider from "effect/ConfigProvider"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import process from "node:process"
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest"
+import * as WorkerConfig from "../src/config/WorkerConfig.ts"
+import { warningsFor } from "../src/platform/SafetyWarnings.ts"
+
+const load = (env: Readonly<Record<string, string>>) =>
+  Effect.runPromise(Effect.result(Effect.provide(WorkerConfig.load, ConfigProvider.layer(ConfigProvider.fromEnv({ env })))))
+
+const resolveFor = (settings: Partial<WorkerConfig.WorkerSettings>) =>
+  Effect.runPromise(
+    Effect.result(
+      WorkerConfig.resolveFor({ inherit: [], user: Option.none(), cacheDir: Option.none(), ...settings }, "/srv/stint/data")
+    )
+  )
+
+describe("settings of worker processes", () => {
+  beforeEach(() => {
+    vi.spyOn(process, "getuid").mockReturnValue(0)
+  })
+  afterEach(() => {
+    vi.restoreAllMocks()
+  })
+
+  it("reads the inherited variables as a list", async () => {
+    expect(await load({})).toMatchObject({ success: { inherit: [], user: Option.none() } })
+    expect(await load({ STINT_WORKER_ENV: "DATABASE_URL, BUCKET_*,", STINT_WORKER_USER: "1001:1001" })).toMatchObject({
+      success: { inherit: ["DATABASE_URL", "BUCKET_*"], user: Option.some("1001:1001") }
+    })
+  })
+
+  it.each([
+    ["STINT_WORKER_ENV", "DATABASE_URL=postgres"],
+    ["STINT_WORKER_ENV", "A-B"],
+    ["STINT_WORKER_USER", "1001"],
+    ["STINT_WORKER_USER", "a b"]
+  ])("stops the start at an invalid %s: %s", async (name, value) => {
+    expect(await load({ [name]: value })).toMatchObject({ failure: { message: expect.stringContaining(name) } })
+  })
+
+  it("keeps bundles in the data folder while workers run as the platform's user", async () => {
+    expect(await resolveFor({})).toMatchObject({ success: { user: undefined, cacheDir: "/srv/stint/data" } })
+  })
+
+  it("looks up a user by name or by ids, and puts bundles outside the data folder", async () => {
+    expect(await resolveFor({ user: Option.some("nobody") })).toMatchObject({
+      success: { user: { name: "nobody", uid: 65_534 }, cacheDir: expect.stringMatching(/^\/var\/cache\/stint\/[0-9a-f]{16}$/) }
+    })
+    expect(await resolveFor({ user: Option.some("54321:54322"), cacheDir: Option.some("/srv/cache") })).toMatchObject({
+      success: { user: { name: "54321:54322", uid: 54_321, gid: 54_322, home: "/nonexistent" }, cacheDir: "/srv/cache" }
+    })
+  })
+
+  it.each([
+    [{ user: Option.some("no-such-user") }, "this machine has no such user"],
+    [{ user: Option.some("root") }, "this is root, the platform's own user"],
+    [{ user: Option.some("0:0") }, "this is root, the platform's own user"],
+    [{ user: Option.some("nobody"), cacheDir: Option.some("/srv/stint/data/cache") }, "inside the data folder"]
+  ])("refuses %j", async (settings, words) => {
+    expect(await resolveFor(settings)).toMatchObject({ failure: { message: expect.stringContaining(words) } })
+  })
+
+  it("refuses another user for workers when the platform does not run as root", async () => {
+    vi.spyOn(process, "getuid").mockReturnValue(1_000)
+    expect(await resolveFor({ user: Option.some("nobody") })).toMatchObject({
+      failure: { message: expect.stringContaining("only a platform that runs as root") }
+    })
+  })
+})
+
+describe("warnings at the start", () => {
+  const safe = { host: "127.0.0.1", publicUrl: undefined, isRoot: false, hasWorkerUser: false }
+
+  it.each([
+    [safe, []],
+    [{ ...safe, host: "::1" }, []],
+    [{ ...safe, host: "localhost" }, []],
+    [{ ...safe, host: "0.0.0.0", publicUrl: "https://jobs.example.org" }, []],
+    [{ ...safe, host: "0.0.0.0" }, ["without TLS"]],
+    [{ ...safe, host: "10.0.0.7", publicUrl: "http://10.0.0.7" }, ["without TLS"]],
+    [{ ...safe, isRoot: true }, ["STINT_WORKER_USER"]],
+    [{ ...safe, isRoot: true, hasWorkerUser: true }, []],
+    [{ ...safe, isRoot: true, host: "::" }, ["STINT_WORKER_USER", "without TLS"]]
+  ])("%j: %j", (facts, expected) => {
+    expect(warningsFor(facts)).toEqual(expected.map((words) => expect.stringContaining(words)))
+  })
+})
