@@ -6,8 +6,9 @@
  * - *never called*: it was started `initLimit` ago and has not called the platform. It is killed
  *   (docs/spec/endpoints.md#worker-supervision).
  * - *unhealthy*: it reported a failed fitness check and should exit. It is drained when it does not.
- * - *announced its exit*: it takes no more jobs (because of `refresh_worker` or a signal that it received). It is drained when it does not
- *   exit.
+ * - *announced its exit*: it takes no more jobs, because of a signal that it received. Its exit is requested when it does not exit.
+ * - *asked to be replaced*: a result of it had `stopPod`. Its exit is requested at once: the RunPod SDK does not exit on its own when a
+ *   handler returns `refresh_worker` (docs/spec/worker-lifecycle.md#refreshing-a-worker).
  * - *stuck*: it holds no jobs and has not taken a waiting job for `stuckAfter`. A frozen worker is in this state once its lease has
  *   expired.
  *   So is a worker whose handler is still running a cancelled or timed-out job and cannot be interrupted
@@ -67,7 +68,9 @@ export const assessHealth = (observation: WorkerObservation, limits: HealthLimit
   if (status === undefined) return healthy()
   if (status.state === "unhealthy") return { _tag: "Drain", requestExitAt: now + limits.stopGraceMs, reason: "it is unhealthy" }
   if (status.state === "draining") {
-    return { _tag: "Drain", requestExitAt: now + limits.stopGraceMs, reason: "it announced its exit" }
+    return status.exitAnnounced
+      ? { _tag: "Drain", requestExitAt: now + limits.stopGraceMs, reason: "it announced its exit" }
+      : { _tag: "Drain", requestExitAt: now, reason: "it asked to be replaced" }
   }
   if (status.jobs.length > 0) return healthy()
 

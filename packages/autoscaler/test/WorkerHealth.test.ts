@@ -16,6 +16,7 @@ const status = (more: Partial<WorkerStatus> = {}): WorkerStatus => ({
   firstSeenAt: 0,
   lastSeenAt: NOW,
   idleSince: NOW - 60_000,
+  exitAnnounced: false,
   ...more
 })
 
@@ -60,8 +61,13 @@ describe("WorkerHealth", () => {
 
   it("gives a worker that announces its exit or is unhealthy time to exit by itself", () => {
     for (const state of ["draining", "unhealthy"] as const) {
-      const result = assess({ status: status({ state }) })
+      const result = assess({ status: status({ state, exitAnnounced: state === "draining" }) })
       assert.strictEqual(result._tag === "Drain" && result.requestExitAt, NOW + 10_000)
     }
+  })
+
+  it("requests at once the exit of a worker that asked to be replaced, because it does not exit by itself", () => {
+    const result = assess({ status: status({ state: "draining" }) })
+    assert.strictEqual(result._tag === "Drain" && result.requestExitAt, NOW)
   })
 })

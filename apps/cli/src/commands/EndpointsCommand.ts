@@ -194,7 +194,9 @@ export const workerEnv = Command.make(
     )
   })
 ).pipe(
-  Command.withDescription("Print the environment that makes a process a worker of an endpoint"),
+  Command.withDescription(
+    "Print the environment that makes a process a worker of an endpoint. Each call prints a new worker id: run it once for each worker"
+  ),
   Command.withExamples([
     {
       command: "env $(stint worker-env gpu --prefix RUNPOD_) python3 handler.py",

@@ -73,8 +73,9 @@ export class ControlApi extends HttpApiGroup.make("control")
     }).annotateMerge(operationDocs({
       summary: "Get the environment of an external worker",
       description:
-        "Returns the environment variables that a worker needs if the platform does not start it: URLs and a key of this endpoint.",
-      responses: { 200: { variables: { PLATFORM_ENDPOINT_ID: "hello", PLATFORM_AI_API_KEY: "..." } } }
+        "Returns the environment variables that a worker needs if the platform does not start it: URLs and a key of this endpoint, and a new " +
+        "worker id. Two workers must not share an id, so request the variables once for each worker.",
+      responses: { 200: { variables: { PLATFORM_ENDPOINT_ID: "hello", PLATFORM_POD_ID: "ext-...", PLATFORM_AI_API_KEY: "..." } } }
     }))
   )
   .middleware(ControlAuthorization)

@@ -64,6 +64,12 @@ export const WorkerLimits = Schema.Struct({
 )
 export type WorkerLimits = typeof WorkerLimits.Type
 
+/**
+ * The shortest lease of an endpoint whose workers may use RunPod's SDK, in milliseconds. That SDK truncates its heartbeat interval, a third of
+ * the lease, to seconds, and sends no heartbeats when the result is 0 (docs/spec/worker-protocol.md#heartbeat).
+ */
+const MIN_FOREIGN_LEASE_MILLIS = 3_000
+
 /** The body of `POST /api/v1/endpoints`. All settings except `id` and `source` have defaults. */
 export const EndpointSpec = Schema.Struct({
   id: EndpointId,
@@ -75,8 +81,8 @@ export const EndpointSpec = Schema.Struct({
   /** How long a job may exist, from its submission, before it is TIMED_OUT. Default 1 day. */
   ttlMs: withDefault(millis(10_000, MAX_JOB_MILLIS), 86_400_000),
   /**
-   * How long a worker keeps its jobs without sending a heartbeat. Default 30 s. A shorter lease detects lost workers sooner but requires
-   * more heartbeats: workers send three per lease.
+   * How long a worker keeps its jobs without sending a heartbeat, from 1 s, or from 3 s unless the source is `handler`. Default 30 s. A
+   * shorter lease detects lost workers sooner but requires more heartbeats: workers send three per lease.
    */
   leaseMs: withDefault(millis(1_000, 3_600_000), 30_000),
   /** The number of attempts after which a job whose worker is lost becomes FAILED. Default 2, which existing clients expect. */
@@ -94,7 +100,16 @@ export const EndpointSpec = Schema.Struct({
   rateLimit: Schema.optionalKey(RateLimit),
   /** Additional environment variables of the workers. */
   env: withDefault(Schema.Record(Schema.String, Schema.String), {})
-})
+}).check(
+  Schema.makeFilter(({ leaseMs, source }) =>
+    source.type === "handler" || leaseMs >= MIN_FOREIGN_LEASE_MILLIS || {
+      path: ["leaseMs"],
+      issue:
+        `expected at least ${MIN_FOREIGN_LEASE_MILLIS} for the source "${source.type}", got ${leaseMs}: workers send three heartbeats per ` +
+        `lease, and RunPod's SDK sends none when that is more than one per second. Use ${MIN_FOREIGN_LEASE_MILLIS} or more`
+    }
+  )
+)
 export type EndpointSpec = typeof EndpointSpec.Type
 
 /** An endpoint. */

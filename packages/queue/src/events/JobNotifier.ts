@@ -6,7 +6,7 @@
  *   waitingWorkers   endpoint   long polls of workers for a job      a job becomes ready
  *   readers          job        callers that wait for output         a chunk arrives, the job ends
  *   followers        job        readers of events                    anything of the job changes
- *   stopPollers      worker     long polls of workers for stops      an attempt ends that its worker did not end
+ *   stopPollers      worker     long polls of workers for stops      an attempt ends that its worker did not end; the worker may exit
  *   demand           endpoint   autoscalers                          a job becomes ready, is claimed, ends
  *   webhookSenders   (one)      webhook senders                      a job with a webhook changes
  * ```
@@ -142,6 +142,7 @@ export const make = (registry: WorkerRegistry["Service"], followers: WaitList.Wa
     if (before.status === "IN_PROGRESS" && before.worker !== null) {
       yield* registry.released(before.endpoint, before.worker, before.id)
       if (by !== before.worker) stop(before.endpoint, before.worker, before.id)
+      else if (registry.mayExit(before.endpoint, before.worker)) stopPollers.wake(workerKey(before.endpoint, before.worker))
     }
     if (isReady(after)) waitingWorkers.wake(after.endpoint, 1)
     if (isTerminal(after.status)) readers.wake(after.id)

@@ -4,6 +4,7 @@
  * ```
  *   take --> store claims jobs (lease starts) --> registry: worker runs these jobs
  *   heartbeat ------------------> store renews the leases; jobs that the worker must not run become stop signals
+ *   any other call -------------> the same renewal for all jobs of the worker, when its heartbeats are missing
  *   progress, append, finish ---> store (fenced by the lease) --> waiters notified --> accepted | ignored | LeaseLost
  *   stopSignals <---------------- jobs whose attempt ended without this worker: cancel, timeout, lost lease
  *   workerExiting, workerGone --> jobs return to the queue, or count a lost attempt
@@ -36,8 +37,8 @@ export interface LeaseHolder {
  */
 export type Delivery = "accepted" | "ignored"
 
-/** How long a draining worker's take waits before it returns no job, in milliseconds. */
-const DRAINING_TAKE_DELAY_MILLIS = 1_000
+/** How long a take or a stop poll of a draining worker waits before it returns nothing, in milliseconds. */
+const DRAINING_POLL_DELAY_MILLIS = 1_000
 
 /** For how long a take continues past its wait while it finds only expired jobs, in milliseconds. */
 const TAKE_OVERRUN_MILLIS = 5_000
@@ -60,7 +61,12 @@ export interface LeaseOperations {
     readonly holding: boolean
   }) => Effect.Effect<ReadonlyArray<JobRecord>, StoreError>
 
-  /** Renews the leases of the jobs that the heartbeat names. Sends stop signals for jobs that the worker must not run. */
+  /**
+   * Renews the leases of the jobs that the heartbeat names. Sends stop signals for jobs that the worker must not run.
+   *
+   * When heartbeats are missing, the worker's other calls renew the leases of all its jobs, at most once per two fifths of a lease. A worker
+   * that sends heartbeats loses a job that they do not name, because its other calls renew nothing.
+   */
   readonly heartbeat: (endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) => Effect.Effect<void, StoreError>
 
   /** Stores the latest progress. Fails with `LeaseLost` when the worker no longer holds the job. */
@@ -132,16 +138,31 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     const event = { _tag: "LoseLease", now: now(), endpoint, worker, cause, random: random() } as const
     yield* notifier.notifyAll(yield* store.applyRunning({ endpoint, worker }, event), worker)
     notifier.discardStopSignals(endpoint, worker)
+    registry.renewed(endpoint, worker, [])
   })
 
+  /**
+   * Renews all leases of a worker whose heartbeats are missing. The RunPod SDK sends none without `RUNPOD_POD_ID`
+   * (docs/spec/worker-protocol.md#heartbeat).
+   */
+  const renewLeases = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
+    const applied = yield* store.applyRunning({ endpoint, worker }, { _tag: "Heartbeat", now: now(), endpoint, worker })
+    registry.renewed(endpoint, worker, applied.flatMap((one) => one._tag === "Changed" ? [one.after.leaseMs] : []))
+  })
+
+  /** Milliseconds for which a poll may still be held. */
+  const timeLeft = (endpoint: EndpointId, worker: string, until: number) =>
+    Math.min(until, registry.renewalDueAt(endpoint, worker) ?? Infinity) - now()
+
   const take: LeaseOperations["take"] = Effect.fnUntraced(function*({ endpoint, holding, limit, waitMs, worker }) {
-    yield* registry.touch(endpoint, worker)
+    const renew = yield* registry.touch(endpoint, worker)
     const until = now() + waitMs
     if (!holding) yield* loseUnreceivedJobs(endpoint, worker)
+    else if (renew) yield* renewLeases(endpoint, worker)
     // Existing workers do not pause between takes, so a draining worker would send its next take at once
     // (docs/spec/worker-protocol.md#taking-a-job).
     if (yield* registry.isDraining(endpoint, worker)) {
-      yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_TAKE_DELAY_MILLIS)))
+      yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_POLL_DELAY_MILLIS)))
       return []
     }
     while (true) {
@@ -151,7 +172,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         Effect.onError(() => ticket.cancel)
       )
       yield* notifier.notifyAll(expired)
-      const left = until - now()
+      const left = timeLeft(endpoint, worker, until)
       if (jobs.length > 0) {
         yield* ticket.cancel
         for (const job of jobs) {
@@ -160,6 +181,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
           if (job.webhook !== null) notifier.webhookSenders.wake("")
           // A stop signal for an earlier attempt must not stop this attempt.
           notifier.discardStopSignals(endpoint, worker, job.id)
+          if (registry.leased(endpoint, worker, job.leaseMs)) notifier.stopPollers.wake(workerKey(endpoint, worker))
         }
         notifier.demand.wake(endpoint)
         return jobs
@@ -181,19 +203,23 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
   const heartbeat = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     yield* registry.touch(endpoint, worker)
     notifier.confirmStops(endpoint, worker, jobs)
+    const leases: Array<number> = []
     for (const id of jobs) {
       const applied = yield* apply(endpoint, id, { _tag: "Heartbeat", now: now(), endpoint, worker })
+      if (applied._tag === "Changed") leases.push(applied.after.leaseMs)
       // A heartbeat that was sent before the worker's own result was stored names a job that ended normally. It needs no stop signal.
       const endedByWorker = applied._tag === "Rejected" && applied.rejection._tag === "Ended" &&
         (applied.rejection.status === "COMPLETED" || applied.rejection.status === "FAILED") && applied.rejection.by === worker
       if (applied._tag === "Missing" || (applied._tag === "Rejected" && !endedByWorker)) notifier.stop(endpoint, worker, id)
     }
+    registry.renewed(endpoint, worker, leases, "heartbeat")
   }, Effect.uninterruptible)
 
   /** Maps the store's result to the outcome of a worker's write. */
   const toDelivery = Effect.fnUntraced(
     function*(holder: LeaseHolder, applied: ApplyResult): Effect.fn.Return<Delivery, JobMissing | LeaseLost> {
-      yield* registry.touch(holder.endpoint, holder.worker)
+      // The write has been stored, so a failed renewal must not fail it. The worker's next call tries again.
+      if (yield* registry.touch(holder.endpoint, holder.worker)) yield* Effect.ignore(renewLeases(holder.endpoint, holder.worker))
       yield* notifier.notify(applied, holder.worker)
       if (applied._tag === "Changed") return "accepted"
       if (applied._tag === "Missing" || applied._tag === "Removed") return yield* new JobMissing({ id: holder.job })
@@ -258,17 +284,22 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     )
 
   const stopSignals = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, waitMs: number) {
-    yield* registry.touch(endpoint, worker)
+    if (yield* registry.touch(endpoint, worker)) yield* renewLeases(endpoint, worker)
     const key = workerKey(endpoint, worker)
     const until = now() + waitMs
+    // Workers do not pause for long between polls, so a draining worker would send its next poll at once.
+    if (registry.mayExit(endpoint, worker)) {
+      yield* Effect.interruptible(Effect.sleep(Math.min(waitMs, DRAINING_POLL_DELAY_MILLIS)))
+    }
     while (true) {
       // Registers before it reads, as every waiter does, so that it misses no stop signal in between.
       const ticket = yield* notifier.stopPollers.register(key)
       const time = now()
       const { jobs, nextAt } = notifier.takeStopSignals(endpoint, worker, time)
-      const left = until - time
-      // A draining worker waits as well, because a job that it still runs may be cancelled.
-      if (left <= 0 || notifier.isClosing() || jobs.length > 0) {
+      const left = timeLeft(endpoint, worker, until)
+      // A draining worker waits until its last job has ended, because the job may be cancelled. Then the poll must end: the RunPod SDK does not
+      // exit before it does (docs/spec/worker-lifecycle.md#shutdown).
+      if (left <= 0 || jobs.length > 0 || notifier.isClosing() || registry.mayExit(endpoint, worker)) {
         yield* ticket.cancel
         return jobs
       }
@@ -277,10 +308,12 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
     // Only the wait is interruptible: a stop signal that was read but not returned would be lost.
   }, Effect.uninterruptible)
 
-  const drainWorker = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string) {
-    yield* registry.drain(endpoint, worker)
+  const drain = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, announced?: "announced") {
+    yield* registry.drain(endpoint, worker, announced)
     // Takes wait per endpoint: all takes of the endpoint check again, and only this worker's take returns.
     notifier.waitingWorkers.wake(endpoint)
+    notifier.stopPollers.wake(workerKey(endpoint, worker))
+    notifier.demand.wake(endpoint)
   })
 
   const workerGone = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, cause: string | undefined) {
@@ -303,11 +336,12 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
       yield* notifier.notify(applied, worker)
       yield* registry.released(endpoint, worker, id)
     }
+    if (registry.mayExit(endpoint, worker)) notifier.stopPollers.wake(workerKey(endpoint, worker))
   }, Effect.uninterruptible)
 
   const workerExiting = Effect.fnUntraced(function*(endpoint: EndpointId, worker: string, jobs: ReadonlyArray<string>) {
     yield* heartbeat(endpoint, worker, jobs)
-    yield* drainWorker(endpoint, worker)
+    yield* drain(endpoint, worker, "announced")
     const status = (yield* registry.list(endpoint)).find(({ id }) => id === worker)
     yield* returnJobs(endpoint, worker, (status?.jobs ?? []).filter((id) => !jobs.includes(id)))
   }, Effect.uninterruptible)
@@ -331,7 +365,7 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         const current = workers.find(({ id }) => id === worker)?.jobs ?? []
         for (const job of jobs) if (!current.includes(job)) notifier.stop(endpoint, worker, job)
       }),
-    drainWorker,
+    drainWorker: (endpoint, worker) => drain(endpoint, worker),
     workerGone,
     returnJobs,
     workerExiting

@@ -35,6 +35,8 @@ export interface WorkerStatus {
   readonly lastSeenAt: number
   /** When the worker became idle; null while it has a job, and before its first call. */
   readonly idleSince: number | null
+  /** Whether a draining worker announced its exit. False when it takes no more jobs for another reason, and must be requested to exit. */
+  readonly exitAnnounced: boolean
 }
 
 interface Entry {
@@ -43,6 +45,14 @@ interface Entry {
   state: "initializing" | "ready" | "unhealthy" | "throttled"
   /** When the worker began to drain and stopped receiving jobs; null when it is not draining. */
   drainingSince: number | null
+  exitAnnounced: boolean
+  /**
+   * From this time on, the worker's next call renews its leases, because no heartbeat has. Null when the worker holds no jobs. 0 when it is
+   * unknown whether it holds jobs: the previous process of the platform may have leased some to it.
+   */
+  renewalDueAt: number | null
+  /** The time of the last heartbeat; null before the first. */
+  heartbeatAt: number | null
   readonly jobs: Set<string>
   /** The attempt number of each job that the worker took recently, including ended jobs. */
   attempts: Map<string, number>
@@ -72,6 +82,18 @@ export const EXIT_GRACE_MILLIS = 10_000
 export const FORGET_AFTER_MILLIS = 180_000
 
 /**
+ * After this share of a lease, the next call of a worker that sends no heartbeats renews its leases. The rest of the lease must suffice for
+ * the pause of a second that workers make between two polls: the shortest lease of such a worker is 3 s.
+ */
+const RENEWAL_SHARE = 0.4
+
+/**
+ * The same share for a worker that sends heartbeats. Larger than two heartbeat intervals, because heartbeats say more than other calls: a
+ * job that they do not name must lose its lease.
+ */
+const RENEWAL_SHARE_WITH_HEARTBEATS = 0.8
+
+/**
  * The attempt numbers of at least this many recent jobs per worker are remembered, and of at most twice as many, to attribute log lines that
  * arrive after the job's end.
  */
@@ -89,15 +111,29 @@ export interface AssignedJob {
 export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   /** A pool is starting the worker. */
   readonly starting: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
-  /** The worker made a call. */
-  readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** The worker made a call. Returns true when the call must renew the worker's leases, because no heartbeat has renewed them. */
+  readonly touch: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
   /** The worker took a job. */
   readonly assigned: (endpoint: EndpointId, worker: string, job: string, attempt?: number) => Effect.Effect<void>
+  /**
+   * The worker holds a new lease of `leaseMs` milliseconds. Returns true when it was known to hold none: its open polls do not yet end at
+   * `renewalDueAt`.
+   */
+  readonly leased: (endpoint: EndpointId, worker: string, leaseMs: number) => boolean
+  /** The worker's leases were renewed. `leases` are their durations in milliseconds; empty when the worker holds no jobs. */
+  readonly renewed: (endpoint: EndpointId, worker: string, leases: ReadonlyArray<number>, by?: "heartbeat") => void
+  /**
+   * When the worker's next call renews its leases, unless a heartbeat comes first; null when the worker holds no jobs. A poll must not be
+   * held for longer than this, so that the worker calls again.
+   */
+  readonly renewalDueAt: (endpoint: EndpointId, worker: string) => number | null
   /** The worker no longer runs the job. Returns false when the registry did not know that the worker ran it. */
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
-  /** Stops sending jobs to the worker. */
-  readonly drain: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
+  /** Stops sending jobs to the worker. `announced`: the worker reported that it is exiting. */
+  readonly drain: (endpoint: EndpointId, worker: string, announced?: "announced") => Effect.Effect<void>
   readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
+  /** Whether the worker is draining and runs no jobs, so that it only needs to exit. */
+  readonly mayExit: (endpoint: EndpointId, worker: string) => boolean
   /** The worker cannot work or cannot be started. Shown with the reason until the worker calls or is removed. */
   readonly failing: (
     endpoint: EndpointId,
@@ -123,6 +159,9 @@ const stateOf = (entry: Entry): WorkerState => {
   return entry.jobs.size > 0 ? "running" : "idle"
 }
 
+const renewalDueAt = ({ heartbeatAt }: Entry, now: number, leaseMs: number): number =>
+  now + leaseMs * (heartbeatAt !== null && now - heartbeatAt < leaseMs ? RENEWAL_SHARE_WITH_HEARTBEATS : RENEWAL_SHARE)
+
 export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
   WorkerRegistry,
   Effect.gen(function*() {
@@ -143,6 +182,9 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           endpoint,
           state: "initializing",
           drainingSince: null,
+          exitAnnounced: false,
+          renewalDueAt: 0,
+          heartbeatAt: null,
           jobs: new Set(),
           attempts: new Map(),
           earlierAttempts: new Map(),
@@ -164,6 +206,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
       const mayHaveExited = !entry.pooled && entry.jobs.size === 0
       if (mayHaveExited && entry.drainingSince !== null && entry.lastSeenAt - entry.drainingSince > EXIT_GRACE_MILLIS) {
         entry.drainingSince = null
+        entry.exitAnnounced = false
         entry.idleSince = entry.lastSeenAt
       }
       if (entry.state !== "ready") {
@@ -180,7 +223,12 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           const entry = entryOf(endpoint, worker)
           entry.pooled = true
         }),
-      touch: (endpoint, worker) => Effect.sync(() => markSeen(entryOf(endpoint, worker))),
+      touch: (endpoint, worker) =>
+        Effect.sync(() => {
+          const entry = entryOf(endpoint, worker)
+          markSeen(entry)
+          return entry.renewalDueAt !== null && entry.renewalDueAt <= entry.lastSeenAt
+        }),
       assigned: (endpoint, worker, job, attempt) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
@@ -195,6 +243,20 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           }
           entry.idleSince = null
         }),
+      leased: (endpoint, worker, leaseMs) => {
+        const entry = entryOf(endpoint, worker)
+        const known = entry.renewalDueAt
+        const dueAt = renewalDueAt(entry, entry.lastSeenAt, leaseMs)
+        entry.renewalDueAt = known === null ? dueAt : Math.min(known, dueAt)
+        return known === null
+      },
+      renewed: (endpoint, worker, leases, by) => {
+        const entry = entryOf(endpoint, worker)
+        const now = clock.currentTimeMillisUnsafe()
+        if (by !== undefined) entry.heartbeatAt = now
+        entry.renewalDueAt = leases.length === 0 ? null : renewalDueAt(entry, now, Math.min(...leases))
+      },
+      renewalDueAt: (endpoint, worker) => endpoints.get(endpoint)?.get(worker)?.renewalDueAt ?? null,
       released: (endpoint, worker, job) =>
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
@@ -204,12 +266,18 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           if (entry.jobs.size === 0) entry.idleSince = at
           return true
         }),
-      drain: (endpoint, worker) =>
+      drain: (endpoint, worker, announced) =>
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
-          if (entry !== undefined) entry.drainingSince ??= clock.currentTimeMillisUnsafe()
+          if (entry === undefined) return
+          entry.drainingSince ??= clock.currentTimeMillisUnsafe()
+          if (announced !== undefined) entry.exitAnnounced = true
         }),
       isDraining: (endpoint, worker) => Effect.sync(() => (endpoints.get(endpoint)?.get(worker)?.drainingSince ?? null) !== null),
+      mayExit: (endpoint, worker) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        return entry !== undefined && entry.drainingSince !== null && entry.jobs.size === 0
+      },
       failing: (endpoint, worker, state, reason, retryAt) =>
         Effect.sync(() => {
           const entry = entryOf(endpoint, worker)
@@ -238,7 +306,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             retryAt: entry.retryAt,
             firstSeenAt: entry.firstSeenAt,
             lastSeenAt: entry.lastSeenAt,
-            idleSince: entry.idleSince
+            idleSince: entry.idleSince,
+            exitAnnounced: entry.exitAnnounced
           }))
         }),
       attemptOf: (endpoint, worker, job) => attemptIn(endpoints.get(endpoint)?.get(worker), job),

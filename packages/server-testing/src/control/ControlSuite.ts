@@ -86,7 +86,7 @@ const reading = (it: ServerIt) => {
         scaler: { type: "REQUEST_COUNT", value: 2.5 },
         executionTimeoutMs: 5_000,
         ttlMs: 10_000,
-        leaseMs: 1_000,
+        leaseMs: 3_000,
         maxAttempts: 7,
         retentionMs: 1_000,
         errorTraceback: "none",
@@ -94,6 +94,21 @@ const reading = (it: ServerIt) => {
       }
       const created = yield* call("/api/v1/endpoints", { json: spec })
       expect(created).toMatchObject({ status: 201, json: { ...spec, createdAt: expect.any(Number) } })
+    }))
+
+  it.effect("create: refuses a lease that is too short for the heartbeats of RunPod's SDK, unless the worker is ours", () =>
+    Effect.gen(function*() {
+      const { call } = yield* ServerTest
+      const create = (source: object, leaseMs: number) =>
+        call("/api/v1/endpoints", { json: { id: `c-${randomUUID()}`, source, leaseMs } })
+      const command = { type: "command", command: ["python3", "h.py"] }
+      for (const source of [external, command]) {
+        const problem = yield* Effect.flatMap(create(source, 2_999), expectProblem(400))
+        expect(problem.errors?.map(({ path }) => path)).toEqual([["leaseMs"]])
+        expect(problem.error).toMatch(/got 2999.*heartbeats.*Use 3000 or more/)
+        expect((yield* create(source, 3_000)).status).toBe(201)
+      }
+      expect((yield* create({ type: "handler", file: "/srv/handler.ts" }, 1_000)).status).toBe(201)
     }))
 
   it.effect("create: returns a conflict for an existing id and changes nothing", () =>
@@ -146,10 +161,10 @@ const changing = (it: ServerIt) => {
       )
       expect(created).toMatchObject({ id, maxAttempts: 9 })
       const replaced = yield* Effect.flatMap(
-        call(path, { method: "PUT", json: { source: external, leaseMs: 2_000 } }),
+        call(path, { method: "PUT", json: { source: external, leaseMs: 4_000 } }),
         expectJson(200, Endpoint)
       )
-      expect(replaced).toEqual({ ...created, leaseMs: 2_000, maxAttempts: 2 })
+      expect(replaced).toEqual({ ...created, leaseMs: 4_000, maxAttempts: 2 })
       expect((yield* call(path)).json).toEqual(replaced)
       yield* Effect.flatMap(
         call("/api/v1/endpoints/has%20space", { method: "PUT", json: { source: external } }),
@@ -201,7 +216,7 @@ const changing = (it: ServerIt) => {
       expect((yield* remove).status).toBe(204)
     }))
 
-  it.effect("worker-env: returns both prefixes or the requested one, and the same values after a restart of the worker", () =>
+  it.effect("worker-env: returns both prefixes or the requested one, and a new worker id with each call", () =>
     Effect.gen(function*() {
       const { call, endpoint } = yield* ServerTest
       const one = yield* endpoint({ leaseMs: 3_000 })
@@ -213,13 +228,21 @@ const changing = (it: ServerIt) => {
         "WEBHOOK_PING",
         "PING_INTERVAL",
         "AI_API_KEY",
-        "ENDPOINT_ID"
+        "ENDPOINT_ID",
+        "POD_ID",
+        "POD_HOSTNAME"
       ]
       const both = yield* Effect.flatMap(call(path), expectJson(200, WorkerEnv))
+      const workerIds = new Set([both.variables["RUNPOD_POD_ID"]])
+      expect(both.variables["PLATFORM_POD_ID"]).toBe(both.variables["RUNPOD_POD_ID"])
       for (const prefix of ["PLATFORM_", "RUNPOD_"] as const) {
         const only = yield* Effect.flatMap(call(`${path}?prefix=${prefix}`), expectJson(200, WorkerEnv))
         expect(Object.keys(only.variables).toSorted()).toEqual(names.map((name) => prefix + name).toSorted())
-        expect(both.variables).toMatchObject(only.variables)
+        const { [`${prefix}POD_ID`]: workerId, [`${prefix}POD_HOSTNAME`]: hostname, ...lasting } = only.variables
+        expect(both.variables).toMatchObject(lasting)
+        expect(workerId).toMatch(/^ext-[0-9a-f-]{36}$/)
+        expect(hostname).toBe(workerId)
+        workerIds.add(workerId)
         expect(only.variables[`${prefix}ENDPOINT_ID`]).toBe(one.id)
         expect(only.variables[`${prefix}PING_INTERVAL`]).toBe("1000")
         // A worker works with either set of variables.
@@ -232,7 +255,7 @@ const changing = (it: ServerIt) => {
         expect(yield* one.status(id)).toMatchObject({ status: "COMPLETED", output: "done", workerId: "joined" })
       }
       expect(Object.keys(both.variables)).toHaveLength(2 * names.length)
-      expect((yield* Effect.flatMap(call(path), expectJson(200, WorkerEnv))).variables).toEqual(both.variables)
+      expect(workerIds.size).toBe(3)
     }))
 
   it.effect("worker-env: rejects an unknown prefix and lists the known ones", () =>

@@ -11,6 +11,9 @@ import { until } from "../TestEndpoint.ts"
 import { expectProblem } from "../WireClient.ts"
 import { SDK_LABELS } from "../WireWorker.ts"
 
+/** Only endpoints with handlers may have such a short lease. The test connects the worker. */
+const SHORT_LEASE = { source: { type: "handler", file: "/srv/handler.ts" }, leaseMs: 1_000 } as const
+
 const results = (it: ServerIt) => {
   it.effect("job-done: accepts raw UTF-8 JSON with the content type of a form and a stray charset header", () =>
     Effect.gen(function*() {
@@ -213,7 +216,7 @@ const results = (it: ServerIt) => {
 const heartbeats = (it: ServerIt) => {
   it.effect("ping: extends only the leases of the jobs that it names; an expired lease returns the job to the queue, then fails it", () =>
     Effect.gen(function*() {
-      const endpoint = yield* (yield* ServerTest).endpoint({ leaseMs: 1_000 })
+      const endpoint = yield* (yield* ServerTest).endpoint(SHORT_LEASE)
       const worker = yield* endpoint.worker()
       const held = yield* endpoint.run("held")
       const lost = yield* endpoint.run("lost")
@@ -262,7 +265,7 @@ const heartbeats = (it: ServerIt) => {
 
   it.effect("ping: extends leases with every form of the request", () =>
     Effect.gen(function*() {
-      const endpoint = yield* (yield* ServerTest).endpoint({ leaseMs: 1_000 })
+      const endpoint = yield* (yield* ServerTest).endpoint(SHORT_LEASE)
       const worker = yield* endpoint.worker()
       const ping = worker.addresses.ping
       const ids = yield* Effect.forEach(Array.from({ length: 10 }), () => Effect.map(endpoint.run({}), ({ id }) => id))

@@ -13,6 +13,7 @@ import type { HttpServerRequest } from "effect/http"
 import { HttpApiBuilder } from "effect/http-api"
 import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
+import { randomUUID } from "node:crypto"
 import { AccessKeys } from "../auth/AccessKeys.ts"
 import { Limits } from "../http/Limits.ts"
 import { PublicAddress } from "../http/PublicAddress.ts"
@@ -88,6 +89,8 @@ export const layer = HttpApiBuilder.group(
             variables: workerEnvironment({
               baseUrl: address.baseUrl,
               endpoint: endpoint.id,
+              // RunPod's SDK sends no heartbeats when its pod id is not set (docs/spec/worker-protocol.md#heartbeat).
+              worker: `ext-${randomUUID()}`,
               key: Redacted.value(keys.workerKey(endpoint.id)),
               pingIntervalMs: pingIntervalOf(endpoint.leaseMs),
               ...(query.prefix === undefined ? {} : { prefix: query.prefix })

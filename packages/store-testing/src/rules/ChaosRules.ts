@@ -132,7 +132,19 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     }
   })
 
+  /** The job of each worker that its heartbeats name. A job that waits in the worker's own queue is not named. */
+  const named = new Map<string, string>()
+
+  const sendHeartbeats = (worker: string) =>
+    Effect.suspend(() => queue.heartbeat(endpoint.id, worker, [...named].flatMap(([name, id]) => name === worker ? [id] : [])))
+      .pipe(
+        Effect.ignore,
+        Effect.andThen(Effect.sleep(LEASE / 4)),
+        Effect.forever
+      )
+
   const work = Effect.fnUntraced(function*(worker: string, job: JobRecord) {
+    named.set(worker, job.id)
     yield* stream(job)
     const chance = injectFaults ? random() : 0
     if (chance < 0.5) return yield* deliver(job, false)
@@ -140,14 +152,14 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
     if (chance < 0.8) {
       return yield* Effect.ignore(queue.workerGone(endpoint.id, worker, `Worker ${worker} was killed by SIGKILL.`))
     }
-    // The worker stops sending heartbeats.
-    if (chance < 0.88) return
-    // The worker is frozen for longer than its lease, and then continues.
-    if (chance < 0.94) return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
-    for (let sent = 0; sent < 6; sent++) {
-      yield* Effect.sleep(LEASE / 4)
-      yield* Effect.ignore(queue.heartbeat(endpoint.id, worker, [job.id]))
+    // The worker drops the job: its heartbeats no longer name it.
+    if (chance < 0.88) return named.delete(worker)
+    // The worker loses the job, and then delivers a result nevertheless.
+    if (chance < 0.94) {
+      named.delete(worker)
+      return yield* Effect.andThen(Effect.sleep(1.3 * LEASE), deliver(job, random() < 0.3))
     }
+    yield* Effect.sleep(1.5 * LEASE)
     yield* deliver(job, false)
   })
 
@@ -169,7 +181,10 @@ const chaos = Effect.fnUntraced(function*({ seed, steps }: Size) {
   })
 
   yield* failRandomly(SHARES, random)
-  for (const worker of WORKERS) yield* Effect.forkChild(serve(worker))
+  for (const worker of WORKERS) {
+    yield* Effect.forkChild(serve(worker))
+    yield* Effect.forkChild(sendHeartbeats(worker))
+  }
   let submitted = 0
   for (let step = 0; step < steps; step++) {
     for (let count = Math.floor(random() * 3); count > 0; count--) {

@@ -9,8 +9,111 @@ import { TestClock } from "effect/testing"
 import * as Scenario from "../Scenario.ts"
 import type { Rule } from "./StoreRule.ts"
 
+/** The rules for workers that send no heartbeats, such as RunPod's SDK without `RUNPOD_POD_ID`. */
+const callRules = (rule: Rule): void => {
+  rule("renews all leases of a worker without heartbeats when it calls, but not at each call", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, take } = yield* Scenario.make()
+      const jobs = [yield* started("ann"), yield* started("ann")]
+      const others = yield* started("bob")
+      const leases = Effect.map(
+        Effect.forEach([...jobs, others], ({ id }) => queue.get(endpoint.id, id)),
+        (all) => all.map(({ leaseExpiresAt }) => leaseExpiresAt)
+      )
+      const calls = [
+        queue.stopSignals(endpoint.id, "ann", 0),
+        take("ann", { holding: true }),
+        queue.append(Scenario.holderOf(jobs[0] ?? others), Scenario.text("chunk"))
+      ]
+      let now = 0
+      for (const call of calls) {
+        const before = yield* leases
+        yield* TestClock.adjust(3_999)
+        yield* queue.stopSignals(endpoint.id, "ann", 0)
+        assert.deepStrictEqual(yield* leases, before)
+        yield* TestClock.adjust(1)
+        now += 4_000
+        yield* call
+        assert.deepStrictEqual(yield* leases, [now + 10_000, now + 10_000, 10_000])
+      }
+    }))
+
+  rule(
+    "ends the polls of a worker without heartbeats in time for its next call to renew its leases",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, started, take } = yield* Scenario.make()
+        yield* take("ann", { holding: false })
+        const idle = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+        yield* Scenario.pass(30_000)
+        assert.isFalse(Scenario.isDone(idle))
+        // The poll was open before the worker took the job.
+        const job = yield* started("ann")
+        const taking = yield* Effect.forkChild(take("ann", { waitMs: 60_000 }))
+        yield* Scenario.pass(3_999)
+        assert.isFalse(Scenario.isDone(idle) || Scenario.isDone(taking))
+        yield* Scenario.pass(1)
+        assert.deepStrictEqual([yield* Fiber.join(idle), yield* Fiber.join(taking)], [[], []])
+        for (let polls = 0; polls < 10; polls++) {
+          const poll = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+          yield* Scenario.pass(5_000)
+          assert.deepStrictEqual(yield* Fiber.join(poll), [])
+          yield* queue.tick
+        }
+        assert.strictEqual((yield* queue.get(endpoint.id, job.id)).status, "IN_PROGRESS")
+      })
+  )
+
+  rule("takes a job from a worker whose heartbeats do not name it, however often the worker calls", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started, status, take } = yield* Scenario.make()
+      const named = yield* started("ann")
+      const dropped = yield* started("ann")
+      for (let second = 0; second < 10; second++) {
+        if (second % 3 === 0) yield* queue.heartbeat(endpoint.id, "ann", [named.id])
+        yield* queue.stopSignals(endpoint.id, "ann", 0)
+        yield* take("ann", { holding: true })
+        yield* TestClock.adjust(1_000)
+      }
+      yield* queue.tick
+      assert.strictEqual(yield* status(named.id), "IN_PROGRESS")
+      assert.strictEqual(yield* status(dropped.id), "IN_QUEUE")
+    }))
+
+  rule("does not shorten the polls of a worker that sends heartbeats", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, started } = yield* Scenario.make()
+      const job = yield* started("ann")
+      yield* queue.heartbeat(endpoint.id, "ann", [job.id])
+      const poll = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+      yield* Scenario.settle
+      for (let beats = 0; beats < 17; beats++) {
+        yield* Scenario.pass(3_500)
+        yield* queue.heartbeat(endpoint.id, "ann", [job.id])
+      }
+      assert.isFalse(Scenario.isDone(poll))
+      yield* Scenario.pass(500)
+      assert.deepStrictEqual(yield* Fiber.join(poll), [])
+    }))
+
+  rule(
+    "renews the leases of a worker that this process does not know, because the platform was restarted",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, started } = yield* Scenario.make()
+        const job = yield* started("ann")
+        yield* (yield* WorkerRegistry).removed(endpoint.id, "ann")
+        yield* TestClock.adjust(1_000)
+        yield* queue.stopSignals(endpoint.id, "ann", 0)
+        assert.strictEqual((yield* queue.get(endpoint.id, job.id)).leaseExpiresAt, 11_000)
+      })
+  )
+}
+
 /** Registers the rules. */
 export const workerRules = (rule: Rule): void => {
+  callRules(rule)
+
   rule("sends a stop signal for a job that the heartbeat names but the worker does not hold", () =>
     Effect.gen(function*() {
       const { queue, endpoint, started, submit } = yield* Scenario.make()
@@ -119,6 +222,40 @@ export const workerRules = (rule: Rule): void => {
       yield* Scenario.settle
       yield* queue.cancel(endpoint.id, job.id)
       assert.deepStrictEqual(yield* Fiber.join(again), [job.id])
+    }))
+
+  rule(
+    "ends the stop poll of a draining worker when its last job has ended, because RunPod's SDK does not exit before",
+    () =>
+      Effect.gen(function*() {
+        const { queue, endpoint, finish, started } = yield* Scenario.make()
+        const jobs = [yield* started("ann"), yield* started("ann")]
+        const stopping = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+        yield* Scenario.settle
+        yield* queue.drainWorker(endpoint.id, "ann")
+        for (const job of jobs) {
+          yield* Scenario.settle
+          assert.isFalse(Scenario.isDone(stopping))
+          yield* finish(job)
+        }
+        assert.deepStrictEqual(yield* Fiber.join(stopping), [])
+        // A worker that polls again nevertheless waits for a second.
+        const again = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+        yield* Scenario.pass(999)
+        assert.isFalse(Scenario.isDone(again))
+        yield* Scenario.pass(1)
+        assert.deepStrictEqual(yield* Fiber.join(again), [])
+      })
+  )
+
+  rule("ends the stop poll of an idle worker at once when it must drain", () =>
+    Effect.gen(function*() {
+      const { queue, endpoint, take } = yield* Scenario.make()
+      yield* take("ann", { holding: false })
+      const stopping = yield* Effect.forkChild(queue.stopSignals(endpoint.id, "ann", 60_000))
+      yield* Scenario.settle
+      yield* queue.drainWorker(endpoint.id, "ann")
+      assert.deepStrictEqual(yield* Fiber.join(stopping), [])
     }))
 
   rule(
