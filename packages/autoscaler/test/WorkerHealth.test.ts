@@ -16,6 +16,7 @@ const status = (more: Partial<WorkerStatus> = {}): WorkerStatus => ({
   firstSeenAt: 0,
   lastSeenAt: NOW,
   idleSince: NOW - 60_000,
+  results: 0,
   ...more
 })
 

@@ -35,6 +35,8 @@ export interface WorkerStatus {
   readonly lastSeenAt: number
   /** When the worker became idle; null while it has a job, and before its first call. */
   readonly idleSince: number | null
+  /** The number of results that it has delivered. */
+  readonly results: number
 }
 
 interface Entry {
@@ -53,6 +55,7 @@ interface Entry {
   readonly firstSeenAt: number
   lastSeenAt: number
   idleSince: number | null
+  results: number
   /**
    * Whether a pool started the worker and will report its removal. Other workers are removed after {@link FORGET_AFTER_MILLIS} without a
    * call.
@@ -87,6 +90,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly assigned: (endpoint: EndpointId, worker: string, job: string, attempt?: number) => Effect.Effect<void>
   /** The worker no longer runs the job. Returns false when the registry did not know that the worker ran it. */
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
+  /** The worker delivered a result. */
+  readonly delivered: (endpoint: EndpointId, worker: string) => void
   /** Stops sending jobs to the worker. */
   readonly drain: (endpoint: EndpointId, worker: string) => Effect.Effect<void>
   readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
@@ -143,6 +148,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           firstSeenAt: now,
           lastSeenAt: now,
           idleSince: null,
+          results: 0,
           pooled: false
         }
         workers.set(worker, entry)
@@ -196,6 +202,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           if (entry.jobs.size === 0) entry.idleSince = at
           return true
         }),
+      delivered: (endpoint, worker) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.results += 1
+      },
       drain: (endpoint, worker) =>
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
@@ -230,7 +240,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             retryAt: entry.retryAt,
             firstSeenAt: entry.firstSeenAt,
             lastSeenAt: entry.lastSeenAt,
-            idleSince: entry.idleSince
+            idleSince: entry.idleSince,
+            results: entry.results
           }))
         }),
       attemptOf: (endpoint, worker, job) => endpoints.get(endpoint)?.get(worker)?.attempts.get(job),
