@@ -1,6 +1,8 @@
 /**
  * Tracks the failures of one endpoint's workers. Counts them for the restart backoff, and shows the latest failure with its reason.
  *
+ * The backoff belongs to the endpoint's current release: a new release starts without it, and failures of older workers do not count.
+ *
  * The registry lists the last failed worker as `unhealthy` or `throttled` until one of the endpoint's workers works again.
  */
 import type { EndpointId } from "@stint/contract/Ids"
@@ -14,17 +16,27 @@ import * as RestartBackoff from "./RestartBackoff.ts"
 export interface FailedWorker {
   readonly id: string
   readonly startedAt: number
+  /** The release that it ran. */
+  readonly fingerprint: string
 }
 
 export interface EndpointFailures {
-  /** The worker could not be started, or exited before it was ready. */
-  readonly startFailed: (worker: FailedWorker, state: "unhealthy" | "throttled", reason: string) => Effect.Effect<void>
-  /** A ready worker exited without a request. */
-  readonly crashed: (worker: FailedWorker, reason: string) => Effect.Effect<void>
+  /** Sets the current release. A new release clears the backoff and the displayed failure. */
+  readonly released: (fingerprint: string) => Effect.Effect<void>
+  /**
+   * The worker could not be started, or exited before it was ready. Counts the failure at once; the returned effect logs and displays it.
+   */
+  readonly startFailed: (
+    worker: FailedWorker,
+    state: "unhealthy" | "throttled",
+    reason: string
+  ) => Effect.Effect<Effect.Effect<void>>
+  /** A ready worker that held `jobs` exited without a request. Counts the failure at once; the returned effect logs and displays it. */
+  readonly crashed: (worker: FailedWorker, jobs: ReadonlyArray<string>, reason: string) => Effect.Effect<Effect.Effect<void>>
   /** A worker called the platform for the first time. */
   readonly ready: Effect.Effect<void>
-  /** A worker exited as requested. */
-  readonly exited: Effect.Effect<void>
+  /** A worker of this release delivered a result, or exited as requested. */
+  readonly worked: (fingerprint: string) => void
   /** How many of `wanted` workers may start now, given `starting` workers that are not ready yet. */
   readonly allowedStarts: (wanted: number, starting: number) => number
   /** No worker may start before this time. */
@@ -39,6 +51,7 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
   const now = () => clock.currentTimeMillisUnsafe()
   let backoff = RestartBackoff.empty
   let published: string | undefined
+  let release: string | undefined
 
   const clear = Effect.suspend(() => {
     if (published === undefined) return Effect.void
@@ -56,29 +69,38 @@ export const make = Effect.fnUntraced(function*(endpoint: EndpointId): Effect.fn
   const wait = () => `${Math.round((backoff.notBefore - now()) / 100) / 10} s`
 
   return {
-    startFailed: Effect.fnUntraced(function*({ id, startedAt }, state, reason) {
+    released: (fingerprint) => {
+      if (fingerprint === release) return Effect.void
+      release = fingerprint
+      backoff = RestartBackoff.empty
+      return clear
+    },
+    startFailed: Effect.fnUntraced(function*({ fingerprint, id, startedAt }, state, reason) {
+      const random = yield* Random.next
       const before = backoff
-      backoff = RestartBackoff.failedStart(backoff, { now: now(), startedAt, random: yield* Random.next })
-      yield* publish(id, state, reason)
-      if (backoff !== before) {
-        yield* Effect.logWarning(`A worker of endpoint ${endpoint} did not start; trying again in ${wait()}. ${reason}`)
-      }
-    }),
-    crashed: Effect.fnUntraced(function*({ id, startedAt }, reason) {
-      backoff = RestartBackoff.crashed(backoff, { now: now(), startedAt, random: yield* Random.next })
-      const waits = backoff.notBefore > now()
-      yield* Effect.logWarning(
-        `Endpoint ${endpoint} lost a worker${waits ? `; the next one starts in ${wait()}` : ""}. ${reason}`
+      if (fingerprint === release) backoff = RestartBackoff.failedStart(backoff, { now: now(), startedAt, random })
+      if (backoff === before) return fingerprint === release ? publish(id, state, reason) : Effect.void
+      return Effect.andThen(
+        publish(id, state, reason),
+        Effect.logWarning(`A worker of endpoint ${endpoint} did not start; trying again in ${wait()}. ${reason}`)
       )
-      if (waits) yield* publish(id, "unhealthy", reason)
+    }),
+    crashed: Effect.fnUntraced(function*({ fingerprint, id, startedAt }, jobs, reason) {
+      const random = yield* Random.next
+      if (fingerprint === release) backoff = RestartBackoff.crashed(backoff, { now: now(), startedAt, random, jobs })
+      const waits = fingerprint === release && backoff.notBefore > now()
+      return Effect.andThen(
+        Effect.logWarning(`Endpoint ${endpoint} lost a worker${waits ? `; the next one starts in ${wait()}` : ""}. ${reason}`),
+        waits ? publish(id, "unhealthy", reason) : Effect.void
+      )
     }),
     ready: Effect.suspend(() => {
       backoff = RestartBackoff.ready(backoff)
       return clear
     }),
-    exited: Effect.sync(() => {
-      backoff = RestartBackoff.exited(backoff)
-    }),
+    worked: (fingerprint) => {
+      if (fingerprint === release) backoff = RestartBackoff.worked(backoff)
+    },
     allowedStarts: (wanted, starting) => RestartBackoff.allowedStarts(backoff, wanted, starting, now()),
     notBefore: () => backoff.notBefore,
     clear

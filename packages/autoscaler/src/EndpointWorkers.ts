@@ -81,7 +81,7 @@ const newWorkerId = Effect.map(
   (digits) => WorkerId.make(`w-${digits.map((digit) => ALPHABET.charAt(digit)).join("")}`)
 )
 
-/** The settings with which a worker is started. When they change, the endpoint's existing workers are outdated. */
+/** Identifies a release: the settings with which a worker is started. When they change, the endpoint's existing workers are outdated. */
 const fingerprintOf = (endpoint: Endpoint): string =>
   JSON.stringify([
     endpoint.source,
@@ -132,6 +132,7 @@ export const make = Effect.fnUntraced(function*(
       Effect.ignore
     )
 
+  /** Counts the exit for the restart backoff. Returns the remaining work: the worker's jobs return to the queue, and the exit is reported. */
   const onExit = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle, exit: WorkerExit) {
     const status = (yield* statuses).get(life.id)
     const ready = life.ready || isReady(status)
@@ -145,23 +146,36 @@ export const make = Effect.fnUntraced(function*(
       unhealthy: status?.state === "unhealthy" ? status.reason ?? "no reason was reported" : undefined
     })
     if (ready && !life.ready) yield* failures.ready
-    yield* reportWorkerGone(life.id, cause)
-    if (kind === "crashed") return yield* failures.crashed(life, reason)
-    if (kind === "failedStart") return yield* failures.startFailed(life, "unhealthy", reason)
-    yield* failures.exited
-    if (cause !== undefined) yield* Effect.logWarning(`Endpoint ${id} lost a worker that was draining. ${reason}`)
-    else yield* Effect.logInfo(`Worker ${life.id} of endpoint ${id} has exited.`)
+    countResults(life, status)
+    const returned = reportWorkerGone(life.id, cause)
+    if (kind === "crashed") return Effect.andThen(returned, yield* failures.crashed(life, status?.jobs ?? [], reason))
+    if (kind === "failedStart") return Effect.andThen(returned, yield* failures.startFailed(life, "unhealthy", reason))
+    failures.worked(life.fingerprint)
+    return Effect.andThen(
+      returned,
+      cause !== undefined
+        ? Effect.logWarning(`Endpoint ${id} lost a worker that was draining. ${reason}`)
+        : Effect.logInfo(`Worker ${life.id} of endpoint ${id} has exited.`)
+    )
+  })
+
+  /** Returns the remaining work for a worker that never ran. */
+  const onFailedStart = Effect.fnUntraced(function*(
+    life: WorkerLifecycle.WorkerLifecycle,
+    { reason, state }: Extract<WorkerLifecycle.WorkerOutcome, { readonly _tag: "NotStarted" }>
+  ) {
+    const removed = registry.removed(id, life.id)
+    return life.draining === undefined ? Effect.andThen(removed, yield* failures.startFailed(life, state, reason)) : removed
   })
 
   /** Runs one worker until it has exited and its exit has been processed. */
   const runWorker = Effect.fnUntraced(function*(life: WorkerLifecycle.WorkerLifecycle) {
     const end = yield* life.run
+    const report = yield* (end._tag === "Ended" ? onExit(life, end.exit) : onFailedStart(life, end))
+    // Only now does the worker stop counting towards the endpoint's maximum: a check before its failure was counted would start the next
+    // worker without a wait.
     lifecycles.delete(life.id)
-    if (end._tag === "Ended") yield* onExit(life, end.exit)
-    else {
-      yield* registry.removed(id, life.id)
-      if (life.draining === undefined) yield* failures.startFailed(life, end.state, end.reason)
-    }
+    yield* report
     yield* wakeUp.open
   })
 
@@ -187,6 +201,13 @@ export const make = Effect.fnUntraced(function*(
     yield* queue.drainWorker(id, life.id)
   })
 
+  /** A delivered result shows that the worker's release works. */
+  const countResults = (life: WorkerLifecycle.WorkerLifecycle, status: WorkerStatus | undefined) => {
+    const results = status?.results ?? 0
+    if (results > life.results) failures.worked(life.fingerprint)
+    life.results = Math.max(results, life.results)
+  }
+
   /** Checks the health of a running worker. Returns the time of the next check. */
   const superviseWorker = Effect.fnUntraced(function*(
     life: WorkerLifecycle.WorkerLifecycle,
@@ -197,6 +218,7 @@ export const make = Effect.fnUntraced(function*(
       life.ready = true
       yield* failures.ready
     }
+    countResults(life, status)
     if (life.draining === undefined) {
       const { id: worker, ready, startedAt } = life
       const assessment = assessHealth(
@@ -297,6 +319,7 @@ export const make = Effect.fnUntraced(function*(
       }
     } else if (jobs !== undefined) {
       const fingerprint = fingerprintOf(from)
+      yield* failures.released(fingerprint)
       const workers = [...lifecycles.values()].map((life) => policyWorker(life, known.get(life.id), fingerprint))
       const decision = decide({
         limits: from.workers,

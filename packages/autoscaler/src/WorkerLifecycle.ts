@@ -27,6 +27,8 @@ export interface WorkerLifecycle {
   readonly fingerprint: string
   /** Whether the worker has called the platform. */
   ready: boolean
+  /** The number of its results that were counted for the restart backoff. */
+  results: number
   /**
    * Set when the worker receives no more jobs. Its exit is not requested before `requestExitAt`, because a worker that announced its exit
    * needs no request.
@@ -92,6 +94,7 @@ export const make = (
     startedAt,
     fingerprint,
     ready: false,
+    results: 0,
     draining: undefined,
     killReason: () => killReason,
     requestExit: Effect.suspend(() =>

@@ -253,7 +253,7 @@ describe("Autoscaler: failing workers", () => {
       assert.strictEqual(
         failed.error,
         `Worker ${worker} exited with code 137 (128 + 9: signal SIGKILL). If you did not kill it, the operating system may have, because ` +
-          `memory ran out. Its last output:\n  loading the model\n  about to run\n(end of output) This was attempt 2 of 2.`
+          `memory ran out.\nIts last output:\n  loading the model\n  about to run\n(end of output) This was attempt 2 of 2.`
       )
     }))
 
@@ -278,7 +278,7 @@ describe("Autoscaler: failing workers", () => {
       assert.strictEqual(shown?.state, "unhealthy")
       assert.match(
         shown?.reason ?? "",
-        /^Worker w-\w+ exited with code 1\. Its last output:\n {2}cannot find module\n\(end of output\)$/
+        /^Worker w-\w+ exited with code 1\.\nIts last output:\n {2}cannot find module\n\(end of output\)$/
       )
       yield* after(900)
       assert.strictEqual(yield* started, 1, "the first delay is at least about a second")
@@ -303,6 +303,51 @@ describe("Autoscaler: failing workers", () => {
       assert.deepStrictEqual(yield* states(endpoint), ["unhealthy"])
       yield* after("1 minute")
       assert.isAtMost(yield* started, 12)
+    }))
+
+  test("does not delay other jobs because some jobs crash their workers", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ workers: { max: 1 } })
+      const crashing = yield* Effect.forEach([1, 2, 3, 4], () => submit(endpoint, { exit: 1 }))
+      const jobs = yield* Effect.forEach(Array.from({ length: 60 }), () => submit(endpoint, { ms: 10 }))
+      yield* after("3 seconds")
+      for (const job of jobs) assert.strictEqual((yield* jobOf(endpoint, job)).status, "COMPLETED")
+      for (const job of crashing) assert.strictEqual((yield* jobOf(endpoint, job)).status, "FAILED")
+      assert.strictEqual(yield* started, 9, "eight crashes, then one worker for the rest")
+    }))
+
+  test("replaces crashed workers at once for as long as workers deliver results", () =>
+    Effect.gen(function*() {
+      const endpoint = yield* deploy({ workers: { max: 1 }, maxAttempts: 1 })
+      const jobs = yield* Effect.forEach(
+        Array.from({ length: 40 }),
+        (_, index) => submit(endpoint, index % 2 === 0 ? { ms: 10 } : { exit: 1 })
+      )
+      yield* after("4 seconds")
+      const last = yield* jobOf(endpoint, jobs.at(-1) ?? jobs[0]!)
+      assert.deepStrictEqual([last.status, yield* started], ["FAILED", 20])
+    }))
+
+  test("starts a new release at once, even while the last release backs off", () =>
+    Effect.gen(function*() {
+      yield* deploy({ workers: { min: 1 }, env: { BOOT_EXIT: "1" } })
+      yield* after("3 minutes")
+      const before = yield* started
+      const endpoint = yield* deploy({ workers: { min: 1 } })
+      assert.strictEqual(yield* started, before + 1)
+      assert.deepStrictEqual(yield* states(endpoint), ["idle"], "the failure of the old release is no longer shown")
+    }))
+
+  test("starts one worker per try while the exit of the last one cannot be stored", () =>
+    Effect.gen(function*() {
+      const store = yield* StoreFaults.StoreFaults
+      yield* deploy({ workers: { min: 1, max: 1 }, env: { BOOT_EXIT: "1" } })
+      yield* after("3 minutes")
+      const before = yield* started
+      yield* store.failNextWrites(1_000)
+      yield* after("36 seconds")
+      yield* store.failNextWrites(0)
+      assert.isAtMost((yield* started) - before, 2)
     }))
 
   test("drains no worker while the store is unavailable, and returns the jobs of a lost worker once it is available again", () =>

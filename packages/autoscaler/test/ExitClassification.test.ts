@@ -60,7 +60,7 @@ describe("ExitClassification", () => {
   it("reports an exit before the first call as a failed start, with a remedy", () => {
     assert.deepStrictEqual(classified({ ready: false, exit: exited(1, ["no such module"]) }), [
       "failedStart",
-      "Worker w-1 exited with code 1. Its last output:\n  no such module\n(end of output)"
+      "Worker w-1 exited with code 1.\nIts last output:\n  no such module\n(end of output)"
     ])
     assert.match(
       String(classified({ ready: false })[1]),
@@ -84,6 +84,9 @@ describe("ExitClassification", () => {
     )
     assert.strictEqual(withLastOutput("Gone.", []), "Gone.")
   })
+
+  it("describes an exit in a complete first line, which summaries show alone", () =>
+    assert.strictEqual(withLastOutput("Gone.", ["one", "two"]).split("\n")[0], "Gone."))
 })
 
 describe("LogTail", () => {

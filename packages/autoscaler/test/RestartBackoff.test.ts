@@ -49,22 +49,51 @@ describe("RestartBackoff", () => {
     assert.strictEqual(RestartBackoff.allowedStarts(RestartBackoff.ready(failed), 5, 3, 200), 5)
   })
 
+  const crash = (backoff: RestartBackoff.RestartBackoff, now: number, jobs: ReadonlyArray<string> = []) =>
+    RestartBackoff.crashed(backoff, { now, startedAt: now - 5, random: 0.5, jobs })
+
   it("allows a restart at once after two quick crashes, and delays it after the third", () => {
     let backoff = RestartBackoff.empty
     const allowed = [1, 2, 3].map((now) => {
-      backoff = RestartBackoff.crashed(RestartBackoff.ready(backoff), { now: now * 10, startedAt: now * 10 - 5, random: 0.5 })
+      backoff = crash(RestartBackoff.ready(backoff), now * 10)
       return RestartBackoff.allowedStarts(backoff, 1, 0, now * 10)
     })
     assert.deepStrictEqual(allowed, [1, 1, 0])
-    assert.strictEqual(RestartBackoff.allowedStarts(backoff, 1, 0, 1_030), 1)
+    assert.strictEqual(RestartBackoff.allowedStarts(backoff, 3, 0, 1_030), 1, "one trial at a time")
   })
 
-  it("resets the quick crashes when a worker lived long or exited in order", () => {
-    const twice = [1, 2].reduce(
-      (backoff) => RestartBackoff.crashed(backoff, { now: 10, startedAt: 0, random: 0.5 }),
-      RestartBackoff.empty
-    )
-    assert.strictEqual(RestartBackoff.crashed(twice, { now: 10_000, startedAt: 0, random: 0.5 }).quickCrashes, 0)
-    assert.strictEqual(RestartBackoff.exited(twice).quickCrashes, 0)
+  it("delays a restart only after five different jobs have crashed a worker", () => {
+    const jobs = ["a", "a", "b", "b", "c", "d", "d", "e", "e", "f"]
+    const waits = jobs.map((_, index) => {
+      const state = jobs.slice(0, index + 1).reduce((before, job, at) => crash(before, at * 10 + 10, [job]), RestartBackoff.empty)
+      return state.notBefore > 0
+    })
+    assert.deepStrictEqual(waits, [false, false, false, false, false, false, false, false, false, true])
+  })
+
+  it("counts crashes of workers that share a job as one", () => {
+    const jobs = Array.from({ length: 20 }, (_, index) => [`other ${index}`, "culprit"])
+    const state = jobs.reduce((before, held, at) => crash(before, at * 10 + 10, held), RestartBackoff.empty)
+    assert.deepStrictEqual([state.jobCrashes, state.notBefore], [1, 0])
+  })
+
+  it("counts the crashes of workers that ran side by side once per wait", () => {
+    const backingOff = [10, 20, 30].reduce((before, now) => crash(before, now), RestartBackoff.empty)
+    const older = RestartBackoff.crashed(backingOff, { now: 40, startedAt: 25, random: 0.5, jobs: [] })
+    assert.strictEqual(older, backingOff)
+  })
+
+  it("resets the crashes when a worker delivers a result, lives long or exits in order", () => {
+    const failing = [10, 20, 30].reduce((before, now) => crash(crash(before, now), now, [`job ${now}`]), RestartBackoff.empty)
+    assert.isAbove(failing.notBefore, 0)
+    assert.deepStrictEqual(RestartBackoff.worked(failing), { ...RestartBackoff.empty, failedAt: failing.failedAt })
+    const long = RestartBackoff.crashed(failing, { now: 20_000, startedAt: 10_000, random: 0.5, jobs: ["job 40"] })
+    assert.deepStrictEqual(long, RestartBackoff.worked(failing))
+  })
+
+  it("keeps the wait after a failed start when another worker delivers a result", () => {
+    const failed = RestartBackoff.failedStart(crash(RestartBackoff.empty, 50), { now: 100, startedAt: 0, random: 0.5 })
+    const { failedStarts, notBefore } = RestartBackoff.worked(failed)
+    assert.deepStrictEqual([failedStarts, notBefore], [1, 1_100])
   })
 })

@@ -17,6 +17,7 @@ const status = (more: Partial<WorkerStatus> = {}): WorkerStatus => ({
   lastSeenAt: NOW,
   idleSince: NOW - 60_000,
   exitAnnounced: false,
+  results: 0,
   ...more
 })
 

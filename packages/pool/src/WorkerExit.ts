@@ -52,6 +52,9 @@ export const describeExit = (worker: string, exit: WorkerExit): string => {
   }
 }
 
-/** A sentence, followed by the worker's last lines if there are any. Another sentence can be appended. */
+/**
+ * A sentence, followed by the worker's last lines if there are any. Another sentence can be appended. The first line is complete without the
+ * others, because summaries show only the first line.
+ */
 export const withLastOutput = (text: string, log: ReadonlyArray<string>): string =>
-  log.length === 0 ? text : `${text} Its last output:\n${log.map((line) => `  ${line}\n`).join("")}(end of output)`
+  log.length === 0 ? text : `${text}\nIts last output:\n${log.map((line) => `  ${line}\n`).join("")}(end of output)`

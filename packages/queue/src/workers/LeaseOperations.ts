@@ -254,7 +254,10 @@ export const make = ({ apply, now, random, registry, store, notifier }: Dependen
         // A worker that delivers a result no longer runs the job, so it has nothing to stop.
         notifier.discardStopSignals(holder.endpoint, holder.worker, holder.job)
         return store.apply(holder.endpoint, holder.job, { _tag: "Finish", output, error, random: random(), ...fence(holder) })
-      })
+      }).pipe(Effect.tap((applied) => {
+        if (applied._tag === "Changed") registry.delivered(holder.endpoint, holder.worker)
+        return Effect.void
+      }))
     ).pipe(
       // The worker repeats the error that ended its attempt, because the first response was lost.
       Effect.catchTag("LeaseLost", (leaseLost) =>

@@ -37,6 +37,8 @@ export interface WorkerStatus {
   readonly idleSince: number | null
   /** Whether a draining worker announced its exit. False when it takes no more jobs for another reason, and must be requested to exit. */
   readonly exitAnnounced: boolean
+  /** The number of results that it has delivered. */
+  readonly results: number
 }
 
 interface Entry {
@@ -65,6 +67,7 @@ interface Entry {
   readonly firstSeenAt: number
   lastSeenAt: number
   idleSince: number | null
+  results: number
   /**
    * Whether a pool started the worker and will report its removal. Other workers are removed after {@link FORGET_AFTER_MILLIS} without a
    * call.
@@ -131,6 +134,8 @@ export class WorkerRegistry extends Context.Service<WorkerRegistry, {
   readonly released: (endpoint: EndpointId, worker: string, job: string) => Effect.Effect<boolean>
   /** Stops sending jobs to the worker. `announced`: the worker reported that it is exiting. */
   readonly drain: (endpoint: EndpointId, worker: string, announced?: "announced") => Effect.Effect<void>
+  /** The worker delivered a result. */
+  readonly delivered: (endpoint: EndpointId, worker: string) => void
   readonly isDraining: (endpoint: EndpointId, worker: string) => Effect.Effect<boolean>
   /** Whether the worker is draining and runs no jobs, so that it only needs to exit. */
   readonly mayExit: (endpoint: EndpointId, worker: string) => boolean
@@ -194,6 +199,7 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           firstSeenAt: now,
           lastSeenAt: now,
           idleSince: null,
+          results: 0,
           pooled: false
         }
         workers.set(worker, entry)
@@ -266,6 +272,10 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
           if (entry.jobs.size === 0) entry.idleSince = at
           return true
         }),
+      delivered: (endpoint, worker) => {
+        const entry = endpoints.get(endpoint)?.get(worker)
+        if (entry !== undefined) entry.results += 1
+      },
       drain: (endpoint, worker, announced) =>
         Effect.sync(() => {
           const entry = endpoints.get(endpoint)?.get(worker)
@@ -307,7 +317,8 @@ export const layer: Layer.Layer<WorkerRegistry> = Layer.effect(
             firstSeenAt: entry.firstSeenAt,
             lastSeenAt: entry.lastSeenAt,
             idleSince: entry.idleSince,
-            exitAnnounced: entry.exitAnnounced
+            exitAnnounced: entry.exitAnnounced,
+            results: entry.results
           }))
         }),
       attemptOf: (endpoint, worker, job) => attemptIn(endpoints.get(endpoint)?.get(worker), job),
