@@ -1,5 +1,7 @@
 /**
- * `pnpm chaos --minutes N`: runs only the tests that search for rare faults, each for about N minutes instead of a few seconds.
+ * `pnpm chaos --minutes N`: runs only the tests that search for rare faults, each for about N minutes instead of a few seconds, and the
+ * tests that prove that these detect planted bugs. Prints the counts of every scenario and their sums. The last line is `N lost`, the number
+ * of acknowledged jobs that were lost.
  *
  * Each test prints its random seed when it fails. `STINT_PROPERTY_SEED=<seed>` repeats that run.
  */
@@ -17,7 +19,14 @@ if (!(minutes > 0)) {
 process.env["STINT_CHAOS_MINUTES"] = String(minutes)
 
 const vitest = await startVitest(
-  ["packages/store-testing/test/MemoryJobStore", "packages/store-sqlite/test/SqliteConformance", "apps/cli/test/Faults.long"],
+  [
+    "packages/store-testing/test/MemoryJobStore",
+    "packages/store-testing/test/PlantedBugs",
+    "packages/store-sqlite/test/SqliteConformance",
+    "packages/webhooks-testing/test/PlantedBugs",
+    "apps/cli/test/Faults.long",
+    "apps/cli/test/PlantedBugs.long"
+  ],
   // One file at a time, so that the files do not slow each other down.
   {
     root,
@@ -31,6 +40,44 @@ const vitest = await startVitest(
     hideSkippedTests: true
   }
 )
-const failed = vitest.state.getCountOfFailedTests()
+
+/** Counts that are sums over jobs, faults and connections. Other counts are extremes, which only the scenario's own line shows. */
+const SUMMED = [
+  "jobs",
+  "keys",
+  "duplicate jobs",
+  "cancels",
+  "worker kills",
+  "platform kills",
+  "freezes",
+  "stale writes refused",
+  "failed writes",
+  "connections",
+  "chunks read",
+  "webhooks accepted"
+]
+const format = (counts: Readonly<Record<string, number>>): string =>
+  Object.entries(counts).map(([name, count]) => `${name} ${count.toLocaleString("en")}`).join(", ")
+
+const tests = vitest.state.getTestModules()
+  .flatMap((module) => [...module.children.allTests()])
+  .filter((test) => test.result().state !== "skipped")
+const failed = tests.filter((test) => test.result().state !== "passed")
+const planted = tests.filter((test) => test.fullName.includes("planted bug"))
+const scenarios = tests.filter((test) => !planted.includes(test))
+const sums: Record<string, number> = {}
+let lost = 0
+console.log("Counts of each scenario:")
+for (const test of scenarios) {
+  const counts = test.meta().chaos
+  console.log(`  ${test.fullName.slice(0, 100)}: ${counts === undefined ? "none, the scenario did not finish" : format(counts)}`)
+  lost += counts?.["lost"] ?? 0
+  for (const name of SUMMED) if (counts?.[name] !== undefined) sums[name] = (sums[name] ?? 0) + counts[name]
+}
+const unfinished = scenarios.filter((test) => test.meta().chaos === undefined).length
+console.log(`All scenarios: ${format(sums)}`)
+console.log(`Planted bugs: ${planted.filter((test) => test.ok()).length} of ${planted.length} tests passed`)
+console.log(`${tests.length - failed.length} passed, ${failed.length} failed`)
+console.log(unfinished === 0 ? `${lost} lost` : `${lost} lost, and unknown in ${unfinished} scenarios that did not finish`)
 await vitest.close()
-process.exit(failed === 0 ? 0 : 1)
+process.exit(failed.length === 0 && tests.length > 0 && lost === 0 ? 0 : 1)

@@ -5,6 +5,7 @@
  *   worker process --> RecordingProxy --> platform
  *                        |  job-take 200    Started
  *                        |  job-stream 200  ChunkWritten
+ *                        |  job-stream 409  ChunkRefused
  *                        |  job-done        Delivered: answered, or refused (409)
  * ```
  *
@@ -37,7 +38,10 @@ const readBody = async (message: IncomingMessage): Promise<Buffer> => {
 
 export class RecordingProxy implements AsyncDisposable {
   readonly #server: Server
-  readonly #open = new Map<ServerResponse, Route>()
+  /** The open calls. */
+  readonly #open = new Map<ServerResponse, { readonly route: Route; readonly worker: string }>()
+  /** The workers whose `job-stop` calls are cut. */
+  readonly #deaf = new Set<string>()
   readonly #target: () => string
   readonly #history: History.History | undefined
   #cuts: (() => boolean) | undefined
@@ -72,12 +76,26 @@ export class RecordingProxy implements AsyncDisposable {
   /** Cuts the open calls of a route. Returns their number. */
   cutOpen(route: Route): number {
     let cut = 0
-    for (const [response, one] of this.#open) {
-      if (one !== route) continue
+    for (const [response, call] of this.#open) {
+      if (call.route !== route) continue
       response.destroy()
       cut += 1
     }
     return cut
+  }
+
+  /**
+   * Cuts the worker's `job-stop` calls until `allowStops`, so that the worker does not learn that it lost a job. A frozen worker that
+   * continues would otherwise receive its stop signal before it sends its late result.
+   */
+  withholdStops(worker: string): void {
+    this.#deaf.add(worker)
+    for (const [response, call] of this.#open) if (call.route === "job-stop" && call.worker === worker) response.destroy()
+  }
+
+  /** Forwards the worker's `job-stop` calls again. */
+  allowStops(worker: string): void {
+    this.#deaf.delete(worker)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -89,7 +107,8 @@ export class RecordingProxy implements AsyncDisposable {
   async #serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const url = request.url ?? "/"
     const call = readCall(url)
-    this.#open.set(response, call.route)
+    if (call.route === "job-stop" && this.#deaf.has(call.worker)) return void response.destroy()
+    this.#open.set(response, call)
     const askedAt = Date.now()
     const body = await readBody(request)
     const upstream = httpRequest(this.#target() + url, { method: request.method, headers: request.headers, agent: false })
@@ -129,8 +148,9 @@ export class RecordingProxy implements AsyncDisposable {
     const attempt = Number(query.get("attempt"))
     if (route === "job-stream" && status === 200) {
       const output = JSON.stringify(JSON.parse(body).output)
-      history.record({ _tag: "ChunkWritten", at, job, attempt, number: Number(query.get("chunk")), output })
+      history.record({ _tag: "ChunkWritten", at, askedAt, job, attempt, number: Number(query.get("chunk")), output })
     }
+    if (route === "job-stream" && status === 409) history.record({ _tag: "ChunkRefused", at, job, attempt })
     if (route === "job-done" && (status === 200 || status === 409)) {
       const { error, output, status: kind } = JSON.parse(body)
       if (kind === "IN_PROGRESS") return

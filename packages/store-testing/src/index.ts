@@ -2,6 +2,7 @@
  * Conformance suites, models and fault injection for stores, for the queue and for code that uses the queue. Requires `vitest`,
  * `@effect/vitest` and `fast-check`.
  */
+export * from "./ChaosReport.ts"
 export * as History from "./history/History.ts"
 export * as JobCommands from "./models/JobCommands.ts"
 export * as Scenario from "./Scenario.ts"

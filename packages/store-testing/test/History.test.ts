@@ -190,6 +190,28 @@ describe("History.check, R2: a job ends exactly once, with the accepted attempt"
     assert.deepStrictEqual(rules(at(submitted, started(2), seen("FAILED", null, { attempt: 1 }))), ["R2"]))
 })
 
+describe("History.check, R2: chunks of a stale worker", () => {
+  const stale = chunkWritten(1, 1)
+  it("reports a chunk that was stored after a later attempt had started", () =>
+    assert.deepStrictEqual(rules(at(submitted, started(1), started(2), stale, seen("FAILED"))), ["R2"]))
+  it("accepts a chunk that was sent before, and one that is refused", () => {
+    const sentBefore = { ...stale, askedAt: 1 }
+    assert.deepStrictEqual(rules(at(submitted, started(1), started(2), sentBefore, seen("FAILED"))), [])
+    const refused = { _tag: "ChunkRefused", attempt: 1 } as const
+    assert.deepStrictEqual(rules(at(submitted, started(1), started(2), refused, seen("FAILED"))), [])
+  })
+})
+
+it("counts jobs, lost jobs and refused writes", () => {
+  const events = at(submitted, started(1), started(2), delivered(1, "x", "refused"), unknown)
+  assert.deepStrictEqual(History.count(events, History.check(events)), {
+    jobs: 1,
+    lost: 1,
+    "stale writes refused": 1,
+    cancels: 0
+  })
+})
+
 describe("History.check, R2: errors that are retried", () => {
   it("reports an error that was accepted twice", () =>
     assert.deepStrictEqual(rules(at(retrying, started(1), failed(1), failed(1), seen("FAILED"))), ["R2"]))

@@ -44,6 +44,8 @@ export type HistoryEvent =
     readonly failed?: boolean
     readonly output: string | null
   }
+  /** A worker's chunk was refused, because the worker no longer held the job. */
+  | { readonly _tag: "ChunkRefused"; readonly at: number; readonly job: string; readonly attempt: number }
   /** A cancel returned CANCELLED. */
   | { readonly _tag: "Cancelled"; readonly at: number; readonly job: string }
   /** A running handler received the signal to stop. */
@@ -236,6 +238,12 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
     else trace.accepted = event
   }
 
+  const chunkWritten = (trace: Trace, { askedAt, at, attempt, job, number }: EventOf<"ChunkWritten">) => {
+    if (attempt < trace.highestAttempt && (askedAt ?? at) >= trace.highestAt) {
+      violate("R2", job, `chunk ${number} of attempt ${attempt} was stored after attempt ${trace.highestAttempt} had started`)
+    }
+  }
+
   /** Compares an observed status with the status that a webhook delivered earlier. Skips retried jobs, because they end more than once. */
   const agrees = (trace: Trace, { at, job }: HistoryEvent, status: JobStatus, askedAt = at) => {
     const { notified } = trace
@@ -318,6 +326,9 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
         notify(trace, event)
         break
       case "ChunkWritten":
+        chunkWritten(trace, event)
+        reads.record(event)
+        break
       case "ChunkRead":
       case "EndRead":
         reads.record(event)
@@ -325,6 +336,8 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
       case "Seen":
         seen(trace, event)
         trace.last = event
+        break
+      case "ChunkRefused":
         break
       case "Unknown":
         if (trace.submitted !== undefined && !mayForget) violate("R1", event.job, "it was acknowledged and does not exist")
@@ -357,6 +370,24 @@ export const check = (events: ReadonlyArray<HistoryEvent>, expectations: Expecta
   }
   for (const { job, text } of reads.violations()) violate("R9", job, text)
   return violations
+}
+
+/** The number of acknowledged jobs, of broken rules, and of the faults that the history shows. */
+export const count = (
+  events: ReadonlyArray<HistoryEvent>,
+  violations: ReadonlyArray<Violation>
+): { readonly jobs: number; readonly lost: number; readonly "stale writes refused": number; readonly cancels: number } => {
+  const ofTag = (...tags: ReadonlyArray<HistoryEvent["_tag"]>) => events.filter(({ _tag }) => tags.includes(_tag))
+  const distinct = (all: ReadonlyArray<{ readonly job: string }>) => new Set(all.map(({ job }) => job)).size
+  const refused = events.filter((event) =>
+    event._tag === "ChunkRefused" || (event._tag === "Delivered" && event.verdict === "refused")
+  )
+  return {
+    jobs: distinct(ofTag("Submitted")),
+    lost: distinct(violations.filter(({ rule }) => rule === "R1")),
+    "stale writes refused": refused.length,
+    cancels: distinct(ofTag("Cancelled"))
+  }
 }
 
 /** An empty history. */

@@ -10,6 +10,8 @@ export type StreamReadEvent =
   | {
     readonly _tag: "ChunkWritten"
     readonly at: number
+    /** When the request was sent, if the response took time. */
+    readonly askedAt?: number
     readonly job: string
     readonly attempt: number
     readonly number: number

@@ -109,6 +109,24 @@ const callRules = (rule: Rule): void => {
       })
   )
 }
+/** Kills the workers of a job until its attempts are used up (R6). */
+export const deadWorker = Effect.gen(function*() {
+  const { queue, endpoint, started, take } = yield* Scenario.make()
+  const job = yield* started("ann")
+  yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
+  const lost = yield* queue.get(endpoint.id, job.id)
+  assert.strictEqual(lost.status, "IN_QUEUE")
+  assert.strictEqual(lost.retries, 1)
+  assert.deepStrictEqual(yield* (yield* WorkerRegistry).list(endpoint.id), [])
+  yield* take("bob")
+  yield* queue.workerGone(endpoint.id, "bob", "Worker bob exited with code 137. Last output: out of memory.")
+  const failed = yield* queue.get(endpoint.id, job.id)
+  assert.strictEqual(failed.status, "FAILED")
+  assert.strictEqual(
+    failed.error,
+    "Worker bob exited with code 137. Last output: out of memory. This was attempt 2 of 2."
+  )
+})
 
 /** Registers the rules. */
 export const workerRules = (rule: Rule): void => {
@@ -260,24 +278,7 @@ export const workerRules = (rule: Rule): void => {
 
   rule(
     "R6: returns the jobs of a dead worker with one attempt counted, and fails them with the cause after the last",
-    () =>
-      Effect.gen(function*() {
-        const { queue, endpoint, started, take } = yield* Scenario.make()
-        const job = yield* started("ann")
-        yield* queue.workerGone(endpoint.id, "ann", "Worker ann was killed by SIGKILL.")
-        const lost = yield* queue.get(endpoint.id, job.id)
-        assert.strictEqual(lost.status, "IN_QUEUE")
-        assert.strictEqual(lost.retries, 1)
-        assert.deepStrictEqual(yield* (yield* WorkerRegistry).list(endpoint.id), [])
-        yield* take("bob")
-        yield* queue.workerGone(endpoint.id, "bob", "Worker bob exited with code 137. Last output: out of memory.")
-        const failed = yield* queue.get(endpoint.id, job.id)
-        assert.strictEqual(failed.status, "FAILED")
-        assert.strictEqual(
-          failed.error,
-          "Worker bob exited with code 137. Last output: out of memory. This was attempt 2 of 2."
-        )
-      })
+    () => deadWorker
   )
 
   rule("says so in the error when the only attempt was lost", () =>

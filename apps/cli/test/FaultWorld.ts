@@ -1,0 +1,255 @@
+/**
+ * A platform with one endpoint, its workers behind a recording proxy, and the history of all their calls, for tests of faults between real
+ * processes.
+ */
+import { isTerminal, JobStatus } from "@stint/contract/Job"
+import { History } from "@stint/store-testing"
+import * as Schema from "effect/Schema"
+import { type ChildProcess, spawn } from "node:child_process"
+import { readFile } from "node:fs/promises"
+import { join } from "node:path"
+import process from "node:process"
+import { FIXTURES, PlatformProcess } from "./PlatformProcess.ts"
+import { RecordingProxy, throughProxy } from "./RecordingProxy.ts"
+
+/**
+ * The start of a platform on an idle machine, in milliseconds. If the start takes twice as long, every measured limit doubles, so that the
+ * figures depend on the platform and not on other load of the machine.
+ */
+const START_MILLIS = 2_000
+
+export const pause = (millis: number) => new Promise<void>((resolve) => setTimeout(resolve, millis))
+
+const isReceipt = (body: unknown): body is { readonly id: string } =>
+  typeof body === "object" && body !== null && "id" in body && typeof body.id === "string"
+
+const isSeen = Schema.is(Schema.Struct({ status: JobStatus, output: Schema.optional(Schema.Unknown) }))
+
+export interface Worker {
+  readonly name: string
+  readonly process: ChildProcess
+}
+
+/** A platform with one endpoint, its workers behind a recording proxy, and the history of all calls. */
+export class FaultWorld implements AsyncDisposable {
+  readonly history: History.History
+  readonly workers = new Set<Worker>()
+  /** Background tasks, awaited at the end of the test. */
+  readonly background: Array<Promise<void>> = []
+  /** The log file of the handlers. */
+  readonly log: string
+  readonly platform: PlatformProcess
+  readonly proxy: RecordingProxy
+  /** Slowdown of this machine compared with an idle one; at least 1. */
+  slowness = 1
+  /** The number of times that the platform was started again. */
+  restarts = 0
+  #variables: Readonly<Record<string, string>> = {}
+  #made = 0
+  #readers = 0
+
+  private constructor(platform: PlatformProcess, proxy: RecordingProxy, history: History.History) {
+    this.platform = platform
+    this.proxy = proxy
+    this.history = history
+    this.log = join(platform.dataDir, "handlers.log")
+  }
+
+  static async create(settings: object, env: Readonly<Record<string, string>> = {}): Promise<FaultWorld> {
+    const begun = performance.now()
+    const platform = await PlatformProcess.create(["serve", "--config", join(FIXTURES, "stint.config.ts")], env)
+    const slowness = Math.max(1, (performance.now() - begun) / START_MILLIS)
+    const history = History.make()
+    const proxy = await RecordingProxy.listen(() => platform.url, history)
+    const world = new FaultWorld(platform, proxy, history)
+    const { status } = await platform.request("PUT", "/api/v1/endpoints/storm", { source: { type: "external" }, ...settings })
+    if (status !== 200) throw new Error(`the endpoint could not be created: ${status}`)
+    const answered = await platform.request("GET", "/api/v1/endpoints/storm/worker-env?prefix=RUNPOD_")
+    world.slowness = slowness
+    world.#variables = (answered.body as { readonly variables: Record<string, string> }).variables
+    return world
+  }
+
+  startWorker(): Worker {
+    const name = `worker-${++this.#made}`
+    const child = spawn(process.execPath, [join(FIXTURES, "storm.ts")], {
+      stdio: "ignore",
+      env: throughProxy(this.#variables, this.platform.url, this.proxy, name)
+    })
+    const worker = { name, process: child }
+    this.workers.add(worker)
+    child.once("exit", () => this.workers.delete(worker))
+    return worker
+  }
+
+  /** Submits a job until the call is acknowledged, and records it. */
+  async submit(input: object, { key, webhook }: { readonly key?: string; readonly webhook?: string } = {}): Promise<string> {
+    while (true) {
+      try {
+        const response = await fetch(`${this.proxy.url}/v2/storm/run`, {
+          method: "POST",
+          headers: {
+            authorization: `Bearer ${this.platform.key}`,
+            "content-type": "application/json",
+            ...(key === undefined ? {} : { "idempotency-key": key })
+          },
+          body: JSON.stringify({ input: { log: this.log, ...input }, ...(webhook === undefined ? {} : { webhook }) })
+        })
+        const body: unknown = await response.json()
+        if (response.status !== 200 || !isReceipt(body)) {
+          throw new Error(`run returned ${response.status}: ${JSON.stringify(body)}`)
+        }
+        this.history.record({
+          _tag: "Submitted",
+          at: Date.now(),
+          job: body.id,
+          attempts: 10,
+          ...(key === undefined ? {} : { key }),
+          ...(webhook === undefined ? {} : { webhook: true })
+        })
+        return body.id
+      } catch (error) {
+        // The connection was cut or the platform is down. Only a call with a key can be retried without a duplicate job.
+        if (!(error instanceof TypeError) || key === undefined) throw error
+        await pause(20)
+      }
+    }
+  }
+
+  /** Cancels a job until the call is acknowledged. Returns whether the call ended the job. */
+  async cancel(job: string): Promise<boolean> {
+    while (true) {
+      try {
+        const { body, status } = await this.platform.request("POST", `/v2/storm/cancel/${job}`)
+        if (status !== 200) throw new Error(`cancel returned ${status}: ${JSON.stringify(body)}`)
+        const ended = (body as { readonly status: string }).status === "CANCELLED"
+        if (ended) this.history.record({ _tag: "Cancelled", at: Date.now(), job })
+        return ended
+      } catch (error) {
+        if (!(error instanceof TypeError)) throw error
+        await pause(20)
+      }
+    }
+  }
+
+  /** Kills the platform and starts it again on the same data. */
+  async killPlatform(): Promise<void> {
+    await this.platform.end("SIGKILL")
+    const begun = performance.now()
+    await this.platform.start()
+    this.slowness = Math.max(this.slowness, (performance.now() - begun) / START_MILLIS)
+    this.restarts += 1
+  }
+
+  /** Reads a job and records what the platform answers. Returns its status; undefined when the job does not exist. */
+  async observe(job: string): Promise<string | undefined> {
+    const askedAt = Date.now()
+    const { body, status: code } = await this.platform.request("GET", `/v2/storm/status/${job}`)
+    if (code === 404) {
+      this.history.record({ _tag: "Unknown", at: Date.now(), job })
+      return undefined
+    }
+    if (code !== 200 || !isSeen(body)) throw new Error(`status returned ${code}: ${JSON.stringify(body)}`)
+    const { output, status } = body
+    this.history.record({
+      _tag: "Seen",
+      at: Date.now(),
+      askedAt,
+      job,
+      status,
+      output: output === undefined || status === "IN_PROGRESS" ? null : JSON.stringify(output)
+    })
+    return status
+  }
+
+  /** Waits until a job has ended, but not beyond `deadline`, and records its state. */
+  async observeEnd(job: string, deadline: number): Promise<void> {
+    while (Date.now() < deadline) {
+      const { body, status } = await this.platform.request("GET", `/v2/storm/status-sync/${job}?wait=5000`)
+      if (status === 404 || (isSeen(body) && isTerminal(body.status))) break
+    }
+    await this.observe(job)
+  }
+
+  /** The workers that took a job whose result they have not delivered yet. */
+  busyWorkers(): ReadonlyArray<Worker> {
+    const running = new Map<string, string>()
+    for (const event of this.history.events()) {
+      if (event._tag === "Started") running.set(event.worker, event.job)
+      if (event._tag === "Delivered" && running.get(event.worker) === event.job) running.delete(event.worker)
+    }
+    return [...this.workers].filter(({ name }) => running.has(name))
+  }
+
+  /** Reads all events of a job over connections that are cut after `cutMs`. Returns the number of connections. */
+  async follow(job: string, cutMs: number): Promise<number> {
+    const reader = `reader ${++this.#readers}`
+    let last = ""
+    // A connection that is cut before its first event makes no progress. On a busy machine, the next one therefore stays open for longer.
+    let openMs = cutMs
+    for (let connections = 1;; connections++) {
+      const before = last
+      const controller = new AbortController()
+      const timer = setTimeout(() => controller.abort(), openMs)
+      try {
+        const response = await fetch(`${this.platform.url}/v2/storm/events/${job}`, {
+          signal: controller.signal,
+          headers: { authorization: `Bearer ${this.platform.key}`, ...(last === "" ? {} : { "last-event-id": last }) }
+        })
+        if (response.status === 204) return connections
+        if (!response.ok || response.body === null) throw new Error(`events returned ${response.status}`)
+        let text = ""
+        for await (const part of response.body.pipeThrough(new TextDecoderStream())) {
+          text += part
+          for (let end = text.indexOf("\n\n"); end !== -1; end = text.indexOf("\n\n")) {
+            const field = (name: string) => new RegExp(`^${name}: ?(.*)$`, "m").exec(text.slice(0, end))?.[1] ?? ""
+            const [event, id, data] = [field("event"), field("id"), field("data")]
+            text = text.slice(end + 2)
+            if (id !== "") last = id
+            if (event === "chunk") {
+              const { attempt, number, output } = JSON.parse(data)
+              this.history.record({
+                _tag: "ChunkRead",
+                at: Date.now(),
+                job,
+                reader,
+                attempt,
+                number,
+                output: JSON.stringify(output)
+              })
+            }
+            if (event === "end") {
+              const completed = JSON.parse(data).status === "COMPLETED"
+              const attempt = completed ? Number(id.split(".")[0]) : 0
+              this.history.record({ _tag: "EndRead", at: Date.now(), job, reader, attempt })
+              return connections
+            }
+          }
+        }
+      } catch (error) {
+        if (error instanceof Error && error.message.startsWith("events returned")) throw error
+        // The connection was cut. The next one continues at the last event.
+        await pause(5)
+      } finally {
+        clearTimeout(timer)
+        controller.abort()
+        openMs = last === before ? 2 * openMs : cutMs
+      }
+    }
+  }
+
+  /** The log lines of the handlers. */
+  async handlers(): Promise<ReadonlyArray<{ readonly event: string; readonly id: string; readonly at: number }>> {
+    const text = await readFile(this.log, "utf8").catch(() => "")
+    return text.trim().split("\n").filter((line) => line !== "").map((line) => JSON.parse(line))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const worker of this.workers) {
+      worker.process.kill("SIGCONT")
+      worker.process.kill("SIGKILL")
+    }
+    await this.proxy[Symbol.asyncDispose]()
+    await this.platform[Symbol.asyncDispose]()
+  }
+}

@@ -1,0 +1,61 @@
+/**
+ * Each scenario of Faults.long.test.ts runs against a platform with a planted bug (fixtures/planted.ts) and must report the broken rule.
+ * A scenario that stays green here could not detect such a bug.
+ */
+import { join } from "node:path"
+import { pathToFileURL } from "node:url"
+import { describe, expect, it } from "vitest"
+import {
+  cancels,
+  cutReaders,
+  frozenWorkers,
+  killedWorkers,
+  type ScenarioOptions,
+  type ScenarioResult,
+  storm
+} from "./FaultScenarios.ts"
+import { FIXTURES } from "./PlatformProcess.ts"
+import { webhooks } from "./WebhookScenario.ts"
+
+interface Planted {
+  /** The name of the bug in fixtures/planted.ts. */
+  readonly bug: string
+  readonly rule: string
+  readonly what: string
+  readonly run: (options: ScenarioOptions) => Promise<ScenarioResult>
+}
+
+const planted: ReadonlyArray<Planted> = [
+  { bug: "R1", rule: "R1", what: "an acknowledged job is not stored", run: (options) => storm({ ...options, millis: 6_000 }) },
+  {
+    bug: "R2",
+    rule: "R2",
+    what: "a worker without the lease may write",
+    run: (options) => frozenWorkers({ ...options, rounds: 2 })
+  },
+  { bug: "R2, twice", rule: "R2", what: "an ended job ends again", run: (options) => frozenWorkers({ ...options, rounds: 1 }) },
+  { bug: "R3", rule: "R3", what: "idempotency keys are ignored", run: (options) => storm({ ...options, millis: 4_000 }) },
+  { bug: "R5", rule: "R5", what: "a lost lease does not return the job", run: (options) => storm({ ...options, millis: 4_000 }) },
+  {
+    bug: "R5",
+    rule: "R6",
+    what: "the job of a killed worker stays there",
+    run: (options) => killedWorkers({ ...options, rounds: 1 })
+  },
+  { bug: "R8", rule: "R8", what: "stop signals are not sent", run: (options) => cancels({ ...options, count: 1 }) },
+  { bug: "R9", rule: "R9", what: "some chunks are missing", run: (options) => cutReaders({ ...options, rounds: 1 }) },
+  {
+    bug: "R10",
+    rule: "R10",
+    what: "a failed delivery counts as delivered",
+    run: (options) => webhooks({ ...options, jobs: 60, limitMs: 12_000 })
+  }
+]
+
+describe("chaos: planted bugs between real processes", () => {
+  it.each(planted)("$rule: the scenario detects that $what", async ({ bug, rule, run }) => {
+    const preload = pathToFileURL(join(FIXTURES, "planted.ts")).href
+    const { counts, violations } = await run({ env: { NODE_OPTIONS: `--import=${preload}`, STINT_PLANTED_BUG: bug } })
+    expect(violations.map((violation) => violation.rule), JSON.stringify(counts)).toContain(rule)
+  }, 90_000)
+})

@@ -1,0 +1,147 @@
+/**
+ * Each scenario of the simulation runs over a store with a planted bug and must report the broken rule. A scenario that stays green here
+ * could not detect such a bug. apps/cli/test/PlantedBugs.long.test.ts does the same between real processes.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as JobQueue from "@stint/queue/JobQueue"
+import * as WorkerRegistry from "@stint/queue/WorkerRegistry"
+import { StoreFaults } from "@stint/store-testing"
+import { JobStore } from "@stint/store/JobStore"
+import * as MemoryJobStore from "@stint/store/MemoryJobStore"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import { chaos } from "../src/rules/ChaosRules.ts"
+import { submitKeys } from "../src/rules/IdempotencyChaosRules.ts"
+import { faultless } from "../src/rules/SimulationRules.ts"
+import { deadWorker } from "../src/rules/WorkerRules.ts"
+
+type Store = JobStore["Service"]
+
+/** The in-memory store with some operations replaced. */
+const planted = (replace: (store: Store) => Partial<Store>): Layer.Layer<JobStore> =>
+  Layer.effect(JobStore, Effect.map(JobStore, (store) => JobStore.of({ ...store, ...replace(store) }))).pipe(
+    Layer.provide(MemoryJobStore.layer)
+  )
+
+const world = (store: Layer.Layer<JobStore>) =>
+  JobQueue.layer.pipe(Layer.provideMerge(Layer.mergeAll(StoreFaults.layer(store), WorkerRegistry.layer)))
+
+/** Whether this is one of every `every` calls. */
+const sometimes = (every: number) => {
+  let calls = 0
+  return () => ++calls % every === 0
+}
+
+/** Forgets some jobs that it acknowledges. */
+const losesJobs = planted((store) => {
+  const isLost = sometimes(10)
+  return { insert: (job, key) => isLost() ? Effect.succeed({ _tag: "Inserted" }) : store.insert(job, key) }
+})
+
+/** Accepts the result of a worker whose lease belongs to another worker. */
+const acceptsStaleResults = planted((store) => ({
+  apply: (endpoint, id, event) =>
+    Effect.flatMap(
+      store.get(endpoint, id),
+      (job) =>
+        store.apply(
+          endpoint,
+          id,
+          event._tag === "Finish" && job?.status === "IN_PROGRESS" && job.worker !== null
+            ? { ...event, worker: job.worker, attempt: job.attempt }
+            : event
+        )
+    )
+}))
+
+/** Ignores idempotency keys. */
+const ignoresKeys = planted((store) => ({ insert: (job) => store.insert(job, undefined) }))
+
+/** Hands some jobs to two workers. */
+const handsOutTwice = planted((store) => {
+  const isRepeated = sometimes(10)
+  let earlier: Effect.Success<ReturnType<Store["claim"]>>["jobs"] = []
+  return {
+    claim: (endpoint, limit, event) =>
+      Effect.map(store.claim(endpoint, limit, event), (claimed) => {
+        const jobs = isRepeated() ? [...claimed.jobs, ...earlier] : claimed.jobs
+        if (claimed.jobs.length > 0) earlier = claimed.jobs
+        return { ...claimed, jobs }
+      })
+  }
+})
+
+/** Never fires a timer, so that the jobs of silent workers stay where they are. */
+const firesNoTimers = planted(() => ({ tick: () => Effect.succeed([]) }))
+
+/** Keeps the jobs of a worker that is gone. */
+const keepsJobsOfDeadWorkers = planted(() => ({ applyRunning: () => Effect.succeed([]) }))
+
+/** Acknowledges the cancel of a running job and does not store it. */
+const forgetsCancels = planted((store) => ({
+  apply: (endpoint, id, event) =>
+    event._tag !== "Cancel" ?
+      store.apply(endpoint, id, event) :
+      Effect.flatMap(store.get(endpoint, id), (job) =>
+        job?.status === "IN_PROGRESS"
+          ? Effect.succeed({ _tag: "Changed", before: job, after: { ...job, status: "CANCELLED" } })
+          : store.apply(endpoint, id, event))
+}))
+
+/** Withholds the last chunk from readers. */
+const withholdsChunks = planted((store) => ({
+  peek: (endpoint, id, after, limit) =>
+    Effect.map(
+      store.peek(endpoint, id, after, limit),
+      (peeked) => peeked === undefined || peeked.more ? peeked : { ...peeked, chunks: peeked.chunks.slice(0, -1) }
+    )
+}))
+
+/** Runs the chaos scenario with fixed seeds until it reports the rule. */
+const chaosReports = (store: Layer.Layer<JobStore>, rule: string) =>
+  Effect.gen(function*() {
+    const run = chaos(store)
+    const rules = new Set<string>()
+    for (let seed = 1; seed <= 3 && !rules.has(rule); seed++) {
+      for (const violation of (yield* run({ seed, steps: 60 })).violations) rules.add(violation.rule)
+    }
+    assert.include([...rules], rule)
+  })
+
+describe("chaos: planted bugs in a simulation", () => {
+  it.effect("the chaos scenario reports nothing over a store without a bug", () =>
+    Effect.gen(function*() {
+      const run = chaos(MemoryJobStore.layer)
+      for (const seed of [1, 2, 3]) assert.deepStrictEqual((yield* run({ seed, steps: 60 })).violations, [])
+    }))
+
+  it.effect.each(
+    [
+      ["R1", "forgets acknowledged jobs", losesJobs],
+      ["R2", "accepts stale results", acceptsStaleResults],
+      ["R2", "hands out a job twice", handsOutTwice],
+      ["R3", "ignores idempotency keys", ignoresKeys],
+      ["R5", "fires no timers", firesNoTimers],
+      ["R8", "forgets cancels", forgetsCancels],
+      ["R9", "withholds chunks", withholdsChunks]
+    ] as const
+  )("%s: the chaos scenario detects a store that %s", ([rule, , store]) => chaosReports(store, rule))
+
+  it.effect("R3: the scenario of idempotency keys detects a store that ignores them", () =>
+    Effect.gen(function*() {
+      const { violations } = yield* submitKeys({ keys: 50, seed: 1 })
+      assert.include(violations.map(({ rule }) => rule), "R3")
+    }).pipe(Effect.provide(StoreFaults.layer(ignoresKeys))))
+
+  it.effect("R4: the scenario without faults detects a store that hands out a job twice", () =>
+    Effect.gen(function*() {
+      assert.include((yield* faultless).map(({ rule }) => rule), "R4")
+    }).pipe(Effect.provide(world(handsOutTwice))))
+
+  it.effect("R6: the rule about dead workers fails over a store that keeps their jobs", () =>
+    Effect.gen(function*() {
+      assert.isFalse(Exit.isFailure(yield* Effect.exit(Effect.provide(deadWorker, world(MemoryJobStore.layer)))))
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(Effect.provide(deadWorker, world(keepsJobsOfDeadWorkers)))))
+    }))
+})
