@@ -12,6 +12,7 @@ import { createServer } from "node:http"
 import { fileURLToPath } from "node:url"
 import { FitnessChecks, Handler } from "../src/index.ts"
 import * as FitnessCheckRunner from "../src/runtime/FitnessCheckRunner.ts"
+import * as ProcessExit from "../src/runtime/ProcessExit.ts"
 import { Memory } from "../src/testing/JobSourceMemory.ts"
 import * as PlatformStub from "../src/testing/PlatformStub.ts"
 import * as WorkerProcess from "../src/testing/WorkerProcess.ts"
@@ -33,7 +34,7 @@ const machine = (checks: ReadonlyArray<Check>, env: { readonly [name: string]: s
   const { layer, log } = services(env)
   const exits: Array<number> = []
   const exit = Layer.succeed(
-    FitnessCheckRunner.ExitProcess,
+    ProcessExit.ProcessExit,
     (code) => Effect.andThen(Effect.sync(() => exits.push(code)), Effect.never)
   )
   const added = Layer.effectDiscard(Effect.gen(function*() {
