@@ -283,6 +283,13 @@ describe("an unfit worker as a process", () => {
     }
   )
 
+  it.each(["exits with 0", "blocks"])("exits with 1 at once when a listener of `exit` %s", async (listener) => {
+    const stub = await startStub()
+    const { code, stderr, stdout } = await startUnfit({ ...stub.environment(), CHECK: "rejects", EXIT_LISTENER: listener }).ended
+    expect({ code, stderr }).toEqual({ code: 1, stderr: "" })
+    expect(stdout).toContain(`The fitness check \\"models\\" failed: ${REASON}.`)
+  })
+
   it("exits with 1 when the platform is down", async () => {
     const stub = await startStub()
     const env = stub.environment()

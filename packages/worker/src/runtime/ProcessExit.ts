@@ -1,8 +1,8 @@
 /**
  * Ends the process at once.
  *
- * `process.exit` runs the listeners of `exit` first, and libraries register such listeners: one that throws or sets `process.exitCode`
- * changes the code, and one that blocks keeps the process alive. The platform would then count an unfit worker as a healthy one, or keep it.
+ * `process.exit` runs the listeners of `exit` first, and libraries register such listeners: one that calls `process.exit` changes the code,
+ * and one that blocks keeps the process alive. The platform would then count an unfit worker as a healthy one, or keep it.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
